@@ -8,6 +8,7 @@
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
 //! | `complete` | what a shell is told while something is typed |
 //! | `collect` | one look at what runs, for commands that answer once |
+//! | `debug` | an agent that runs for one command |
 //! | `live` | the sources of commands that look at what runs, signals |
 //! | `log` | what kflow itself does, as a log |
 //! | `manual` | manual pages |
@@ -24,6 +25,7 @@ mod agent;
 mod calls;
 mod collect;
 mod complete;
+mod debug;
 mod doctor;
 mod export;
 #[cfg(feature = "fleet")]
@@ -152,6 +154,7 @@ fn parse() -> Args {
 fn run(mut args: Args) -> anyhow::Result<u8> {
     // Removed at the end.
     let _fetched = store::fetch_into(&mut args.command)?;
+    let _debugging = debug::start(&mut args.command)?;
     match args.command {
         Command::Import(a) => import::run(&a),
         Command::Timeline(a) => timeline::timeline(&a),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-mod install;
+pub(super) mod install;
 mod place;
 mod status;
 
@@ -15,6 +15,7 @@ use kflow_agent::find::{Finding, Found};
 use kflow_agent::look;
 use kflow_agent::run::{Agent, Options};
 use kflow_engine::live::Config;
+use kflow_model::clock;
 use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
@@ -96,7 +97,15 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
         log(&format!("metrics: http://{at}/metrics"));
     }
     let mut waits = false;
+    let mut watched = clock::monotonic();
+    let mut unwatched = false;
     let why = wait(None, || {
+        let now = clock::monotonic();
+        if agent.subscribers() > 0 {
+            watched = now;
+        }
+        let since = now.saturating_duration_since(watched);
+        unwatched = args.until_unwatched.is_some_and(|most| since >= most);
         let failing = agent.upload().and_then(|u| u.failing);
         if failing.is_some() != waits {
             waits = failing.is_some();
@@ -105,8 +114,9 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
                 None => log("segments are sent again"),
             }
         }
-        agent.works()
+        agent.works() && !unwatched
     })?;
+    let why = if unwatched { "nobody listens" } else { why };
     let works = agent.works();
     log(&format!("{why}: closing the spool"));
     let ended = agent.stop();

@@ -91,7 +91,8 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     let selection = scope::selection(&looked_at)?;
     let told = patient::late();
     let node = args.scope.node.as_deref();
-    let here = args.local || node.is_some_and(is_this_machine);
+    let started = args.debugged.is_some();
+    let here = !started && (args.local || node.is_some_and(is_this_machine));
     let scope = (!args.no_api).then_some(looked_at);
     let agent = agent(args, here, scope.is_some());
     // An agent on this machine sees all that could be seen from here.
@@ -186,7 +187,13 @@ fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
         answers.then(|| Place::Socket(socket.to_owned()))
     } else {
         let of_node = args.scope.node.is_some() && api;
-        of_node.then(|| Place::Namespace(args.agent_namespace.clone()))
+        of_node.then(|| match &args.debugged {
+            Some(of) => Place::Pods {
+                namespace: of.namespace.clone(),
+                labels: of.labels.clone(),
+            },
+            None => Place::installed(args.agents()),
+        })
     };
     place.map(|place| Agent {
         place,

@@ -32,7 +32,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     super::live::since(&mut config, args.since.as_deref())?;
     let whole = config.scope.as_ref().is_some_and(|s| s.node.is_none());
     let looks = whole && !args.live.no_agent;
-    config.agents = looks.then(|| Look::new(args.live.agent_namespace.clone()));
+    config.agents = looks.then(|| Look::new(args.live.agents()));
     let mut driver = Running {
         cluster: Cluster::start(config)?,
         folder: args.record_dir.clone(),

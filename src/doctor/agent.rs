@@ -19,7 +19,7 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
     let way = match config.agent.as_ref().map(|a| &a.place) {
         None => return Vec::new(),
         Some(Place::Socket(path)) => Way::Socket(path.clone()),
-        Some(Place::Namespace(namespace)) => {
+        Some(Place::Pods { namespace, labels }) => {
             // What stands in the way to the apiserver is told of it.
             let (Some(node), Ok((client, _))) = (node, connect(config).await) else {
                 return Vec::new();
@@ -27,6 +27,7 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
             Way::Pod {
                 client,
                 namespace: namespace.clone(),
+                labels: labels.clone(),
                 node,
             }
         }

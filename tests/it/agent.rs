@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use kflow_model::{Body, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
@@ -13,6 +13,7 @@ use kflow_sources::agent::{Reached, Way, reach};
 use crate::program::{command, kflow};
 use crate::proxy::rig::{PATIENCE, eventually};
 
+mod debug;
 pub(crate) mod forward;
 mod install;
 mod metrics;
@@ -85,8 +86,10 @@ impl Node {
         self.path("run/agent.sock")
     }
 
-    fn start(&self, more: &[&str]) -> Running {
-        let child = command()
+    /// `kflow agent run` on it.
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = command();
+        command
             .args([
                 "agent", "run", "--node", "node1", "--no-api", "--tap", "off",
             ])
@@ -94,11 +97,13 @@ impl Node {
             .arg(self.path("root"))
             .arg("--serve")
             .arg(self.socket())
-            .args(more)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Running(child)
+            .args(more);
+        command
+    }
+
+    fn start(&self, more: &[&str]) -> Running {
+        let mut command = self.command(more);
+        Running(command.stderr(Stdio::null()).spawn().unwrap())
     }
 
     fn kept(&self) -> Running {

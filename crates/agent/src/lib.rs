@@ -11,6 +11,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`clean`] | removes what an agent leaves on its node |
+//! | [`debug`] | an agent on one node for as long as somebody looks |
 //! | [`find`] | what a node has, by its files: distribution, logs of the control plane, audit log, tracing. Pure |
 //! | [`install`] | puts the agents into a cluster, and takes them out |
 //! | [`look`] | reading those files |
@@ -22,6 +23,7 @@
 //! | [`scrape`] | serves a page of metrics |
 
 pub mod clean;
+pub mod debug;
 pub mod find;
 pub mod install;
 pub mod look;

@@ -84,6 +84,24 @@ pub(crate) fn daemon_set(namespace: &str) -> Result<Object, Error> {
     Object::of(value).ok_or_else(|| Error::Embedded("an object has no name".to_owned()))
 }
 
+/// A node by its name.
+pub(crate) fn node(name: &str) -> Result<Object, Error> {
+    let value = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    Object::of(value).ok_or_else(|| Error::Embedded("an object has no name".to_owned()))
+}
+
+/// The pod of an agent as the DaemonSet makes it.
+pub(crate) fn pod_template(image: &str) -> Result<Value, Error> {
+    let wanted = Wanted {
+        namespace: "kflow".to_owned(),
+        image: image.to_owned(),
+    };
+    let mut all = objects(&wanted)?.into_iter();
+    let set = all.find(|o| o.kind == "DaemonSet");
+    let template = set.and_then(|s| s.value.pointer("/spec/template").cloned());
+    template.ok_or_else(|| Error::Embedded("there is no DaemonSet".to_owned()))
+}
+
 /// Template and update strategy of a DaemonSet whose pods remove the agent's files from their nodes.
 pub(crate) fn cleaning(image: &str) -> Result<(Value, Value), Error> {
     let mut all = embedded(&with_image(include_str!("clean.yaml"), image)?)?;

@@ -111,6 +111,7 @@ async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject
     let way = Way::Pod {
         client: client.clone(),
         namespace: namespace.to_owned(),
+        labels: LABEL.to_owned(),
         node: node.to_owned(),
     };
     let asked = async {

@@ -99,6 +99,36 @@ impl Object {
             .await
     }
 
+    /// Makes it; an error where there is one of its name.
+    pub(crate) async fn create(&self, client: &Client) -> Result<(), Error> {
+        let params = PostParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let api = self.api(client);
+        let made = async {
+            let object = serde_json::from_value(self.value.clone());
+            let object: DynamicObject = object.map_err(kube::Error::SerdeError)?;
+            api.create(&params, &object).await
+        };
+        self.ask("create", made).await?;
+        Ok(())
+    }
+
+    /// Events about it.
+    pub(crate) async fn events(&self, client: &Client) -> Result<Vec<DynamicObject>, Error> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Event"));
+        let namespace = self.namespace.as_deref().unwrap_or("default");
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+        let of = format!(
+            "involvedObject.kind={},involvedObject.name={}",
+            self.kind, self.name
+        );
+        let params = ListParams::default().fields(&of);
+        let all = self.ask("list events of", api.list(&params)).await?;
+        Ok(all.items)
+    }
+
     /// Puts an object in the place of what is there, if it is still what was looked at.
     pub(crate) async fn replace(
         &self,

@@ -93,6 +93,7 @@ pub struct Agent {
     take: Option<JoinHandle<Option<Keeper>>>,
     serve: Option<JoinHandle<()>>,
     ring: Arc<Ring>,
+    service: Service,
     kept: Option<kflow_store::Ring>,
     upload: Option<Uploader>,
 }
@@ -256,7 +257,10 @@ impl Agent {
         let service = Service::new(Arc::clone(&ring), Arc::new(about));
         let server = Server::bind(socket, tcp)?;
         let said = Arc::clone(log);
-        let serve = spawn("kflow-serve", move || server.run(&service, &said))?;
+        let serve = {
+            let service = service.clone();
+            spawn("kflow-serve", move || server.run(&service, &said))?
+        };
         let counts = scraped.is_some().then(Arc::<Mutex<Counts>>::default);
         if let (Some(listener), Some(counts)) = (scraped, &counts) {
             let (counts, board, kept) = (Arc::clone(counts), sources.board(), kept.clone());
@@ -294,6 +298,7 @@ impl Agent {
             take: Some(take),
             serve: Some(serve),
             ring,
+            service,
             kept,
             upload,
         })
@@ -302,6 +307,11 @@ impl Agent {
     /// How sending into a store stands, where there is one.
     pub fn upload(&self) -> Option<upload::Status> {
         self.upload.as_ref().map(Uploader::status)
+    }
+
+    /// How many listen at the moment.
+    pub fn subscribers(&self) -> u64 {
+        self.service.subscribers()
     }
 
     /// False when its thread has ended, which only a bug makes it do.

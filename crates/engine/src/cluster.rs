@@ -184,7 +184,7 @@ impl Cluster {
     fn of_node(&mut self, node: &str) -> Result<Config, CannotOpen> {
         let base = self.base.as_ref().ok_or(CannotOpen::NoCluster)?;
         let agent = self.look.as_ref().map(|look| Agent {
-            place: Place::Namespace(look.namespace().to_owned()),
+            place: Place::installed(look.namespace()),
             since: None,
             mark: self.marks.entry(node.to_owned()).or_default().clone(),
         });

@@ -56,6 +56,12 @@ pub struct Service {
     inner: Arc<Inner>,
 }
 
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a service with {} subscribers", self.subscribers())
+    }
+}
+
 struct Inner {
     ring: Arc<Ring>,
     host: Arc<dyn Host>,

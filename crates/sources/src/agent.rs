@@ -53,6 +53,8 @@ pub enum Way {
     Pod {
         client: Kube,
         namespace: String,
+        /// Label selector of agents' pods: [`LABEL`], or that of one pod.
+        labels: String,
         node: String,
     },
 }

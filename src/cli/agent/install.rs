@@ -1,7 +1,7 @@
 //! `kflow agent install`, `upgrade`, `uninstall` and `clean`
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kube::client::Client;
@@ -17,9 +17,17 @@ use kflow_model::units;
 
 /// A client for the cluster that the arguments name.
 pub(super) async fn client(args: &ClusterArgs) -> anyhow::Result<Client> {
+    client_of(args.kubeconfig.as_deref(), args.context.as_deref()).await
+}
+
+/// The same, of a command with other arguments.
+pub(in crate::cli) async fn client_of(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> anyhow::Result<Client> {
     let config = Config {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
+        kubeconfig: kubeconfig.map(Path::to_owned),
+        context: context.map(str::to_owned),
         ..Config::nothing()
     };
     let (client, _) = connect(&config).await.map_err(anyhow::Error::msg)?;

@@ -122,9 +122,16 @@ pub struct LiveArgs {
     /// Look for no agent of kflow on the node
     #[arg(long)]
     pub no_agent: bool,
-    /// Namespace of the agents
-    #[arg(long, value_name = "NAMESPACE", default_value = kflow_sources::agent::NAMESPACE)]
-    pub agent_namespace: String,
+    /// Run an agent of this image on the node for as long as this command: a Job, which is deleted at the end and ends by itself
+    /// where that cannot be. Needs --node
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["local", "no_agent", "no_api"])]
+    pub debug_pod: Option<String>,
+    /// The agent that was started for it.
+    #[arg(skip)]
+    pub debugged: Option<Debugged>,
+    /// Namespace of the agents [default: kflow; of --debug-pod that of the kubeconfig's context]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub agent_namespace: Option<String>,
     /// Keep pods that are gone for so long; a row of each stays [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub keep_gone: Option<Duration>,
@@ -139,7 +146,21 @@ pub struct LiveArgs {
     pub control: ControlArgs,
 }
 
+/// An agent that runs for one command.
+#[derive(Clone, Debug)]
+pub struct Debugged {
+    pub namespace: String,
+    /// Label selector of its pod.
+    pub labels: String,
+}
+
 impl LiveArgs {
+    /// Namespace of agents that were installed.
+    pub fn agents(&self) -> &str {
+        let named = self.agent_namespace.as_deref();
+        named.unwrap_or(kflow_sources::agent::NAMESPACE)
+    }
+
     /// A flag that is given and means something only for what runs.
     pub fn live_flag(&self) -> Option<&'static str> {
         [
@@ -154,10 +175,8 @@ impl LiveArgs {
             ("--kubelet-log", self.kubelet_log.is_some()),
             ("--kubelet", self.kubelet.is_some()),
             ("--no-agent", self.no_agent),
-            (
-                "--agent-namespace",
-                self.agent_namespace != kflow_sources::agent::NAMESPACE,
-            ),
+            ("--debug-pod", self.debug_pod.is_some()),
+            ("--agent-namespace", self.agent_namespace.is_some()),
             ("--keep-gone", self.keep_gone.is_some()),
             ("--keep-gone-pods", self.keep_gone_pods.is_some()),
         ]

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kflow_model::{Observation, Source};
-use kflow_sources::agent::{Follow, Gives, Mark, PORT, Way, follow};
+use kflow_sources::agent::{Follow, Gives, LABEL, Mark, PORT, Way, follow};
 use kflow_sources::live::Board;
 use prost::bytes::Bytes;
 use serde_json::json;
@@ -28,23 +28,32 @@ use super::{Node, PATIENCE, SubscribeRequest, block_on, command, connected, fs, 
 use crate::program::{Said, run};
 use crate::schema::fits;
 
-/// The apiserver, played: it knows one pod of an agent, if any.
-struct Apiserver {
+/// The apiserver, played: it knows one pod of an agent, if any, and makes one for a Job.
+pub(super) struct Apiserver {
     /// Where the pod's port leads; `None`: there is no pod.
     agent: Mutex<Option<PathBuf>>,
     /// Who may not forward.
     forbidden: bool,
     forwards: AtomicUsize,
+    /// Jobs that are there.
+    pub(super) jobs: Mutex<Vec<serde_json::Value>>,
+    /// What was made and deleted, in order.
+    pub(super) did: Mutex<Vec<String>>,
+    /// Why the controller makes no pod of a Job.
+    pub(super) refuses: Mutex<Option<String>>,
     /// Breaks every connection that is forwarded now.
     cut: watch::Sender<usize>,
 }
 
 impl Apiserver {
-    async fn start(agent: Option<PathBuf>, forbidden: bool) -> (Arc<Self>, String) {
+    pub(super) async fn start(agent: Option<PathBuf>, forbidden: bool) -> (Arc<Self>, String) {
         let this = Arc::new(Self {
             agent: Mutex::new(agent),
             forbidden,
             forwards: AtomicUsize::new(0),
+            jobs: Mutex::default(),
+            did: Mutex::default(),
+            refuses: Mutex::default(),
             cut: watch::channel(0).0,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,8 +65,8 @@ impl Apiserver {
                 let server = Arc::clone(&server);
                 tokio::spawn(async move {
                     let answer = service_fn(move |r| {
-                        let answer = Arc::clone(&server).answer(r);
-                        async move { Ok::<_, Infallible>(answer) }
+                        let server = Arc::clone(&server);
+                        async move { Ok::<_, Infallible>(server.answer(r).await) }
                     });
                     hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), answer)
@@ -70,7 +79,64 @@ impl Apiserver {
         (this, url)
     }
 
-    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// What is asked of Jobs in namespace `default`, and of their pods and events.
+    async fn job(&self, request: Request<Incoming>) -> (StatusCode, serde_json::Value) {
+        let (head, body) = request.into_parts();
+        let list = |kind: &str, items: Vec<serde_json::Value>| {
+            let list = json!({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items});
+            (StatusCode::OK, list)
+        };
+        let path = head.uri.path();
+        let query = head.uri.query().unwrap_or_default();
+        let body = body.collect().await.unwrap().to_bytes();
+        let mut jobs = self.jobs.lock().unwrap();
+        match (head.method.as_str(), path.rsplit('/').next().unwrap()) {
+            ("POST", "jobs") => {
+                let job: serde_json::Value = serde_json::from_slice(&body).unwrap();
+                let name = job["metadata"]["name"].as_str().unwrap();
+                self.did.lock().unwrap().push(format!("create {name}"));
+                jobs.push(job.clone());
+                (StatusCode::CREATED, job)
+            }
+            ("DELETE", name) => {
+                self.did.lock().unwrap().push(format!("delete {name}"));
+                jobs.retain(|j| j["metadata"]["name"] != name);
+                (
+                    StatusCode::OK,
+                    json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+                )
+            }
+            ("GET", "pods") => {
+                let of = |j: &&serde_json::Value| {
+                    let name = j["metadata"]["name"].as_str().unwrap();
+                    query.contains(&format!(
+                        "labelSelector=app.kubernetes.io%2Finstance%3D{name}"
+                    ))
+                };
+                let pod = |j: &serde_json::Value| {
+                    let template = &j["spec"]["template"];
+                    json!({
+                        "metadata": {"name": "kflow-debug-x", "labels": template["metadata"]["labels"]},
+                        "spec": template["spec"],
+                        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+                    })
+                };
+                let made = self.refuses.lock().unwrap().is_none();
+                list(
+                    "PodList",
+                    jobs.iter().filter(of).filter(|_| made).map(pod).collect(),
+                )
+            }
+            ("GET", "events") => {
+                let why = self.refuses.lock().unwrap().clone();
+                let event = |why| json!({"metadata": {"name": "e"}, "reason": "FailedCreate", "message": why});
+                list("EventList", why.into_iter().map(event).collect())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let agent = self.agent.lock().unwrap().clone();
         let json = |status: StatusCode, value: serde_json::Value| {
             Response::builder()
@@ -79,7 +145,16 @@ impl Apiserver {
                 .body(Full::from(value.to_string()))
                 .unwrap()
         };
-        match request.uri().path() {
+        let path = request.uri().path().to_owned();
+        match path.as_str() {
+            path if path.contains("/namespaces/default/") && !path.ends_with("/portforward") => {
+                let (status, value) = self.job(request).await;
+                json(status, value)
+            }
+            "/api/v1/nodes/node1" => json(
+                StatusCode::OK,
+                json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "node1"}}),
+            ),
             "/api/v1/namespaces/kflow/pods" => {
                 let query = request.uri().query().unwrap();
                 assert!(
@@ -110,7 +185,8 @@ impl Apiserver {
                 StatusCode::FORBIDDEN,
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403}),
             ),
-            "/api/v1/namespaces/kflow/pods/kflow-agent-x/portforward" => {
+            "/api/v1/namespaces/kflow/pods/kflow-agent-x/portforward"
+            | "/api/v1/namespaces/default/pods/kflow-debug-x/portforward" => {
                 assert!(request.uri().query().unwrap().contains("ports=9777"));
                 let key = request.headers()["Sec-WebSocket-Key"].as_bytes().to_vec();
                 self.forwards.fetch_add(1, Ordering::Relaxed);
@@ -209,6 +285,7 @@ fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<
         way: Way::Pod {
             client: client(url),
             namespace: "kflow".to_owned(),
+            labels: LABEL.to_owned(),
             node: "node1".to_owned(),
         },
         since: None,
@@ -370,7 +447,7 @@ fn since_needs_the_agent_of_a_node() {
 }
 
 /// What a command says through an apiserver that knows the agent of node1.
-async fn said(node: &Node, url: &str, args: &[&str]) -> Said {
+pub(super) async fn said(node: &Node, url: &str, args: &[&str]) -> Said {
     let mut command = command();
     command
         .args(args)

@@ -425,7 +425,7 @@ fn no_screen_of_a_live_run_shows_a_secret() {
 }
 
 /// Flags of `kflow record` that name no source, and what they do.
-const OTHERS: [(&str, &str); 26] = [
+const OTHERS: [(&str, &str); 27] = [
     ("--output-file", "the session"),
     ("--for", "when to stop"),
     ("--color", "colours"),
@@ -449,6 +449,7 @@ const OTHERS: [(&str, &str); 26] = [
     ("--keep-gone-pods", "retention"),
     ("--agent-namespace", "where an agent is looked for"),
     ("--no-agent", "fewer sources"),
+    ("--debug-pod", "an agent, which redacts what it serves"),
     ("--since", "of an agent, which redacts what it keeps"),
     ("--spool", "where segments wait, which are sessions"),
     ("--spool-size", "retention"),

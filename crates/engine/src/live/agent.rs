@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::Config;
 use super::sources::connect;
 use kflow_model::{Nanos, Source};
-use kflow_sources::agent::{Follow, Gives as What, Mark, Way, follow};
+use kflow_sources::agent::{Follow, Gives as What, LABEL, Mark, Way, follow};
 use kflow_sources::live::{Backoff, Board, Out};
 
 /// How long what an agent kept from before is waited for before other sources start.
@@ -21,8 +21,18 @@ const PAST: Duration = Duration::from_secs(60);
 pub enum Place {
     /// Its socket on this machine.
     Socket(PathBuf),
-    /// A pod in this namespace, on the node of the scope.
-    Namespace(String),
+    /// A pod in this namespace that has these labels (a selector), on the node of the scope.
+    Pods { namespace: String, labels: String },
+}
+
+impl Place {
+    /// Agents that were installed in this namespace.
+    pub fn installed(namespace: &str) -> Self {
+        Self::Pods {
+            namespace: namespace.to_owned(),
+            labels: LABEL.to_owned(),
+        }
+    }
 }
 
 /// An agent that is to be followed.
@@ -78,13 +88,14 @@ pub(super) fn spawn(
     tasks.spawn(async move {
         let way = match agent.place {
             Place::Socket(path) => Way::Socket(path),
-            Place::Namespace(namespace) => {
+            Place::Pods { namespace, labels } => {
                 let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) else {
                     return;
                 };
                 Way::Pod {
                     client: client(&config, &out).await,
                     namespace,
+                    labels,
                     node,
                 }
             }

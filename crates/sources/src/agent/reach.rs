@@ -32,9 +32,14 @@ const LIST_ALL: usize = 64 << 20;
 pub enum Absent {
     /// None runs on the node.
     #[error(
-        "no agent of kflow on {node} (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, or run kflow on the node itself"
+        "no agent of kflow on {node} (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, `--debug-pod IMAGE` for one look, or run kflow on the node itself"
     )]
     None { node: String, namespace: String },
+    /// One that was started for this look is no more.
+    #[error(
+        "the agent that was started on {node} ({labels}) is gone: nobody listened to it for too long, its time was over, or it was deleted; start kflow again"
+    )]
+    Gone { node: String, labels: String },
     /// There is a pod for it, which does not run.
     #[error("the agent's pod {name} is {phase}: kubectl -n {namespace} describe pod {name}")]
     NotRunning {
@@ -59,7 +64,10 @@ pub enum Absent {
 impl Absent {
     /// True when only a person can change it: it is not asked for often.
     pub const fn is_final(&self) -> bool {
-        matches!(self, Self::None { .. } | Self::Forbidden { .. })
+        matches!(
+            self,
+            Self::None { .. } | Self::Gone { .. } | Self::Forbidden { .. }
+        )
     }
 }
 
@@ -92,9 +100,10 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
         Way::Pod {
             client,
             namespace,
+            labels,
             node,
         } => {
-            let name = pod(client, namespace, node).await?;
+            let name = pod(client, namespace, labels, node).await?;
             forward(client, namespace, node, &name, way.name()).await
         }
     }
@@ -173,12 +182,17 @@ pub struct AgentPod {
 }
 
 /// Lists the pods of agents: of one node, or of all. Those that end are left out: they serve no longer.
-async fn list(client: &Kube, namespace: &str, node: Option<&str>) -> Result<Vec<Item>, Absent> {
+async fn list(
+    client: &Kube,
+    namespace: &str,
+    labels: &str,
+    node: Option<&str>,
+) -> Result<Vec<Item>, Absent> {
     let whose = node.unwrap_or("any node");
     let mut uri = format!(
         "/api/v1/namespaces/{}/pods?labelSelector={}",
         escape(namespace),
-        escape(LABEL),
+        escape(labels),
     );
     match node {
         Some(node) => {
@@ -229,7 +243,7 @@ async fn list(client: &Kube, namespace: &str, node: Option<&str>) -> Result<Vec<
 /// The agents of a cluster by node, as their pods tell: none of them is asked.
 pub async fn agents(client: &Kube, namespace: &str) -> Result<BTreeMap<String, AgentPod>, Absent> {
     let mut agents = BTreeMap::new();
-    for p in list(client, namespace, None).await? {
+    for p in list(client, namespace, LABEL, None).await? {
         let ready = |c: &Condition| c.kind == "Ready" && c.status == "True";
         let pod = AgentPod {
             ready: p.runs() && p.status.conditions.iter().any(ready),
@@ -247,12 +261,16 @@ pub async fn agents(client: &Kube, namespace: &str) -> Result<BTreeMap<String, A
 }
 
 /// The name of the newest running pod of an agent on a node.
-async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absent> {
-    match list(client, namespace, Some(node))
+async fn pod(client: &Kube, namespace: &str, labels: &str, node: &str) -> Result<String, Absent> {
+    match list(client, namespace, labels, Some(node))
         .await?
         .into_iter()
         .next()
     {
+        None if labels != LABEL => Err(Absent::Gone {
+            node: node.to_owned(),
+            labels: labels.to_owned(),
+        }),
         None => Err(Absent::None {
             node: node.to_owned(),
             namespace: namespace.to_owned(),

@@ -334,7 +334,7 @@ fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(Str
     if agents.by_node.is_empty() {
         return Some((
             format!(
-                "No node has an agent of kflow (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, or run kflow on the node itself."
+                "No node has an agent of kflow (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, `--debug-pod IMAGE` for one look, or run kflow on the node itself."
             ),
             t.dim,
         ));

@@ -1,0 +1,325 @@
+//! An agent on one node for as long as somebody looks, without an installation: a Job, and nothing else in the cluster.
+//!
+//! Who made it deletes it. Where nobody can any more, it goes by itself: the agent ends when nobody has listened for
+//! [`UNWATCHED`], the Job ends after [`MOST`] in any case, and the cluster deletes a Job that has ended
+//! (`ttlSecondsAfterFinished`, stable since Kubernetes 1.23). It has no account and asks no apiserver: who looks does.
+
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use kube::client::Client;
+use serde_json::{Value, json};
+
+use kflow_model::clock;
+
+use crate::install::{is_ready, unready};
+use crate::manifest::{self, PART_OF};
+use crate::objects::{self, Object, list};
+
+/// How long it stays without a listener.
+pub const UNWATCHED: Duration = Duration::from_secs(120);
+/// How long it stays in any case.
+pub const MOST: Duration = Duration::from_secs(4 * 3600);
+/// `app.kubernetes.io/name` of its pod: another one than that of agents which stay, so that nobody else relies on it.
+const NAME: &str = "kflow-debug";
+/// How often the cluster is asked how far it is.
+const LOOK: Duration = Duration::from_millis(500);
+/// What a container waits for and does not get by waiting (`pkg/kubelet/images/types.go` of Kubernetes 1.36).
+const HOPELESS: [&str; 3] = ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
+
+/// Which agent, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub node: String,
+    pub image: String,
+    pub namespace: String,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
+    #[error(transparent)]
+    Cluster(#[from] objects::Error),
+    /// A pod would be made and removed again.
+    #[error("there is no node {0}: kubectl get nodes")]
+    NoNode(String),
+    /// The Job makes no pod, or its pod does not run.
+    #[error("the agent for {node} does not start: {why}")]
+    Fails { node: String, why: String },
+    /// Nothing says that it will not, and it did not in time.
+    #[error("the agent for {node} did not start within {}: {why}", kflow_model::units::wait(*.patience))]
+    Late {
+        node: String,
+        patience: Duration,
+        why: String,
+    },
+}
+
+/// The Job: the pod of an installation's DaemonSet, without account, spool and folder on the node.
+fn job(wanted: &Wanted, name: &str) -> Result<Object, manifest::Error> {
+    let mut template = manifest::pod_template(&wanted.image)?;
+    let labels = json!({
+        "app.kubernetes.io/name": NAME,
+        "app.kubernetes.io/instance": name,
+        PART_OF: "kflow",
+        "app.kubernetes.io/version": env!("CARGO_PKG_VERSION"),
+    });
+    let bug = || manifest::Error::Embedded("the agent's pod has another shape".to_owned());
+    let spec = template.pointer_mut("/spec").and_then(Value::as_object_mut);
+    let spec = spec.ok_or_else(bug)?;
+    spec.remove("serviceAccountName");
+    spec.remove("nodeSelector");
+    spec.insert("automountServiceAccountToken".to_owned(), json!(false));
+    // Past the scheduler: a node that takes no pods is one to look at, too.
+    spec.insert("nodeName".to_owned(), json!(wanted.node));
+    spec.insert("restartPolicy".to_owned(), json!("Never"));
+    spec.insert("terminationGracePeriodSeconds".to_owned(), json!(5));
+    let volumes = spec.get_mut("volumes").and_then(Value::as_array_mut);
+    for v in volumes.ok_or_else(bug)?.iter_mut() {
+        if v["name"] == "sockets" {
+            *v = json!({"name": "sockets", "emptyDir": {}});
+        }
+    }
+    let retain = |list: Option<&mut Value>| {
+        let all = list.and_then(Value::as_array_mut).ok_or_else(bug)?;
+        all.retain(|v| v["name"] != "spool" && v["name"] != "HOST_IP");
+        Ok::<_, manifest::Error>(())
+    };
+    retain(spec.get_mut("volumes"))?;
+    let container = spec.get_mut("containers").and_then(|c| c.get_mut(0));
+    let container = container.ok_or_else(bug)?;
+    retain(container.get_mut("volumeMounts"))?;
+    retain(container.get_mut("env"))?;
+    let container = container.as_object_mut().ok_or_else(bug)?;
+    let command = json!([
+        "/kflow",
+        "agent",
+        "run",
+        "--no-api",
+        "--no-spool",
+        "--until-unwatched",
+        format!("{}s", UNWATCHED.as_secs()),
+    ]);
+    container.insert("command".to_owned(), command);
+    let resources = container
+        .get_mut("resources")
+        .and_then(Value::as_object_mut);
+    // A full node has none left, and its kubelet would refuse the pod.
+    let none = json!({"cpu": "0", "memory": "0"});
+    resources
+        .ok_or_else(bug)?
+        .insert("requests".to_owned(), none);
+    let template = json!({"metadata": {"labels": labels}, "spec": spec});
+    let job = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": wanted.namespace, "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": MOST.as_secs(),
+            "ttlSecondsAfterFinished": 0,
+            "template": template,
+        },
+    });
+    Object::of(job).ok_or_else(bug)
+}
+
+/// An agent's Job. Dropping it leaves it to end by itself.
+pub struct DebugPod {
+    client: Client,
+    wanted: Wanted,
+    job: Object,
+}
+
+impl std::fmt::Debug for DebugPod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} for {:?}", self.what(), self.wanted)
+    }
+}
+
+impl DebugPod {
+    /// Makes the Job. `name` is one that no other has, of at most 63 letters, digits and `-`.
+    pub async fn create(client: Client, wanted: Wanted, name: &str) -> Result<Self, Error> {
+        let job = job(&wanted, name)?;
+        // Who may not read nodes learns it of the pod.
+        if let Ok(None) = manifest::node(&wanted.node)?.get(&client).await {
+            return Err(Error::NoNode(wanted.node));
+        }
+        job.create(&client).await?;
+        Ok(Self {
+            client,
+            wanted,
+            job,
+        })
+    }
+
+    /// `Job default/kflow-debug-1f`
+    pub fn what(&self) -> String {
+        self.job.what()
+    }
+
+    /// The label selector of its pod.
+    pub fn labels(&self) -> String {
+        format!("app.kubernetes.io/instance={}", self.job.name)
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.wanted.namespace
+    }
+
+    /// Waits until its pod runs. `progress` is told what is waited for, when that changes.
+    pub async fn ready(
+        &self,
+        patience: Duration,
+        mut progress: impl FnMut(&str),
+    ) -> Result<(), Error> {
+        let begun = clock::monotonic();
+        let mut told = String::new();
+        loop {
+            let state = self.state().await?;
+            let node = self.wanted.node.clone();
+            let why = match state {
+                State::Ready => return Ok(()),
+                State::Never(why) => return Err(Error::Fails { node, why }),
+                State::Waits(why) => why,
+            };
+            if clock::monotonic().saturating_duration_since(begun) >= patience {
+                return Err(Error::Late {
+                    node,
+                    patience,
+                    why,
+                });
+            }
+            if why != told {
+                progress(&why);
+                told = why;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn state(&self) -> Result<State, Error> {
+        let namespace = Some(self.namespace());
+        let pods = list(&self.client, ("", "v1", "Pod"), namespace, &self.labels()).await?;
+        if let Some(pod) = pods.first() {
+            return Ok(of_pod(&pod.data));
+        }
+        // The Job's controller tells by an event why it makes none: a quota, a policy, a webhook.
+        let events = self.job.events(&self.client).await.unwrap_or_default();
+        let text = |e: &DynamicObject, path: &str| {
+            let value = e.data.pointer(path).and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        let refused = (events.iter()).find(|e| text(e, "/reason") == "FailedCreate");
+        Ok(match refused.map(|e| text(e, "/message")) {
+            Some(why) => State::Never(why),
+            None => State::Waits("the Job has no pod yet".to_owned()),
+        })
+    }
+
+    /// Deletes the Job, and by it its pod. The cluster does the rest in its own time.
+    pub async fn end(&self) -> Result<(), Error> {
+        self.job.delete(&self.client).await?;
+        Ok(())
+    }
+}
+
+/// How far the pod is.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Waits(String),
+    Never(String),
+}
+
+fn of_pod(pod: &Value) -> State {
+    let text = |path: &str| {
+        pod.pointer(path)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let over = matches!(text("/status/phase"), "Failed" | "Succeeded");
+    if over {
+        let of = "/status/containerStatuses/0/state/terminated";
+        let said = [text("/status/message"), text(&format!("{of}/message"))];
+        let said = said.into_iter().find(|t| !t.is_empty());
+        let code = pod.pointer(&format!("{of}/exitCode"));
+        return State::Never(match (said, code) {
+            (Some(said), _) => said.to_owned(),
+            (None, Some(code)) => format!("it ended with exit code {code}"),
+            (None, None) => format!("its pod is {}", text("/status/phase")),
+        });
+    }
+    if is_ready(pod) {
+        return State::Ready;
+    }
+    let why = unready(pod);
+    if HOPELESS.iter().any(|h| why.starts_with(h)) {
+        State::Never(why)
+    } else {
+        State::Waits(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted {
+            node: "node1".to_owned(),
+            image: "registry.example/kflow:1".to_owned(),
+            namespace: "default".to_owned(),
+        }
+    }
+
+    #[test]
+    fn it_has_the_rights_of_an_installed_agent_on_the_node_and_none_in_the_cluster() {
+        let job = job(&wanted(), "kflow-debug-1").unwrap();
+        let spec = &job.value["spec"]["template"]["spec"];
+        let installed = manifest::pod_template("registry.example/kflow:1").unwrap();
+        let its = &installed["spec"]["containers"][0];
+        let container = &spec["containers"][0];
+        assert_eq!(container["securityContext"], its["securityContext"]);
+        assert_eq!(container["image"], its["image"]);
+        assert_eq!(spec["hostPID"], true);
+        assert_eq!(spec["nodeName"], "node1");
+        assert!(spec.get("serviceAccountName").is_none());
+        assert_eq!(spec["automountServiceAccountToken"], false);
+        // Nothing of it can be written on the node.
+        for v in spec["volumes"].as_array().unwrap() {
+            let mount = container["volumeMounts"].as_array().unwrap();
+            let mount = mount.iter().find(|m| m["name"] == v["name"]).unwrap();
+            assert!(
+                v.get("emptyDir").is_some() || mount["readOnly"] == true,
+                "{v} {mount}"
+            );
+        }
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        assert_eq!(mounts.len(), spec["volumes"].as_array().unwrap().len());
+        assert!(!job.value.to_string().contains("HOST_IP"));
+    }
+
+    #[test]
+    fn a_pod_that_will_not_run_is_told_from_one_that_waits() {
+        let waiting = |reason: &str| {
+            json!({"status": {"phase": "Pending", "containerStatuses": [
+                {"state": {"waiting": {"reason": reason, "message": "m"}}},
+            ]}})
+        };
+        let is_never = |pod: &Value| matches!(of_pod(pod), State::Never(_));
+        assert!(is_never(&waiting("ImagePullBackOff")));
+        assert!(!is_never(&waiting("ContainerCreating")));
+        assert!(!is_never(&json!({"status": {"phase": "Pending"}})));
+        // What a kubelet says that takes no more pods.
+        let full = json!({"status": {"phase": "Failed", "reason": "OutOfpods", "message": "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110"}});
+        let State::Never(why) = of_pod(&full) else {
+            panic!()
+        };
+        assert!(why.contains("capacity: 110"), "{why}");
+        let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        assert_eq!(of_pod(&ready), State::Ready);
+    }
+}
