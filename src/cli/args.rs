@@ -357,6 +357,7 @@ pub struct ImportArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow why shop/web-0\n  \
+kflow why -A\n  \
 kflow why --all -s incident.kflow.zst\n  \
 kflow why node/node1 -s incident.kflow.zst --at -5m\n  \
 kflow why --ever -s incident.kflow.zst -o markdown\n  \

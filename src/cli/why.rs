@@ -1,5 +1,7 @@
 //! `kflow why` and `kflow causes`: verdicts, and the catalogue that they come from.
 
+mod agents;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -39,12 +41,17 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             &world,
         )),
         Answer::Unknown(u) => Err(u.into()),
-        Answer::Verdicts(verdicts) => {
+        Answer::Verdicts(mut verdicts) => {
+            let at = agents::heard(args, &source, &world, &mut verdicts)?;
+            let asked = Asked {
+                at,
+                ..source.asked(&world)
+            };
             let mut out = out::stdout();
-            written(&mut out, args, &verdicts, source.asked(&world))?;
+            written(&mut out, args, &verdicts, asked)?;
             out.flush()?;
             if verdicts.is_empty() && !args.output.is_for_people() {
-                let text = nothing(args, source.asked(&world));
+                let text = nothing(args, asked);
                 text.lines().for_each(out::tell);
             }
             Ok(code(&verdicts))
@@ -394,13 +401,17 @@ fn all(world: &World, now: Nanos) -> Vec<Arc<Verdict>> {
         .filter(|v| is_bad(v))
         .cloned()
         .collect();
+    worst_first(&mut verdicts);
+    verdicts
+}
+
+fn worst_first(verdicts: &mut [Arc<Verdict>]) {
     verdicts.sort_by(|a, b| {
         let key = |v: &Verdict| (!v.pod.is_empty(), v.state, v.since);
         key(a)
             .cmp(&key(b))
             .then_with(|| (&a.namespace, &a.pod, &a.uid).cmp(&(&b.namespace, &b.pod, &b.uid)))
     });
-    verdicts
 }
 
 /// `kflow causes`

@@ -1,6 +1,7 @@
 //! The cluster's view over simulated agents: what is open decides which agent is connected to, and what breaks is told.
 
 mod rig;
+mod why;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use kflow_tui::svg;
 
 use crate::agent::block_on;
 use crate::proxy::rig::PATIENCE;
-use rig::{Played, name};
+use rig::{Played, Shape, name};
 
 /// A viewer. Ending it waits for its threads.
 struct Viewer(Option<Cluster>);
@@ -337,15 +338,23 @@ fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
     });
 }
 
-/// To look at: `NODES=200 cargo test --test it -- --ignored --nocapture a_cluster_to_look_at`, then `kflow tui` with the kubeconfig
-/// that it names, until its standard input ends.
+/// To look at: `NODES=200 cargo test --test it -- --ignored --nocapture a_cluster_to_look_at`, then `kflow tui`, or with SICK=1 `kflow
+/// why -A`, with the kubeconfig that it names, until its standard input ends. WHOLE=1 has each agent serve a whole recording.
 #[test]
 #[ignore = "serves until its standard input ends"]
 fn a_cluster_to_look_at() {
     block_on(async {
         let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse().ok());
         let nodes = number("NODES").unwrap_or(200);
-        let played = Played::start(nodes, number("AGENTS").unwrap_or(nodes)).await;
+        let shape = Shape {
+            nodes,
+            agents: number("AGENTS").unwrap_or(nodes),
+            sick: number("SICK") == Some(1),
+            whole: number("WHOLE") == Some(1),
+            mute: (0..number("MUTE").unwrap_or(0)).collect(),
+            ..Shape::default()
+        };
+        let played = Played::of(shape).await;
         println!("{}", played.kubeconfig().display());
         let end = tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin()));
         end.await.unwrap().unwrap();

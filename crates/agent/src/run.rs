@@ -196,6 +196,7 @@ impl Host for About {
                 spool,
                 store: self.store(),
             }),
+            now: u64::try_from(clock::now().0).unwrap_or(0),
             ..wire::InfoResponse::default()
         }
     }

@@ -306,13 +306,28 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
 /// The verdict on one pod as of `now`: also for a pod that is well ([`State::Healthy`], [`State::Recovered`]) or gone.
 /// `None` for a pod that is not well yet and of which nothing can be said.
 pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
+    why_each(world, [pod], now).next().flatten()
+}
+
+/// The same of several pods.
+pub fn why_each<'p>(
+    world: &World,
+    pods: impl IntoIterator<Item = &'p PodView>,
+    now: Nanos,
+) -> impl Iterator<Item = Option<Verdict>> {
     let shared = Cluster::gather(world, now);
-    let cx = Context {
-        world,
-        shared: &shared,
-        now,
-    };
-    let f = PodHistory::gather(pod, now);
+    pods.into_iter().map(move |pod| {
+        let cx = Context {
+            world,
+            shared: &shared,
+            now,
+        };
+        why_in(cx, pod)
+    })
+}
+
+fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
+    let f = PodHistory::gather(pod, cx.now);
     if stray(cx, pod) {
         let refused = f.signals.iter().any(|s| s.reason == "FailedCreate");
         let told = worst(cx, &f, Health::Unwell).map(|v| Verdict {

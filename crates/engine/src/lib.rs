@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`snapshot`] | what panes and exporters may see |
 //! | [`pipeline`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
+//! | [`ask`] | what the agents of several nodes know, asked once |
 //! | [`import`] | raw captures in, a session out |
 //! | [`cluster`] | a whole cluster, and the node of it that is open |
 //! | [`nodes`] | the nodes of a snapshot, in a row each |
@@ -18,6 +19,7 @@
     allow(clippy::disallowed_methods, reason = "a test may wait for the disk")
 )]
 
+pub mod ask;
 pub mod cluster;
 pub mod import;
 pub mod live;

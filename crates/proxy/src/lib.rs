@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use kflow_model::Nanos;
+use kflow_model::{Nanos, clock};
 use kflow_serve::Log;
 use kflow_serve::ring::Ring;
 use kflow_serve::service::{Host, Past, Server, Service};
@@ -156,6 +156,7 @@ impl Host for About {
             panics: Counters::get(&c.panics),
             observations: Counters::get(&c.observations),
             queued_bytes: Counters::get(&c.queued_bytes),
+            now: u64::try_from(clock::now().0).unwrap_or(0),
             ..InfoResponse::default()
         }
     }

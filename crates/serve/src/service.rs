@@ -38,7 +38,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Who serves: what [`Info`](wire::INFO) tells of it besides the ring and the subscribers.
 pub trait Host: Send + Sync {
-    /// How it is doing. The service itself sets `version`, `epoch`, `subscribers` and what is of the ring.
+    /// How it is doing, and its clock (`now`). The service itself sets `version`, `epoch`, `subscribers` and what is of the ring.
     fn info(&self) -> InfoResponse;
     /// A subscriber was turned away because of its user id.
     fn refused(&self);
@@ -103,6 +103,7 @@ impl Inner {
                 .age
                 .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             subscribers: self.subscribers.load(Ordering::Relaxed),
+            next: self.ring.next(),
             ..self.host.info()
         }
     }
@@ -126,7 +127,9 @@ impl Inner {
             }
         } else {
             let (open, first) = self.ring.oldest();
-            if !open.is_empty() && to.send(Ok(self.batch(first, open, 0))).await.is_err() {
+            // A ring that is empty is told too: nobody waits for what is not there.
+            let tells = !open.is_empty() || first == self.ring.next();
+            if tells && to.send(Ok(self.batch(first, open, 0))).await.is_err() {
                 return;
             }
             first

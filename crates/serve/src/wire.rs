@@ -109,6 +109,12 @@ pub struct InfoResponse {
     /// Absent of a proxy.
     #[prost(message, tag = "19")]
     pub agent: Option<Agent>,
+    /// Position after the newest line of the ring.
+    #[prost(uint64, tag = "20")]
+    pub next: u64,
+    /// Its clock when it answered, ns since the Unix epoch; 0 of a kflow that does not tell it.
+    #[prost(uint64, tag = "21")]
+    pub now: u64,
 }
 
 /// An agent.
@@ -290,7 +296,7 @@ mod tests {
     #[test]
     fn the_messages_are_those_of_the_proto_file() {
         let proto = of_the_proto_file();
-        assert_eq!(proto.len(), 59);
+        assert_eq!(proto.len(), 61);
         assert_eq!(of_this_file(), proto);
     }
 }

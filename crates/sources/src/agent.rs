@@ -3,6 +3,7 @@
 //! What the agent knows of the apiserver is left out, because who looks asks the apiserver himself; with [`Follow::all`]
 //! it is taken too.
 
+mod ask;
 mod reach;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
+pub use ask::{Offset, Silent, Told, ask};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.

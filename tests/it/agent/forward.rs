@@ -227,6 +227,13 @@ pub(crate) async fn forwarded(
     forward(socket.await, agent, cut).await
 }
 
+/// Keeps a forward open of which nothing comes, until it is cut.
+pub(crate) async fn held(upgraded: hyper::upgrade::Upgraded, mut cut: watch::Receiver<usize>) {
+    // The forwards end with the test.
+    cut.changed().await.ok();
+    drop(upgraded);
+}
+
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
 /// Channel 0 is the port's bytes, channel 1 its errors; each begins with the port's number.

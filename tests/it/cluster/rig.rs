@@ -1,7 +1,7 @@
 //! A cluster that is played: an apiserver with simulated nodes, and on each an agent's own service that is fed by a recording.
 //! Nodes are called `simulated-N`; those beyond the recordings have invented pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,8 +14,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use kflow_model::cri::{CallKey, CallStart, Subject, method};
 use kflow_model::pod::{ContainerState, PodSeen};
-use kflow_model::{Body, Nanos, Observation, clock};
+use kflow_model::{Body, Nanos, Observation, PodRef, PodUid, Source, Stamp, clock};
 use kflow_serve::ring::Ring;
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
@@ -30,8 +31,29 @@ use tonic::codegen::http::{Request, Response, StatusCode};
 
 use crate::agent::forward;
 
-/// What agents serve, in turn. The pods of these are in the API, on the first nodes.
-const SESSIONS: [&str; 3] = ["S2-stuck-early", "S1-basics", "S4-runtime"];
+/// What agents serve, in turn, and up to where, permille of the recording: pods are stuck then. Those of these are in the API, on
+/// the first nodes.
+const SESSIONS: [(&str, i64); 3] = [
+    ("S2-stuck-early", 450),
+    ("S6-slowpull", 300),
+    ("S10-pleg", 450),
+];
+
+/// A cluster, and how its nodes are.
+#[derive(Default)]
+pub(super) struct Shape {
+    pub(super) nodes: usize,
+    /// On the first ones.
+    pub(super) agents: usize,
+    /// The first invented pod of each node waits for an invented call.
+    pub(super) sick: bool,
+    /// Agents beyond the first ones serve a whole recording too.
+    pub(super) whole: bool,
+    /// Nodes whose agents never answer.
+    pub(super) mute: BTreeSet<usize>,
+    /// Nodes whose clocks are ahead by so much, ns.
+    pub(super) ahead: BTreeMap<usize, i64>,
+}
 
 /// Version of a list before any change.
 const LISTED: usize = 1000;
@@ -67,11 +89,14 @@ impl Drop for Served {
 }
 
 impl Served {
-    fn start(socket: &Path, node: &str, lines: &[Observation], room: usize) -> Self {
-        let ring = Arc::new(Ring::new(room, Duration::from_secs(600)));
-        let mut lines = lines.to_vec();
+    fn start(socket: &Path, node: &str, ahead: i64, mut lines: Vec<Observation>) -> Self {
+        let ring = Arc::new(Ring::new(8 << 20, Duration::from_secs(600)));
+        for o in &mut lines {
+            o.stamp.at = o.stamp.at.plus(ahead);
+        }
         ring.push(&mut lines, clock::monotonic());
-        let service = Service::new(Arc::clone(&ring), Arc::new(About(node.to_owned())));
+        let about = About(node.to_owned(), ahead);
+        let service = Service::new(Arc::clone(&ring), Arc::new(about));
         let server = Server::bind(Socket::claim(socket).unwrap(), None).unwrap();
         let its = service.clone();
         let log: kflow_serve::Log = Arc::new(|_: &str| ());
@@ -88,7 +113,8 @@ impl Served {
     }
 }
 
-struct About(String);
+/// Its node, and how far that one's clock is ahead, ns.
+struct About(String, i64);
 
 impl Host for About {
     fn info(&self) -> InfoResponse {
@@ -104,6 +130,7 @@ impl Host for About {
                 sources: vec![on("cri"), on("kubelet"), on("fs")],
                 ..Agent::default()
             }),
+            now: clock::now().plus(self.1).0.cast_unsigned(),
             ..InfoResponse::default()
         }
     }
@@ -113,19 +140,21 @@ impl Host for About {
     }
 }
 
-/// A recording: the pods at its end, and what the node's own sources saw.
+/// A recording up to a moment: the pods then, and what the node's own sources saw.
 struct Recorded {
     pods: Vec<PodSeen>,
     of_node: Vec<Observation>,
 }
 
 impl Recorded {
-    fn load(name: &str) -> Self {
+    fn load((name, permille): (&str, i64)) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join(format!("fixtures/sessions/{name}.kflow.zst"));
         let session = kflow_model::session::load(&path).expect("fixture");
+        let (begin, end) = session.range().expect("observations");
+        let upto = session.arrived_by(begin.plus(end.since(begin) / 1000 * permille));
         let (mut pods, mut of_node) = (BTreeMap::new(), Vec::new());
-        for o in &session.observations {
+        for o in session.observations.iter().take(upto) {
             match &o.body {
                 Body::Pod(p) if p.event == kflow_model::pod::WatchEvent::Deleted => {
                     pods.remove(&p.uid);
@@ -172,22 +201,70 @@ fn pod_json(p: &PodSeen, node: &str) -> Value {
     })
 }
 
-/// A running, ready pod as the API has it, of no recording.
-fn invented(node: usize, n: usize) -> Value {
-    json!({
-        "metadata": {
-            "name": format!("invented-{n}"), "namespace": format!("ns-{node}"),
-            "uid": format!("00000000-0000-4000-{node:04x}-{n:012x}"),
-            "creationTimestamp": "2026-11-21T00:00:00Z", "resourceVersion": "900",
-        },
-        "spec": {"nodeName": name(node), "containers": [{"name": "c", "image": "i"}]},
-        "status": {
+fn invented_uid(node: usize, n: usize) -> String {
+    format!("00000000-0000-4000-{node:04x}-{n:012x}")
+}
+
+/// A pod as the API has it, of no recording: it runs and is ready, or its container is being created.
+fn invented(node: usize, n: usize, sick: bool) -> Value {
+    let status = if sick {
+        json!({
+            "phase": "Pending",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T00:00:00Z"},
+                {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T00:00:00Z"},
+            ],
+            "containerStatuses": [{"name": "c", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
+                "state": {"waiting": {"reason": "ContainerCreating"}}}],
+        })
+    } else {
+        json!({
             "phase": "Running",
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T00:00:00Z"}],
             "containerStatuses": [{"name": "c", "ready": true, "restartCount": 0, "image": "i", "imageID": "",
                 "state": {"running": {"startedAt": "2026-11-21T00:00:00Z"}}}],
+        })
+    };
+    json!({
+        "metadata": {
+            "name": format!("invented-{n}"), "namespace": format!("ns-{node}"), "uid": invented_uid(node, n),
+            "creationTimestamp": "2026-11-21T00:00:00Z", "resourceVersion": "900",
         },
+        "spec": {"nodeName": name(node), "containers": [{"name": "c", "image": "i"}]},
+        "status": status,
     })
+}
+
+/// The call that the first invented pod of a node waits for: its sandbox is being made for three minutes.
+fn invented_call(node: usize) -> Observation {
+    let begun = clock::now().plus(-180_000_000_000);
+    let pod = PodRef {
+        uid: PodUid::from(invented_uid(node, 0).as_str()),
+        namespace: format!("ns-{node}").into(),
+        name: "invented-0".into(),
+    };
+    Observation {
+        stamp: Stamp::exact(begun),
+        source: Source::Cri,
+        body: Body::CallStart(Box::new(CallStart {
+            key: CallKey {
+                conn: u32::MAX / 2,
+                stream: 1,
+            },
+            service: kflow_model::cri::Service::Runtime,
+            method: method::RUN_POD_SANDBOX.into(),
+            subject: Subject {
+                pod,
+                ..Subject::default()
+            },
+            partial: false,
+            timeout_ns: Some(240_000_000_000),
+            traceparent: None,
+            request_bytes: 0,
+            filtered: false,
+            fields: kflow_model::Pairs::default(),
+        })),
+    }
 }
 
 pub(super) fn name(node: usize) -> String {
@@ -214,6 +291,7 @@ pub(super) struct Played {
     nodes: Mutex<Vec<Value>>,
     /// By node; a version of another kflow where one is told.
     agents: Mutex<BTreeMap<String, Option<Served>>>,
+    mute: BTreeSet<usize>,
     pub(super) other_version: Mutex<Option<String>>,
     /// Watch events, of which resource: the n-th has the version 1001 + n.
     changes: watch::Sender<Vec<(String, String)>>,
@@ -232,25 +310,40 @@ pub(super) struct Played {
 impl Played {
     /// So many nodes, an agent on each of the first ones.
     pub(super) async fn start(nodes: usize, agents: usize) -> Arc<Self> {
+        Self::of(Shape {
+            nodes,
+            agents,
+            ..Shape::default()
+        })
+        .await
+    }
+
+    pub(super) async fn of(shape: Shape) -> Arc<Self> {
+        let nodes = shape.nodes;
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        let recorded: Vec<Recorded> = SESSIONS.iter().map(|s| Recorded::load(s)).collect();
+        let recorded: Vec<Recorded> = SESSIONS.map(Recorded::load).into();
         let mut pods = Vec::new();
         for n in 0..nodes {
             match recorded.get(n) {
                 Some(r) => pods.extend(r.pods.iter().map(|p| pod_json(p, &name(n)))),
-                None => pods.extend((0..3).map(|i| invented(n, i))),
+                None => pods.extend((0..3).map(|i| invented(n, i, shape.sick && i == 0))),
             }
         }
-        let served = (0..agents).map(|n| {
+        let served = (0..shape.agents).map(|n| {
             let of = &recorded[n % recorded.len()].of_node;
             // The first ones have all; the others the newest, so that two hundred fit into a test.
-            let from = if n < 8 {
+            let from = if n < 8 || shape.whole {
                 0
             } else {
                 of.len().saturating_sub(200)
             };
-            let served = Served::start(&socket(dir.path(), n), &name(n), &of[from..], 8 << 20);
+            let mut lines = of[from..].to_vec();
+            if shape.sick && n >= recorded.len() {
+                lines.push(invented_call(n));
+            }
+            let ahead = shape.ahead.get(&n).copied().unwrap_or(0);
+            let served = Served::start(&socket(dir.path(), n), &name(n), ahead, lines);
             (name(n), Some(served))
         });
         let agents = Mutex::new(served.collect());
@@ -259,6 +352,7 @@ impl Played {
             pods,
             nodes: Mutex::new((0..nodes).map(node_json).collect()),
             agents,
+            mute: shape.mute,
             other_version: Mutex::default(),
             changes: watch::channel(Vec::new()).0,
             cut: watch::channel(0).0,
@@ -312,7 +406,7 @@ impl Played {
     /// Another one starts there.
     pub(super) fn revive(&self, n: usize) {
         let of = Recorded::load(SESSIONS[n % SESSIONS.len()]).of_node;
-        let served = Served::start(&socket(self.dir.path(), n), &name(n), &of, 8 << 20);
+        let served = Served::start(&socket(self.dir.path(), n), &name(n), 0, of);
         self.agents.lock().unwrap().insert(name(n), Some(served));
     }
     /// What the agent of a node knows of itself.
@@ -408,9 +502,13 @@ impl Played {
             "/api/v1/namespaces/kflow/pods" => {
                 self.agent_pods(fields.strip_prefix("spec.nodeName="))
             }
-            "/api/v1/pods" => {
+            path if resource == "pods" => {
+                let namespace = path.split('/').rev().nth(1).filter(|n| *n != "v1");
                 let node = fields.strip_prefix("spec.nodeName=");
-                let wanted = |p: &&Value| node.is_none_or(|w| p["spec"]["nodeName"] == w);
+                let wanted = |p: &&Value| {
+                    node.is_none_or(|w| p["spec"]["nodeName"] == w)
+                        && namespace.is_none_or(|w| p["metadata"]["namespace"] == w)
+                };
                 self.pods.iter().filter(wanted).cloned().collect()
             }
             _ => Vec::new(),
@@ -446,8 +544,12 @@ impl Played {
         let key = request.headers()["Sec-WebSocket-Key"].as_bytes().to_vec();
         let socket = socket(self.dir.path(), number);
         let cut = self.cut.subscribe();
+        let mute = self.mute.contains(&number);
         tokio::spawn(async move {
             if let Ok(upgraded) = hyper::upgrade::on(request).await {
+                if mute {
+                    return forward::held(upgraded, cut).await;
+                }
                 forward::forwarded(upgraded, socket, cut).await.ok();
             }
         });

@@ -34,11 +34,15 @@ fn notes(batch: &Batch) -> Vec<String> {
         .collect()
 }
 
+/// The next batch with lines: that a ring is empty is told by one without.
 async fn next(stream: &mut Streaming<Batch>) -> Option<Batch> {
-    tokio::time::timeout(PATIENCE, stream.message())
-        .await
-        .expect("in time")
-        .unwrap()
+    loop {
+        let batch = tokio::time::timeout(PATIENCE, stream.message()).await;
+        let batch = batch.expect("in time").unwrap();
+        if batch.as_ref().is_none_or(|b| !b.lines.is_empty()) {
+            return batch;
+        }
+    }
 }
 
 fn block_on<T>(f: impl Future<Output = T>) -> T {

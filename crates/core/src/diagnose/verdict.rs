@@ -210,6 +210,25 @@ impl Verdict {
             _ => None,
         }
     }
+    /// The same, told by a clock that is behind by so much, ns: since when it is so, and when it is tried again. Evidence keeps
+    /// the times of who saw it.
+    #[must_use]
+    pub fn by_clock_behind(mut self, ns: i64) -> Self {
+        let earlier = |t: &mut Nanos| *t = t.plus(ns.saturating_neg());
+        earlier(&mut self.since);
+        self.next_retry.iter_mut().for_each(earlier);
+        self.in_flight
+            .iter_mut()
+            .for_each(|c| earlier(&mut c.since));
+        if let Some(r) = &mut self.recurrence {
+            earlier(&mut r.first);
+            earlier(&mut r.last);
+            r.up.iter_mut().for_each(earlier);
+        }
+        let also = std::mem::take(&mut self.also);
+        self.also = also.into_iter().map(|v| v.by_clock_behind(ns)).collect();
+        self
+    }
     /// Id of the cause (`KF601`), empty when there is none.
     pub fn cause_id(&self) -> &'static str {
         self.cause.map_or("", CauseId::as_str)

@@ -104,7 +104,7 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
             node,
         } => {
             let name = pod(client, namespace, labels, node).await?;
-            forward(client, namespace, node, &name, way.name()).await
+            forward(client, namespace, node, &name).await
         }
     }
 }
@@ -289,13 +289,13 @@ async fn pod(client: &Kube, namespace: &str, labels: &str, node: &str) -> Result
 }
 
 /// A stream to the agent's port in its pod, through the apiserver.
-async fn forward(
+pub(super) async fn forward(
     client: &Kube,
     namespace: &str,
     node: &str,
     name: &str,
-    who: String,
 ) -> Result<Reached, Absent> {
+    let who = format!("the agent of {node}");
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let ports = [PORT];
     let failed = |why: String| Absent::Failed(format!("cannot reach {who}: {why}"));

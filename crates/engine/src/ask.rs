@@ -1,0 +1,290 @@
+//! What the agents of several nodes know, asked once and side by side.
+//!
+//! Of each node a world of its own is made: what the apiserver told of it, which was asked before and is not asked again, and what
+//! its agent's ring holds, both by the node's clock. It is looked at and dropped, so that memory follows how many nodes are asked
+//! at a time and not how many there are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::live::{Config, connect};
+use kflow_core::correlate::{NODE_LEASES, World};
+use kflow_core::selection::Selection;
+use kflow_model::units::wait;
+use kflow_model::{Body, Evidence, Nanos, Text, clock};
+use kflow_sources::agent::{self, Offset, Silent, Told};
+
+/// Agents that are asked at a time.
+const TOGETHER: usize = 8;
+/// Worlds that are made at a time.
+const WORLDS: usize = 2;
+
+/// How long is waited for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// An agent may take so long to tell what its ring holds, and the apiserver to tell which agents there are.
+    pub answer: Duration,
+    /// An agent whose turn has not come by then is not asked.
+    pub turns: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(10),
+            turns: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A node, as its agent and the apiserver show it.
+#[derive(Debug)]
+pub struct NodeWorld {
+    pub world: World,
+    /// The moment that it is of, by the node's clock.
+    pub now: Nanos,
+    pub offset: Offset,
+}
+
+/// Why a node's agent has told nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unheard {
+    #[error("no agent of kflow is there")]
+    None,
+    #[error(transparent)]
+    Silent(#[from] Silent),
+    #[error("the agent there did not answer within {}", wait(*.0))]
+    Late(Duration),
+    #[error("there was no time to ask the agent there: turns end after {}", wait(*.0))]
+    NoTurn(Duration),
+    #[error("kflow failed at what the agent there told (a bug)")]
+    Bug,
+}
+
+impl Unheard {
+    /// Nodes of which the same is said: `Failed` of each agent in words of its own.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Silent(Silent::Failed(_)), Self::Silent(Silent::Failed(_))) => true,
+            _ => self == other,
+        }
+    }
+}
+
+/// Why no agent could be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot ask agents: {0}")]
+    Thread(#[from] std::io::Error),
+    #[error("cannot ask agents: {0}")]
+    Apiserver(String),
+    #[error(transparent)]
+    Agents(#[from] agent::Absent),
+}
+
+/// A node, and what was made of what its agent told.
+pub type Answer<T> = (Text, Result<T, Unheard>);
+
+/// Asks the agents of these nodes, as many at a time as is good, in this order. `look` is given the world of each that answers, on
+/// a thread of its own.
+pub fn ask<T: Send + 'static>(
+    config: &Config,
+    namespace: &str,
+    patience: Patience,
+    nodes: &[Text],
+    told: ApiTold,
+    look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
+) -> Result<Vec<Answer<T>>, Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let answers = runtime.block_on(all(config, namespace, patience, nodes, told, look));
+    // What still waits for a resolver is not waited for.
+    runtime.shutdown_background();
+    answers
+}
+
+async fn all<T: Send + 'static>(
+    config: &Config,
+    namespace: &str,
+    patience: Patience,
+    nodes: &[Text],
+    told: ApiTold,
+    look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
+) -> Result<Vec<Answer<T>>, Error> {
+    let connected = timeout(patience.answer, connect(config)).await;
+    let (client, _) = connected
+        .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(patience.answer))))
+        .map_err(Error::Apiserver)?;
+    let mut pods = agent::agents(&client, namespace).await?;
+    let until = Instant::now() + patience.turns;
+    let (told, look) = (Arc::new(told), Arc::new(look));
+    let (turns, worlds) = (
+        Arc::new(Semaphore::new(TOGETHER)),
+        Arc::new(Semaphore::new(WORLDS)),
+    );
+    let mut asked = JoinSet::new();
+    let mut answers: BTreeMap<usize, Result<T, Unheard>> = BTreeMap::new();
+    for (n, node) in nodes.iter().enumerate() {
+        let Some(pod) = pods.remove(node.as_str()) else {
+            answers.insert(n, Err(Unheard::None));
+            continue;
+        };
+        // Neither semaphore is ever closed.
+        let Ok(turn) = timeout_at(until, Arc::clone(&turns).acquire_owned()).await else {
+            answers.insert(n, Err(Unheard::NoTurn(patience.turns)));
+            continue;
+        };
+        let (client, namespace, node) = (client.clone(), namespace.to_owned(), node.clone());
+        let (told, look) = (Arc::clone(&told), Arc::clone(&look));
+        let worlds = Arc::clone(&worlds);
+        asked.spawn(async move {
+            let _turn = turn;
+            let asked = agent::ask(&client, &namespace, &node, &pod);
+            let said = match timeout(patience.answer, asked).await {
+                Ok(Ok(said)) => said,
+                Ok(Err(why)) => return (n, Err(why.into())),
+                Err(_) => return (n, Err(Unheard::Late(patience.answer))),
+            };
+            let _room = worlds.acquire_owned().await;
+            let looked = spawn_blocking(move || {
+                let world = told.with(&node, &said);
+                look(&node, world)
+            });
+            // A panic was told by the panic hook.
+            (n, looked.await.map_err(|_| Unheard::Bug))
+        });
+    }
+    while let Some(done) = asked.join_next().await {
+        answers.extend(done);
+    }
+    let named = |(n, node): (usize, &Text)| {
+        let answer = answers.remove(&n).unwrap_or(Err(Unheard::Bug));
+        (node.clone(), answer)
+    };
+    Ok(nodes.iter().enumerate().map(named).collect())
+}
+
+/// What the apiserver told of some nodes, as far as it is about one of them, its pods, or what these belong to.
+#[derive(Debug, Default)]
+pub struct ApiTold {
+    selection: Arc<Selection>,
+    of_all: Vec<Evidence>,
+    of_node: FxHashMap<Text, Vec<Evidence>>,
+    of_namespace: FxHashMap<Text, Vec<Evidence>>,
+    /// Namespaces of the pods of each node.
+    namespaces: FxHashMap<Text, FxHashSet<Text>>,
+}
+
+impl ApiTold {
+    /// Of these nodes. `world` is made of the observations, and knows of each pod where it runs.
+    pub fn of(world: &World, observations: &[Evidence], nodes: &[Text]) -> Self {
+        let wanted: FxHashSet<&Text> = nodes.iter().collect();
+        let (mut by_uid, mut by_name) = (FxHashMap::default(), FxHashMap::default());
+        let mut told = Self {
+            selection: Arc::clone(world.selection()),
+            ..Self::default()
+        };
+        let here = world
+            .every_pod()
+            .iter()
+            .filter(|p| wanted.contains(&p.node));
+        for p in here {
+            by_uid.insert(p.uid.as_str(), &p.node);
+            by_name.insert((p.namespace.as_str(), p.name.as_str()), &p.node);
+            let of = told.namespaces.entry(p.node.clone()).or_default();
+            of.insert(p.namespace.clone());
+        }
+        let mut put = |node: Option<&&Text>, o: &Evidence| {
+            if let Some(node) = node.filter(|n| wanted.contains(*n)) {
+                let of = told.of_node.entry(Text::clone(node)).or_default();
+                of.push(Arc::clone(o));
+            }
+        };
+        for o in observations {
+            let namespace = match &o.body {
+                Body::Pod(p) => {
+                    put(by_uid.get(p.uid.as_str()), o);
+                    // Who mounts a claim keeps others on other nodes from it.
+                    let claims = p.spec.volumes.iter().any(|v| v.claim(&p.name).is_some());
+                    if !claims {
+                        continue;
+                    }
+                    &p.namespace
+                }
+                Body::Event(e) if e.object.kind == "Pod" => {
+                    let named = (e.object.namespace.as_str(), e.object.name.as_str());
+                    let by_uid = by_uid.get(e.object.uid.as_str());
+                    put(by_uid.or_else(|| by_name.get(&named)), o);
+                    continue;
+                }
+                Body::Event(e) if e.object.kind == "Node" => {
+                    put(Some(&&e.object.name), o);
+                    continue;
+                }
+                Body::Node(n) => {
+                    put(Some(&&n.name), o);
+                    continue;
+                }
+                Body::Object(x) if x.object.namespace == NODE_LEASES => {
+                    put(Some(&&x.object.name), o);
+                    continue;
+                }
+                Body::Event(e) => &e.object.namespace,
+                Body::Object(x) => &x.object.namespace,
+                _ => {
+                    told.of_all.push(Arc::clone(o));
+                    continue;
+                }
+            };
+            let of = told.of_namespace.entry(namespace.clone()).or_default();
+            of.push(Arc::clone(o));
+        }
+        told
+    }
+
+    /// The world of a node, with what its agent told.
+    fn with(&self, node: &Text, said: &Told) -> NodeWorld {
+        let ahead = said.offset.certain_ns();
+        let mut world = World::selecting(Arc::clone(&self.selection));
+        let cluster = Text::default();
+        let namespaces = self.namespaces.get(node).into_iter().flatten();
+        let shared = namespaces
+            .chain([&cluster])
+            .filter_map(|n| self.of_namespace.get(n));
+        let own = self.of_node.get(node).into_iter();
+        for o in self.of_all.iter().chain(own.chain(shared).flatten()) {
+            if ahead == 0 {
+                world.observe(o);
+            } else {
+                world.observe(&by_clock_ahead(o, ahead));
+            }
+        }
+        for o in said.observations() {
+            world.observe(&Arc::new(o));
+        }
+        world.refresh();
+        NodeWorld {
+            world,
+            now: clock::now().plus(ahead),
+            offset: said.offset,
+        }
+    }
+}
+
+/// The same by a clock that is ahead, ns: when it was received, and its own time where that is the same.
+fn by_clock_ahead(o: &Evidence, ns: i64) -> Evidence {
+    let mut o = kflow_model::Observation::clone(o);
+    if o.stamp.at == o.stamp.seen {
+        o.stamp.at = o.stamp.at.plus(ns);
+    }
+    o.stamp.seen = o.stamp.seen.plus(ns);
+    Arc::new(o)
+}
