@@ -27,6 +27,11 @@ $systemctl disable --now kflow-proxy.service 2>/dev/null || true
 rm -f "$root/etc/systemd/system/kflow-proxy.service" "$root/etc/systemd/system/kflow-revert.service" "$root/etc/kflow/proxy.env"
 drop /etc/kflow
 $systemctl daemon-reload || true
+for socket in cri observations; do
+  rm -f "$root/run/kflow/$socket.sock" "$root/run/kflow/$socket.sock.lock"
+done
+# It stays where an agent has its sockets there.
+rmdir "$root/run/kflow" 2>/dev/null || true
 
 # Nothing of kflow may be left in what the kubelet is started with.
 if $systemctl cat kubelet.service 2>/dev/null | grep -q /etc/kflow/; then

@@ -172,6 +172,35 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
     );
 }
 
+/// systemd removes a RuntimeDirectory with all that is in it whenever its service stops, at a restart too.
+#[test]
+fn the_proxy_and_its_end_leave_an_agents_sockets_alone() {
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let unit = fs::read_to_string(deploy.join("kflow-proxy.service")).unwrap();
+    let has = |line: &str| unit.lines().any(|l| l == line);
+    assert!(has("RuntimeDirectory=kflow") && has("RuntimeDirectoryPreserve=yes"));
+
+    let node = Node::new(KUBELET);
+    let names = |with_agent: bool| {
+        let own = [
+            "cri.sock",
+            "cri.sock.lock",
+            "observations.sock",
+            "observations.sock.lock",
+        ];
+        for name in own.into_iter().chain(with_agent.then_some("agent.sock")) {
+            node.write(&format!("run/kflow/{name}"), "");
+        }
+        let o = node.run(&deploy.join("uninstall.sh"), &[]);
+        assert!(o.status.success(), "{}", text(&o));
+        let left = fs::read_dir(node.path("run/kflow")).ok()?;
+        Some(left.map(|e| e.unwrap().file_name()).collect::<Vec<_>>())
+    };
+    assert_eq!(names(true), Some(vec!["agent.sock".into()]));
+    fs::remove_file(node.path("run/kflow/agent.sock")).unwrap();
+    assert_eq!(names(false), None);
+}
+
 #[test]
 fn a_kubelet_that_does_not_come_by_way_of_the_proxy_gets_its_runtime_back() {
     let node = Node::new(KUBELET);
