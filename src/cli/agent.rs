@@ -18,6 +18,7 @@ use kflow_engine::live::Config;
 use kflow_model::clock;
 use kflow_model::log::Component;
 use kflow_model::patient;
+use kflow_sources::klog::live::Journal;
 use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
 use place::{Root, own_folder, own_loopback};
 
@@ -238,10 +239,30 @@ fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
         let text = format!("the journal of unit {unit}");
         return (format!("journal:{unit}"), Finding::there(WHAT, text));
     }
-    let missing = Finding::missing(
-        WHAT,
-        format!("in the journal of unit {unit}, which cannot be read here: there is no journalctl"),
-        "run the agent as a service of the node; a viewer asks the kubelet for it meanwhile (--kubelet-log remote)",
-    );
-    ("off".to_owned(), missing)
+    // journald keeps them in the first where that is there (`Storage=auto`), else in the second, in memory.
+    let folders = ["var/log/journal", "run/log/journal"].map(|f| root.join(f));
+    let said = folders.map(|folder| {
+        let named = format!("{unit}@{}", folder.display());
+        let journal = Journal::named(&named).ok_or_else(String::new)?;
+        let looked = patient::ask(&folder, move || journal.look());
+        looked.map_err(|e| e.to_string())??;
+        Ok::<_, String>((format!("journal:{named}"), folder))
+    });
+    let [persistent, volatile] = said;
+    match persistent.or_else(|why| volatile.map_err(|_| why)) {
+        Ok((named, folder)) => {
+            let text = format!("the journal of unit {unit}, in {}", on_node(root, &folder));
+            (named, Finding::there(WHAT, text))
+        }
+        Err(why) => {
+            let missing = Finding::missing(
+                WHAT,
+                format!(
+                    "in the journal of unit {unit}, which cannot be read here: there is no journalctl, and {why}"
+                ),
+                "name it with --kubelet-log; a viewer asks the kubelet for it meanwhile (--kubelet-log remote)",
+            );
+            ("off".to_owned(), missing)
+        }
+    }
 }

@@ -21,6 +21,7 @@ use kflow_model::patient;
 use kflow_model::redact;
 use kflow_serve::Log;
 use kflow_sources::agent::Mark;
+use kflow_sources::klog::live::Journal;
 use kflow_sources::tap::needs;
 
 pub(super) fn stderr_log() -> Log {
@@ -113,7 +114,10 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         }
         Some("remote") => KubeletLog::Remote,
         Some(other) => match other.strip_prefix("journal:") {
-            Some(unit) => KubeletLog::Journal(unit.to_owned()),
+            Some(named) => match Journal::named(named) {
+                Some(journal) => KubeletLog::JournalFiles(journal),
+                None => KubeletLog::Journal(named.to_owned()),
+            },
             None => KubeletLog::File(PathBuf::from(other)),
         },
     };

@@ -9,6 +9,7 @@ use tokio::process::Command;
 use super::kubelet::{log_file, unit};
 use super::{Check, Health, files};
 use kflow_engine::live::{Config, Control, KubeletLog, connect};
+use kflow_model::patient;
 use kflow_model::units::wait;
 use kflow_sources::klog::live::remote::{Kubelet, Offer};
 
@@ -22,6 +23,19 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
     match asked {
         KubeletLog::File(path) => return file(WHAT, path, "--kubelet-log"),
         KubeletLog::Stdin => return Check::new(WHAT, Health::Works, "standard input"),
+        KubeletLog::JournalFiles(journal) => {
+            let asked = journal.clone();
+            let found = format!(
+                "the journal of {}, in {}",
+                journal.unit,
+                journal.folder.display()
+            );
+            let looked = patient::ask(&journal.folder, move || asked.look());
+            return match looked.unwrap_or_else(|e| Err(e.to_string())) {
+                Ok(_) => Check::new(WHAT, Health::Works, found),
+                Err(why) => Check::new(WHAT, Health::Off, why).todo("kflow tui --kubelet-log FILE"),
+            };
+        }
         KubeletLog::Remote => return remote(config).await,
         KubeletLog::Off | KubeletLog::Journal(_) => {}
     }

@@ -16,6 +16,7 @@ use crate::proxy::rig::{PATIENCE, eventually};
 mod debug;
 pub(crate) mod forward;
 mod install;
+mod journal;
 mod metrics;
 
 /// A line of a scheduler as its container's log has it.

@@ -36,6 +36,7 @@ use kflow_core::correlate::Retention;
 use kflow_core::selection::Selection;
 use kflow_model::clock;
 use kflow_model::{Nanos, Observation, Source, Text};
+use kflow_sources::klog::live::Journal;
 use kflow_sources::kube::live::{Pace, Scope};
 use kflow_sources::live::Board;
 use kflow_store::Keeper;
@@ -67,8 +68,10 @@ pub enum KubeletLog {
     /// Not read.
     Off,
     File(PathBuf),
-    /// A unit's journal.
+    /// A unit's journal, by `journalctl`.
     Journal(String),
+    /// A unit's journal, by its files.
+    JournalFiles(Journal),
     /// Standard input.
     Stdin,
     /// Asked for by way of the apiserver.

@@ -17,7 +17,7 @@ pub mod audit;
 #[cfg(feature = "live")]
 pub mod cri;
 pub mod fs;
-pub(crate) mod journal;
+pub mod journal;
 pub mod klog;
 pub mod kube;
 #[cfg(feature = "live")]

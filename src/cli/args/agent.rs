@@ -103,7 +103,8 @@ pub struct RunArgs {
     /// The runtime's socket [default: that of the kubelet]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub runtime: Option<PathBuf>,
-    /// Kubelet log: a file, `journal`, `journal:UNIT` or `off` [default: where this node has it]
+    /// Kubelet log: a file, `journal`, `journal:UNIT`, `journal:UNIT@/var/log/journal` (the journal's files, without journalctl)
+    /// or `off` [default: where this node has it]
     #[arg(long, value_name = "WHERE")]
     pub kubelet_log: Option<String>,
     /// Ask the kubelet itself for health and metrics [default: https://$HOST_IP:10250 in a pod that has HOST_IP]

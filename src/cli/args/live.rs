@@ -109,7 +109,8 @@ pub struct LiveArgs {
     /// The runtime's socket: asked once for what exists, and what `--tap ebpf` follows
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub runtime: Option<PathBuf>,
-    /// Kubelet log: a file, - for standard input, `journal` or `journal:UNIT`, `remote` (by way of the apiserver), or `off`
+    /// Kubelet log: a file, - for standard input, `journal` or `journal:UNIT`, `journal:UNIT@/var/log/journal` (the journal's
+    /// files, without journalctl), `remote` (by way of the apiserver), or `off`
     #[arg(long, value_name = "WHERE")]
     pub kubelet_log: Option<String>,
     /// Ask the kubelet itself for pods, health and metrics: https://HOST:10250, with the kubeconfig's credentials, or

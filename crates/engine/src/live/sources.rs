@@ -99,6 +99,11 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
                 log::journal(&unit, Source::Kubelet, Box::new(kubelet_decoder), out).await;
             });
         }
+        KubeletLog::JournalFiles(journal) => {
+            let out = log_of("journal");
+            let decoder = Box::new(kubelet_decoder);
+            tasks.spawn(log::journal_files(journal, Source::Kubelet, decoder, out));
+        }
         KubeletLog::Stdin => {
             let out = log_of("stdin");
             tasks.spawn(async move {

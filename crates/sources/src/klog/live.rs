@@ -1,9 +1,11 @@
 //! Logs that are being written: files that rotate, journald, standard input. The apiserver's way to a node's log is
 //! [`remote`]; a static pod's is the newest of several files ([`pod`]).
 
+mod journal;
 mod pod;
 pub mod remote;
 
+pub use journal::{Journal, journal_files};
 pub use pod::pod;
 
 use std::io::SeekFrom;

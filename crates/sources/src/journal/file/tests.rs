@@ -1,0 +1,123 @@
+use super::*;
+use crate::journal::{Step, Unwrap};
+
+/// `journald`'s own files: see `fixtures/README.md`.
+fn fixture(name: &str) -> Vec<u8> {
+    let path = format!(
+        "{}/../../fixtures/journal/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let bytes = std::fs::read(path).unwrap();
+    match name.strip_suffix(".zst") {
+        Some(_) => zstd::decode_all(bytes.as_slice()).unwrap(),
+        None => bytes,
+    }
+}
+
+fn all(file: &[u8], unit: &str) -> Result<Vec<Record>, Error> {
+    let mut file = JournalFile::open(file)?;
+    let Some(mut place) = file.of_unit(unit)? else {
+        return Ok(Vec::new());
+    };
+    let mut records = Vec::new();
+    while let Some(record) = file.next(&mut place)? {
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// What `journalctl -o export` wrote of the same file.
+fn exported(text: &[u8]) -> Vec<Record> {
+    let mut unwrap = Unwrap::default();
+    let mut records = Vec::new();
+    for line in text.split(|b| *b == b'\n') {
+        if let Step::Entry(entry) = unwrap.line(line) {
+            let origin = entry.origin.into_owned();
+            let Some((ident, pid)) = origin.split_once('[') else {
+                // Behind the last record.
+                assert_eq!(entry.text.len(), 0);
+                continue;
+            };
+            records.push(Record {
+                received: entry.received.unwrap(),
+                text: Text::Is(entry.text.into_owned()),
+                ident: ident.to_owned(),
+                pid: pid.trim_end_matches(']').to_owned(),
+            });
+        }
+    }
+    records
+}
+
+#[test]
+fn a_units_records_are_those_that_journalctl_prints() {
+    for (name, entries) in [("before", 180), ("now", 100)] {
+        let file = fixture(&format!("{name}.journal.zst"));
+        let told = all(&file, "kubelet.service").unwrap();
+        let wanted = exported(&fixture(&format!("{name}.export.zst")));
+        assert_eq!(told.len(), entries, "{name}");
+        assert_eq!(told, wanted, "{name}");
+        let journal = JournalFile::open(file.as_slice()).unwrap();
+        let mut units = vec!["kubelet.service"];
+        if name == "before" {
+            units.insert(0, "containerd.service");
+        }
+        assert_eq!(journal.units().unwrap(), units);
+        assert!(journal.of_unit("kubelet").unwrap().is_none());
+    }
+}
+
+#[test]
+fn reading_begins_after_any_number_of_entries() {
+    let file = fixture("before.journal.zst");
+    let wanted = all(&file, "kubelet.service").unwrap();
+    for skipped in 0..=wanted.len() + 3 {
+        let mut journal = JournalFile::open(file.as_slice()).unwrap();
+        let mut place = journal.of_unit("kubelet.service").unwrap().unwrap();
+        journal.skip(&mut place, skipped as u64).unwrap();
+        let rest = wanted.get(skipped..).unwrap_or_default();
+        assert_eq!(journal.left(&place).unwrap(), rest.len() as u64);
+        assert_eq!(journal.next(&mut place).unwrap().as_ref(), rest.first());
+    }
+}
+
+#[test]
+fn what_is_damaged_is_told_and_never_read_for_ever() {
+    let whole = fixture("before.journal.zst");
+    let used = whole.iter().rposition(|b| *b != 0).unwrap() + 1;
+    let mut random = fastrand::Rng::with_seed(16);
+    let most = all(&whole, "kubelet.service").unwrap().len();
+    for _ in 0..300 {
+        let mut file = whole.clone();
+        for _ in 0..random.usize(1..20) {
+            // The header as often as all the rest.
+            let below = if random.bool() { 300 } else { used };
+            let at = random.usize(..below);
+            file[at] = random.u8(..);
+        }
+        file.truncate(if random.u8(..4) == 0 {
+            random.usize(..used)
+        } else {
+            used
+        });
+        if let Ok(records) = all(&file, "kubelet.service") {
+            assert!(records.len() <= most * 2, "{}", records.len());
+        }
+    }
+    assert!(matches!(all(b"", "u"), Err(Error::Foreign)));
+    assert!(matches!(all(&[b'x'; 300], "u"), Err(Error::Foreign)));
+    let mut newer = whole;
+    newer[12] |= 128;
+    assert!(matches!(all(&newer, "u"), Err(Error::Newer(_))));
+}
+
+/// The block is another program's (python-lz4): no journald that was at hand compresses by it.
+#[test]
+fn a_text_that_an_older_journald_compressed_is_read() {
+    let text = unpacked(LZ4, &fixture("message.lz4")).unwrap();
+    assert!(text.starts_with(b"MESSAGE=I1121 00:24:19.373304"));
+    assert_eq!(text.len(), 1652);
+    assert!(unpacked(LZ4, &[0xff; 40]).is_err());
+    assert!(unpacked(ZSTD, &[0xff; 40]).is_err());
+    assert!(unpacked(XZ, &[]).is_err());
+}

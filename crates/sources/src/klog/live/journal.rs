@@ -1,0 +1,373 @@
+//! The journal's files while journald writes them, and through their rotation.
+//!
+//! They are read in a thread of their own, which may wait for a disk: one that hangs is told, and holds up nothing.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what waits for a disk here is a thread of its own, or asked by `patient`"
+)]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::{Feed, NewDecoder};
+use crate::journal::file::{Error, JournalFile, Place, Record, Text};
+use crate::live::{Out, SLOW, Stopped, gap};
+use kflow_model::Source;
+use kflow_model::clock;
+use kflow_model::units::wait;
+
+/// How often it is looked whether there is more.
+const LOOK: Duration = Duration::from_millis(200);
+/// Entries that are read at first.
+const BEFORE: u64 = 20_000;
+/// Bytes of entries that are handed over at once, about.
+const CHUNK: usize = 64 << 10;
+/// The file that journald writes to. Those before are `system@….journal`.
+const ACTIVE: &str = "system.journal";
+
+/// The journal's files of a machine, or of several below one folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// A folder of files, or of such folders: `/var/log/journal`.
+    pub folder: PathBuf,
+    /// `kubelet.service`
+    pub unit: String,
+}
+
+impl Journal {
+    /// As `--kubelet-log` names it: `UNIT@/FOLDER`. A unit without a type is a service.
+    pub fn named(text: &str) -> Option<Self> {
+        let (unit, folder) = text.split_once("@/")?;
+        // `snap.microk8s.daemon-kubelite` has points, and no type.
+        let typed = [".service", ".scope", ".slice"]
+            .iter()
+            .any(|t| unit.ends_with(t));
+        let service = if typed { "" } else { ".service" };
+        (!unit.is_empty()).then(|| Self {
+            folder: Path::new("/").join(folder),
+            unit: format!("{unit}{service}"),
+        })
+    }
+
+    /// How many entries the unit has; an error says what is there in their place.
+    pub fn look(&self) -> Result<u64, String> {
+        let mut entries = 0;
+        let mut units = Vec::new();
+        for path in self.files()? {
+            let file = open(&path)?;
+            let failed = |e: Error| format!("{}: {e}", path.display());
+            match file.of_unit(&self.unit).map_err(failed)? {
+                Some(place) => entries += file.left(&place).map_err(failed)?,
+                None => units.extend(file.units().map_err(failed)?),
+            }
+        }
+        if entries == 0 {
+            units.sort();
+            units.dedup();
+            let of = if units.is_empty() {
+                "it has no unit's entries".to_owned()
+            } else {
+                format!("it has {}", units.join(", "))
+            };
+            let folder = self.folder.display();
+            return Err(format!(
+                "the journal in {folder} has nothing of {}: {of}",
+                self.unit
+            ));
+        }
+        Ok(entries)
+    }
+
+    /// The system's files, those before first and the one that is written last.
+    fn files(&self) -> Result<Vec<PathBuf>, String> {
+        let failed = |e: std::io::Error| format!("cannot read {}: {e}", self.folder.display());
+        let mut folders = vec![self.folder.clone()];
+        let inside = fs::read_dir(&self.folder).map_err(failed)?.flatten();
+        folders.extend(inside.map(|e| e.path()).filter(|p| p.is_dir()));
+        // Of several machines (an image that was copied) the one that wrote last.
+        let written = |f: &PathBuf| fs::metadata(f.join(ACTIVE)).and_then(|m| m.modified()).ok();
+        let newest = folders.into_iter().filter(|f| written(f).is_some());
+        let Some(folder) = newest.max_by_key(written) else {
+            return Err(format!("there is no {ACTIVE} in {}", self.folder.display()));
+        };
+        let inside = fs::read_dir(&folder).map_err(failed)?.flatten();
+        let is_before = |p: &PathBuf| {
+            let name = p.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("system@") && name.ends_with(".journal")
+        };
+        let mut files: Vec<PathBuf> = inside.map(|e| e.path()).filter(is_before).collect();
+        files.sort_by_cached_key(|p| open(p).map_or(0, |f| f.begun));
+        files.push(folder.join(ACTIVE));
+        Ok(files)
+    }
+}
+
+fn open(path: &Path) -> Result<JournalFile<File>, String> {
+    let file = File::open(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    JournalFile::open(file).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// A file that is read.
+struct Open {
+    path: PathBuf,
+    inode: (u64, u64),
+    file: JournalFile<File>,
+    /// `None` while the unit has no entry in it.
+    place: Option<Place>,
+}
+
+impl Open {
+    fn at(path: PathBuf, unit: &str) -> Result<Self, String> {
+        let file = open(&path)?;
+        let meta = fs::metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let place = file
+            .of_unit(unit)
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Self {
+            inode: (meta.dev(), meta.ino()),
+            path,
+            file,
+            place,
+        })
+    }
+
+    fn left(&self) -> u64 {
+        let left = self.place.as_ref().map(|p| self.file.left(p));
+        left.and_then(Result::ok).unwrap_or(0)
+    }
+
+    /// True when another file has its name.
+    fn moved(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) != self.inode)
+    }
+}
+
+/// What the thread tells.
+enum Told {
+    /// Entries in the form of `journalctl -o export`, and how many could not be read, and why.
+    Entries(Vec<u8>, Option<(u64, String)>),
+    /// Nothing new.
+    Idle,
+    Off(String),
+}
+
+/// How far a file was read.
+#[derive(Clone, Copy)]
+struct Read {
+    file: [u8; 16],
+    entries: u64,
+}
+
+/// Reads what is there and what comes.
+struct Reader {
+    journal: Journal,
+    /// Those to be read, in order; the last is the one that is written.
+    files: Vec<Open>,
+}
+
+impl Reader {
+    /// Opens as many files as have [`BEFORE`] entries, and goes past the older ones; or those after what was read.
+    fn begin(journal: Journal, after: Option<Read>) -> Result<Self, String> {
+        let mut files = Vec::new();
+        let mut entries = 0;
+        for path in journal.files()?.into_iter().rev() {
+            let open = match Open::at(path, &journal.unit) {
+                Ok(open) => open,
+                // One of before may be removed meanwhile; without the one that is written there is nothing to follow.
+                Err(_) if !files.is_empty() => continue,
+                Err(why) => return Err(why),
+            };
+            if let Some(read) = after.filter(|r| r.file == open.file.id) {
+                let mut open = open;
+                if let Some(place) = &mut open.place {
+                    (open.file.skip(place, read.entries)).map_err(|e| e.to_string())?;
+                }
+                files.push(open);
+                files.reverse();
+                return Ok(Self { journal, files });
+            }
+            entries += open.left();
+            files.push(open);
+            if entries >= BEFORE {
+                break;
+            }
+        }
+        files.reverse();
+        if let Some(Open { file, place, .. }) = files.first_mut()
+            && let Some(place) = place
+        {
+            file.skip(place, entries.saturating_sub(BEFORE))
+                .map_err(|e| e.to_string())?;
+        }
+        Ok(Self { journal, files })
+    }
+
+    /// How far the file was read that is read now.
+    fn so_far(&self) -> Option<Read> {
+        let open = self.files.first()?;
+        Some(Read {
+            file: open.file.id,
+            entries: open.place.map_or(0, |p| p.taken()),
+        })
+    }
+
+    fn step(&mut self) -> Result<Told, String> {
+        let unit = &self.journal.unit;
+        let Some(open) = self.files.first_mut() else {
+            return Err("there is no file".to_owned());
+        };
+        if open.place.is_none() {
+            let place = open.file.of_unit(unit);
+            open.place = place.map_err(|e| format!("{}: {e}", open.path.display()))?;
+        }
+        // Before the last look at it: what is written until it was moved is read.
+        let over = self.files.len() > 1 || self.files.first().is_some_and(Open::moved);
+        let Some(open) = self.files.first_mut() else {
+            return Ok(Told::Idle);
+        };
+        let mut text = Vec::new();
+        let mut unread: Option<(u64, String)> = None;
+        while text.len() < CHUNK
+            && let Some(place) = &mut open.place
+        {
+            let why = match open.file.next(place) {
+                Ok(None) => break,
+                Ok(Some(record)) => match &record.text {
+                    Text::Is(message) => {
+                        export(&record, message, &mut text);
+                        continue;
+                    }
+                    Text::None => continue,
+                    Text::Not(why) => (*why).to_owned(),
+                },
+                Err(Error::Damaged { at, what }) => Error::Damaged { at, what }.to_string(),
+                Err(e) => return Err(format!("{}: {e}", open.path.display())),
+            };
+            let (n, _) = unread.take().unwrap_or_default();
+            unread = Some((n + 1, why));
+        }
+        if !text.is_empty() || unread.is_some() {
+            return Ok(Told::Entries(text, unread));
+        }
+        if over {
+            let done = self.files.remove(0);
+            if self.files.is_empty() {
+                self.files.push(Open::at(done.path, unit)?);
+            }
+        }
+        Ok(Told::Idle)
+    }
+}
+
+/// A record as `journalctl -o export` writes it, as far as the decoder looks at it.
+fn export(record: &Record, message: &[u8], to: &mut Vec<u8>) {
+    let plain = |text: &str| text.replace(char::is_control, "");
+    // Into memory: it cannot fail.
+    let mut put = |bytes: &[u8]| to.write_all(bytes).ok();
+    put(b"__CURSOR=\n");
+    put(format!("__REALTIME_TIMESTAMP={}\n", record.received.0 / 1000).as_bytes());
+    put(format!("SYSLOG_IDENTIFIER={}\n", plain(&record.ident)).as_bytes());
+    put(format!("_PID={}\n", plain(&record.pid)).as_bytes());
+    put(b"MESSAGE\n");
+    put(&(message.len() as u64).to_le_bytes());
+    put(message);
+    put(b"\n\n");
+}
+
+/// The thread: ends when nobody listens.
+fn read(journal: &Journal, to: &mpsc::Sender<Told>) {
+    let mut reader: Option<Reader> = None;
+    let mut so_far = None;
+    loop {
+        let told = match &mut reader {
+            Some(r) => r.step(),
+            None => Reader::begin(journal.clone(), so_far).map(|r| {
+                reader = Some(r);
+                Told::Idle
+            }),
+        };
+        so_far = reader.as_ref().and_then(Reader::so_far).or(so_far);
+        let told = told.unwrap_or_else(|why| {
+            reader = None;
+            Told::Off(why)
+        });
+        let waits = !matches!(told, Told::Entries(..));
+        if to.blocking_send(told).is_err() {
+            return;
+        }
+        if waits {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Follows a unit's entries in the journal's files, beginning a little before their end.
+pub async fn journal_files(journal: Journal, source: Source, decoder: NewDecoder, out: Out) {
+    let mut feed = Feed::new(source, decoder(), out);
+    let what = format!(
+        "following the journal in {}, of {}",
+        journal.folder.display(),
+        journal.unit
+    );
+    let folder = journal.folder.clone();
+    let (to, from) = mpsc::channel(1);
+    let thread = std::thread::Builder::new()
+        .name("kflow-journal".into())
+        .spawn(move || read(&journal, &to));
+    if let Err(e) = thread {
+        feed.out.off(format!(
+            "cannot start a thread to read {}: {e}",
+            folder.display()
+        ));
+        return;
+    }
+    // Stopped is the only way to end.
+    take(from, &mut feed, &what, &folder).await.ok();
+}
+
+async fn take(
+    mut from: mpsc::Receiver<Told>,
+    feed: &mut Feed,
+    what: &str,
+    folder: &Path,
+) -> Result<(), Stopped> {
+    let mut last = None;
+    let mut on = false;
+    loop {
+        match timeout(SLOW, from.recv()).await {
+            Err(_) => feed.out.off(format!(
+                "{} has not answered for {}: its file system hangs",
+                folder.display(),
+                wait(SLOW)
+            )),
+            Ok(None) => return Ok(()),
+            Ok(Some(Told::Off(why))) => {
+                if std::mem::take(&mut on) {
+                    feed.lost(&why).await?;
+                }
+                feed.out.off(why);
+            }
+            Ok(Some(told)) => {
+                feed.out.on(what);
+                on = true;
+                let Told::Entries(text, unread) = told else {
+                    continue;
+                };
+                feed.push(&text).await?;
+                let now = clock::now();
+                if let Some((n, why)) = unread {
+                    let since = last.unwrap_or(now);
+                    feed.out.send(gap(feed.source, since, now, n, &why)).await?;
+                }
+                last = Some(now);
+            }
+        }
+    }
+}
