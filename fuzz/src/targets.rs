@@ -16,6 +16,7 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::session::{Reader, format};
 use kflow_model::{Evidence, Nanos, Stamp};
 use kflow_sources::fs::{classify_mount, classify_path, parse_mountinfo_line};
+use kflow_sources::journal::file::JournalFile;
 use kflow_sources::kube::decode::{decode_object, decode_watch_event};
 use kflow_sources::metrics::{Scrape, Scrapes};
 use kflow_sources::{TimeHint, audit, otlp};
@@ -51,6 +52,7 @@ pub(crate) const ALL: &[Target] = &[
     target("otlp", otlp, exports),
     target("session", session, sessions),
     target("index", index, indices),
+    target("journal", journal, damages),
     target("correlate", correlate, orders),
     target("filter", filter, filters),
     target("scheduler", scheduler, sentences),
@@ -352,6 +354,46 @@ fn sessions() -> Vec<Vec<u8>> {
 }
 
 /// An object of the store's index, as bytes or as what they unpack to: what is read is written and read again as the same.
+/// A journal file in which bytes were changed: three bytes say which, one what it is.
+fn journal(data: &[u8]) {
+    thread_local! {
+        static FILE: Vec<u8> = {
+            let mut file = fixture("journal/before.journal.zst");
+            let used = file.iter().rposition(|b| *b != 0).map_or(0, |n| n + 1);
+            file.truncate(used);
+            file
+        };
+    }
+    let mut file = FILE.with(Clone::clone);
+    for change in data.chunks_exact(4) {
+        let [a, b, c, value] = *change else { continue };
+        let at = u32::from_le_bytes([a, b, c, 0]) as usize % file.len();
+        file[at] = value;
+    }
+    let Ok(mut journal) = JournalFile::open(file.as_slice()) else {
+        return;
+    };
+    journal.units().ok();
+    let Ok(Some(mut place)) = journal.of_unit("kubelet.service") else {
+        return;
+    };
+    let entries = journal.left(&place).unwrap_or(0);
+    let mut read = 0;
+    while let Ok(Some(_)) = journal.next(&mut place) {
+        read += 1;
+        assert!(read <= entries, "more than there are");
+    }
+}
+
+fn damages() -> Vec<Vec<u8>> {
+    // Of the header, of the table of fields, and of objects.
+    let at = |n: u32, value: u8| [&n.to_le_bytes()[..3], &[value]].concat();
+    let mut all: Vec<Vec<u8>> = (0..208).map(|n| at(n, 0xff)).collect();
+    all.extend((0..400).map(|n| at(n * 997, (n % 256) as u8)));
+    all.push(Vec::new());
+    all
+}
+
 fn index(data: &[u8]) {
     let Some((packed, text)) = data.split_first() else {
         return;

@@ -337,7 +337,9 @@ class Way:
             told = any(a - EDGE <= end and begin <= b + EDGE for a, b, _ in gaps)
             seen = any(a + EDGE <= begin and end <= b - EDGE for a, b in covered)
             if seen and not told:
-                untold.append((method, who, begin, end))
+                near = [r for r in calls.values() if begin - EDGE <= r["start_ns"] <= end + EDGE]
+                near = [r for r in near if r["method"] == method or who in (r["sandbox_id"], r["container_id"])]
+                untold.append((method, who, begin, end, near))
         return len(calls), missing, untold, twice, len(gaps)
 
 
@@ -403,8 +405,10 @@ def main():
             f"{missing} of the former not, {len(untold)} of these untold, {twice} twice; {gaps} gaps told",
             flush=True,
         )
-        for method, who, at, end in untold[:10]:
-            print(f"  untold: {method} of {who} at {at} to {end}")
+        for method, who, at, end, near in untold[:10]:
+            print(f"  untold: {method} of {who} at {at} to {end}; recorded about then:")
+            for row in near:
+                print(f"    {json.dumps(row)}")
         whole, cut, strange = way.compare()
         print(
             f"{way.name:14} {whole} connections whole, {cut} cut, {strange} of them with bytes from nowhere; {passed / 1e6:.1f} MB",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use kflow_model::log::Component;
-use kflow_model::{Body, Observation, Source};
+use kflow_model::{Observation, Source};
 use kflow_serve::wire::SubscribeRequest;
 use kflow_sources::klog::KlogDecoder;
 use kflow_sources::klog::live::{Journal, journal_files};

@@ -213,7 +213,7 @@ impl<F: ReadAt> JournalFile<F> {
         let mut values = Vec::new();
         let (begin, size) = self.fields;
         for bucket in 0..(size / 16).min(1 << 16) {
-            let mut at = u64_at(&self.bytes::<8>(begin + bucket * 16)?, 0);
+            let mut at = u64_at(&self.bytes::<8>(begin.saturating_add(bucket * 16))?, 0);
             while at != 0 {
                 let object = self.object(at, FIELD, "name of a field")?;
                 let head = self.bytes::<40>(at)?;
@@ -346,7 +346,8 @@ impl<F: ReadAt> JournalFile<F> {
             if self.room(&mut then)? == 0 {
                 return Ok(None);
             }
-            let at = then.array + 24 + then.index * self.item();
+            let at = (then.array.saturating_add(24))
+                .saturating_add(then.index.saturating_mul(self.item()));
             then.index += 1;
             self.offset(at)?
         };
@@ -383,7 +384,7 @@ impl<F: ReadAt> JournalFile<F> {
         let step = if self.compact { 4 } else { 16 };
         let items = (object.size.saturating_sub(64) / step).min(ITEMS_MAX);
         for n in 0..items {
-            let data = self.offset(at + 64 + n * step)?;
+            let data = self.offset(at.saturating_add(64 + n * step))?;
             let known = match self.kept.get(&data) {
                 Some(known) => known.clone(),
                 None => match self.look(data)? {
