@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes all that is released, in dist/ (or the folder that is named): one static program, and of it a tarball, a .deb, an .rpm, an
-# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS.
+# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS; and a tarball of another one, which has the tables too.
 #
-#   deploy/release.sh [--program FILE] [--url URL] [DIST]
+#   deploy/release.sh [--program FILE [--fleet FILE]] [--url URL] [DIST]
 #
 # --program  packs this program in the place of one that is built; it has the same features
+# --fleet    and this one as the one with tables; without it, and with --program, there is none
 # --url      the folder on the web from which dist/'s files will be fetched: krew's manifest names it
 #
 # Needs cargo, python3, git, GNU tar and dpkg-deb. Where rpmbuild is missing it is installed as root from Debian's `rpm`, and else
@@ -13,14 +14,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What a program has that is released.
-features=cloud,fleet
-program='' url='' dist=dist
+# What a program has that is released. Tables make it several times as large, and no node needs them.
+features=cloud
+program='' fleet='' url='' dist=dist
 while [ $# -gt 0 ]; do
   case $1 in
     --program) program=$2; shift 2 ;;
+    --fleet) fleet=$2; shift 2 ;;
     --url) url=$2; shift 2 ;;
-    -*) echo "deploy/release.sh [--program FILE] [--url URL] [DIST]" >&2; exit 2 ;;
+    -*) echo "deploy/release.sh [--program FILE [--fleet FILE]] [--url URL] [DIST]" >&2; exit 2 ;;
     *) dist=$1; shift ;;
   esac
 done
@@ -35,8 +37,13 @@ if [ -z "$program" ]; then
   triple=${target^^}
   # A flag for the target alone: procedural macros are loaded by the compiler, and cannot be static.
   declare -x "CARGO_TARGET_${triple//-/_}_RUSTFLAGS=-C target-feature=+crt-static"
-  cargo build --release --locked --features "$features" --target "$target"
-  program=target/$target/release/kflow
+  built() {
+    cargo build --release --locked --features "$1" --target "$target"
+    install -D "target/$target/release/kflow" "target/released/$2"
+  }
+  built "$features" kflow
+  built "$features,fleet" kflow-fleet
+  program=target/released/kflow fleet=target/released/kflow-fleet
 fi
 version=$("$program" --version | awk '{print $2; exit}')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
@@ -77,6 +84,14 @@ cp -p "${share[@]}" deploy/kflow-agent.service "$work/$name/deploy"
 cp -p deploy/agent/*.yaml "$work/$name/deploy/agent"
 chmod -R go=u-w "$work/$name"
 archive -C "$work" -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
+
+if [ -n "$fleet" ]; then
+  tables=kflow-fleet-$version-$target
+  mkdir "$work/$tables"
+  install -m 755 "$fleet" "$work/$tables/kflow-fleet"
+  install -m 644 LICENSE "$work/$tables/LICENSE"
+  archive -C "$work" -cf - "$tables" | gzip -n9 >"$dist/$tables.tar.gz"
+fi
 
 # The file system of a package; $1 is its folder of zsh's functions.
 tree() {
