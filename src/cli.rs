@@ -22,6 +22,7 @@ pub mod args;
 pub mod input;
 
 mod agent;
+mod agents;
 mod calls;
 mod collect;
 mod complete;

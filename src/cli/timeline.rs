@@ -1,14 +1,19 @@
 //! `kflow timeline`
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
+use super::agents::{self, Said};
 use super::args::{TimelineArgs, TimelineFormat as Format};
 use super::input::Observations;
 use super::out;
 use super::pods::{chosen, no_such_pod, tell_of_loss, tell_of_none, tell_of_past, whole, within};
-use kflow_core::correlate::ObjectState;
+use kflow_core::correlate::{ObjectState, Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_engine::ask::{ApiTold, NodeWorld};
+use kflow_export::abreast::{Clock, Lane};
 use kflow_export::{critical, names, owner, timeline};
+use kflow_model::{PodUid, Text};
 
 /// `kflow timeline`
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
@@ -25,7 +30,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
             !args.critical,
             "{query} makes pods, and --critical is about the start of a pod: name one of its pods"
         );
-        return self::owners(asked, query, &owners, args.output);
+        return self::owners(args, &source, asked, query, &owners);
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
@@ -55,17 +60,22 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
 
 /// The stories of what makes pods.
 fn owners(
+    args: &TimelineArgs,
+    source: &Observations,
     asked: Asked<'_>,
     query: &str,
     found: &[&ObjectState],
-    form: Format,
 ) -> anyhow::Result<u8> {
-    let stories = found.iter().map(|o| owner::story(asked.world, o));
-    let stories: Vec<_> = stories.collect();
+    let stories = found.iter().map(|o| owner::story(asked.world, o, asked.at));
+    let mut stories: Vec<_> = stories.collect();
+    if args.output != Format::Name {
+        let lanes = stories.iter_mut().flat_map(|s| &mut s.lanes);
+        heard(args, source, asked.world, lanes.collect())?;
+    }
     let mut out = out::stdout();
-    match form.rows() {
+    match args.output.rows() {
         Some(form) => owner::rows(&mut out, &stories, form)?,
-        None if form == Format::Name => {
+        None if args.output == Format::Name => {
             let objects = found.iter().map(|o| &o.object);
             names::of_objects(&mut out, objects, within(asked, Some(query)))?;
         }
@@ -77,4 +87,52 @@ fn owners(
     }
     out.flush()?;
     Ok(whole(unknown::partial(asked).as_ref()))
+}
+
+/// Gives pods the timelines that the agents of their nodes know, each by the clock of its node.
+fn heard(
+    args: &TimelineArgs,
+    source: &Observations,
+    world: &World,
+    lanes: Vec<&mut Lane>,
+) -> anyhow::Result<()> {
+    let mut pods: BTreeMap<Text, Vec<PodUid>> = BTreeMap::new();
+    for p in lanes.iter().map(|l| &l.pod).filter(|p| !p.node.is_empty()) {
+        let of = pods.entry(p.node.clone()).or_default();
+        of.push(p.uid.clone());
+    }
+    if pods.is_empty() || !agents::asks(&args.input) {
+        return Ok(());
+    }
+    let nodes: Vec<Text> = pods.keys().cloned().collect();
+    let told = ApiTold::of(world, &source.session.observations, &nodes);
+    let look = move |node: &Text, w: NodeWorld| {
+        let uids = pods.get(node).into_iter().flatten();
+        let known = uids.filter_map(|uid| w.world.pod(uid));
+        let lane = |pod: &Pod| Lane {
+            pod: Pod::clone(pod),
+            clock: Clock::Node(w.offset),
+            now: w.now,
+        };
+        known.map(lane).collect::<Vec<Lane>>()
+    };
+    let heard = agents::heard(&args.input, &nodes, told, look)?;
+    let apiserver = Clock::Apiserver(heard.as_ref().and_then(|h| h.apiserver));
+    let mut known: BTreeMap<PodUid, Lane> = BTreeMap::new();
+    if let Some(heard) = heard {
+        let said = Said {
+            heard: "is in the rows",
+            silent: "are shown by the API alone",
+        };
+        agents::tell(&heard, args.input.live.agents(), said);
+        let lanes = heard.nodes.into_iter().filter_map(|(_, lanes)| lanes.ok());
+        known.extend(lanes.flatten().map(|l| (l.pod.uid.clone(), l)));
+    }
+    for lane in lanes {
+        match known.remove(&lane.pod.uid) {
+            Some(told) => *lane = told,
+            None => lane.clock = apiserver,
+        }
+    }
+    Ok(())
 }

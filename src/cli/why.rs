@@ -1,6 +1,6 @@
 //! `kflow why` and `kflow causes`: verdicts, and the catalogue that they come from.
 
-mod agents;
+mod heard;
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         )),
         Answer::Unknown(u) => Err(u.into()),
         Answer::Verdicts(mut verdicts) => {
-            let at = agents::heard(args, &source, &world, &mut verdicts)?;
+            let at = heard::heard(args, &source, &world, &mut verdicts)?;
             let asked = Asked {
                 at,
                 ..source.asked(&world)

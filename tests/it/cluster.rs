@@ -1,6 +1,7 @@
 //! The cluster's view over simulated agents: what is open decides which agent is connected to, and what breaks is told.
 
 mod rig;
+mod timeline;
 mod why;
 
 use std::ops::{Deref, DerefMut};
@@ -351,8 +352,12 @@ fn a_cluster_to_look_at() {
             agents: number("AGENTS").unwrap_or(nodes),
             sick: number("SICK") == Some(1),
             whole: number("WHOLE") == Some(1),
+            spread: number("SPREAD").unwrap_or(0),
+            ahead: number("AHEAD")
+                .map(|s| (0, s as i64 * kflow_model::stamp::SECOND))
+                .into_iter()
+                .collect(),
             mute: (0..number("MUTE").unwrap_or(0)).collect(),
-            ..Shape::default()
         };
         let played = Played::of(shape).await;
         println!("{}", played.kubeconfig().display());

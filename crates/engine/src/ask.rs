@@ -16,19 +16,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::live::{Config, connect};
 use kflow_core::correlate::{NODE_LEASES, World};
 use kflow_core::selection::Selection;
+use kflow_model::clock::{self, Offset};
 use kflow_model::units::wait;
-use kflow_model::{Body, Evidence, Nanos, Text, clock};
-use kflow_sources::agent::{self, Offset, Silent, Told};
+use kflow_model::{Body, Evidence, Nanos, Text};
+use kflow_sources::agent::{self, Silent, Told};
 
-/// Agents that are asked at a time.
-const TOGETHER: usize = 8;
+/// Agents that are connected to at a time: one that does not answer keeps a connection, and nothing else, from the others.
+pub const TOGETHER: usize = 32;
+/// Agents that are read at a time.
+const READ: usize = 8;
 /// Worlds that are made at a time.
 const WORLDS: usize = 2;
 
 /// How long is waited for whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// An agent may take so long to tell what its ring holds, and the apiserver to tell which agents there are.
+    /// An agent may take so long to answer, and again to give what its ring holds; the apiserver to tell which agents there are.
     pub answer: Duration,
     /// An agent whose turn has not come by then is not asked.
     pub turns: Duration,
@@ -88,8 +91,14 @@ pub enum Error {
     Agents(#[from] agent::Absent),
 }
 
-/// A node, and what was made of what its agent told.
-pub type Answer<T> = (Text, Result<T, Unheard>);
+/// What was heard.
+#[derive(Debug)]
+pub struct Heard<T> {
+    /// The nodes, and what was made of what the agent of each told.
+    pub nodes: Vec<(Text, Result<T, Unheard>)>,
+    /// The apiserver's clock, where it told one.
+    pub apiserver: Option<Offset>,
+}
 
 /// Asks the agents of these nodes, as many at a time as is good, in this order. `look` is given the world of each that answers, on
 /// a thread of its own.
@@ -100,7 +109,7 @@ pub fn ask<T: Send + 'static>(
     nodes: &[Text],
     told: ApiTold,
     look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
-) -> Result<Vec<Answer<T>>, Error> {
+) -> Result<Heard<T>, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -118,18 +127,15 @@ async fn all<T: Send + 'static>(
     nodes: &[Text],
     told: ApiTold,
     look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
-) -> Result<Vec<Answer<T>>, Error> {
+) -> Result<Heard<T>, Error> {
     let connected = timeout(patience.answer, connect(config)).await;
     let (client, _) = connected
         .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(patience.answer))))
         .map_err(Error::Apiserver)?;
-    let mut pods = agent::agents(&client, namespace).await?;
+    let (mut pods, apiserver) = agent::agents(&client, namespace).await?;
     let until = Instant::now() + patience.turns;
     let (told, look) = (Arc::new(told), Arc::new(look));
-    let (turns, worlds) = (
-        Arc::new(Semaphore::new(TOGETHER)),
-        Arc::new(Semaphore::new(WORLDS)),
-    );
+    let [turns, reads, worlds] = [TOGETHER, READ, WORLDS].map(|n| Arc::new(Semaphore::new(n)));
     let mut asked = JoinSet::new();
     let mut answers: BTreeMap<usize, Result<T, Unheard>> = BTreeMap::new();
     for (n, node) in nodes.iter().enumerate() {
@@ -137,25 +143,33 @@ async fn all<T: Send + 'static>(
             answers.insert(n, Err(Unheard::None));
             continue;
         };
-        // Neither semaphore is ever closed.
+        // No semaphore is ever closed.
         let Ok(turn) = timeout_at(until, Arc::clone(&turns).acquire_owned()).await else {
             answers.insert(n, Err(Unheard::NoTurn(patience.turns)));
             continue;
         };
         let (client, namespace, node) = (client.clone(), namespace.to_owned(), node.clone());
         let (told, look) = (Arc::clone(&told), Arc::clone(&look));
-        let worlds = Arc::clone(&worlds);
+        let (reads, worlds) = (Arc::clone(&reads), Arc::clone(&worlds));
         asked.spawn(async move {
             let _turn = turn;
-            let asked = agent::ask(&client, &namespace, &node, &pod);
-            let said = match timeout(patience.answer, asked).await {
-                Ok(Ok(said)) => said,
-                Ok(Err(why)) => return (n, Err(why.into())),
-                Err(_) => return (n, Err(Unheard::Late(patience.answer))),
+            let late = || Unheard::Late(patience.answer);
+            let read = async {
+                let greeted = agent::greet(&client, &namespace, &node, &pod);
+                let greeted = timeout(patience.answer, greeted).await;
+                let greeted = greeted.map_err(|_| late())??;
+                let room = timeout_at(until, reads.acquire_owned()).await;
+                let room = room.map_err(|_| Unheard::NoTurn(patience.turns))?;
+                let said = timeout(patience.answer, greeted.told()).await;
+                Ok::<_, Unheard>((said.map_err(|_| late())??, room))
             };
-            let _room = worlds.acquire_owned().await;
+            let (said, _room) = match read.await {
+                Ok(read) => read,
+                Err(why) => return (n, Err(why)),
+            };
+            let _place = worlds.acquire_owned().await;
             let looked = spawn_blocking(move || {
-                let world = told.with(&node, &said);
+                let world = told.with(&node, &said, apiserver);
                 look(&node, world)
             });
             // A panic was told by the panic hook.
@@ -169,7 +183,8 @@ async fn all<T: Send + 'static>(
         let answer = answers.remove(&n).unwrap_or(Err(Unheard::Bug));
         (node.clone(), answer)
     };
-    Ok(nodes.iter().enumerate().map(named).collect())
+    let nodes = nodes.iter().enumerate().map(named).collect();
+    Ok(Heard { nodes, apiserver })
 }
 
 /// What the apiserver told of some nodes, as far as it is about one of them, its pods, or what these belong to.
@@ -251,9 +266,12 @@ impl ApiTold {
     }
 
     /// The world of a node, with what its agent told.
-    fn with(&self, node: &Text, said: &Told) -> NodeWorld {
+    fn with(&self, node: &Text, said: &Told, apiserver: Option<Offset>) -> NodeWorld {
         let ahead = said.offset.certain_ns();
         let mut world = World::selecting(Arc::clone(&self.selection));
+        if let Some(apiserver) = apiserver {
+            world.compare_clocks(apiserver, said.offset);
+        }
         let cluster = Text::default();
         let namespaces = self.namespaces.get(node).into_iter().flatten();
         let shared = namespaces

@@ -7,6 +7,7 @@
 //! | [`names`] | names alone, for kubectl and xargs |
 //! | [`timeline`] | timelines as text and rows |
 //! | [`calls`] | CRI calls as text and rows |
+//! | [`abreast`] | pods of several nodes on one axis of time |
 //! | [`owner`] | what makes pods, and what became of it, as text and rows |
 //! | [`flow`] | the flow map, and what its steps did, as text and JSON |
 //! | [`requests`] | requests to the apiserver as text and rows |
@@ -21,6 +22,7 @@
 //! | [`incidents`] | incidents as text and JSON |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 
+pub mod abreast;
 pub mod calls;
 pub mod causes;
 pub mod critical;

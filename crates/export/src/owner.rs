@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use super::abreast::{self, Clock, Lane, LaneJson};
 use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
@@ -59,6 +60,8 @@ pub struct Story<'a> {
     pub pods: Vec<&'a Pod>,
     /// What happened, by time.
     pub happenings: Vec<Happening>,
+    /// The pods side by side.
+    pub lanes: Vec<Lane>,
 }
 
 /// Objects by `kind/name` or `ns/kind/name`, kinds as kubectl takes them: `deploy/web`, `s19/rs/web-1`.
@@ -88,7 +91,8 @@ pub fn find<'a>(world: &'a World, query: &str) -> Vec<&'a ObjectState> {
         .collect()
 }
 
-pub fn story<'a>(world: &'a World, state: &'a ObjectState) -> Story<'a> {
+/// As of `now`, by the clock that all pods of a world have in common.
+pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<'a> {
     let mine = |o: &ObjectRef| {
         o.kind == state.object.kind
             && o.name == state.object.name
@@ -136,7 +140,13 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState) -> Story<'a> {
     happenings
         .sort_by(|a, b| (a.at, &a.object.name, &a.text).cmp(&(b.at, &b.object.name, &b.text)));
     happenings.dedup();
+    let lane = |pod: &&Pod| Lane {
+        pod: Pod::clone(pod),
+        clock: Clock::Common,
+        now,
+    };
     Story {
+        lanes: pods.iter().map(lane).collect(),
         state,
         controls,
         pods,
@@ -258,7 +268,7 @@ pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result
             paint.dim(&format!("({})", h.source.name())),
         )?;
     }
-    Ok(())
+    abreast::text(out, &story.lanes, colour)
 }
 
 #[derive(Default, Serialize)]
@@ -269,6 +279,7 @@ struct StoryJson<'a> {
     controls: Vec<String>,
     pods: Vec<String>,
     happenings: Vec<HappeningJson<'a>>,
+    lanes: Vec<LaneJson<'a>>,
 }
 
 #[derive(Default, Serialize)]
@@ -335,6 +346,7 @@ pub fn rows(out: &mut impl Write, stories: &[Story<'_>], form: Rows) -> io::Resu
                 .collect(),
             pods: s.pods.iter().map(|p| Arc::as_ref(p).key()).collect(),
             happenings: s.happenings.iter().map(HappeningJson::of).collect(),
+            lanes: s.lanes.iter().map(LaneJson::from).collect(),
         }),
     )
 }

@@ -45,6 +45,11 @@ impl Nanos {
             .unwrap_or(1);
         Some((Self(ns), precision))
     }
+    /// Parses the date of an HTTP header, `Wed, 25 Nov 2026 14:45:14 GMT` (RFC 9110, 5.6.7).
+    pub fn parse_http_date(s: &str) -> Option<Self> {
+        let t = chrono::DateTime::parse_from_rfc2822(s).ok()?;
+        t.timestamp_nanos_opt().map(Self)
+    }
     /// RFC 3339 in UTC with nine fractional digits.
     pub fn to_rfc3339(self) -> String {
         chrono::DateTime::from_timestamp_nanos(self.0)

@@ -23,7 +23,7 @@ use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
-pub use ask::{Offset, Silent, Told, ask};
+pub use ask::{Greeted, Silent, Told, greet};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.

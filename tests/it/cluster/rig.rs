@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kflow_model::cri::{CallKey, CallStart, Subject, method};
 use kflow_model::pod::{ContainerState, PodSeen};
-use kflow_model::{Body, Nanos, Observation, PodRef, PodUid, Source, Stamp, clock};
+use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef, PodUid, Source, Stamp, clock};
 use kflow_serve::ring::Ring;
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
@@ -39,6 +39,9 @@ const SESSIONS: [(&str, i64); 3] = [
     ("S10-pleg", 450),
 ];
 
+/// A Deployment that starts many pods, recorded on one node: that they are on several is invented.
+const SPREAD: (&str, i64) = ("S5-burst", 300);
+
 /// A cluster, and how its nodes are.
 #[derive(Default)]
 pub(super) struct Shape {
@@ -49,6 +52,8 @@ pub(super) struct Shape {
     pub(super) sick: bool,
     /// Agents beyond the first ones serve a whole recording too.
     pub(super) whole: bool,
+    /// The Deployment of [`SPREAD`] has its pods on the first ones of the nodes, in turn, and agents serve that recording.
+    pub(super) spread: usize,
     /// Nodes whose agents never answer.
     pub(super) mute: BTreeSet<usize>,
     /// Nodes whose clocks are ahead by so much, ns.
@@ -173,7 +178,8 @@ impl Recorded {
     }
 }
 
-fn pod_json(p: &PodSeen, node: &str) -> Value {
+/// A pod as the API has it, on a node whose clock, by which its kubelet turns conditions, is ahead, ns.
+fn pod_json(p: &PodSeen, node: &str, ahead: i64) -> Value {
     let waiting = |s: &kflow_model::pod::ContainerStatus| match &s.state {
         ContainerState::Waiting { reason, message } => {
             json!({"waiting": {"reason": reason.as_str(), "message": message.as_str()}})
@@ -191,14 +197,60 @@ fn pod_json(p: &PodSeen, node: &str) -> Value {
     let containers: Vec<Value> = (p.spec.containers.iter())
         .map(|c| json!({"name": c.name.as_str(), "image": c.image.as_str()}))
         .collect();
+    let conditions: Vec<Value> = (p.status.conditions.iter())
+        .map(|c| {
+            let ahead = if c.kind == "PodScheduled" { 0 } else { ahead };
+            let turned = c.transition.map(|t| t.plus(ahead).to_rfc3339());
+            json!({
+                "type": c.kind.as_str(), "status": c.status.as_str(), "reason": c.reason.as_str(), "message": c.message.as_str(),
+                "lastTransitionTime": turned,
+            })
+        })
+        .collect();
     json!({
         "metadata": {
             "name": p.name.as_str(), "namespace": p.namespace.as_str(), "uid": p.uid.0.as_str(),
             "creationTimestamp": p.created.to_rfc3339(), "resourceVersion": "900",
+            "ownerReferences": owner_json(p.owner.as_ref()),
         },
         "spec": {"nodeName": if p.spec.node.is_empty() { "" } else { node }, "containers": containers},
-        "status": {"phase": p.status.phase, "containerStatuses": statuses},
+        "status": {"phase": p.status.phase, "conditions": conditions, "containerStatuses": statuses},
     })
+}
+
+fn owner_json(owner: Option<&ObjectRef>) -> Value {
+    let one = |o: &ObjectRef| {
+        json!({
+            "apiVersion": "apps/v1", "kind": o.kind.as_str(), "name": o.name.as_str(), "uid": o.uid.as_str(), "controller": true,
+        })
+    };
+    owner.into_iter().map(one).collect()
+}
+
+/// A Deployment, and the ReplicaSet of it that these pods name: of the API itself the recording has neither.
+fn owners_json(pods: &[PodSeen]) -> Vec<(&'static str, Value)> {
+    let mut of = pods.iter().filter_map(|p| Some((p, p.owner.as_ref()?)));
+    let (pod, set) = of.find(|(_, o)| o.kind == "ReplicaSet").unwrap();
+    let (name, _) = set.name.rsplit_once('-').unwrap();
+    let deployment = ObjectRef {
+        kind: "Deployment".into(),
+        namespace: pod.namespace.clone(),
+        name: name.into(),
+        uid: "00000000-0000-4000-8000-000000000000".into(),
+    };
+    let json = |o: &ObjectRef, owner: Option<&ObjectRef>| {
+        json!({
+            "metadata": {
+                "name": o.name.as_str(), "namespace": pod.namespace.as_str(), "uid": o.uid.as_str(), "resourceVersion": "900",
+                "creationTimestamp": pod.created.to_rfc3339(), "ownerReferences": owner_json(owner),
+            },
+            "spec": {}, "status": {},
+        })
+    };
+    vec![
+        ("Deployment", json(&deployment, None)),
+        ("ReplicaSet", json(set, Some(&deployment))),
+    ]
 }
 
 fn invented_uid(node: usize, n: usize) -> String {
@@ -288,6 +340,8 @@ fn node_json(n: usize) -> Value {
 pub(super) struct Played {
     dir: tempfile::TempDir,
     pods: Vec<Value>,
+    /// Kinds, and objects of them.
+    owners: Vec<(&'static str, Value)>,
     nodes: Mutex<Vec<Value>>,
     /// By node; a version of another kflow where one is told.
     agents: Mutex<BTreeMap<String, Option<Served>>>,
@@ -320,18 +374,33 @@ impl Played {
 
     pub(super) async fn of(shape: Shape) -> Arc<Self> {
         let nodes = shape.nodes;
+        let ahead = |n: usize| shape.ahead.get(&n).copied().unwrap_or(0);
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let recorded: Vec<Recorded> = SESSIONS.map(Recorded::load).into();
         let mut pods = Vec::new();
         for n in 0..nodes {
             match recorded.get(n) {
-                Some(r) => pods.extend(r.pods.iter().map(|p| pod_json(p, &name(n)))),
+                Some(r) => pods.extend(r.pods.iter().map(|p| pod_json(p, &name(n), ahead(n)))),
                 None => pods.extend((0..3).map(|i| invented(n, i, shape.sick && i == 0))),
             }
         }
+        let spread = (shape.spread > 0).then(|| Recorded::load(SPREAD));
+        if let Some(r) = &spread {
+            let on = |n: usize| n % shape.spread;
+            pods.clear();
+            pods.extend(
+                r.pods
+                    .iter()
+                    .enumerate()
+                    .map(|(n, p)| pod_json(p, &name(on(n)), ahead(on(n)))),
+            );
+        }
+        let owners = spread.as_ref().map(|r| owners_json(&r.pods));
+        let owners = owners.unwrap_or_default();
         let served = (0..shape.agents).map(|n| {
-            let of = &recorded[n % recorded.len()].of_node;
+            let of = spread.as_ref().unwrap_or(&recorded[n % recorded.len()]);
+            let of = &of.of_node;
             // The first ones have all; the others the newest, so that two hundred fit into a test.
             let from = if n < 8 || shape.whole {
                 0
@@ -342,14 +411,14 @@ impl Played {
             if shape.sick && n >= recorded.len() {
                 lines.push(invented_call(n));
             }
-            let ahead = shape.ahead.get(&n).copied().unwrap_or(0);
-            let served = Served::start(&socket(dir.path(), n), &name(n), ahead, lines);
+            let served = Served::start(&socket(dir.path(), n), &name(n), ahead(n), lines);
             (name(n), Some(served))
         });
         let agents = Mutex::new(served.collect());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let this = Arc::new(Self {
             pods,
+            owners,
             nodes: Mutex::new((0..nodes).map(node_json).collect()),
             agents,
             mute: shape.mute,
@@ -491,6 +560,7 @@ impl Played {
             return Ok(self.watch(resource, since.unwrap_or(LISTED)));
         }
         let mut version = LISTED;
+        let kind = KINDS.iter().find(|(of, _)| *of == resource).unwrap().1;
         let items: Vec<Value> = match path.as_str() {
             "/api/v1/nodes" => {
                 let all = self.nodes.lock().unwrap();
@@ -511,9 +581,11 @@ impl Played {
                 };
                 self.pods.iter().filter(wanted).cloned().collect()
             }
-            _ => Vec::new(),
+            _ => {
+                let of = self.owners.iter().filter(|(of, _)| *of == kind);
+                of.map(|(_, x)| x.clone()).collect()
+            }
         };
-        let kind = KINDS.iter().find(|(of, _)| *of == resource).unwrap().1;
         let list = json!({
             "kind": format!("{kind}List"), "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}, "items": items,
         });

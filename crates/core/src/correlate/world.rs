@@ -25,6 +25,7 @@ use super::shards::{Chunked, Generations, ShardMap};
 use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use kflow_model::Evidence;
+use kflow_model::clock::Offset as ClockOffset;
 use kflow_model::scope::{is_uid_begin, pod_asked};
 use kflow_model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
@@ -371,6 +372,17 @@ impl World {
     /// Clock skew.
     pub fn skew(&self) -> Skew {
         self.offset.estimate()
+    }
+    /// Takes how far the apiserver's clock is ahead of the node's, as both were compared with a third: it bounds the estimate as
+    /// pairs of moments do.
+    pub fn compare_clocks(&mut self, apiserver: ClockOffset, node: ClockOffset) {
+        let ahead = apiserver.ahead_ns.saturating_sub(node.ahead_ns);
+        let within = apiserver.within_ns.saturating_add(node.within_ns);
+        let begin = Nanos::default();
+        let least = begin.plus(ahead.saturating_sub(within));
+        let most = begin.plus(ahead.saturating_add(within));
+        self.offset.api_before_node(least, begin);
+        self.offset.node_before_api(begin, most);
     }
     /// What was not drawn, counted.
     pub fn unfiled(&self) -> Unfiled {

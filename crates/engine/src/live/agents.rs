@@ -54,7 +54,7 @@ impl Look {
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
         match agents(&client, &look.namespace).await {
-            Ok(by_node) => look.set(Agents {
+            Ok((by_node, _)) => look.set(Agents {
                 by_node,
                 known: true,
                 failing: None,

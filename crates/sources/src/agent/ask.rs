@@ -7,9 +7,10 @@ use super::is_of_node;
 use super::reach::{Absent, AgentPod, Reached, forward};
 use crate::cri::Numbers;
 use crate::proxy::Client;
+use kflow_model::clock::{self, Offset};
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::size;
-use kflow_model::{Nanos, Observation, clock};
+use kflow_model::{Nanos, Observation};
 use kflow_serve::wire::{InfoResponse, SubscribeRequest};
 
 /// Longest ring that is read, bytes: one has 8 MiB unless it was told otherwise.
@@ -46,32 +47,6 @@ impl From<crate::proxy::Error> for Silent {
     }
 }
 
-/// How far the clock of an agent's node is ahead of this machine's, ns: between `ahead - within` and `ahead + within`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offset {
-    pub ahead_ns: i64,
-    pub within_ns: i64,
-}
-
-impl Offset {
-    /// Of a clock that was read at some moment between two others.
-    pub fn between(sent: Nanos, there: Nanos, received: Nanos) -> Self {
-        let half = received.since(sent).max(0) / 2;
-        Self {
-            ahead_ns: there.since(sent.plus(half)),
-            within_ns: half.saturating_add(1),
-        }
-    }
-    /// What the two clocks differ for certain, ns: 0 where they may agree.
-    pub fn certain_ns(self) -> i64 {
-        if self.ahead_ns.saturating_abs() > self.within_ns {
-            self.ahead_ns
-        } else {
-            0
-        }
-    }
-}
-
 /// What an agent told.
 #[derive(Debug)]
 pub struct Told {
@@ -102,13 +77,21 @@ impl Told {
     }
 }
 
-/// Asks the agent in a pod on a node, through the apiserver. It has no time limit of its own.
-pub async fn ask(
+/// An agent that has answered.
+#[derive(Debug)]
+pub struct Greeted {
+    client: Client,
+    info: InfoResponse,
+    offset: Offset,
+}
+
+/// Connects to the agent in a pod on a node, through the apiserver, and compares clocks. It has no time limit of its own.
+pub async fn greet(
     client: &Kube,
     namespace: &str,
     node: &str,
     pod: &AgentPod,
-) -> Result<Told, Silent> {
+) -> Result<Greeted, Silent> {
     if !pod.version.is_empty() {
         same_version(&pod.version)?;
     }
@@ -130,29 +113,45 @@ pub async fn ask(
         let there = format!("{} of an earlier build", info.version);
         return Err(Silent::OtherVersion { there });
     }
-    let mut stream = client.subscribe(SubscribeRequest::default()).await?;
-    let (mut lines, mut bytes) = (Vec::new(), info.ring_bytes);
-    loop {
-        if bytes > LONGEST {
-            return Err(Silent::TooMuch);
-        }
-        match stream.message().await {
-            Ok(Some(batch)) => {
-                lines.extend(batch.lines);
-                if batch.next >= info.next {
-                    break;
-                }
-                bytes = lines.iter().map(|l: &Bytes| l.len() as u64).sum();
-            }
-            Ok(None) => return Err(Silent::Failed("it has stopped".to_owned())),
-            Err(status) => return Err(client.status(status).into()),
-        }
-    }
-    Ok(Told {
+    Ok(Greeted {
+        client,
+        info,
         offset,
-        lines,
-        received: clock::now(),
     })
+}
+
+impl Greeted {
+    /// Reads what its ring holds. It has no time limit of its own either.
+    pub async fn told(self) -> Result<Told, Silent> {
+        let Self {
+            mut client,
+            info,
+            offset,
+        } = self;
+        let mut stream = client.subscribe(SubscribeRequest::default()).await?;
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        loop {
+            if info.ring_bytes.max(bytes) > LONGEST {
+                return Err(Silent::TooMuch);
+            }
+            match stream.message().await {
+                Ok(Some(batch)) => {
+                    bytes += batch.lines.iter().map(|l| l.len() as u64).sum::<u64>();
+                    lines.extend(batch.lines);
+                    if batch.next >= info.next {
+                        break;
+                    }
+                }
+                Ok(None) => return Err(Silent::Failed("it has stopped".to_owned())),
+                Err(status) => return Err(client.status(status).into()),
+            }
+        }
+        Ok(Told {
+            offset,
+            lines,
+            received: clock::now(),
+        })
+    }
 }
 
 fn same_version(there: &str) -> Result<(), Silent> {
@@ -174,24 +173,4 @@ async fn info(client: &mut Client) -> Result<(InfoResponse, Offset), crate::prox
         best = best.into_iter().chain([offset]).min_by_key(|o| o.within_ns);
     }
     Ok((info, best.unwrap_or_default()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_that_was_read_between_two_moments_is_off_by_what_these_allow() {
-        for (sent, there, received, ahead, certain) in [
-            (0, 5_000, 10, 4_995, 4_995),
-            (1_000, 1_004, 1_010, -1, 0),
-            (1_000, 0, 1_010, -1_005, -1_005),
-            // The own clock was set back meanwhile.
-            (1_010, 1_000, 1_000, -10, -10),
-        ] {
-            let o = Offset::between(Nanos(sent), Nanos(there), Nanos(received));
-            assert_eq!((o.ahead_ns, o.certain_ns()), (ahead, certain));
-            assert!(o.within_ns * 2 >= received - sent);
-        }
-    }
 }

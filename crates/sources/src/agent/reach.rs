@@ -13,6 +13,7 @@ use kube::client::{Body as HttpBody, Client as Kube};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tonic::codegen::http::header::DATE;
 use tonic::codegen::http::{Request, StatusCode, Uri};
 use tonic::transport::Endpoint;
 
@@ -20,6 +21,8 @@ use super::{ANSWER, LABEL, PORT, Way};
 use crate::kube::live::escape;
 use crate::live::{root, unix};
 use crate::proxy::Client;
+use kflow_model::Nanos;
+use kflow_model::clock::{self, Offset};
 use kflow_model::units::wait;
 
 /// Longest list of pods of one node that is read, bytes.
@@ -187,7 +190,7 @@ async fn list(
     namespace: &str,
     labels: &str,
     node: Option<&str>,
-) -> Result<Vec<Item>, Absent> {
+) -> Result<(Vec<Item>, Option<Offset>), Absent> {
     let whose = node.unwrap_or("any node");
     let mut uri = format!(
         "/api/v1/namespaces/{}/pods?labelSelector={}",
@@ -210,15 +213,19 @@ async fn list(
         .body(HttpBody::empty())
         .map_err(|e| failed(e.to_string()))?;
     let whole = async {
+        let sent = clock::now();
         let response = client.send(request).await.map_err(|e| failed(root(&e)))?;
-        let status = response.status();
+        let (received, status) = (clock::now(), response.status());
+        let date = response.headers().get(DATE).and_then(|d| d.to_str().ok());
+        let date = date.and_then(Nanos::parse_http_date);
+        let its = date.map(|d| Offset::between(sent, d, received).to_the_second());
         let body = http_body_util::Limited::new(response.into_body(), most)
             .collect()
             .await
             .map_err(|e| failed(root(&*e)))?;
-        Ok((status, body.to_bytes()))
+        Ok((status, body.to_bytes(), its))
     };
-    let (status, body) = timeout(ANSWER, whole)
+    let (status, body, its) = timeout(ANSWER, whole)
         .await
         .map_err(|_| failed(format!("no answer for {}", wait(ANSWER))))??;
     match status {
@@ -237,13 +244,17 @@ async fn list(
     let mut all = list.items;
     all.retain(|p| p.metadata.deletion_timestamp.is_none());
     all.sort_by_cached_key(Item::rank);
-    Ok(all)
+    Ok((all, its))
 }
 
-/// The agents of a cluster by node, as their pods tell: none of them is asked.
-pub async fn agents(client: &Kube, namespace: &str) -> Result<BTreeMap<String, AgentPod>, Absent> {
+/// The agents of a cluster by node, as their pods tell: none of them is asked. Also the apiserver's clock, where it tells one.
+pub async fn agents(
+    client: &Kube,
+    namespace: &str,
+) -> Result<(BTreeMap<String, AgentPod>, Option<Offset>), Absent> {
     let mut agents = BTreeMap::new();
-    for p in list(client, namespace, LABEL, None).await? {
+    let (pods, its) = list(client, namespace, LABEL, None).await?;
+    for p in pods {
         let ready = |c: &Condition| c.kind == "Ready" && c.status == "True";
         let pod = AgentPod {
             ready: p.runs() && p.status.conditions.iter().any(ready),
@@ -257,13 +268,14 @@ pub async fn agents(client: &Kube, namespace: &str) -> Result<BTreeMap<String, A
             agents.entry(p.spec.node_name).or_insert(pod);
         }
     }
-    Ok(agents)
+    Ok((agents, its))
 }
 
 /// The name of the newest running pod of an agent on a node.
 async fn pod(client: &Kube, namespace: &str, labels: &str, node: &str) -> Result<String, Absent> {
     match list(client, namespace, labels, Some(node))
         .await?
+        .0
         .into_iter()
         .next()
     {

@@ -4,21 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::super::agents::{self, Said};
 use super::super::args::WhyArgs;
 use super::super::input::Observations;
-use super::super::{live, out};
+use super::super::out;
 use super::{is_bad, worst_first};
 use kflow_core::correlate::{PodView, World};
 use kflow_core::diagnose::{self, Target, Verdict};
-use kflow_engine::ask::{ApiTold, Error, NodeWorld, Patience, Unheard, ask};
+use kflow_engine::ask::{ApiTold, NodeWorld};
 use kflow_model::pod::{Condition, PodPhase};
+use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Text};
-
-/// Nodes that are named in a line; the others are counted.
-const NAMED: usize = 5;
-/// A clock that differs from this machine's by more is told of, ns.
-const CLOCK: i64 = kflow_model::stamp::SECOND;
 
 /// What a node's world says of its pods that were asked about, and of the node.
 struct Judged {
@@ -35,12 +32,7 @@ pub(super) fn heard(
     world: &World,
     verdicts: &mut Vec<Arc<Verdict>>,
 ) -> anyhow::Result<Nanos> {
-    let input = &args.input.live;
-    let asks = source.recorded.is_none()
-        && args.input.at.is_none()
-        && input.scope.node.is_none()
-        && !(input.no_agent || input.no_api || input.local);
-    if !asks {
+    if !agents::asks(&args.input) {
         return Ok(source.at);
     }
     let targets = args.pod.as_deref().map(|q| diagnose::find(world, q));
@@ -52,41 +44,38 @@ pub(super) fn heard(
     let mut nodes: Vec<Text> = pods.keys().cloned().collect();
     nodes.sort_by_key(|n| std::cmp::Reverse(pods.get(n).map(Vec::len)));
     let only_bad = !matches!(targets.as_deref(), Some([Target::Pod(_), ..]));
-    let config = live::config(input, args.pod.as_deref())?;
     let told = ApiTold::of(world, &source.session.observations, &nodes);
     let look = move |node: &Text, w: NodeWorld| judged(node, &w, pods.get(node));
-    let namespace = input.agents();
-    let answers = ask(&config, namespace, Patience::default(), &nodes, told, look);
-    let answers = match answers {
-        Ok(answers) => answers,
-        // That is told as everything is that could not be read.
-        Err(why @ (Error::Agents(_) | Error::Apiserver(_))) => {
-            out::tell_later(&why.to_string());
-            return Ok(source.at);
-        }
-        Err(why) => return Err(why.into()),
+    let heard = agents::heard(&args.input, &nodes, told, look)?;
+    let Some(heard) = heard else {
+        return Ok(source.at);
     };
+    let said = Said {
+        heard: "is in the verdicts",
+        silent: "are judged by the API alone",
+    };
+    agents::tell(&heard, args.input.live.agents(), said);
     let mut at = source.at;
-    let mut silent = Vec::new();
-    let (mut heard, mut clocks) = (Vec::new(), Vec::new());
-    for (node, answer) in answers {
-        match answer {
-            Err(why) => silent.push((node, why)),
-            Ok(judged) => {
-                at = at.max(judged.now.plus(judged.ahead.saturating_neg()));
-                if judged.ahead.saturating_abs() >= CLOCK {
-                    clocks.push((node.clone(), judged.ahead));
-                }
-                put(verdicts, only_bad, &node, judged);
-                heard.push(node);
-            }
+    let mut clocks = Vec::new();
+    for (node, answer) in heard.nodes {
+        let Ok(judged) = answer else { continue };
+        let ahead = judged.ahead;
+        at = at.max(judged.now.plus(ahead.saturating_neg()));
+        if ahead.saturating_abs() >= SECOND {
+            let way = if ahead > 0 { "ahead of" } else { "behind" };
+            let by = duration(ahead.saturating_abs());
+            clocks.push(format!("{node} ({by} {way} this machine's)"));
         }
+        put(verdicts, only_bad, &node, judged);
     }
     if args.pod.is_none() {
         worst_first(verdicts);
     }
-    for line in told_of(&heard, &silent, &clocks, namespace) {
-        out::tell_later(&line);
+    if !clocks.is_empty() {
+        out::tell_later(&format!(
+            "times of evidence are by the clocks of its nodes, of which some are off: {}",
+            agents::names(clocks.into_iter())
+        ));
     }
     Ok(at)
 }
@@ -175,85 +164,4 @@ fn put(verdicts: &mut Vec<Arc<Verdict>>, only_bad: bool, node: &Text, judged: Ju
         owner.is_some_and(|o| o.kind == "Node" && o.name == *node)
     };
     put(&is_node, judged.node);
-}
-
-/// A line of whom was asked, one for each reason for which others were not, and one of clocks.
-fn told_of(
-    heard: &[Text],
-    silent: &[(Text, Unheard)],
-    clocks: &[(Text, i64)],
-    namespace: &str,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    if !heard.is_empty() {
-        lines.push(format!(
-            "what the agents of {} saw is in the verdicts",
-            names(heard.iter().map(Text::to_string))
-        ));
-    }
-    let mut rest: Vec<&(Text, Unheard)> = silent.iter().collect();
-    while let Some((_, why)) = rest.first().copied() {
-        let (like, others) = rest
-            .into_iter()
-            .partition::<Vec<_>, _>(|s| s.1.is_like(why));
-        rest = others;
-        let mut line = format!(
-            "pods of {} are judged by the API alone: {why}",
-            names(like.iter().map(|(node, _)| node.to_string()))
-        );
-        if *why == Unheard::None {
-            line.push_str(&format!(
-                " (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes are seen too; `kflow agent install`"
-            ));
-        }
-        lines.push(line);
-    }
-    if !clocks.is_empty() {
-        let of_each = clocks.iter().map(|(node, ahead)| {
-            let way = if *ahead > 0 { "ahead of" } else { "behind" };
-            let by = duration(ahead.saturating_abs());
-            format!("{node} ({by} {way} this machine's)")
-        });
-        lines.push(format!(
-            "times of evidence are by the clocks of its nodes, of which some are off: {}",
-            names(of_each)
-        ));
-    }
-    lines
-}
-
-/// `a, b and 3 more nodes`
-fn names(all: impl ExactSizeIterator<Item = String>) -> String {
-    let left = all.len().saturating_sub(NAMED);
-    let named: Vec<String> = all.take(NAMED).collect();
-    let named = named.join(", ");
-    match left {
-        0 => named,
-        n => format!("{named} and {n} more"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kflow_sources::agent::Silent;
-
-    #[test]
-    fn a_line_tells_each_reason_once_and_names_a_few_nodes() {
-        let node = |n: usize| Text::from(format!("node{n}"));
-        let failed = |why: &str| Unheard::Silent(Silent::Failed(why.to_owned()));
-        let mut silent: Vec<(Text, Unheard)> = (2..9).map(|n| (node(n), Unheard::None)).collect();
-        silent.insert(1, (node(10), failed("broken")));
-        silent.push((node(11), failed("gone")));
-        let lines = told_of(&[node(1)], &silent, &[(node(1), -90 * CLOCK)], "kflow");
-        assert_eq!(
-            lines,
-            [
-                "what the agents of node1 saw is in the verdicts",
-                "pods of node2, node3, node4, node5, node6 and 2 more are judged by the API alone: no agent of kflow is there (namespace kflow): with one, CRI calls, kubelet log, cgroups and volumes are seen too; `kflow agent install`",
-                "pods of node10, node11 are judged by the API alone: the agent there did not answer: broken",
-                "times of evidence are by the clocks of its nodes, of which some are off: node1 (1m30s behind this machine's)",
-            ]
-        );
-    }
 }

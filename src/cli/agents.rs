@@ -1,0 +1,139 @@
+//! Asking the agents of several nodes for one look, and telling of whom something was heard.
+
+use super::args::Input;
+use super::out;
+use kflow_engine::ask::{ApiTold, Error, Heard, NodeWorld, Patience, Unheard, ask};
+use kflow_engine::live::Config;
+use kflow_model::Text;
+
+/// Nodes that are named in a line; the others are counted.
+const NAMED: usize = 5;
+
+/// True for a look at what runs now on several nodes, by who does not forbid it. With a node its agent is followed anyhow.
+pub(super) fn asks(input: &Input) -> bool {
+    let live = &input.live;
+    input.session.is_none()
+        && input.at.is_none()
+        && live.scope.node.is_none()
+        && !(live.no_agent || live.no_api || live.local)
+}
+
+/// Asks them; `None` where none could be asked, which is told as everything is that could not be read.
+pub(super) fn heard<T: Send + 'static>(
+    input: &Input,
+    nodes: &[Text],
+    told: ApiTold,
+    look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
+) -> anyhow::Result<Option<Heard<T>>> {
+    let config = Config {
+        kubeconfig: input.live.kubeconfig.clone(),
+        context: input.live.context.clone(),
+        ..Config::nothing()
+    };
+    match ask(
+        &config,
+        input.live.agents(),
+        Patience::default(),
+        nodes,
+        told,
+        look,
+    ) {
+        Ok(heard) => Ok(Some(heard)),
+        Err(why @ (Error::Agents(_) | Error::Apiserver(_))) => {
+            out::tell_later(&why.to_string());
+            Ok(None)
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Tells in a line of whom something was heard, and in one for each reason of whom nothing was.
+pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
+    for line in lines(&heard.nodes, namespace, said) {
+        out::tell_later(&line);
+    }
+}
+
+/// What is said of the nodes of which something was heard, and of those of which nothing was.
+#[derive(Clone, Copy)]
+pub(super) struct Said {
+    /// `is in the verdicts`
+    pub(super) heard: &'static str,
+    /// `are judged by the API alone`
+    pub(super) silent: &'static str,
+}
+
+fn lines<T>(nodes: &[(Text, Result<T, Unheard>)], namespace: &str, said: Said) -> Vec<String> {
+    let mut lines = Vec::new();
+    let heard: Vec<&Text> = nodes
+        .iter()
+        .filter_map(|(node, answer)| answer.is_ok().then_some(node))
+        .collect();
+    if !heard.is_empty() {
+        lines.push(format!(
+            "what the agents of {} saw {}",
+            names(heard.iter().map(ToString::to_string)),
+            said.heard
+        ));
+    }
+    let silent = nodes.iter();
+    let mut rest: Vec<(&Text, &Unheard)> = silent
+        .filter_map(|(node, answer)| Some((node, answer.as_ref().err()?)))
+        .collect();
+    while let Some((_, why)) = rest.first().copied() {
+        let (like, others) = rest
+            .into_iter()
+            .partition::<Vec<_>, _>(|s| s.1.is_like(why));
+        rest = others;
+        let mut line = format!(
+            "pods of {} {}: {why}",
+            names(like.iter().map(|(node, _)| node.to_string())),
+            said.silent
+        );
+        if *why == Unheard::None {
+            line.push_str(&format!(
+                " (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes are seen too; `kflow agent install`"
+            ));
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// `a, b and 3 more`
+pub(super) fn names(all: impl ExactSizeIterator<Item = String>) -> String {
+    let left = all.len().saturating_sub(NAMED);
+    let named: Vec<String> = all.take(NAMED).collect();
+    let named = named.join(", ");
+    match left {
+        0 => named,
+        n => format!("{named} and {n} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_sources::agent::Silent;
+
+    #[test]
+    fn a_line_tells_each_reason_once_and_names_a_few_nodes() {
+        let node = |n: usize| Text::from(format!("node{n}"));
+        let failed = |why: &str| Unheard::Silent(Silent::Failed(why.to_owned()));
+        let mut nodes = vec![(node(1), Ok(())), (node(10), Err(failed("broken")))];
+        nodes.extend((2..9).map(|n| (node(n), Err(Unheard::None))));
+        nodes.push((node(11), Err(failed("gone"))));
+        let said = Said {
+            heard: "is in the verdicts",
+            silent: "are judged by the API alone",
+        };
+        assert_eq!(
+            lines(&nodes, "kflow", said),
+            [
+                "what the agents of node1 saw is in the verdicts",
+                "pods of node10, node11 are judged by the API alone: the agent there did not answer: broken",
+                "pods of node2, node3, node4, node5, node6 and 2 more are judged by the API alone: no agent of kflow is there (namespace kflow): with one, CRI calls, kubelet log, cgroups and volumes are seen too; `kflow agent install`",
+            ]
+        );
+    }
+}
