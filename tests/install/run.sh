@@ -170,7 +170,7 @@ $ctr images import --snapshotter native "$1"/kflow-*.oci.tar
 name=$($ctr images ls -q | grep /kflow:)
 for args in "--version" "causes KF601" "agent run --help"; do
   # shellcheck disable=SC2086
-  $ctr run --rm --snapshotter native --read-only "$name" try /kflow $args | head -n 2
+  $ctr run --rm --snapshotter native --read-only "$name" try /kflow $args | sed -n 1,4p
 done
 IN
 has "$(tests/real/run.sh --exec bash "$work/image.sh" "$dist")" "Usage: kflow agent run"

@@ -154,12 +154,16 @@ impl Pane for Node {
         }
     }
     fn commands(&self) -> &'static [Action] {
-        &[
+        const ALL: &[Action] = &[
             Action::Open,
             Action::NodeList,
-            Action::NodeLeave,
             Action::PaneCalls,
-        ]
+            Action::NodeLeave,
+        ];
+        match (self.open.is_some(), ALL.split_last()) {
+            (false, Some((_leave, rest))) => rest,
+            _ => ALL,
+        }
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let open = snap.cluster.as_ref().and_then(|c| c.open.as_ref());
