@@ -11,7 +11,7 @@ use super::timeline::Paint;
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
-use kflow_model::clock::Offset;
+use kflow_model::offset::Offset;
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Text};
 

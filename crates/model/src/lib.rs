@@ -9,6 +9,7 @@
 //! | [`id`] | newtypes for pod UIDs, sandbox and container ids, trace and span ids |
 //! | [`text`] | [`Text`]: how strings are held
 //! | [`stamp`] | [`Nanos`], [`Stamp`]: when, how exactly, and when kflow got it |
+//! | [`offset`] | how far clocks of two machines are apart |
 //! | [`observation`] | [`Observation`], [`Source`], [`Body`] |
 //! | [`pod`], [`node`], [`object`] | Kubernetes API objects as a watch shows them, reduced to what kflow uses |
 //! | [`event`] | Kubernetes Events |
@@ -39,6 +40,7 @@ pub mod log;
 pub mod node;
 pub mod object;
 pub mod observation;
+pub mod offset;
 pub mod pairs;
 #[cfg(feature = "clock")]
 pub mod patient;

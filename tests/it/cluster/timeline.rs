@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kflow_export::abreast::{self, Clock, Lane};
-use kflow_model::clock::Offset;
+use kflow_model::offset::Offset;
 use kflow_model::stamp::SECOND;
 use serde_json::Value;
 

@@ -25,7 +25,7 @@ use super::shards::{Chunked, Generations, ShardMap};
 use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use kflow_model::Evidence;
-use kflow_model::clock::Offset as ClockOffset;
+use kflow_model::offset::Offset as ClockOffset;
 use kflow_model::scope::{is_uid_begin, pod_asked};
 use kflow_model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,

@@ -22,7 +22,8 @@ use crate::kube::live::escape;
 use crate::live::{root, unix};
 use crate::proxy::Client;
 use kflow_model::Nanos;
-use kflow_model::clock::{self, Offset};
+use kflow_model::clock;
+use kflow_model::offset::Offset;
 use kflow_model::units::wait;
 
 /// Longest list of pods of one node that is read, bytes.
