@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What a program has that is released. Tables make it several times as large, and no node needs them.
+# What a program has that is released. Tables make it three times as large, and no node needs them.
 features=cloud
 program='' fleet='' url='' dist=dist
 while [ $# -gt 0 ]; do
