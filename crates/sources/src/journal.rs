@@ -1,6 +1,6 @@
 //! What wraps a log line on its way to us: journald's output forms, CRI and docker container logs.
 //!
-//! [`Unwrap`] recognises the form line by line, so that mixed input works, and gives back the text that the program
+//! `Unwrap` recognises the form line by line, so that mixed input works, and gives back the text that the program
 //! wrote, with the wrapper's time where it has one. Forms: `journalctl -o short`, `short-precise`, `short-iso`,
 //! `short-iso-precise`, `short-unix`, `short-full`, `json`, `export` (binary-safe), `cat` (nothing to remove);
 //! `/var/log/pods` lines (`<time> stderr F <text>`); docker's `json-file`. Pure.
