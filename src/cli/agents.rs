@@ -2,7 +2,7 @@
 
 use super::args::Input;
 use super::out;
-use kflow_engine::ask::{ApiTold, Error, Heard, NodeWorld, Patience, Unheard, ask};
+use kflow_engine::ask::{ApiTold, Error, Heard, NodeWorld, Patience, Question, Unheard, ask};
 use kflow_engine::live::Config;
 use kflow_model::Text;
 
@@ -30,14 +30,13 @@ pub(super) fn heard<T: Send + 'static>(
         context: input.live.context.clone(),
         ..Config::nothing()
     };
-    match ask(
-        &config,
-        input.live.agents(),
-        Patience::default(),
+    let question = Question {
+        config: &config,
+        namespace: input.live.agents(),
+        patience: Patience::default(),
         nodes,
-        told,
-        look,
-    ) {
+    };
+    match ask(question, told, look) {
         Ok(heard) => Ok(Some(heard)),
         Err(why @ (Error::Agents(_) | Error::Apiserver(_))) => {
             out::tell_later(&why.to_string());

@@ -42,7 +42,7 @@ step checksums
 step "the tarball, in an empty root"
 root=$work/empty
 mkdir "$root"
-tar -C "$root" --strip-components=1 -xf "$dist"/kflow-*.tar.gz
+tar -C "$root" --strip-components=1 -xf "$dist"/kflow-[0-9]*.tar.gz
 ! ldd "$root/kflow" 2>/dev/null | grep -q '=>' || fail "the program is not static: $(ldd "$root/kflow")"
 cp "$session" "$root/S2.kflow.zst"
 has "$(chroot "$root" /kflow --version)" kflow
@@ -51,6 +51,12 @@ want=$(env -C "$root" ./kflow "${why[@]}" || true)
 [ -n "$want" ] || fail "nothing hangs in $session"
 [ "$(chroot "$root" /kflow "${why[@]}" || true)" = "$want" ] || fail "in an empty root it says something else"
 tests/install/names.py "$root"
+if [ -e "$(echo "$dist"/kflow-fleet-*.tar.gz)" ]; then
+  step "the program with tables"
+  tar -C "$root" --strip-components=1 -xf "$dist"/kflow-fleet-*.tar.gz
+  # Not in the empty root: DataFusion wants /dev/urandom.
+  has "$("$root/kflow-fleet" fleet "$session" --question causes -o csv)" KF601
+fi
 
 step "the SBOM names what is linked"
 python3 - "$dist" "$root/kflow" <<'PY'

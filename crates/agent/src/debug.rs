@@ -1,8 +1,9 @@
-//! An agent on one node for as long as somebody looks, without an installation: a Job, and nothing else in the cluster.
+//! `--debug-pod`: an agent on one node without an installation, as a Job. No other object is created.
 //!
-//! Who made it deletes it. Where nobody can any more, it goes by itself: the agent ends when nobody has listened for
-//! [`UNWATCHED`], the Job ends after [`MOST`] in any case, and the cluster deletes a Job that has ended
-//! (`ttlSecondsAfterFinished`, stable since Kubernetes 1.23). It has no account and asks no apiserver: who looks does.
+//! The command deletes the Job when it ends. If it cannot (it was killed, or the apiserver is unreachable), the Job goes without it: the
+//! agent exits once it has had no subscriber for [`UNWATCHED`], `activeDeadlineSeconds` ([`MOST`]) bounds the Job, and the cluster deletes
+//! a finished Job (`ttlSecondsAfterFinished`, stable since Kubernetes 1.23). The pod has no service account token and makes no
+//! request to the apiserver; the command makes them with the user's own rights.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use crate::install::{is_ready, unready};
 use crate::manifest::{self, PART_OF};
 use crate::objects::{self, Object, list};
 
-/// How long it stays without a listener.
+/// The agent exits after so long without a subscriber.
 pub const UNWATCHED: Duration = Duration::from_secs(120);
-/// How long it stays in any case.
+/// `activeDeadlineSeconds` of the Job.
 pub const MOST: Duration = Duration::from_secs(4 * 3600);
-/// `app.kubernetes.io/name` of its pod: another one than that of agents which stay, so that nobody else relies on it.
+/// `app.kubernetes.io/name` of the pod. Not that of the DaemonSet's pods: other viewers must not take it for an installed agent.
 const NAME: &str = "kflow-debug";
 /// How often the cluster is asked how far it is.
 const LOOK: Duration = Duration::from_millis(500);
@@ -313,8 +314,8 @@ mod tests {
         assert!(is_never(&waiting("ImagePullBackOff")));
         assert!(!is_never(&waiting("ContainerCreating")));
         assert!(!is_never(&json!({"status": {"phase": "Pending"}})));
-        // What a kubelet says that takes no more pods.
-        let full = json!({"status": {"phase": "Failed", "reason": "OutOfpods", "message": "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110"}});
+        // `InsufficientResourceError.Error`, pkg/kubelet/lifecycle/predicate.go of Kubernetes 1.36.
+        let full = json!({"status": {"phase": "Failed", "reason": "OutOfpods", "message": "Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110"}});
         let State::Never(why) = of_pod(&full) else {
             panic!()
         };

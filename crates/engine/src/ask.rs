@@ -101,13 +101,21 @@ pub struct Heard<T> {
     pub apiserver: Option<Offset>,
 }
 
-/// Asks the agents of these nodes, as many at a time as is good, in this order. `look` is given the world of each that answers, on
-/// a thread of its own.
+/// Whom to ask, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Says where the apiserver is.
+    pub config: &'a Config,
+    /// Namespace of the agents.
+    pub namespace: &'a str,
+    pub patience: Patience,
+    /// In the order in which they are asked.
+    pub nodes: &'a [Text],
+}
+
+/// Asks the agents of these nodes, [`TOGETHER`] at a time. `look` is given the world of each that answers, on a thread of its own.
 pub fn ask<T: Send + 'static>(
-    config: &Config,
-    namespace: &str,
-    patience: Patience,
-    nodes: &[Text],
+    question: Question<'_>,
     told: ApiTold,
     look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
 ) -> Result<Heard<T>, Error> {
@@ -115,20 +123,23 @@ pub fn ask<T: Send + 'static>(
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let answers = runtime.block_on(all(config, namespace, patience, nodes, told, look));
+    let answers = runtime.block_on(all(question, told, look));
     // What still waits for a resolver is not waited for.
     runtime.shutdown_background();
     answers
 }
 
 async fn all<T: Send + 'static>(
-    config: &Config,
-    namespace: &str,
-    patience: Patience,
-    nodes: &[Text],
+    question: Question<'_>,
     told: ApiTold,
     look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
 ) -> Result<Heard<T>, Error> {
+    let Question {
+        config,
+        namespace,
+        patience,
+        nodes,
+    } = question;
     let connected = timeout(patience.answer, connect(config)).await;
     let (client, _) = connected
         .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(patience.answer))))

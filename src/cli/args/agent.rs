@@ -110,7 +110,7 @@ pub struct RunArgs {
     /// Ask the kubelet itself for health and metrics [default: https://$HOST_IP:10250 in a pod that has HOST_IP]
     #[arg(long, value_name = "URL")]
     pub kubelet: Option<String>,
-    /// End when nobody has listened for so long
+    /// Exit after so long without a subscriber
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub until_unwatched: Option<Duration>,
     /// Ask no apiserver: else the pods of this node and the node itself are watched

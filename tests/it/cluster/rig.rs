@@ -1,6 +1,8 @@
 //! A cluster that is played: an apiserver with simulated nodes, and on each an agent's own service that is fed by a recording.
 //! Nodes are called `simulated-N`; those beyond the recordings have invented pods.
 
+mod objects;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -14,9 +16,8 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use kflow_model::cri::{CallKey, CallStart, Subject, method};
-use kflow_model::pod::{ContainerState, PodSeen};
-use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef, PodUid, Source, Stamp, clock};
+use kflow_model::pod::PodSeen;
+use kflow_model::{Body, Nanos, Observation, clock};
 use kflow_serve::ring::Ring;
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
@@ -30,6 +31,8 @@ use tokio_stream::wrappers::WatchStream;
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use crate::agent::forward;
+pub(super) use objects::name;
+use objects::{invented, invented_call, node_json, owners_json, pod_json};
 
 /// What agents serve, in turn, and up to where, permille of the recording: pods are stuck then. Those of these are in the API, on
 /// the first nodes.
@@ -176,164 +179,6 @@ impl Recorded {
             of_node,
         }
     }
-}
-
-/// A pod as the API has it, on a node whose clock, by which its kubelet turns conditions, is ahead, ns.
-fn pod_json(p: &PodSeen, node: &str, ahead: i64) -> Value {
-    let waiting = |s: &kflow_model::pod::ContainerStatus| match &s.state {
-        ContainerState::Waiting { reason, message } => {
-            json!({"waiting": {"reason": reason.as_str(), "message": message.as_str()}})
-        }
-        _ => json!({"running": {"startedAt": p.created.to_rfc3339()}}),
-    };
-    let statuses: Vec<Value> = (p.status.containers.iter())
-        .map(|s| {
-            json!({
-                "name": s.name.as_str(), "ready": s.ready, "restartCount": s.restarts,
-                "state": waiting(s), "image": s.image.as_str(), "imageID": "",
-            })
-        })
-        .collect();
-    let containers: Vec<Value> = (p.spec.containers.iter())
-        .map(|c| json!({"name": c.name.as_str(), "image": c.image.as_str()}))
-        .collect();
-    let conditions: Vec<Value> = (p.status.conditions.iter())
-        .map(|c| {
-            let ahead = if c.kind == "PodScheduled" { 0 } else { ahead };
-            let turned = c.transition.map(|t| t.plus(ahead).to_rfc3339());
-            json!({
-                "type": c.kind.as_str(), "status": c.status.as_str(), "reason": c.reason.as_str(), "message": c.message.as_str(),
-                "lastTransitionTime": turned,
-            })
-        })
-        .collect();
-    json!({
-        "metadata": {
-            "name": p.name.as_str(), "namespace": p.namespace.as_str(), "uid": p.uid.0.as_str(),
-            "creationTimestamp": p.created.to_rfc3339(), "resourceVersion": "900",
-            "ownerReferences": owner_json(p.owner.as_ref()),
-        },
-        "spec": {"nodeName": if p.spec.node.is_empty() { "" } else { node }, "containers": containers},
-        "status": {"phase": p.status.phase, "conditions": conditions, "containerStatuses": statuses},
-    })
-}
-
-fn owner_json(owner: Option<&ObjectRef>) -> Value {
-    let one = |o: &ObjectRef| {
-        json!({
-            "apiVersion": "apps/v1", "kind": o.kind.as_str(), "name": o.name.as_str(), "uid": o.uid.as_str(), "controller": true,
-        })
-    };
-    owner.into_iter().map(one).collect()
-}
-
-/// A Deployment, and the ReplicaSet of it that these pods name: of the API itself the recording has neither.
-fn owners_json(pods: &[PodSeen]) -> Vec<(&'static str, Value)> {
-    let mut of = pods.iter().filter_map(|p| Some((p, p.owner.as_ref()?)));
-    let (pod, set) = of.find(|(_, o)| o.kind == "ReplicaSet").unwrap();
-    let (name, _) = set.name.rsplit_once('-').unwrap();
-    let deployment = ObjectRef {
-        kind: "Deployment".into(),
-        namespace: pod.namespace.clone(),
-        name: name.into(),
-        uid: "00000000-0000-4000-8000-000000000000".into(),
-    };
-    let json = |o: &ObjectRef, owner: Option<&ObjectRef>| {
-        json!({
-            "metadata": {
-                "name": o.name.as_str(), "namespace": pod.namespace.as_str(), "uid": o.uid.as_str(), "resourceVersion": "900",
-                "creationTimestamp": pod.created.to_rfc3339(), "ownerReferences": owner_json(owner),
-            },
-            "spec": {}, "status": {},
-        })
-    };
-    vec![
-        ("Deployment", json(&deployment, None)),
-        ("ReplicaSet", json(set, Some(&deployment))),
-    ]
-}
-
-fn invented_uid(node: usize, n: usize) -> String {
-    format!("00000000-0000-4000-{node:04x}-{n:012x}")
-}
-
-/// A pod as the API has it, of no recording: it runs and is ready, or its container is being created.
-fn invented(node: usize, n: usize, sick: bool) -> Value {
-    let status = if sick {
-        json!({
-            "phase": "Pending",
-            "conditions": [
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T00:00:00Z"},
-                {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T00:00:00Z"},
-            ],
-            "containerStatuses": [{"name": "c", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
-                "state": {"waiting": {"reason": "ContainerCreating"}}}],
-        })
-    } else {
-        json!({
-            "phase": "Running",
-            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T00:00:00Z"}],
-            "containerStatuses": [{"name": "c", "ready": true, "restartCount": 0, "image": "i", "imageID": "",
-                "state": {"running": {"startedAt": "2026-11-21T00:00:00Z"}}}],
-        })
-    };
-    json!({
-        "metadata": {
-            "name": format!("invented-{n}"), "namespace": format!("ns-{node}"), "uid": invented_uid(node, n),
-            "creationTimestamp": "2026-11-21T00:00:00Z", "resourceVersion": "900",
-        },
-        "spec": {"nodeName": name(node), "containers": [{"name": "c", "image": "i"}]},
-        "status": status,
-    })
-}
-
-/// The call that the first invented pod of a node waits for: its sandbox is being made for three minutes.
-fn invented_call(node: usize) -> Observation {
-    let begun = clock::now().plus(-180_000_000_000);
-    let pod = PodRef {
-        uid: PodUid::from(invented_uid(node, 0).as_str()),
-        namespace: format!("ns-{node}").into(),
-        name: "invented-0".into(),
-    };
-    Observation {
-        stamp: Stamp::exact(begun),
-        source: Source::Cri,
-        body: Body::CallStart(Box::new(CallStart {
-            key: CallKey {
-                conn: u32::MAX / 2,
-                stream: 1,
-            },
-            service: kflow_model::cri::Service::Runtime,
-            method: method::RUN_POD_SANDBOX.into(),
-            subject: Subject {
-                pod,
-                ..Subject::default()
-            },
-            partial: false,
-            timeout_ns: Some(240_000_000_000),
-            traceparent: None,
-            request_bytes: 0,
-            filtered: false,
-            fields: kflow_model::Pairs::default(),
-        })),
-    }
-}
-
-pub(super) fn name(node: usize) -> String {
-    format!("simulated-{node}")
-}
-
-fn node_json(n: usize) -> Value {
-    json!({
-        "metadata": {"name": name(n), "uid": name(n), "resourceVersion": "900", "creationTimestamp": "2026-11-01T00:00:00Z"},
-        "spec": {},
-        "status": {
-            "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"},
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
-                "lastTransitionTime": "2026-11-01T00:00:00Z", "lastHeartbeatTime": clock::now().to_rfc3339()}],
-            "nodeInfo": {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.1.9"},
-        },
-    })
 }
 
 /// The apiserver, and the agents.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kflow_core::correlate::World;
-use kflow_engine::ask::{ApiTold, Patience, TOGETHER, Unheard, ask};
+use kflow_engine::ask::{ApiTold, Patience, Question, TOGETHER, Unheard, ask};
 use kflow_engine::live::Config;
 use kflow_model::{Scope, Text};
 use serde_json::Value;
@@ -166,9 +166,13 @@ fn an_agent_that_never_answers_costs_the_others_nothing_but_its_turn() {
             let nodes = nodes.clone();
             let ask = move || {
                 let api = ApiTold::of(&World::new(), &[], &nodes);
-                ask(&config, "kflow", patience, &nodes, api, |_, w| {
-                    w.world.calls().len()
-                })
+                let question = Question {
+                    config: &config,
+                    namespace: "kflow",
+                    patience,
+                    nodes: &nodes,
+                };
+                ask(question, api, |_, w| w.world.calls().len())
             };
             tokio::task::spawn_blocking(ask)
                 .await

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
-use kflow_model::{Body, Evidence};
+use kflow_core::flow::Stage;
+use kflow_model::{Body, Evidence, Source};
 
 use super::{session, world};
 
@@ -41,6 +42,46 @@ fn with_api_ahead(observations: &[Evidence], by: i64) -> Vec<Evidence> {
             Arc::new(o)
         })
         .collect()
+}
+
+/// Ends of sandboxes by pod, where no source of the node shows them.
+fn sandboxes_by_api(observations: &[Evidence], by: i64) -> (World, Vec<(String, i64)>) {
+    let far = |o: &Evidence| match &o.body {
+        Body::Span(s) => s.service != "containerd" && !s.name.starts_with("runtime.v1"),
+        _ => matches!(o.source, Source::Kube | Source::Audit),
+    };
+    let mut all = with_api_ahead(observations, by);
+    all.retain(far);
+    let w = world(&all);
+    let mut ends = Vec::new();
+    for p in w.pods() {
+        let mut sandboxes = p
+            .timeline
+            .spans
+            .iter()
+            .filter(|s| s.stage == Stage::Sandbox);
+        ends.extend(sandboxes.find_map(|s| Some((p.key(), s.end?.at.0))));
+    }
+    ends.sort();
+    (w, ends)
+}
+
+#[test]
+fn a_sandbox_that_the_api_alone_shows_is_ready_by_the_kubelets_clock() {
+    const MINUTES: i64 = 180_000_000_000;
+    let observations = session("S1-basics");
+    let (_, straight) = sandboxes_by_api(&observations, 0);
+    assert!(!straight.is_empty());
+    for by in [MINUTES, -MINUTES] {
+        let (w, ends) = sandboxes_by_api(&observations, by);
+        let skew = w.skew();
+        assert!(skew.api_ns.is_some(), "{skew:?}");
+        assert_eq!(ends.len(), straight.len());
+        for (a, b) in straight.iter().zip(&ends) {
+            assert_eq!(a.0, b.0);
+            assert!((a.1 - b.1).abs() <= 1_000_000_000, "{by}: {a:?} {b:?}");
+        }
+    }
 }
 
 #[test]

@@ -44,8 +44,8 @@ pub const fn begin_of(day: i64) -> Nanos {
     Nanos(day.saturating_mul(DAY))
 }
 
-/// The rows of what a session tells of a cluster, and of the node that recorded it (empty where that is not one), as of the
-/// session's end; none where nothing was seen.
+/// All rows of one session, as of its end; empty for a session without observations. `cluster` and `node` fill the columns of these
+/// names; `node` is empty for a session that was recorded of several nodes.
 pub fn of_session(
     session: &Session,
     cluster: &str,

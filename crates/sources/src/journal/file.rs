@@ -1,7 +1,7 @@
 //! The journal's own files, read without journald's library or program: an agent in a pod has neither, and where the kubelet's
 //! log is in the journal (kubeadm, kind, k3s) it is nowhere else.
 //!
-//! The format is systemd's (`docs/JOURNAL_FILE_FORMAT.md`, `src/libsystemd/sd-journal/journal-def.h` of v252 to v257): objects that
+//! The format is systemd's (`docs/JOURNAL_FILE_FORMAT.md`, `src/libsystemd/sd-journal/journal-def.h`, with the flags of v254): objects that
 //! are only appended, found by offsets. What is read here is the way from a field (`_SYSTEMD_UNIT`) to its values, and from a value
 //! to the entries that have it, in order. A writer may append meanwhile: it links what it wrote when it is whole.
 //!
@@ -26,7 +26,7 @@ const TEXT_MAX: u64 = 1 << 20;
 const SHORT: u64 = 256;
 /// Values of other fields that are kept: the same few stand in all entries of a unit.
 const KEPT: usize = 1024;
-/// Most items of an entry (`ENTRY_FIELD_COUNT_MAX` of v252).
+/// Most items of an entry (`ENTRY_FIELD_COUNT_MAX`, src/shared/journal-importer.h).
 const ITEMS_MAX: u64 = 1024;
 
 const DATA: u8 = 1;

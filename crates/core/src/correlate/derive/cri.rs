@@ -161,11 +161,12 @@ fn sandbox_by_api(b: &mut Build<'_>) {
         Some((*o, c.transition?))
     });
     if let Some((o, at)) = ready {
-        let end = narrow(
-            f.api_edge(at, kflow_model::stamp::SECOND as u32),
-            since.map(|s| s.at),
-            Some(o.stamp.at),
-        );
+        // The kubelet's clock turns it (`updateLastTransitionTime`, pkg/kubelet/status).
+        let second = Edge {
+            at,
+            precision: SECOND as u32,
+        };
+        let end = narrow(second, since.map(|s| s.at), Some(o.stamp.at));
         let start = since.unwrap_or(end).min(end);
         b.add(Span::new(
             Stage::Sandbox,

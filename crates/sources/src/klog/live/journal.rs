@@ -220,18 +220,16 @@ impl Reader {
 
     fn step(&mut self) -> Result<Told, String> {
         let unit = &self.journal.unit;
+        let older = self.files.len() > 1;
         let Some(open) = self.files.first_mut() else {
             return Err("there is no file".to_owned());
         };
+        // Before the last look at it: what is written until it was moved is read.
+        let over = older || open.moved();
         if open.place.is_none() {
             let place = open.file.of_unit(unit);
             open.place = place.map_err(|e| format!("{}: {e}", open.path.display()))?;
         }
-        // Before the last look at it: what is written until it was moved is read.
-        let over = self.files.len() > 1 || self.files.first().is_some_and(Open::moved);
-        let Some(open) = self.files.first_mut() else {
-            return Ok(Told::Idle);
-        };
         let mut text = Vec::new();
         let mut unread: Option<(u64, String)> = None;
         while text.len() < CHUNK
@@ -281,7 +279,7 @@ fn export(record: &Record, message: &[u8], to: &mut Vec<u8>) {
     put(b"\n\n");
 }
 
-/// The thread: ends when nobody listens.
+/// Body of the reading thread. Returns once the receiver is dropped.
 fn read(journal: &Journal, to: &mpsc::Sender<Told>) {
     let mut reader: Option<Reader> = None;
     let mut so_far = None;
