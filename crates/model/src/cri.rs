@@ -153,7 +153,7 @@ pub struct CallEnd {
     /// What the answer tells (the new sandbox or container id).
     #[serde(rename = "sub", default, skip_serializing_if = "Subject::is_empty")]
     pub subject: Subject,
-    /// Size of the request's gRPC messages, bytes.
+    /// Size of the request's gRPC messages, bytes; where some were lost, of those that were seen.
     #[serde(rename = "in", default)]
     pub request_bytes: u64,
     /// Size of the answer's gRPC messages, bytes.
