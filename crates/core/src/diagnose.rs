@@ -49,6 +49,7 @@ use rustc_hash::FxHashMap;
 use crate::backoff;
 use crate::correlate::{Pod, PodView, World};
 use crate::flow::Stage;
+use crate::parallel;
 use cluster::Cluster;
 use finding::Finding;
 use history::PodHistory;
@@ -98,6 +99,7 @@ impl Diagnoser {
     /// Verdicts of all pods that are not well, of those that recovered in the last ten minutes, of owners and of nodes,
     /// as of `now`.
     pub fn update(&mut self, world: &World, now: Nanos) -> Verdicts {
+        world.derive();
         let shared = Cluster::gather(world, now);
         let fingerprint = shared.fingerprint(now);
         let moved = fingerprint != self.fingerprint;
@@ -119,8 +121,8 @@ impl Diagnoser {
             })
             .collect();
         let changed = !stale.is_empty() || self.said.len() != world.pods().len();
-        for pod in stale.iter().copied() {
-            let (health, verdict) = pod_verdict(cx, pod);
+        let told = parallel::map(&stale, |pod| pod_verdict(cx, pod));
+        for (pod, (health, verdict)) in stale.iter().copied().zip(told) {
             self.said.insert(
                 pod.uid.clone(),
                 Said {

@@ -19,6 +19,7 @@ pub mod backoff;
 pub mod correlate;
 pub mod diagnose;
 pub mod flow;
+mod parallel;
 pub mod query;
 pub mod selection;
 pub mod sequence;

@@ -88,6 +88,13 @@ impl LazyPod {
                 .split_once('/')
                 .is_some_and(|(ns, n)| namespace == ns && name == n)
     }
+    pub(crate) fn is_derived(&self) -> bool {
+        self.view.get().is_some()
+    }
+    /// Derives the view, unless it was.
+    pub(crate) fn derive(&self) {
+        self.view.get_or_init(|| self.derived());
+    }
     /// Derives the view, unless it was, and keeps what lists show: the timeline is derived again when somebody asks.
     pub(crate) fn summarise(&self) {
         self.view.get_or_init(|| self.slim(self.derived()));

@@ -6,6 +6,7 @@ use super::pod::{LazyPod, Origin};
 use super::pods::{KEEP, Life, Pile, PodFile, PodKey, Slot, bearer, fold};
 use super::{Pod, World};
 use crate::correlate::context::{ListWindow, PodContext};
+use crate::parallel;
 use kflow_model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 
 impl World {
@@ -43,9 +44,18 @@ impl World {
     /// Derives the summaries of pods that have none since they changed. The rest of their views is
     /// derived again when somebody asks: a world that is kept for later is small.
     pub fn summarise(&self) {
-        for pod in self.every_pod() {
-            pod.summarise();
-        }
+        let new: Vec<&Pod> = self
+            .every_pod()
+            .iter()
+            .filter(|p| !p.is_derived())
+            .collect();
+        parallel::map(&new, |pod| pod.summarise());
+    }
+
+    /// Derives the views of the selected pods that nobody has looked at yet.
+    pub(crate) fn derive(&self) {
+        let new: Vec<&Pod> = self.pods().iter().filter(|p| !p.is_derived()).collect();
+        parallel::map(&new, |pod| pod.derive());
     }
 
     /// A world to look at closely: what is derived for it goes with it, and not into this one.
