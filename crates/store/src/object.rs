@@ -19,6 +19,8 @@ use tokio_stream::StreamExt as _;
 mod advice;
 #[cfg(feature = "cloud")]
 mod cloud;
+#[cfg(feature = "cloud")]
+mod environment;
 
 /// How long one request may take. A segment is some megabytes: a link of 1 Mbit/s carries 7 MB in it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,6 +41,19 @@ pub enum StoreError {
         "{url} is a store that this kflow was built without: use a released kflow, or build it with --features cloud; file:///… needs neither"
     )]
     NotBuilt { url: String },
+    /// Its value is not told: it may be a key.
+    #[error("{variable}, with which the store {url} is to be reached, {why}")]
+    Variable {
+        url: String,
+        variable: &'static str,
+        why: &'static str,
+    },
+    #[error("cannot reach the store {url} by what the environment says: {source}; {todo}")]
+    Environment {
+        url: String,
+        source: Box<object_store::Error>,
+        todo: &'static str,
+    },
     #[error("cannot make the folder of the store {url}: {source}")]
     Folder { url: String, source: std::io::Error },
     #[error(

@@ -8,10 +8,11 @@ use std::error::Error;
 use object_store::ObjectStoreScheme;
 
 /// Words of an answer, and what they come down to; the first that fits.
-const ANSWERS: [(&[&str], Answer); 8] = [
+const ANSWERS: [(&[&str], Answer); 9] = [
     (
         &[
             "RequestTimeTooSkewed",
+            "Request date header too old",
             "must be within 15 minutes",
             "Token must be a short-lived token",
         ],
@@ -35,9 +36,15 @@ const ANSWERS: [(&[&str], Answer); 8] = [
     ),
     // Where a machine or pod of a cloud is told who it is.
     (
-        &["169.254.169.254", "metadata.google.internal"],
+        &[
+            "169.254.169.254",
+            "metadata.google.internal",
+            "/computeMetadata/v1/",
+        ],
         Answer::NoCredentials,
     ),
+    // Of hyper-rustls.
+    (&["unsupported scheme http"], Answer::NoTls),
     (&["dns error", "failed to lookup address"], Answer::NoHost),
     (
         &["ExpiredToken", "token has expired", "TokenExpired"],
@@ -48,6 +55,7 @@ const ANSWERS: [(&[&str], Answer); 8] = [
             "InvalidAccessKeyId",
             "SignatureDoesNotMatch",
             "AuthenticationFailed",
+            "Server failed to authenticate the request",
             "401 Unauthorized",
         ],
         Answer::WrongKey,
@@ -61,6 +69,7 @@ enum Answer {
     Region,
     NoBucket,
     NoCredentials,
+    NoTls,
     NoHost,
     Expired,
     WrongKey,
@@ -115,6 +124,23 @@ pub(super) fn of(url: &str, error: &object_store::Error) -> Option<&'static str>
     Some(sentence(cloud, answer(&told(error))?))
 }
 
+/// Where to look when no request can be made at all.
+#[cfg(feature = "cloud")]
+pub(super) fn of_environment(url: &str) -> &'static str {
+    match Cloud::of(url) {
+        Some(Cloud::S3) => {
+            "look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT"
+        }
+        Some(Cloud::Google) => {
+            "look at the file that GOOGLE_APPLICATION_CREDENTIALS names, or run `gcloud auth application-default login` again"
+        }
+        Some(Cloud::Azure) => {
+            "look at AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or what else AZURE_* names"
+        }
+        None => "look at the variables of this cloud",
+    }
+}
+
 fn sentence(cloud: Cloud, answer: Answer) -> &'static str {
     use Answer as A;
     use Cloud as C;
@@ -136,10 +162,19 @@ fn sentence(cloud: Cloud, answer: Answer) -> &'static str {
             "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (of a profile: `eval \"$(aws configure export-credentials --format env)\"`), or run where the machine or pod has a role"
         }
         (A::NoCredentials, C::Google) => {
-            "there are no credentials: `gcloud auth application-default login`, or name a key file in GOOGLE_APPLICATION_CREDENTIALS, or run where the machine or pod has a service account"
+            "there are no credentials: run `gcloud auth application-default login`, or name a key file in GOOGLE_APPLICATION_CREDENTIALS, or run where the machine or pod has a service account"
         }
         (A::NoCredentials, C::Azure) => {
             "there are no credentials: set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID, or AZURE_USE_AZURE_CLI=true after `az login`, or run where the machine or pod has an identity"
+        }
+        (A::NoTls, C::S3) => {
+            "the store is to be asked without TLS: write https in AWS_ENDPOINT, or allow it by AWS_ALLOW_HTTP=true"
+        }
+        (A::NoTls, C::Google) => {
+            "the store is to be asked without TLS: write https in GOOGLE_BASE_URL, or allow it by GOOGLE_ALLOW_HTTP=true"
+        }
+        (A::NoTls, C::Azure) => {
+            "the store is to be asked without TLS: write https in AZURE_ENDPOINT, or allow it by AZURE_ALLOW_HTTP=true"
         }
         (A::NoHost, C::S3) => {
             "the store's host is not known by that name: look at AWS_ENDPOINT, AWS_REGION and the bucket's name"
@@ -192,6 +227,22 @@ mod tests {
         };
         for (text, s3, google, azure) in [
             (code("403 Forbidden", "RequestTimeTooSkewed"), "clock", "clock", "clock"),
+            // Azure's code for it is that of a wrong key; its detail says what it is.
+            (
+                status(
+                    "403 Forbidden",
+                    "<Error><Code>AuthenticationFailed</Code><AuthenticationErrorDetail>Request date header too old: 'Fri, 04 Oct 2019 18:02:12 GMT'</AuthenticationErrorDetail></Error>",
+                ),
+                "clock",
+                "clock",
+                "clock",
+            ),
+            (
+                "Error performing GET http://b.example/ in 2ms - HTTP error: client error (Connect): unsupported scheme http".to_owned(),
+                "AWS_ALLOW_HTTP",
+                "GOOGLE_ALLOW_HTTP",
+                "AZURE_ALLOW_HTTP",
+            ),
             (code("400 Bad Request", "AuthorizationHeaderMalformed"), "AWS_REGION", "name", "name"),
             (
                 "Received redirect without LOCATION, this normally indicates an incorrectly configured region".to_owned(),
@@ -216,6 +267,16 @@ mod tests {
             (code("400 Bad Request", "ExpiredToken"), "expired", "expired", "expired"),
             (code("403 Forbidden", "InvalidAccessKeyId"), "does not know", "does not know", "does not know"),
             (status("401 Unauthorized", "Invalid Credentials"), "does not know", "does not know", "does not know"),
+            // Azurite's to a wrong key.
+            (
+                status(
+                    "403 Forbidden",
+                    "<Error><Code>AuthorizationFailure</Code><Message>Server failed to authenticate the request.</Message></Error>",
+                ),
+                "does not know",
+                "does not know",
+                "does not know",
+            ),
             (code("403 Forbidden", "AccessDenied"), "s3:PutObject", "roles/storage.objectUser", "Storage Blob Data Contributor"),
         ] {
             let error = || object_store::Error::Generic {
@@ -225,6 +286,8 @@ mod tests {
             for (url, wanted) in [("s3://b/p", s3), ("gs://b/p", google), ("az://b/p", azure)] {
                 let todo = of(url, &error()).unwrap_or_default();
                 assert!(todo.contains(wanted), "{url}: {text}: {todo:?} lacks {wanted:?}");
+                // As it is printed.
+                assert_eq!(kflow_model::redact::text(todo), todo, "{url}: {text}");
             }
             assert_eq!(of("file:///p", &error()), None);
         }

@@ -9,6 +9,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use kflow_model::units::parse_duration;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{
@@ -20,10 +21,10 @@ use object_store::{
     BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig,
 };
 
-use super::StoreError;
+use super::{StoreError, advice, environment};
 
-/// How long a server may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a server may take to accept a connection, where neither `object_store` nor the environment says it.
+const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take to begin.
 const ANSWER: Duration = Duration::from_secs(30);
 
@@ -33,6 +34,13 @@ pub(super) fn open(
     url: &url::Url,
     shown: &str,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    if let Some((variable, why)) = environment::wrong(scheme, |name| std::env::var(name).ok()) {
+        return Err(StoreError::Variable {
+            url: shown.to_owned(),
+            variable,
+            why,
+        });
+    }
     // What is longer is the caller's: an upload waits, a command says so.
     let retry = || RetryConfig {
         backoff: BackoffConfig::default(),
@@ -65,10 +73,17 @@ pub(super) fn open(
             });
         }
     };
-    made.map_err(|e| StoreError::Url {
+    made.map_err(|source| StoreError::Environment {
         url: shown.to_owned(),
-        why: e.to_string(),
+        todo: advice::of_environment(shown),
+        source: Box::new(source),
     })
+}
+
+/// As `object_store` reads a switch (`config.rs`).
+fn is_true(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    matches!(text.as_str(), "1" | "true" | "on" | "yes" | "y")
 }
 
 /// Makes clients.
@@ -78,16 +93,21 @@ struct Hyper;
 impl Connector for Hyper {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let http = http.is_some_and(|text| is_true(&text));
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
-        tcp.set_connect_timeout(Some(CONNECT));
+        // A second where a machine or pod of a cloud is told who it is: anywhere else nothing answers there.
+        let asked = options.get_config_value(&ClientConfigKey::ConnectTimeout);
+        let asked = asked.and_then(|text| parse_duration(&text.replace(' ', "")).ok());
+        let asked = asked.and_then(|ns| u64::try_from(ns).ok());
+        tcp.set_connect_timeout(Some(asked.map_or(CONNECT, Duration::from_nanos)));
         let tls = HttpsConnectorBuilder::new()
             .try_with_platform_verifier()
             .map_err(|e| object_store::Error::Generic {
                 store: "TLS",
                 source: Box::new(e),
             })?;
-        let connector = if http.as_deref() == Some("true") {
+        let connector = if http {
             tls.https_or_http()
         } else {
             tls.https_only()
