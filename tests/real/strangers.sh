@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What kflow writes and sends, in other people's programs: tests/real/page.py (a browser), strangers.py (parsers), store.py (a trace
-# store), diagrams.py (Mermaid, PlantUML).
-# Needs root; Debian's chromium, chromium-driver, zstd, python3 and its modules are installed if missing.
+# store), prometheus.py (Prometheus, with the dashboard's queries), diagrams.py (Mermaid, PlantUML).
+# Needs root; Debian's chromium, chromium-driver, zstd, python3 and its modules are installed if missing, and what tests/real/run.sh needs.
+# Debian's Prometheus is unpacked into target/: installed, it would start.
 #
 #   tests/real/strangers.sh [KFLOW]
 set -euo pipefail
@@ -36,8 +37,16 @@ trap 'rm -rf "$scratch"' EXIT
 if "$python" -m venv "$scratch/venv" >/dev/null 2>&1 &&
   "$scratch/venv/bin/pip" install -q grpcio opentelemetry-proto googleapis-common-protos >/dev/null 2>&1; then
   "$scratch/venv/bin/python" tests/real/store.py "$kflow"
+
+  prometheus=target/prometheus/usr/bin/prometheus
+  if [ ! -x "$prometheus" ]; then
+    (cd "$scratch" && { apt-get download prometheus || { apt-get update -qq && apt-get download prometheus; }; }) >/dev/null 2>&1 &&
+      dpkg-deb -x "$scratch"/prometheus_*.deb target/prometheus || echo "LEFT OUT: no Prometheus, as apt does not bring it" >&2
+  fi
+  [ ! -x "$prometheus" ] ||
+    tests/real/run.sh --exec "$scratch/venv/bin/python" tests/real/prometheus.py "$kflow" "$prometheus"
 else
-  echo "LEFT OUT: no trace store by gRPC, as pip does not bring its parts" >&2
+  echo "LEFT OUT: no trace store by gRPC and no Prometheus, as pip does not bring what they are asked by" >&2
 fi
 
 # Mermaid is in no Debian package; it comes as others get it.

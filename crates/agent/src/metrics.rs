@@ -139,25 +139,24 @@ pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Re
     let mut page = Page::new(out);
     calls(&mut page, counts)?;
     page.family("kflow_observations", Kind::Counter, "What sources saw.")?;
-    for (source, n) in &counts.observations {
-        page.sample("kflow_observations_total", &[("source", source.name())], n)?;
-    }
+    by_source(
+        &mut page,
+        "kflow_observations_total",
+        &counts.observations,
+        state,
+    )?;
     page.family(
         "kflow_gaps",
         Kind::Counter,
         "Times of which a source does not know everything.",
     )?;
-    for (source, n) in &counts.gaps {
-        page.sample("kflow_gaps_total", &[("source", source.name())], n)?;
-    }
+    by_source(&mut page, "kflow_gaps_total", &counts.gaps, state)?;
     page.family(
         "kflow_lost",
         Kind::Counter,
         "Lines, chunks or observations that are known to be lost, by source.",
     )?;
-    for (source, n) in &counts.lost {
-        page.sample("kflow_lost_total", &[("source", source.name())], n)?;
-    }
+    by_source(&mut page, "kflow_lost_total", &counts.lost, state)?;
     sources(&mut page, &state.sources)?;
     if let Some(kept) = &state.spool {
         spool(&mut page, kept)?;
@@ -166,6 +165,21 @@ pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Re
         }
     }
     page.end()
+}
+
+/// A count of each source that there is, 0 too: of one that appears with its first count Prometheus knows no increase.
+fn by_source(
+    page: &mut Page<impl io::Write>,
+    name: &str,
+    counts: &BTreeMap<Source, u64>,
+    state: &State,
+) -> io::Result<()> {
+    let mut all: BTreeMap<Source, u64> = state.sources.iter().map(|s| (s.source, 0)).collect();
+    all.extend(counts);
+    for (source, n) in all {
+        page.sample(name, &[("source", source.name())], n)?;
+    }
+    Ok(())
 }
 
 /// Writes the family of sources.

@@ -181,17 +181,27 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
     );
 }
 
-/// `deploy/grafana.json`: each query names metrics that are exported, and labels that they have.
+/// Of a series that begins with its first count Prometheus knows no increase.
 #[test]
-fn every_query_of_the_dashboard_finds_what_is_exported() {
-    let (mut counts, _) = recorded();
-    counts.take(&call_of(1, method::PULL_IMAGE));
-    let gap = kflow_sources::live::gap(Source::Cri, Nanos(1), Nanos(2), 3, "queue full");
-    counts.take(&Arc::new(gap));
-    let state = |status| SourceStatus {
-        source: Source::Cri,
+fn what_nothing_was_lost_of_is_counted_as_nothing() {
+    let state = State {
+        sources: vec![state_of(Source::Kubelet)],
+        ..State::default()
+    };
+    let mut out = Vec::new();
+    write(&mut out, &Counts::default(), &state).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    for name in ["observations", "gaps", "lost"] {
+        let line = format!("kflow_{name}_total{{source=\"kubelet\"}} 0\n");
+        assert!(page.contains(&line), "{line}{page}");
+    }
+}
+
+fn state_of(source: Source) -> SourceStatus {
+    SourceStatus {
+        source,
         name: "tap".into(),
-        status,
+        status: Status::Off("no such socket".into()),
         help: Text::default(),
         since: None,
         next: None,
@@ -199,10 +209,19 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
         lost: 0,
         count: 0,
         guessed: false,
-    };
+    }
+}
+
+/// `deploy/grafana.json`: each query names metrics that are exported, and labels that they have.
+#[test]
+fn every_query_of_the_dashboard_finds_what_is_exported() {
+    let (mut counts, _) = recorded();
+    counts.take(&call_of(1, method::PULL_IMAGE));
+    let gap = kflow_sources::live::gap(Source::Cri, Nanos(1), Nanos(2), 3, "queue full");
+    counts.take(&Arc::new(gap));
     let mut out = Vec::new();
     let state = State {
-        sources: vec![state(Status::Off("no such socket".into()))],
+        sources: vec![state_of(Source::Cri)],
         spool: Some(kflow_store::Status::default()),
         store: Some(kflow_store::upload::Status {
             last: Some(Nanos(1)),
