@@ -267,8 +267,9 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let out = temporary.path().join("out.kflow.zst");
     for what in ["as nodes left it", "compacted"] {
+        // A recording is replaced by none.
+        let out = temporary.path().join(format!("{what}.kflow.zst"));
         let began = clock::monotonic();
         let (plan, done, found) = runtime.block_on(async {
             let plan = plan(&store, &want).await.expect("found");
