@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes all that is released, in dist/ (or the folder that is named): one static program, and of it a tarball, a .deb, an .rpm, an
-# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS; and a tarball of another one, which has the tables too.
+# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS; Helm's chart; and a tarball of another program, which has the tables too.
 #
 #   deploy/release.sh [--program FILE [--fleet FILE]] [--url URL] [DIST]
 #
@@ -149,6 +149,12 @@ if command -v rpmbuild >/dev/null; then
 else
   echo "LEFT OUT: no rpmbuild here, and not root on a Debian"
 fi
+
+echo "chart"
+mkdir "$work/chart"
+cp -r deploy/chart "$work/chart/kflow"
+chmod -R u=rwX,go=rX "$work/chart"
+archive -C "$work/chart" -cf - kflow | gzip -n9 >"$dist/kflow-$version.tgz"
 
 echo "image, krew's manifest, SBOM"
 python3 deploy/package/release.py "$dist" --program "$work/bin/kflow" --version "$version" --target "$target" --url "$url" \

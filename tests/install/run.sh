@@ -102,6 +102,9 @@ else
   echo "LEFT OUT: no kubectl here"
 fi
 
+step "the chart, by Helm"
+KFLOW=$root/kflow tests/install/chart.sh "$(echo "$dist"/kflow-[0-9]*.tgz)" || [ $? = 77 ]
+
 step "a new Debian"
 deb=$work/debian
 debootstrap --variant=minbase bookworm "$deb" >"$work/log" 2>&1 || { tail -n 20 "$work/log"; fail debootstrap; }

@@ -329,6 +329,7 @@ fn the_kustomization_is_what_is_installed() {
     let wanted = kflow_agent::manifest::Wanted {
         namespace: "kflow".to_owned(),
         image: "kflow".to_owned(),
+        ..Default::default()
     };
     let text = kflow_agent::manifest::yaml(&wanted).unwrap();
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/agent");
@@ -364,4 +365,42 @@ fn the_kustomization_is_what_is_installed() {
     };
     let rendered = String::from_utf8(rendered.stdout).unwrap();
     assert_eq!(objects(&rendered), objects(&text));
+}
+
+/// What differs between installations differs in a chart by its values: one for each flag of `install`. `KFLOW_UPDATE=1` writes its
+/// template; `tests/install/chart.sh` renders it with Helm.
+#[test]
+fn the_chart_is_what_is_installed() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
+    let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+    let text = kflow_agent::manifest::chart().unwrap();
+    if std::env::var_os("KFLOW_UPDATE").is_some() {
+        fs::write(dir.join("templates/agent.yaml"), &text).unwrap();
+    }
+    assert_eq!(
+        read("templates/agent.yaml"),
+        text,
+        "the chart's template is not what is installed: KFLOW_UPDATE=1 writes it"
+    );
+    let version = env!("CARGO_PKG_VERSION");
+    let chart = read("Chart.yaml");
+    for line in [
+        format!("version: {version}"),
+        format!("appVersion: \"{version}\""),
+    ] {
+        assert!(chart.lines().any(|l| l == line), "{line}: {chart}");
+    }
+    let values: serde_json::Value = serde_saphyr::from_str(&read("values.yaml")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let keys = |v: &serde_json::Value| -> Vec<String> {
+        let mut keys: Vec<_> = v.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&values), keys(&schema["properties"]));
+    // As `kflow_agent::manifest::Wanted` has them; the namespace is the release's.
+    assert_eq!(
+        keys(&values),
+        ["args", "envSecret", "image", "nodeSelector", "pullSecret"]
+    );
 }

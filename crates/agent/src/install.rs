@@ -63,7 +63,7 @@ impl Rollout {
     }
 }
 
-/// Applies the manifest. With `only_there`, agents have to be there already.
+/// Applies the manifest. With `only_there`, agents have to be there already, and what is left open is as they have it.
 pub async fn install(
     client: &Client,
     wanted: &Wanted,
@@ -82,18 +82,15 @@ pub async fn install(
         let namespace = wanted.namespace.clone();
         return Err(Error::NotInstalled { namespace }.into());
     }
-    // Before anything is changed, all of it has to be kflow's, and of this namespace.
-    for (object, there) in objects.iter().zip(&before) {
-        let Some(there) = there else { continue };
-        if object.kind != "Namespace" && !is_ours(there) {
-            let what = object.what();
-            return Err(Error::NotOurs { what }.into());
-        }
-        if let Some(namespace) = subject(there).filter(|n| *n != wanted.namespace) {
-            let namespace = namespace.to_owned();
-            return Err(Error::Elsewhere { namespace }.into());
-        }
-    }
+    may_change(&objects, &before, &wanted.namespace)?;
+    let there = before.iter().flatten().find(|o| {
+        o.metadata.name.as_deref() == Some(manifest::DAEMON_SET)
+            && o.data.pointer("/spec/template").is_some()
+    });
+    let objects = match there.filter(|_| only_there) {
+        Some(there) => manifest::objects(&wanted.or_as_there(&there.data))?,
+        None => objects,
+    };
     for (object, there) in objects.iter().zip(before) {
         let what = object.what();
         if let Some(there) = there.as_ref().filter(|t| !is_ours(t)) {
@@ -112,6 +109,39 @@ pub async fn install(
         );
     }
     Ok(())
+}
+
+/// Before anything is changed, all of it has to be kflow's, of this namespace, and nobody else's to change.
+fn may_change(
+    objects: &[Object],
+    before: &[Option<DynamicObject>],
+    namespace: &str,
+) -> Result<(), Error> {
+    for (object, there) in objects.iter().zip(before) {
+        let Some(there) = there else { continue };
+        if object.kind != "Namespace" && !is_ours(there) {
+            let what = object.what();
+            return Err(Error::NotOurs { what });
+        }
+        if let Some(release) = release(there) {
+            return Err(release);
+        }
+        if let Some(namespace) = subject(there).filter(|n| *n != namespace) {
+            let namespace = namespace.to_owned();
+            return Err(Error::Elsewhere { namespace });
+        }
+    }
+    Ok(())
+}
+
+/// The release of Helm that an object belongs to (`pkg/action/validate.go` of Helm): what is changed without it, it would
+/// change back, and a release whose objects are gone is still listed.
+fn release(there: &DynamicObject) -> Option<Error> {
+    let text = |key: &str| Some(there.metadata.annotations.as_ref()?.get(key)?.clone());
+    Some(Error::Helm {
+        release: text("meta.helm.sh/release-name")?,
+        namespace: text("meta.helm.sh/release-namespace")?,
+    })
 }
 
 /// Why an installation failed.
@@ -273,19 +303,10 @@ pub async fn uninstall(
     let objects = manifest::objects(&Wanted {
         namespace: namespace.to_owned(),
         image: "kflow".to_owned(),
+        ..Wanted::default()
     })?;
     let before = looked_at(client, &objects).await?;
-    for (object, there) in objects.iter().zip(&before) {
-        let Some(there) = there else { continue };
-        if object.kind != "Namespace" && !is_ours(there) {
-            let what = object.what();
-            return Err(Error::NotOurs { what }.into());
-        }
-        if let Some(namespace) = subject(there).filter(|n| *n != namespace) {
-            let namespace = namespace.to_owned();
-            return Err(Error::Elsewhere { namespace }.into());
-        }
-    }
+    may_change(&objects, &before, namespace)?;
     let mut remains = Remains::default();
     let all: Vec<_> = objects.into_iter().zip(before).collect();
     if let Some((object, Some(there))) = all.iter().find(|(o, _)| o.kind == "DaemonSet") {
@@ -315,6 +336,28 @@ pub async fn uninstall(
     Ok(remains)
 }
 
+/// Removes files alone: the objects, and the DaemonSet whose pods have done so, are for whoever made them.
+pub async fn only_files(
+    client: &Client,
+    namespace: &str,
+    patience: Duration,
+    tell: Tell<'_>,
+) -> Result<Remains, InstallError> {
+    let object = manifest::daemon_set(namespace)?;
+    let mut remains = Remains::default();
+    match object.get(client).await? {
+        Some(there) if !is_ours(&there) => {
+            let what = object.what();
+            return Err(Error::NotOurs { what }.into());
+        }
+        Some(there) => {
+            remains.nodes = clean(client, &object, &there, namespace, patience, tell).await?;
+        }
+        None => tell(&object.what(), &Did::Absent),
+    }
+    Ok(remains)
+}
+
 /// Lets every node remove its files. Gives the nodes that did not say that they have.
 async fn clean(
     client: &Client,
@@ -331,7 +374,17 @@ async fn clean(
         .unwrap_or_default();
     let mut cleaning = there.clone();
     cleaning.metadata.managed_fields = None;
-    let (template, strategy) = manifest::cleaning(image)?;
+    let (mut template, strategy) = manifest::cleaning(image)?;
+    // On the nodes that have an agent, and as their images were pulled.
+    let pod = there.data.pointer("/spec/template/spec");
+    for field in ["nodeSelector", "tolerations", "imagePullSecrets"] {
+        if let (Some(value), Some(spec)) = (
+            pod.and_then(|p| p.get(field)),
+            template.get_mut("spec").and_then(Value::as_object_mut),
+        ) {
+            spec.insert(field.to_owned(), value.clone());
+        }
+    }
     if let Some(spec) = cleaning.data.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("template".to_owned(), template);
         spec.insert("updateStrategy".to_owned(), strategy);

@@ -38,6 +38,11 @@ pub enum Error {
         "the agents of this cluster are in namespace {namespace}: name it with --agent-namespace {namespace}, or uninstall them there first"
     )]
     Elsewhere { namespace: String },
+    /// Helm keeps a list of what it made.
+    #[error(
+        "the agents of this cluster are those of Helm's release {release} in namespace {namespace}: helm upgrade {release} -n {namespace}, or helm uninstall {release} -n {namespace}"
+    )]
+    Helm { release: String, namespace: String },
     /// There is nothing to upgrade.
     #[error("no agents in namespace {namespace}: kflow agent install --image IMAGE")]
     NotInstalled { namespace: String },

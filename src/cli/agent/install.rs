@@ -4,8 +4,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::Parser as _;
 use kube::client::Client;
 
+use super::super::args::Args;
 use super::super::args::agent::{CleanArgs, ClusterArgs, InstallArgs, UninstallArgs};
 use super::super::live::{stderr_log, wait};
 use super::super::out;
@@ -55,9 +57,29 @@ fn tell(what: &str, did: &Did) {
 
 /// `kflow agent install` and, where agents have to be there already, `upgrade`
 pub(super) fn install(args: &InstallArgs, only_there: bool) -> anyhow::Result<u8> {
+    let run = ["kflow", "agent", "run"].map(str::to_owned);
+    // In its pod an agent would say so to nobody.
+    if let Err(e) = Args::try_parse_from(run.iter().chain(&args.args)) {
+        let said = e.to_string();
+        if !e.use_stderr() {
+            let mut out = out::stdout();
+            out.write_all(said.as_bytes())?;
+            out.flush()?;
+            return Ok(super::super::OK);
+        }
+        let first = said.lines().next().unwrap_or_default();
+        let why = first.strip_prefix("error: ").unwrap_or(first);
+        anyhow::bail!(
+            "agents do not start with these arguments: {why}; kflow agent run --help lists them"
+        );
+    }
     let wanted = manifest::Wanted {
         namespace: args.cluster.agent_namespace.clone(),
         image: args.image.clone(),
+        pull_secret: args.pull_secret.clone(),
+        node_selector: args.node_selector.iter().cloned().collect(),
+        env_secret: args.env_secret.clone(),
+        args: args.args.clone(),
     };
     if args.dry_run {
         let text = manifest::yaml(&wanted)?;
@@ -112,7 +134,11 @@ pub(super) fn uninstall(args: &UninstallArgs) -> anyhow::Result<u8> {
     let namespace = &args.cluster.agent_namespace;
     let remains = block_on(async {
         let client = client(&args.cluster).await?;
-        let done = install::uninstall(&client, namespace, args.wait, &mut tell).await?;
+        let done = if args.only_files {
+            install::only_files(&client, namespace, args.wait, &mut tell).await?
+        } else {
+            install::uninstall(&client, namespace, args.wait, &mut tell).await?
+        };
         anyhow::Ok(done)
     })?;
     if remains.nodes.is_empty() && remains.objects.is_empty() {

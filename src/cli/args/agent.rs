@@ -146,12 +146,25 @@ A namespace that was there before stays as it was.\n\
 Exits with 0 when every agent is ready, 2 when some are not in time or something was refused.\n\
 Examples:\n  \
 kflow agent install --image registry.example/kflow:0.1.0 --dry-run\n  \
-kflow agent install --image registry.example/kflow:0.1.0"
+kflow agent install --image registry.example/kflow:0.1.0\n  \
+kflow agent install --image registry.example/kflow:0.1.0 -- --spool-size 200MiB"
 )]
 pub struct InstallArgs {
     /// Image whose /kflow is this program
     #[arg(long, value_name = "IMAGE")]
     pub image: String,
+    /// Secret, in the agents' namespace, with which the nodes pull the image
+    #[arg(long, value_name = "NAME")]
+    pub pull_secret: Option<String>,
+    /// Only on nodes with this label; more than one: with each of them [default: every node with Linux]
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = label)]
+    pub node_selector: Vec<(String, String)>,
+    /// Secret, in the agents' namespace, whose keys are the agents' environment: credentials for `--store`
+    #[arg(long, value_name = "NAME")]
+    pub env_secret: Option<String>,
+    /// Arguments of `kflow agent run`
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<String>,
     /// Print what would be applied, with the reason for each right, and ask no cluster
     #[arg(long)]
     pub dry_run: bool,
@@ -162,6 +175,13 @@ pub struct InstallArgs {
     pub cluster: ClusterArgs,
 }
 
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| "name a label and its value: example.com/pool=blue".to_owned())?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 /// `kflow agent uninstall`
 #[derive(Debug, ClapArgs)]
 #[command(
@@ -169,9 +189,13 @@ pub struct InstallArgs {
 A node that does not do so in time is named, and the objects go all the same.\n\
 Exits with 0 when nothing is left, 2 when something may be.\n\
 Examples:\n  \
-kflow agent uninstall"
+kflow agent uninstall\n  \
+kflow agent uninstall --only-files && kubectl delete -k deploy/agent"
 )]
 pub struct UninstallArgs {
+    /// Remove what the agents left on their nodes, and no object: who made them, as Helm or kubectl, removes them
+    #[arg(long)]
+    pub only_files: bool,
     /// Wait this long for the nodes, and for each object
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     pub wait: Duration,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use kflow_agent::install::{Did, Remains, install, rolled_out, uninstall};
+use kflow_agent::install::{Did, Remains, install, only_files, rolled_out, uninstall};
 use kflow_agent::manifest::Wanted;
 use kflow_agent::nodes::{Agent, nodes};
 use prost::bytes::Bytes;
@@ -156,6 +156,7 @@ fn wanted(image: &str) -> Wanted {
     Wanted {
         namespace: "kflow".to_owned(),
         image: image.to_owned(),
+        ..Wanted::default()
     }
 }
 
@@ -266,6 +267,61 @@ fn uninstalling_cleans_the_nodes_first_and_leaves_nothing() {
 }
 
 #[test]
+fn what_helm_made_is_helms_to_change_but_its_nodes_can_be_cleaned() {
+    block_on(async {
+        let cluster = Shared::default();
+        let full = Wanted {
+            pull_secret: Some("pull".to_owned()),
+            node_selector: BTreeMap::from([("pool".to_owned(), "blue".to_owned())]),
+            args: vec!["--no-api".to_owned()],
+            ..wanted("kflow:1")
+        };
+        install(&client(&cluster), &full, false, &mut |_, _| {})
+            .await
+            .unwrap();
+        // An upgrade changes what it names.
+        installed(&cluster, "kflow:2", true).await.unwrap();
+        let pod = |cluster: &Shared| {
+            let cluster = cluster.lock().unwrap();
+            cluster.objects[SET]["spec"]["template"]["spec"].clone()
+        };
+        let upgraded = pod(&cluster);
+        assert_eq!(upgraded["containers"][0]["image"], "kflow:2");
+        assert_eq!(upgraded["containers"][0]["command"][3], "--no-api");
+        assert_eq!(upgraded["nodeSelector"]["pool"], "blue");
+
+        for o in cluster.lock().unwrap().objects.values_mut() {
+            o["metadata"]["annotations"] = json!({
+                "meta.helm.sh/release-name": "tracer",
+                "meta.helm.sh/release-namespace": "kflow",
+            });
+        }
+        cluster.lock().unwrap().did.clear();
+        for only_there in [false, true] {
+            let refused = installed(&cluster, "kflow:3", only_there).await;
+            let why = refused.unwrap_err();
+            assert!(why.contains("helm upgrade tracer -n kflow"), "{why}");
+        }
+        let tell = &mut |_: &str, _: &Did| {};
+        let refused = uninstall(&client(&cluster), "kflow", Duration::ZERO, tell).await;
+        let why = refused.unwrap_err().to_string();
+        assert!(why.contains("helm uninstall tracer -n kflow"), "{why}");
+        assert_eq!(cluster.lock().unwrap().did, [""; 0]);
+
+        let remains = only_files(&client(&cluster), "kflow", Duration::ZERO, tell).await;
+        assert_eq!(remains.unwrap(), Remains::default());
+        assert_eq!(cluster.lock().unwrap().did, [format!("put {SET}")]);
+        let cleaning = pod(&cluster);
+        assert_eq!(cleaning["initContainers"][0]["image"], "kflow:2");
+        assert_eq!(cleaning["nodeSelector"], upgraded["nodeSelector"]);
+        assert_eq!(cleaning["imagePullSecrets"][0]["name"], "pull");
+        cluster.lock().unwrap().objects.clear();
+        let remains = only_files(&client(&cluster), "kflow", Duration::ZERO, tell).await;
+        assert_eq!(remains.unwrap(), Remains::default());
+    });
+}
+
+#[test]
 fn a_node_that_does_not_clean_up_is_named_and_the_objects_go_all_the_same() {
     block_on(async {
         let cluster = Shared::default();
@@ -316,6 +372,27 @@ fn a_dry_run_prints_what_is_applied_and_asks_no_cluster() {
         said.out,
         kflow_agent::manifest::yaml(&wanted("kflow:1")).unwrap()
     );
+    let all = [
+        &args[..],
+        &[
+            "--node-selector",
+            "example.com/pool=blue",
+            "--env-secret",
+            "store",
+        ],
+        &["--pull-secret", "pull", "--", "--store", "file:///s"],
+    ];
+    let said = kflow(all.concat());
+    let mut full = wanted("kflow:1");
+    full.node_selector
+        .insert("example.com/pool".to_owned(), "blue".to_owned());
+    full.env_secret = Some("store".to_owned());
+    full.pull_secret = Some("pull".to_owned());
+    full.args = vec!["--store".to_owned(), "file:///s".to_owned()];
+    assert_eq!(said.out, kflow_agent::manifest::yaml(&full).unwrap());
+    let wrong = kflow([&args[..], &["--", "--stor", "x"]].concat());
+    assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""));
+    assert!(wrong.err.contains("'--stor'"), "{}", wrong.err);
     let not = kflow([
         "agent",
         "install",

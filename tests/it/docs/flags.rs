@@ -31,6 +31,7 @@ fn sample(name: &str) -> &'static str {
         "EXPR" => "pod:web*",
         "NUMBER" | "FACTOR" => "2",
         "SIZE" => "10MiB",
+        "LABEL=VALUE" => "example.com/pool=blue",
         "YEAR" => "2026",
         "OFFSET" => "+02:00",
         "THEME" => "light",
