@@ -56,7 +56,7 @@ pub struct ClockStep {
 /// such pod" from "the API could not be read".
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WatchNote {
-    /// `pods`, `events`, `nodes`, or another plural resource; empty for the apiserver as a whole.
+    /// `pods`, `events`, `nodes`, or another plural resource; empty for the apiserver as a whole; or [`WatchNote::CALLS`].
     pub resource: Text,
     /// What happened.
     pub kind: WatchKind,
@@ -69,6 +69,12 @@ pub struct WatchNote {
     /// Kind of failure, for `Broken`; `None` in recordings of kflow before 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+}
+
+impl WatchNote {
+    /// In the place of a kind: the calls of a node, as its agent keeps them. From the begin to the end of such a list, which is from
+    /// when the agent is lost until all that it saw meanwhile is here, a call in flight may have ended long ago.
+    pub const CALLS: &str = "calls";
 }
 
 /// Why a list or watch failed.

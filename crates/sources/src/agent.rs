@@ -18,9 +18,10 @@ use tracing::debug;
 
 use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap};
+use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
-use kflow_model::{Body, Nanos, Observation, Source, clock};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Silent, Told, greet};
@@ -220,6 +221,8 @@ struct Position {
     before: Option<Followed>,
     /// Sources that gave something since the connection began.
     sources: BTreeSet<Source>,
+    /// What it saw is not all here.
+    behind: bool,
 }
 
 impl Position {
@@ -235,11 +238,43 @@ impl Position {
         self.reached = clock::now();
     }
 
+    /// True when what was seen up to there is here. An agent that tells no end of its ring has none.
+    fn has(&self, info: &InfoResponse) -> bool {
+        info.next == 0 || (self.epoch == info.epoch && self.next >= info.next)
+    }
+
+    /// Says that what it saw is not all here, or that it is again.
+    async fn set_behind(&mut self, behind: bool, out: &mut Out) -> Result<(), Stopped> {
+        if std::mem::replace(&mut self.behind, behind) == behind {
+            return Ok(());
+        }
+        let note = WatchNote {
+            resource: WatchNote::CALLS.into(),
+            kind: if behind {
+                WatchKind::ListBegin
+            } else {
+                WatchKind::ListEnd
+            },
+            scope: Text::default(),
+            detail: Text::default(),
+            failure: None,
+        };
+        out.send(Observation {
+            stamp: Stamp::exact(clock::now()),
+            source: Source::Kflow,
+            body: Body::Watch(Box::new(note)),
+        })
+        .await
+    }
+
     /// What was followed is not seen for a while, source by source.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
         let now = clock::now();
         for source in std::mem::take(&mut self.sources) {
             out.send(gap(source, self.reached, now, 0, why)).await?;
+        }
+        if self.epoch != 0 {
+            self.set_behind(true, out).await?;
         }
         if self.epoch != 0 && self.since.is_none() {
             // Of an agent that was started anew, what it kept from before; of the same one it is not used.
@@ -283,6 +318,8 @@ async fn session(
     };
     follow.gives.send_replace(Gives::of(&info));
     out.on(said(&info));
+    let has = position.has(&info);
+    position.set_behind(!has, out).await.map_err(End::Stopped)?;
     let mut stream = in_time(
         client.subscribe(SubscribeRequest {
             from: position.next,
@@ -339,6 +376,12 @@ async fn session(
         }
         if !batch.past {
             drop(follow.past.take());
+            if position.has(&info) {
+                position
+                    .set_behind(false, out)
+                    .await
+                    .map_err(End::Stopped)?;
+            }
         }
     }
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
+use kflow_core::diagnose::cluster::Cluster;
 use kflow_core::diagnose::{self, Catalogue, CauseId, Diagnoser, Verdict};
-use kflow_model::gap::Gap;
+use kflow_model::gap::{Gap, WatchKind, WatchNote};
 use kflow_model::node::NodeSeen;
 use kflow_model::pod::{Condition, PodSeen, WatchEvent};
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECOND};
@@ -319,4 +320,44 @@ fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
     ] {
         assert_ne!(said(text), Some(CauseId::KF601), "{text}");
     }
+}
+
+/// While an agent is away, and while it tells what it saw meanwhile, no call is known to be in flight still, and no kubelet to be quiet.
+#[test]
+fn nobody_is_accused_by_what_is_on_its_way() {
+    let path = root().join("fixtures/sessions/S10-pleg.kflow.zst");
+    let session = kflow_model::session::load(&path).expect("fixture");
+    let mut w = World::new();
+    let mut hangs = None;
+    let hanging = |w: &World, now| !Cluster::gather(w, now).hanging.is_empty();
+    for o in &session.observations {
+        w.observe(o);
+        let now = o.stamp.seen;
+        if o.source == Source::Cri && hanging(&w, now) {
+            hangs = Some(now);
+            break;
+        }
+    }
+    let now = hangs.expect("its runtime stands still");
+    let mut note = |kind| {
+        let note = WatchNote {
+            resource: WatchNote::CALLS.into(),
+            kind,
+            scope: "".into(),
+            detail: "".into(),
+            failure: None,
+        };
+        w.observe(&Arc::new(Observation {
+            stamp: Stamp::exact(now),
+            source: Source::Kflow,
+            body: Body::Watch(Box::new(note)),
+        }));
+        let later = now.plus(60 * SECOND);
+        let quiet = Cluster::gather(&w, later).node_quiet;
+        let quiet = later.since(quiet.expect("its kubelet was heard"));
+        (hanging(&w, now), quiet > 50 * SECOND)
+    };
+    assert_eq!(note(WatchKind::ListBegin), (false, false));
+    assert_eq!(note(WatchKind::ListBegin), (false, false));
+    assert_eq!(note(WatchKind::ListEnd), (true, true));
 }

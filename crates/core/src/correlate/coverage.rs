@@ -219,6 +219,12 @@ impl Coverage {
         self.whole().is_some() || self.watches().any(|(r, ..)| r == resource)
     }
 
+    /// True while a list of this kind has begun and not ended.
+    pub(crate) fn is_being_listed(&self, resource: &str) -> bool {
+        self.watches()
+            .any(|(r, _, w)| r == resource && w.open.is_some())
+    }
+
     /// Why the pods (or other objects) of a scope are not known completely at a moment; `None` when they are. Without a
     /// scope: of all that was ever asked for.
     pub fn incomplete(

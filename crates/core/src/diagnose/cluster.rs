@@ -13,6 +13,7 @@ use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
 use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
+use kflow_model::gap::WatchNote;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
     log::{Component, LogLine},
@@ -318,8 +319,10 @@ impl Cluster {
                 s.hanging.push(c.clone());
             }
         }
-        // Statistics hang with one shim that hangs; a runtime that stands still answers nothing.
-        if s.hanging.iter().all(|c| c.method.contains("Stats")) {
+        // Statistics hang with one shim that hangs; a runtime that stands still answers nothing. And while an agent is away, or tells
+        // what it saw meanwhile, nobody knows which of its calls have ended.
+        let behind = world.coverage().is_being_listed(WatchNote::CALLS);
+        if behind || s.hanging.iter().all(|c| c.method.contains("Stats")) {
             s.hanging.clear();
         }
         for n in world.nodes() {
@@ -339,6 +342,9 @@ impl Cluster {
             node.max(lost(Source::Kflow))
                 .map_or(last, |at| at.max(last))
         });
+        if behind {
+            s.node_quiet = s.node_last.map(|_| now);
+        }
         s.has_node = s.node_last.is_some();
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
