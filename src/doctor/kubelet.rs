@@ -490,7 +490,18 @@ fn kubelets(root: &Path, proc: &Path) -> Vec<PathBuf> {
         .flatten()
         .map(|e| e.path())
         .filter(|p| fs::read_to_string(p.join("comm")).is_ok_and(|c| c.trim_end() == "kubelet"))
-        .filter(|p| own.is_none() || namespace(p).is_none_or(|n| Some(n) == own))
+        .filter(|p| {
+            let status = fs::read_to_string(p.join("status")).unwrap_or_default();
+            let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name));
+            // One that has ended and that nobody has waited for is still listed.
+            let runs = field("State:").is_none_or(|s| !s.trim_start().starts_with('Z'));
+            runs && match &own {
+                Some(own) => namespace(p).is_none_or(|n| n == *own),
+                // Where process 1 does not let itself be looked at: one in a pid namespace below has more numbers than one
+                // (proc_pid_status(5)).
+                None => field("NSpid:").is_none_or(|ids| ids.split_whitespace().count() < 2),
+            }
+        })
         .collect()
 }
 

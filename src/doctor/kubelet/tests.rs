@@ -464,6 +464,21 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             ),
             Err("2 kubelets run on this machine"),
         ),
+        // That of kind, on a machine whose process 1 cannot be looked at; and one that has ended.
+        (
+            with(
+                &own("kubelet\0--config=/c.yaml\0"),
+                &[
+                    ("c.yaml", CRIO),
+                    ("proc/8/comm", "kubelet\n"),
+                    ("proc/8/cmdline", "kubelet\0"),
+                    ("proc/8/status", "Name:\tkubelet\nNSpid:\t8\t1\n"),
+                    ("proc/9/comm", "kubelet\n"),
+                    ("proc/9/status", "State:\tZ (zombie)\nNSpid:\t9\n"),
+                ],
+            ),
+            crio,
+        ),
     ] {
         match (beside(&files), want) {
             (Ok(found), Ok(want)) => assert_eq!(found, want, "{files:?}"),

@@ -261,7 +261,12 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let node = if on_node {
         input.context.local.as_str()
     } else {
-        ""
+        // One that a kubelet elsewhere tells of is in no list of pods without a node.
+        let host = input.evidence.iter().rev().find_map(|o| match &o.body {
+            Body::Event(e) if e.component == "kubelet" => Some(e.host.as_str()),
+            _ => None,
+        });
+        host.unwrap_or_default()
     };
     let window = input
         .context

@@ -3,7 +3,9 @@
 use super::*;
 use kflow_model::Evidence;
 use kflow_model::{
-    Observation, PodRef, Source, Stamp,
+    ObjectRef, Observation, PodRef, Source, Stamp,
+    event::EventSeen,
+    gap::{WatchKind, WatchNote},
     log::{Component, LogLine, Severity},
     pod::PodSeen,
 };
@@ -130,4 +132,42 @@ fn what_waits_for_an_id_that_never_comes_is_bounded_and_counted() {
     }
     let u = w.unfiled();
     assert_eq!((u.waiting, u.given_up), (4096, 5_904));
+}
+
+/// In a view of one node the lists are of its pods, and of those that have no node yet.
+#[test]
+fn a_pod_of_which_another_nodes_kubelet_tells_is_not_gone_by_lists_without_it() {
+    for (host, gone) in [("node1", false), ("node2", true)] {
+        let mut w = World::new();
+        let event = EventSeen {
+            object: ObjectRef {
+                kind: "Pod".into(),
+                namespace: "ns".into(),
+                name: "web-0".into(),
+                uid: "a".into(),
+            },
+            reason: "BackOff".into(),
+            component: "kubelet".into(),
+            host: host.into(),
+            ..EventSeen::default()
+        };
+        let told = |at| seen(at, Source::Kube, Body::Event(Box::new(event.clone())));
+        w.observe(&told(1));
+        for bounds in ["spec.nodeName=", "spec.nodeName=node2"] {
+            for kind in [WatchKind::ListBegin, WatchKind::ListEnd] {
+                let note = WatchNote {
+                    resource: "pods".into(),
+                    kind,
+                    scope: bounds.into(),
+                    detail: Text::default(),
+                    failure: None,
+                };
+                w.observe(&seen(2, Source::Kube, Body::Watch(Box::new(note))));
+            }
+        }
+        w.observe(&told(3));
+        w.refresh();
+        let p = w.pod(&"a".into()).expect("the pod");
+        assert_eq!(p.gone.is_some(), gone, "{host}");
+    }
 }
