@@ -283,10 +283,22 @@ fn agents_of_another_version_are_told_of() {
 /// Agents that start together: each asks for its node and its pods once, then watches, and begins at a moment of its own.
 #[test]
 fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
-    const AGENTS: usize = 60;
+    let told = start_together(60, Duration::from_secs(2));
+    eprintln!("{told}");
+}
+
+/// To measure, with the time that agents have: `cargo test --test it -- --ignored --nocapture a_thousand_agents`
+#[test]
+#[ignore = "takes half a minute, and threads for a thousand agents"]
+fn a_thousand_agents_start_together() {
+    let told = start_together(1000, Duration::from_secs(10));
+    eprintln!("{told}");
+}
+
+/// How many requests they make, and when.
+fn start_together(agents: usize, spread: Duration) -> String {
     block_on(async {
-        let played = Played::start(AGENTS, 0).await;
-        let spread = Duration::from_secs(2);
+        let played = Played::start(agents, 0).await;
         let of = |n: usize| Config {
             scope: Some(Scope {
                 node: Some(name(n)),
@@ -297,7 +309,7 @@ fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
             api_spread: spread,
             ..Config::nothing()
         };
-        let agents: Vec<_> = (0..AGENTS)
+        let all: Vec<_> = (0..agents)
             .map(|n| Sources::start(&of(n)).unwrap())
             .collect();
         let begun = clock::monotonic();
@@ -312,14 +324,14 @@ fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
                 })
                 .count()
         };
-        while (0..AGENTS).any(|n| each(n) < 4) {
+        while (0..agents).any(|n| each(n) < 4) {
             assert!(begun.elapsed() < PATIENCE);
             tokio::task::yield_now().await;
         }
         let times = played.times.lock().unwrap().clone();
         // Of a busy machine some are asked again.
         assert!(
-            times.len() < 4 * AGENTS + AGENTS / 4,
+            times.len() < 4 * agents + agents / 4,
             "{}: {times:?}",
             times.len()
         );
@@ -330,13 +342,17 @@ fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
                 *n += 1;
             }
         }
-        eprintln!("requests by tenths of the spread: {tenths:?}");
         // Not all of them in one of ten parts.
-        assert!(tenths.iter().all(|n| *n < 2 * AGENTS), "{tenths:?}");
-        for (sources, _) in agents {
+        assert!(tenths.iter().all(|n| *n < 2 * agents), "{tenths:?}");
+        for (sources, _) in all {
             tokio::task::block_in_place(|| sources.stop());
         }
-    });
+        format!(
+            "{} requests of {agents} agents, by tenths of {} s: {tenths:?}",
+            times.len(),
+            spread.as_secs()
+        )
+    })
 }
 
 /// To look at: `NODES=200 cargo test --test it -- --ignored --nocapture a_cluster_to_look_at`, then `kflow tui`, or with SICK=1 `kflow
