@@ -112,7 +112,10 @@ class Seaweed:
 
     @staticmethod
     def env(port):
+        # Without TLS no authorities of it are needed: an image from scratch has none.
         return {
+            "SSL_CERT_FILE": "/no/such/file",
+            "SSL_CERT_DIR": "/no/such/folder",
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": "us-east-1",
@@ -121,10 +124,12 @@ class Seaweed:
         }
 
     def refusals(self):
+        system = {"SSL_CERT_FILE": None, "SSL_CERT_DIR": None}
         yield "a wrong key", "does not know these credentials", self.url, {"AWS_SECRET_ACCESS_KEY": "Kanarie0002q"}
         yield "another bucket", "there is no such bucket", "s3://kflow-none/pre", {}
         yield "another host", "host is not known", self.url, {"AWS_ENDPOINT": "http://store.invalid:8333"}
-        yield "no TLS, and it is not allowed", "AWS_ALLOW_HTTP", self.url, {"AWS_ALLOW_HTTP": "false"}
+        yield "no TLS, and it is not allowed", "AWS_ALLOW_HTTP", self.url, system | {"AWS_ALLOW_HTTP": "false"}
+        yield "no authorities of TLS", "SSL_CERT_FILE", self.url, {"AWS_ALLOW_HTTP": "false"}
         yield "an endpoint that is no URL", "AWS_ENDPOINT", self.url, {"AWS_ENDPOINT": "minio:9000"}
         yield "a region that is none", "AWS_REGION", self.url, {"AWS_REGION": "eu west"}
         yield "a key with the line break of its file", "AWS_ACCESS_KEY_ID", self.url, {"AWS_ACCESS_KEY_ID": KEY + "\n"}

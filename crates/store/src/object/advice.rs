@@ -126,7 +126,11 @@ pub(super) fn of(url: &str, error: &object_store::Error) -> Option<&'static str>
 
 /// Where to look when no request can be made at all.
 #[cfg(feature = "cloud")]
-pub(super) fn of_environment(url: &str) -> &'static str {
+pub(super) fn of_environment(url: &str, error: &object_store::Error) -> &'static str {
+    // Of rustls-platform-verifier.
+    if told(error).contains("No CA certificates were loaded") {
+        return "this machine or image has no authorities of TLS: put them at /etc/ssl/certs/ca-certificates.crt, or name their file in SSL_CERT_FILE";
+    }
     match Cloud::of(url) {
         Some(Cloud::S3) => {
             "look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT"

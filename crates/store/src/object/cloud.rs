@@ -1,13 +1,14 @@
 //! Object storage of clouds, by kflow's own HTTP client: the one that everything else here is built with.
 
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kflow_model::units::parse_duration;
 use object_store::aws::AmazonS3Builder;
@@ -75,7 +76,7 @@ pub(super) fn open(
     };
     made.map_err(|source| StoreError::Environment {
         url: shown.to_owned(),
-        todo: advice::of_environment(shown),
+        todo: advice::of_environment(shown, &source),
         source: Box::new(source),
     })
 }
@@ -101,12 +102,18 @@ impl Connector for Hyper {
         let asked = asked.and_then(|text| parse_duration(&text.replace(' ', "")).ok());
         let asked = asked.and_then(|ns| u64::try_from(ns).ok());
         tcp.set_connect_timeout(Some(asked.map_or(CONNECT, Duration::from_nanos)));
-        let tls = HttpsConnectorBuilder::new()
-            .try_with_platform_verifier()
-            .map_err(|e| object_store::Error::Generic {
+        let tls = match HttpsConnectorBuilder::new().try_with_platform_verifier() {
+            // An image from scratch has no authorities, and a store of its cluster may need none.
+            Err(_) if http => {
+                tcp.enforce_http(true);
+                let client = Client::builder(TokioExecutor::new()).build(tcp);
+                return Ok(HttpClient::new(Service { client }));
+            }
+            tls => tls.map_err(|e| object_store::Error::Generic {
                 store: "TLS",
                 source: Box::new(e),
-            })?;
+            })?,
+        };
         let connector = if http {
             tls.https_or_http()
         } else {
@@ -119,11 +126,11 @@ impl Connector for Hyper {
 }
 
 #[derive(Debug)]
-struct Service {
-    client: Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
+struct Service<C> {
+    client: Client<C, HttpRequestBody>,
 }
 
-impl HttpService for Service {
+impl<C: Connect + Clone + Debug + Send + Sync + 'static> HttpService for Service<C> {
     fn call<'a, 'b>(
         &'a self,
         request: HttpRequest,
