@@ -309,7 +309,7 @@ pub struct ImportArgs {
     /// Take every file that kflow knows from a folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Vec<PathBuf>,
-    /// Kubelet log: klog text, JSON, or from journalctl (-o short, short-iso-precise, json, export)
+    /// Kubelet log: klog text, JSON, from journalctl (-o short, short-iso-precise, json, export), or a journal file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubelet_log: Vec<PathBuf>,
     /// Lists and watches of pods, events, nodes, owners: `kubectl get … -o json`, with or without -w --output-watch-events

@@ -5,6 +5,7 @@
 //! `short-iso-precise`, `short-unix`, `short-full`, `json`, `export` (binary-safe), `cat` (nothing to remove);
 //! `/var/log/pods` lines (`<time> stderr F <text>`); docker's `json-file`. Pure.
 
+pub mod export;
 pub mod file;
 #[cfg(test)]
 mod tests;

@@ -245,3 +245,120 @@ fn a_journal_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
         assert!(observations > 200, "{name}: {said}");
     }
 }
+
+fn unpacked(path: &str) -> Vec<u8> {
+    zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
+}
+
+/// What follows the header, which names the files.
+fn observed(session: &str) -> String {
+    let all = std::fs::read_to_string(session).unwrap();
+    let (_, rest) = all.split_once('\n').unwrap();
+    assert!(rest.lines().count() > 50, "{rest}");
+    rest.to_owned()
+}
+
+#[test]
+fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
+    let desk = Desk::new();
+    let path = |name: &str| {
+        super::fixture(&format!("journal/{name}.zst"))
+            .display()
+            .to_string()
+    };
+    let plain = |name: &str| desk.file(name, unpacked(&path(name)));
+    let year = ["--year", "2026"];
+    let logs = |files: [&str; 2]| {
+        let mut args = Vec::from(year);
+        args.extend(files.iter().flat_map(|f| ["--kubelet-log", f]));
+        args.iter()
+            .map(|a| (*a).to_owned())
+            .collect::<Vec<String>>()
+    };
+    let import = |name: &str, args: &[String]| {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        desk.import(name, &args)
+    };
+    let printed = [path("before.export"), path("now.export")];
+    let (want, _) = import("printed.kflow", &logs([&printed[0], &printed[1]]));
+    let packed = [path("now.journal"), path("before.journal")];
+    let (got, _) = import("packed.kflow", &logs([&packed[0], &packed[1]]));
+    assert_eq!(observed(&got), observed(&want));
+    let files = [plain("before.journal"), plain("now.journal")];
+    let (got, _) = import("files.kflow", &logs([&files[0], &files[1]]));
+    assert_eq!(observed(&got), observed(&want));
+
+    // In a bundle by their names; the runtime's lines are there too.
+    let folder = desk.dir.path().join("bundle/var/log/journal/5ee4");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(&files[0], folder.join("system@0001.journal")).unwrap();
+    std::fs::copy(&files[1], folder.join("system.journal")).unwrap();
+    std::fs::write(folder.join("user-1000.journal"), "LPKSHHRH").unwrap();
+    std::fs::write(folder.join("system@0000.journal~"), "LPKSHHRH").unwrap();
+    let bundle = desk.path("bundle");
+    let (got, said) = desk.import("dir.kflow", &["--dir", &bundle, "--year", "2026"]);
+    let of_kubelet = observed(&got);
+    let of_kubelet: Vec<&str> = of_kubelet
+        .lines()
+        .filter(|l| l.contains(r#""src":"kubelet""#))
+        .collect();
+    let wanted = observed(&want);
+    let wanted: Vec<&str> = (wanted.lines())
+        .filter(|l| l.contains(r#""src":"kubelet""#))
+        .collect();
+    assert_eq!(of_kubelet, wanted);
+    assert!(observed(&got).contains(r#""src":"runtime""#), "{said}");
+    for told in [
+        "user-1000.journal",
+        "system@0000.journal~ (it is no journal file)",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+
+    // Printed too: not twice.
+    std::fs::copy(
+        &printed[1],
+        desk.dir
+            .path()
+            .join("bundle/var/log/journal/5ee4/kubelet.log.zst"),
+    )
+    .unwrap();
+    let (_, said) = desk.import("twice.kflow", &["--dir", &bundle, "--year", "2026"]);
+    assert!(
+        said.contains("(a log of the kubelet is there as a file of its own)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_journal_without_what_is_asked_for_says_what_it_has() {
+    let desk = Desk::new();
+    let path = super::fixture("journal/before.journal.zst")
+        .display()
+        .to_string();
+    for (flag, noun) in [
+        ("--crio-log", "a log of CRI-O"),
+        ("--audit", "an audit log"),
+    ] {
+        let said = desk.refused(&[flag, &path]);
+        let told = format!(
+            "it is a journal file with entries of containerd.service, kubelet.service: there is no {noun} in it"
+        );
+        let told = told.replace("no a ", "no ").replace("no an ", "no ");
+        assert!(said.contains(&told), "{said}");
+    }
+    // One value that is no value any more: the record without its text is told.
+    let mut bytes = unpacked(&path);
+    let text = memchr::memmem::rfind(&bytes, b"MESSAGE=I1121").unwrap();
+    let object = [64, 72].map(|begin| text - begin);
+    let object = object.into_iter().find(|at| bytes[*at] == 1).unwrap();
+    bytes[object] = 0xff;
+    let damaged = desk.file("damaged.journal", bytes);
+    let (session, said) = desk.import("damaged.kflow", &["--kubelet-log", &damaged]);
+    assert!(
+        said.contains("1 record of the journal cannot be read"),
+        "{said}"
+    );
+    let told = std::fs::read_to_string(session).unwrap();
+    assert!(told.contains(r#""gap""#), "{told}");
+}

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Input, Kind};
 use kflow_model::patient;
+use kflow_sources::journal::export;
+use kflow_sources::journal::file::JournalFile;
 
 /// Folders below the one that was given.
 const DEEPEST: usize = 6;
@@ -41,14 +43,83 @@ pub fn scan(dir: &Path) -> io::Result<Folder> {
         let name = below_of(dir, &path);
         match Kind::of_file(&name) {
             Some(kind) => folder.inputs.push(Input { kind, path, name }),
-            None => folder.unknown.push(name),
+            None => {
+                folder.take_other(path, name);
+            }
         }
     }
     let lists = |i: &Input| i.kind == Kind::Watch && !i.name.starts_with("watch");
     if folder.inputs.iter().all(lists) {
         descend(dir, below, &mut folder);
     }
+    folder.leave_what_is_there_twice();
     Ok(folder)
+}
+
+impl Folder {
+    /// A file whose name says no kind: a journal's units do. True when something of a node was in it.
+    fn take_other(&mut self, path: PathBuf, name: String) -> bool {
+        if !is_journal(&path) {
+            self.unknown.push(name);
+            return false;
+        }
+        let at = path.clone();
+        let units = patient::ask(&path, move || -> Result<Vec<String>, String> {
+            let file = std::fs::File::open(&at).map_err(|e| e.to_string())?;
+            let journal = JournalFile::open(file).map_err(|e| e.to_string())?;
+            journal.units().map_err(|e| e.to_string())
+        });
+        let units = match units.map_err(|e| e.to_string()).flatten() {
+            Ok(units) => units,
+            Err(why) => {
+                self.unknown.push(format!("{name} ({why})"));
+                return false;
+            }
+        };
+        let has = |kind: &Kind| {
+            let its = kind.component().map_or(&[][..], export::units);
+            its.iter().any(|u| units.iter().any(|have| have == u))
+        };
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(has).collect();
+        if kinds.is_empty() {
+            self.unknown
+                .push(format!("{name} (a journal without kubelet and runtime)"));
+            return false;
+        }
+        for kind in kinds {
+            self.inputs.push(Input {
+                kind,
+                path: path.clone(),
+                name: name.clone(),
+            });
+        }
+        true
+    }
+
+    /// What somebody printed of a journal is not read again from the journal.
+    fn leave_what_is_there_twice(&mut self) {
+        let printed: BTreeSet<Kind> = (self.inputs.iter())
+            .filter(|i| !is_journal(&i.path))
+            .map(|i| i.kind)
+            .collect();
+        let (twice, once) = std::mem::take(&mut self.inputs)
+            .into_iter()
+            .partition(|i| is_journal(&i.path) && printed.contains(&i.kind));
+        self.inputs = once;
+        let twice: Vec<Input> = twice;
+        self.unknown.extend(twice.into_iter().map(|i| {
+            let noun = i.kind.noun();
+            format!("{} ({noun} is there as a file of its own)", i.name)
+        }));
+    }
+}
+
+/// A journal of the system: `system.journal`, those before it `system@….journal`, and with `~` what was not closed.
+fn is_journal(path: &Path) -> bool {
+    let name = name_of(path).unwrap_or_default();
+    let name = name.strip_suffix('~').unwrap_or(&name);
+    let stem = name.strip_suffix(".journal").unwrap_or_default();
+    stem == "system" || stem.starts_with("system@")
 }
 
 /// Takes what the folders below have.
@@ -86,7 +157,11 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
                         }
                         found.inputs.push(Input { kind, path, name });
                     }
-                    None => found.unknown.push(name),
+                    None => {
+                        if found.take_other(path, name) {
+                            of_nodes.insert(folder.clone());
+                        }
+                    }
                 }
             }
         }

@@ -75,6 +75,19 @@ impl Kind {
         }
     }
 
+    /// Whose log it is; `None` for what is no log.
+    pub(super) const fn component(self) -> Option<Component> {
+        match self {
+            Self::Watch | Self::Audit | Self::Otlp => None,
+            Self::Containerd => Some(Component::Containerd),
+            Self::Crio => Some(Component::Crio),
+            Self::Kubelet => Some(Component::Kubelet),
+            Self::Apiserver => Some(Component::Apiserver),
+            Self::Scheduler => Some(Component::Scheduler),
+            Self::ControllerManager => Some(Component::ControllerManager),
+        }
+    }
+
     /// The source that its observations name.
     pub const fn source(self) -> Source {
         match self {

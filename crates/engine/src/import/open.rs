@@ -12,7 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{ImportError, Input};
 use kflow_model::Nanos;
 use kflow_model::patient::PatientFile;
+use kflow_sources::journal::export;
+use kflow_sources::journal::file::{self, JournalFile, MAGIC};
 
+/// Largest journal file, bytes: journald begins a new one at 128 MiB at the latest, unless it is told otherwise.
+const JOURNAL_MAX: u64 = 1 << 30;
 /// Bytes that are read at once, and that can be looked at before they are taken.
 const BUFFER: usize = 1 << 18;
 
@@ -65,13 +69,17 @@ impl Open {
             .take(4)
             .read_to_end(&mut magic)
             .map_err(error)?;
+        if *magic == MAGIC[..4] {
+            let whole = io::Cursor::new(magic).chain(counted);
+            return Self::journal(input, whole, modified).map_err(error);
+        }
         let compression = match *magic {
             [0x28, 0xb5, 0x2f, 0xfd] => Some(true),
             [0x1f, 0x8b, ..] => Some(false),
             _ => None,
         };
         let whole = io::Cursor::new(magic).chain(counted);
-        let reader: Box<dyn BufRead + Send> = match compression {
+        let mut reader: Box<dyn BufRead + Send> = match compression {
             Some(true) => {
                 let d = zstd::stream::read::Decoder::new(whole).map_err(error)?;
                 Box::new(buffered(d))
@@ -79,9 +87,38 @@ impl Open {
             Some(false) => Box::new(buffered(flate2::read::MultiGzDecoder::new(whole))),
             None => Box::new(buffered(whole)),
         };
+        let packed = compression.is_some() && reader.fill_buf().is_ok_and(|b| b.starts_with(MAGIC));
+        if packed {
+            return Self::journal(input, reader, modified).map_err(error);
+        }
         Ok(Self {
             input: input.clone(),
             reader,
+            modified,
+        })
+    }
+
+    /// A journal file: what the units wrote that log this kind of thing.
+    fn journal(input: &Input, from: impl Read, modified: Option<Nanos>) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        from.take(JOURNAL_MAX).read_to_end(&mut bytes)?;
+        let of = |e: file::Error| io::Error::other(e);
+        let mut journal = JournalFile::open(bytes.as_slice()).map_err(of)?;
+        let units = input.kind.component().map_or(&[][..], export::units);
+        let Some(told) = export::of(&mut journal, units).map_err(of)? else {
+            let there = match journal.units().map_err(of)?.as_slice() {
+                [] => "no unit".to_owned(),
+                units => units.join(", "),
+            };
+            let noun = input.kind.noun();
+            let noun = noun.trim_start_matches("a ").trim_start_matches("an ");
+            return Err(io::Error::other(format!(
+                "it is a journal file with entries of {there}: there is no {noun} in it"
+            )));
+        };
+        Ok(Self {
+            input: input.clone(),
+            reader: Box::new(buffered(told.stream())),
             modified,
         })
     }

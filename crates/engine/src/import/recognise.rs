@@ -7,11 +7,7 @@ use kflow_sources::{Fed, TimeHint};
 const LINES: usize = 200;
 
 /// What a file of some other kind begins with, and what to do with it.
-const FOREIGN: [(&[u8], &str); 6] = [
-    (
-        b"LPKSHHRH",
-        "it is a journal file: print it with `journalctl --file FILE -o export`",
-    ),
+const FOREIGN: [(&[u8], &str); 5] = [
     (b"\xfd7zXZ\0", "it is compressed with xz: unpack it first"),
     (b"BZh", "it is compressed with bzip2: unpack it first"),
     (b"PK\x03\x04", "it is a zip archive: unpack it first"),
@@ -107,7 +103,6 @@ mod tests {
                 "{\"kflow\":1,\"tool\":\"0.1.0\"}\n",
                 Some("kflow replay"),
             ),
-            (Kind::Kubelet, "LPKSHHRH\0\0", Some("journalctl --file")),
             (Kind::Audit, "hello\nworld\n", Some("nor anything else")),
             (Kind::Audit, "  \n", None),
             (Kind::Audit, AUDIT, None),

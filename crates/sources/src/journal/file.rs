@@ -343,8 +343,14 @@ impl<F: ReadAt> JournalFile<F> {
         let entry = if then.taken == 0 {
             u64_at(&self.bytes::<64>(then.data)?, 40)
         } else {
-            if self.room(&mut then)? == 0 {
-                return Ok(None);
+            match self.room(&mut then) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(e) => {
+                    // What follows cannot be found: it is told once, and then this is the end.
+                    place.taken = u64::MAX;
+                    return Err(e);
+                }
             }
             let at = (then.array.saturating_add(24))
                 .saturating_add(then.index.saturating_mul(self.item()));

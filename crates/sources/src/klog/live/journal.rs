@@ -8,7 +8,6 @@
 )]
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{Feed, NewDecoder};
-use crate::journal::file::{Error, JournalFile, Place, Record, Text};
+use crate::journal::export;
+use crate::journal::file::{Error, JournalFile, Place, Text};
 use crate::live::{Out, SLOW, Stopped, gap};
 use kflow_model::Source;
 use kflow_model::clock;
@@ -239,7 +239,7 @@ impl Reader {
                 Ok(None) => break,
                 Ok(Some(record)) => match &record.text {
                     Text::Is(message) => {
-                        export(&record, message, &mut text);
+                        export::put(&record, message, &mut text);
                         continue;
                     }
                     Text::None => continue,
@@ -262,21 +262,6 @@ impl Reader {
         }
         Ok(Told::Idle)
     }
-}
-
-/// A record as `journalctl -o export` writes it, as far as the decoder looks at it.
-fn export(record: &Record, message: &[u8], to: &mut Vec<u8>) {
-    let plain = |text: &str| text.replace(char::is_control, "");
-    // Into memory: it cannot fail.
-    let mut put = |bytes: &[u8]| to.write_all(bytes).ok();
-    put(b"__CURSOR=\n");
-    put(format!("__REALTIME_TIMESTAMP={}\n", record.received.0 / 1000).as_bytes());
-    put(format!("SYSLOG_IDENTIFIER={}\n", plain(&record.ident)).as_bytes());
-    put(format!("_PID={}\n", plain(&record.pid)).as_bytes());
-    put(b"MESSAGE\n");
-    put(&(message.len() as u64).to_le_bytes());
-    put(message);
-    put(b"\n\n");
 }
 
 /// Body of the reading thread. Returns once the receiver is dropped.
