@@ -324,7 +324,8 @@ fn start_together(agents: usize, spread: Duration) -> String {
                 })
                 .count()
         };
-        while (0..agents).any(|n| each(n) < 4) {
+        let asked = || played.times.lock().unwrap().len();
+        while asked() < 4 * agents || (0..agents).any(|n| each(n) < 4) {
             assert!(begun.elapsed() < PATIENCE);
             tokio::task::yield_now().await;
         }
