@@ -62,7 +62,7 @@ fn root() -> PathBuf {
 
 /// Folders of sessions, and what is expected of them: the recordings of which the rules were made, excerpts of others
 /// that were played afterwards, with other names, of causes that are in the catalogue, and recordings of another runtime
-/// and of an older kubelet.
+/// and of older kubelets.
 const RECORDED: [(&str, &str); 3] = [
     ("fixtures/sessions", "fixtures/expected.json"),
     ("fixtures/causes/real", "fixtures/causes/real/expected.json"),
@@ -325,7 +325,7 @@ fn document(tables: &[Rows]) -> String {
     for (rows, of) in tables.iter().zip([
         "The recordings in `fixtures/sessions`",
         "Others, in `fixtures/causes/real`",
-        "CRI-O, and a kubelet 1.31, in `fixtures/versions`",
+        "CRI-O, and kubelets 1.27 to 1.35, in `fixtures/versions`",
     ]) {
         let _ = write!(out, "\n## {of}\n\n");
         table(rows, &mut out);

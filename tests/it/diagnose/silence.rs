@@ -17,7 +17,7 @@ use super::{Expected, RECORDED, Sources, root};
 
 /// What a source alone cannot tell at a moment that is asked about, and why: recording, sources, scenario, pod. Everything
 /// else that it is silent on is a failure.
-const KNOWN: [(&str, Sources, &str, &str, &str); 20] = {
+const KNOWN: [(&str, Sources, &str, &str, &str); 24] = {
     const UNSEEN: &str = "the kubelet has not begun with the pod: nothing on the node names it";
     const API: &str = "what the API waits for is known to the API only";
     use Sources::Node;
@@ -49,6 +49,34 @@ const KNOWN: [(&str, Sources, &str, &str, &str); 20] = {
         ("running", Node, "held", "term/held", API),
         // At -v=2 the kubelet's log does not say why it kills.
         ("S16-kubelet-1.31", Node, "f33-deadline", "sf33/hasty", API),
+        (
+            "S17-kubelet-1.27",
+            Node,
+            "v2733-deadline",
+            "sv2733/hasty",
+            API,
+        ),
+        (
+            "S18-kubelet-1.30",
+            Node,
+            "v3033-deadline",
+            "sv3033/hasty",
+            API,
+        ),
+        (
+            "S19-kubelet-1.33",
+            Node,
+            "v3333-deadline",
+            "sv3333/hasty",
+            API,
+        ),
+        (
+            "S20-kubelet-1.35",
+            Node,
+            "v3533-deadline",
+            "sv3533/hasty",
+            API,
+        ),
         ("plugins", Node, "track-c7p7g", "fin/track-c7p7g", API),
         ("S3-crashes", Node, "42-readinessgate", "s42/gate", API),
         ("running", Node, "gate", "web/gate", API),

@@ -13,9 +13,13 @@ use kflow_model::{Body, Nanos, Source};
 use super::{RECORDED, Rows, Sources, root};
 
 /// Recordings in which a pod starts well, and the pod.
-const HEALTHY: [(&str, &str); 3] = [
+const HEALTHY: [(&str, &str); 7] = [
     ("fixtures/sessions/S1-basics", "s01/healthy"),
+    ("fixtures/versions/S20-kubelet-1.35", "sv3501/healthy"),
+    ("fixtures/versions/S19-kubelet-1.33", "sv3301/healthy"),
     ("fixtures/versions/S16-kubelet-1.31", "sf01/healthy"),
+    ("fixtures/versions/S18-kubelet-1.30", "sv3001/healthy"),
+    ("fixtures/versions/S17-kubelet-1.27", "sv2701/healthy"),
     ("fixtures/versions/S15-crio", "sd01/healthy"),
 ];
 
@@ -80,7 +84,7 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 * A kubelet 1.34.9 without tracing: the bytes of its calls are in `fixtures/cri/untraced`, and the decoder is held against them; nothing
   else of it was recorded.
 * containerd 1.6.20: `tests/real` runs it in every CI, behind the proxy and under the tap, with its events, without a kubelet.
-* Kubelets 1.27 to 1.30, 1.32, 1.33 and 1.35, containerd 1.7, releases of CRI-O, and cri-dockerd have no recording here.
+* Kubelets 1.28, 1.29, 1.32 and 1.34 with tracing, containerd 1.7, releases of CRI-O, and cri-dockerd have no recording here.
 ";
 
 /// Kubelet and runtime, as the node of a session says last: at its begin the API has what the kubelet before said.

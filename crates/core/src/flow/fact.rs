@@ -43,6 +43,8 @@ facts! {
     SyncSkipped,
     /// The pod was refused; `reason` and `message` say why.
     AdmissionDenied,
+    /// The pod was refused for want of the name `resource`: all that a kubelet before 1.31 logs of it.
+    ResourceLacked,
     /// The kubelet let the pod fail at its admission, by its status; the name `message` says why.
     PodRejected,
     /// The pod was let in or not.

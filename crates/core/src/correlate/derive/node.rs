@@ -254,6 +254,10 @@ fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
             l.field("message").unwrap_or_default().into(),
         ));
     }
+    let lacked = f.line(&[Fact::ResourceLacked]);
+    if let Some((o, (reason, text))) = lacked.and_then(|(o, l)| Some((o, l.failure()?))) {
+        return Some((o.clone(), reason.into_owned(), text.into_owned()));
+    }
     let (o, p) = f.states.iter().find(|(_, p)| {
         p.status.phase == PodPhase::Failed
             && !p.status.reason.is_empty()

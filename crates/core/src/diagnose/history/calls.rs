@@ -153,6 +153,7 @@ impl<'a> PodHistory<'a> {
             method::STOP_CONTAINER => {
                 let c = self.container(&call.container);
                 c.stopped = Some(at);
+                c.stopping = Some(call.at);
             }
             _ => {}
         }

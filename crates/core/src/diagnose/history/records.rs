@@ -112,6 +112,8 @@ pub struct ContainerHistory<'a> {
     pub prestop: Option<(Nanos, &'a Evidence)>,
     /// Newest end of a StopContainer.
     pub stopped: Option<Nanos>,
+    /// When that call began.
+    pub stopping: Option<Nanos>,
     /// The container that was started last.
     pub started_id: ContainerId,
     /// The newest run of the timeline: its end, `None` while it lasts.

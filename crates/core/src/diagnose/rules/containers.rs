@@ -128,9 +128,11 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         // The kubelet stopped it: that is not the container's doing.
         let stopped = c.killed.is_some_and(|(t, why, _)| {
             why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
-        }) || c
-            .stopped
-            .is_some_and(|t| last.at.since(t).abs() < 2 * SECOND && c.killed.is_none());
+        }) || c.stopping.zip(c.stopped).is_some_and(|(begin, end)| {
+            // The call lasts as long as the grace period, and on a busy node longer.
+            let within = begin.plus(-2 * SECOND) <= last.at && last.at <= end.plus(2 * SECOND);
+            within && c.killed.is_none()
+        });
         // One that never ran was stopped by nobody.
         let stopped = stopped && !never_ran(last);
         let dead = f.api.is_some_and(|p| p.status.phase == PodPhase::Failed);

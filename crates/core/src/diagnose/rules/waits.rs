@@ -273,7 +273,11 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
             limits::PICK_UP.ns.max(limits::LET_GO.ns),
         )
     };
-    if cx.now.since(since) < patience {
+    // A kubelet that waits for the pod's volumes begins when that wait is over (seen of 1.27): then it moves.
+    let moves = f
+        .answered
+        .is_some_and(|at| cx.now.since(at) < limits::MOVES.ns);
+    if cx.now.since(since) < patience || moves {
         return None;
     }
     let x = x
