@@ -70,6 +70,8 @@ pub struct PodHistory<'a> {
     pub grace_s: Option<i64>,
     /// Turns of the pod's readiness, oldest first.
     pub turns: Vec<Turn>,
+    /// Newest turn of a readiness probe's result by the kubelet's log, and to what: of any container, as old kubelets name none.
+    pub readiness_turned: Option<(Nanos, bool)>,
     /// Pull failures of each image since it was last there.
     pub pull_failures: u32,
     /// Newest evidence of any source of the node.
@@ -167,6 +169,7 @@ impl<'a> PodHistory<'a> {
             deleted: view.deletion_requested,
             grace_s: None,
             turns: Vec::new(),
+            readiness_turned: None,
             pull_failures: 0,
             node_seen: None,
             answered: None,

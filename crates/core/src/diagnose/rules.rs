@@ -141,7 +141,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
             !mains.is_empty()
                 && mains.iter().any(|c| c.runs())
                 && mains.iter().all(|c| c.runs() || ended_before_others(f, c))
-                && !mains.iter().any(|c| ready::unready_by_node(c))
+                && !mains.iter().any(|c| ready::unready_by_node(f, c))
                 && containers::hook_in_flight(f).is_none()
         }
     };

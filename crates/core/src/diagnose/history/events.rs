@@ -111,9 +111,11 @@ impl<'a> PodHistory<'a> {
         errored: bool,
     ) {
         let at = o.stamp.at;
+        let ready = self.readiness_turned.filter(|(_, ready)| *ready);
         let c = self.container(container);
-        let started = c.started;
+        let mut since = c.started;
         let slot = if kind.starts_with("Readiness") {
+            since = since.max(ready.map(|(t, _)| t));
             &mut c.readiness
         } else if kind.starts_with("Liveness") {
             &mut c.liveness
@@ -122,7 +124,7 @@ impl<'a> PodHistory<'a> {
         };
         let before = slot
             .as_ref()
-            .filter(|p| started.is_none_or(|s| p.at >= s))
+            .filter(|p| since.is_none_or(|s| p.at >= s))
             .map_or((0, Nanos(0)), |p| (p.count, p.at));
         let again = at.since(before.1) < SECOND / 2;
         *slot = Some(ProbeResult {

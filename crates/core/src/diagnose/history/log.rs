@@ -53,6 +53,9 @@ impl<'a> PodHistory<'a> {
             }
             Fact::ProbeTurned => {
                 let ready = l.name("status") == Some("ready");
+                if l.name("probe") == Some("readiness") {
+                    self.readiness_turned = Some((at, ready));
+                }
                 if l.name("probe") == Some("readiness")
                     && let Some(name) = self.probed(l)
                 {

@@ -59,11 +59,17 @@ pub(super) fn is_ready(c: &ContainerHistory<'_>) -> bool {
     c.status.is_some_and(|s| s.ready)
 }
 
+/// Failures in a row that make a probe fail where its specification is not known (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`).
+const FAILURES: u32 = 3;
+
 /// Not ready, as far as the kubelet's log and the tap tell.
-pub(super) fn unready_by_node(c: &ContainerHistory<'_>) -> bool {
+pub(super) fn unready_by_node(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
     let Some(started) = c.started else {
         return true;
     };
+    // The kubelet would have logged that the result has turned.
+    let still_ready = matches!(f.readiness_turned, Some((t, true)) if t >= started);
+    let few = c.readiness.as_ref().is_some_and(|p| p.count < FAILURES);
     let failing = |p: &Option<crate::diagnose::history::ProbeResult<'_>>| {
         p.as_ref().is_some_and(|p| {
             // A probe that cannot be run leaves the container as it was: not ready, unless it was said to be since.
@@ -72,7 +78,7 @@ pub(super) fn unready_by_node(c: &ContainerHistory<'_>) -> bool {
             p.at >= started && counts && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
         })
     };
-    failing(&c.readiness) || failing(&c.startup)
+    (failing(&c.readiness) && !(still_ready && few)) || failing(&c.startup)
 }
 
 /// `exec`, `httpGet :8080/healthz`, of a container's probe.
@@ -142,7 +148,7 @@ fn probes<'a>(
     }
     let by_api = match f.is_ready() {
         Some(ready) => !ready && !is_ready(c),
-        None => unready_by_node(c),
+        None => unready_by_node(f, c),
     };
     let failing = c
         .readiness
