@@ -111,7 +111,7 @@ pub async fn install(
     Ok(())
 }
 
-/// Before anything is changed, all of it has to be kflow's, of this namespace, and nobody else's to change.
+/// Refuses objects that are not kflow's, that are of agents in another namespace, or that a release of Helm manages.
 fn may_change(
     objects: &[Object],
     before: &[Option<DynamicObject>],

@@ -52,7 +52,7 @@ impl World {
         parallel::map(&new, |pod| pod.summarise());
     }
 
-    /// Derives the views of the selected pods that nobody has looked at yet.
+    /// Derives the views of the selected pods that have none yet.
     pub(crate) fn derive(&self) {
         let new: Vec<&Pod> = self.pods().iter().filter(|p| !p.is_derived()).collect();
         parallel::map(&new, |pod| pod.derive());
