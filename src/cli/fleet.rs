@@ -195,17 +195,10 @@ fn questions(args: &FleetArgs) -> anyhow::Result<Vec<Asked>> {
         "-o csv is one table: name one question with --question ({})",
         Question::ALL.map(Question::name).join(", ")
     );
+    let part = args.range.is_some() || !args.compare.is_empty() || args.sql.is_some();
     ensure!(
-        args.range.len() <= 2,
-        "--range is given once, or twice to compare"
-    );
-    ensure!(
-        args.range.len() < 2 || args.sql.is_none(),
-        "two times are compared of a standing question, not of --sql: leave one of them out"
-    );
-    ensure!(
-        args.output != FleetFormat::Parquet || (args.range.is_empty() && args.sql.is_none()),
-        "-o parquet writes whole tables: leave --range and --sql out"
+        args.output != FleetFormat::Parquet || !part,
+        "-o parquet writes whole tables: leave --range, --compare and --sql out"
     );
     Ok(all)
 }
@@ -235,7 +228,7 @@ fn write_tables(folder: &Path, cluster: &Cluster, read: &[(Nanos, Made)]) -> any
     Ok(OK)
 }
 
-/// Answers what is asked of tables that reach over a time; without `--range` of all of it, or of `usual`.
+/// Answers what is asked of tables that reach over a time; without `--range` and `--compare` of all of it, or of `usual`.
 async fn answered(
     args: &FleetArgs,
     questions: &[Asked],
@@ -244,8 +237,18 @@ async fn answered(
     usual: Option<(Nanos, Nanos)>,
 ) -> anyhow::Result<()> {
     let cores = cores();
-    let ranges: Vec<(Nanos, Nanos)> = args.range.iter().map(|r| r.within(known)).collect();
+    let ranges: Vec<(Nanos, Nanos)> = args
+        .range
+        .iter()
+        .chain(&args.compare)
+        .map(|r| r.within(known))
+        .collect();
     let engine = Engine::new(tables, ranges.first().copied().or(usual), cores).await?;
+    let times = if ranges.is_empty() {
+        vec![known]
+    } else {
+        ranges.clone()
+    };
     let answers = if let Some(sql) = &args.sql {
         vec![(None, engine.ask(sql).await?)]
     } else {
@@ -267,12 +270,12 @@ async fn answered(
     match output(args) {
         None => {
             let mut out = out::stdout();
-            write(args, &answers, &mut out)?;
+            write(args, &times, &answers, &mut out)?;
             out.flush()?;
         }
         Some(path) => {
             let mut out = AtomicFile::create(path, Access::Private)?;
-            write(args, &answers, &mut out)
+            write(args, &times, &answers, &mut out)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             out.commit()?;
         }
@@ -285,6 +288,7 @@ async fn answered(
 
 fn write(
     args: &FleetArgs,
+    times: &[(Nanos, Nanos)],
     answers: &[(Option<Question>, Rows)],
     out: &mut impl Write,
 ) -> std::io::Result<()> {
@@ -294,7 +298,7 @@ fn write(
         return answer::rows(out, &all, form);
     }
     if args.output == FleetFormat::Html {
-        return page(args, answers, out);
+        return page(args, times, answers, out);
     }
     for (n, (question, rows)) in answers.iter().enumerate() {
         let Some(question) = question else {
@@ -317,6 +321,7 @@ fn write(
 
 fn page(
     args: &FleetArgs,
+    times: &[(Nanos, Nanos)],
     answers: &[(Option<Question>, Rows)],
     out: &mut impl Write,
 ) -> std::io::Result<()> {
@@ -339,8 +344,11 @@ fn page(
         }
     };
     let by = args.by.map(|by| format!(", by {}", By::from(by).name()));
+    let time = |(from, to): &(Nanos, Nanos)| format!("{from} to {to}");
+    let when = times.iter().map(time).collect::<Vec<_>>();
     let about = format!(
-        "{of}{}, by kflow {}",
+        "{of}, {}{}, by kflow {}",
+        when.join(", beside "),
         by.unwrap_or_default(),
         env!("CARGO_PKG_VERSION")
     );

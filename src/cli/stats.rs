@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
 use super::args::Input;
-use super::args::stats::{StatsArgs, StatsFormat};
+use super::args::stats::{Range, Side, StatsArgs, StatsFormat};
 use super::input::Observations;
 use super::out;
 use super::pods::{tell_of_loss, tell_of_none, whole};
@@ -16,51 +16,46 @@ use kflow_core::query::Query;
 use kflow_core::stats::{self, Chosen, GroupBy, Row};
 use kflow_core::suggest::suggest;
 use kflow_export::stats as export;
-use kflow_model::Nanos;
 
 /// `kflow stats`
 pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     known(&args.measure)?;
-    if let [before, after] = args.compare.as_slice() {
-        let (before, lacks) = of_recording(args, before)?;
-        let (after, lacks_too) = of_recording(args, after)?;
-        differences(args, before, after)?;
-        return Ok(whole(lacks.or(lacks_too).as_ref()));
-    }
+    let times = match args.compare.as_slice() {
+        [Side::Time(before), Side::Time(after)] => Some((*before, *after)),
+        [Side::Recording(before), Side::Recording(after)] => {
+            return recordings(args, before, after);
+        }
+        [] => None,
+        _ => bail!("a time and a recording cannot be compared: name two times, or two recordings"),
+    };
     let source = Observations::open(&args.input, None)?;
     let world = source.world()?;
     let asked = source.asked(&world);
     let missing = unknown::partial(asked);
     is_there_any(asked)?;
     let begin = source.from(None)?;
-    let ranges = args.range.iter().map(|r| r.within((begin, source.at)));
-    let ranges: Vec<(Nanos, Nanos)> = ranges.collect();
-    let of = |query: Option<&Query>, range: Option<(Nanos, Nanos)>| {
+    let of = |query: Option<&Query>, range: Option<Range>| {
+        let range = range.map(|r| r.within((begin, source.at)));
         let rows = stats::rows(&world, source.at, by(args), Chosen { query, range });
         measured(args, rows)
     };
     let filter = args.filter.as_ref();
-    let is_empty = match (ranges.as_slice(), &args.against) {
-        ([before, after], None) => {
-            let (before, after) = (of(filter, Some(*before)), of(filter, Some(*after)));
+    let is_empty = match (times, &args.against) {
+        (Some((before, after)), _) => {
+            let (before, after) = (of(filter, Some(before)), of(filter, Some(after)));
             let none = before.is_empty() && after.is_empty();
             differences(args, before, after)?;
             none
         }
-        ([] | [_], against) => {
-            let range = ranges.first().copied();
-            let rows = of(filter, range);
+        (None, against) => {
+            let rows = of(filter, args.range);
             let none = rows.is_empty();
             match against {
-                Some(query) => differences(args, of(Some(query), range), rows)?,
+                Some(query) => differences(args, of(Some(query), args.range), rows)?,
                 None => write(args, &rows)?,
             }
             none
         }
-        ([_, _], Some(_)) => bail!(
-            "two times and two sets of pods cannot be compared at once: leave one --range or --against out"
-        ),
-        _ => bail!("--range is given once, or twice to compare"),
     };
     if is_empty {
         match args.measure.as_slice() {
@@ -70,6 +65,19 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     }
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
+}
+
+/// Two recordings beside each other.
+fn recordings(args: &StatsArgs, before: &Path, after: &Path) -> anyhow::Result<u8> {
+    let input = &args.input;
+    ensure!(
+        input.session.is_none() && input.store.store.is_none(),
+        "two recordings are compared, or two times of one: leave -s and --store out"
+    );
+    let (before, lacks) = of_recording(args, before)?;
+    let (after, lacks_too) = of_recording(args, after)?;
+    differences(args, before, after)?;
+    Ok(whole(lacks.or(lacks_too).as_ref()))
 }
 
 /// The rows of a recording, and what it lacks.

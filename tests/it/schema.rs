@@ -137,7 +137,7 @@ fn what_is_written_as_json_fits_its_schema() {
     if cfg!(feature = "fleet") {
         hold("fleet", &["fleet", &before, &after]);
         hold("fleet", &["fleet", &before, "--by", "node"]);
-        let halves = ["--range", "..50%", "--range", "50%.."];
+        let halves = ["--compare", "..50%", "50%.."];
         hold("fleet", &[&["fleet", after.as_str()], &halves[..]].concat());
     }
     hold("compare", &["stats", "--compare", &before, &after]);

@@ -220,7 +220,7 @@ fn ranges_that_meet_are_parts_of_the_whole() {
     }
     assert!(early["call/ListPodSandbox"] > 0 && late["call/ListPodSandbox"] > 0);
     // The two of them beside each other are the comparison of what each holds.
-    let compared = json(&["stats", "-s", &file, "--range", "..40%", "--range", "40%.."]);
+    let compared = json(&["stats", "-s", &file, "--compare", "..40%", "40%.."]);
     for row in &compared {
         let measure = row["measure"].as_str().unwrap();
         let count = |side: &str| {
@@ -236,6 +236,45 @@ fn ranges_that_meet_are_parts_of_the_whole() {
         );
     }
     assert_eq!(compared.len(), all.len());
+}
+
+#[cfg(feature = "fleet")]
+#[test]
+fn two_times_of_many_nodes_beside_each_other_are_what_each_is_alone() {
+    let file = session("S5-burst");
+    let rows = |times: &[&str]| json(&[&["fleet", &file, "--question", "lengths"], times].concat());
+    let (before, after) = (rows(&["--range", "..40%"]), rows(&["--range", "40%.."]));
+    let both = rows(&["--compare", "..40%", "40%.."]);
+    let mut told = 0;
+    for row in &both {
+        for (side, alone) in [("before", &before), ("after", &after)] {
+            let alone = alone.iter().find(|r| r["measure"] == row["measure"]);
+            for column in ["count", "open", "p50_ns", "max_ns"] {
+                let want = alone.map_or(&Value::Null, |r| &r[column]);
+                assert_eq!(
+                    &row[format!("{side}_{column}")],
+                    want,
+                    "{} {column}",
+                    row["measure"]
+                );
+                told += usize::from(!want.is_null());
+            }
+        }
+    }
+    assert!(
+        told > 100 && both.len() >= before.len().max(after.len()),
+        "{told}"
+    );
+    let (_, err, code) = kflow(&[
+        "fleet",
+        &file,
+        "--range",
+        "..40%",
+        "--compare",
+        "..40%",
+        "40%..",
+    ]);
+    assert!(code == 2 && err.contains("--compare"), "{err}");
 }
 
 /// A condition turns between the creation and the deletion, in the order in which the kubelet and the scheduler turn them, and as the
@@ -335,4 +374,27 @@ fn what_cannot_be_answered_is_said() {
     );
     let (_, err, code) = kflow(&["stats", "--compare", &file, "/no/such/file"]);
     assert!(code == 2 && err.contains("/no/such/file"), "{err}");
+    for (args, told) in [
+        (
+            &["--compare", &file, "..50%"][..],
+            "two times, or two recordings",
+        ),
+        (&["--compare", &file, &file], "leave -s and --store out"),
+        (&["--compare", "..50%", "5x%.."], "5x%"),
+        (&["--compare", "..50%"], "BEFORE"),
+        (
+            &["--compare", "..50%", "50%..", "--range", "..50%"],
+            "--range",
+        ),
+        (
+            &["--compare", "..50%", "50%..", "--against", "pod:a"],
+            "--against",
+        ),
+    ] {
+        let (out, err, code) = kflow(&[&["stats", "-s", &file], args].concat());
+        assert!(
+            code == 2 && out.is_empty() && err.contains(told),
+            "{args:?}: {err}"
+        );
+    }
 }

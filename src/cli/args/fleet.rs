@@ -80,7 +80,7 @@ stage); p50(x), p90(x), p95(x), p99(x) are lengths that were measured.\n\
 Examples:\n  \
 kflow fleet night.kflow.zst\n  \
 kflow fleet before.kflow.zst after.kflow.zst --question lengths --by kubelet\n  \
-kflow fleet night.kflow.zst --range ..50% --range 50%..\n  \
+kflow fleet night.kflow.zst --compare ..50% 50%..\n  \
 kflow fleet night.kflow.zst --sql 'SELECT method, p95(length_ns) FROM calls GROUP BY 1'\n  \
 kflow fleet --store file:///var/lib/kflow/store --from -24h --question causes --by node\n  \
 kflow fleet night.kflow.zst -o parquet -O tables"
@@ -104,9 +104,12 @@ pub struct FleetArgs {
     /// A start is to take no longer, as the kubelet's SLI measures it: without pulls and init containers
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub target: Duration,
-    /// Only what began in this time, as -1h..-30m or 00:40..00:50; given twice: the two beside each other
-    #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true)]
-    pub range: Vec<Range>,
+    /// Only what began in this time, as -1h..-30m or 00:40..00:50
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "compare")]
+    pub range: Option<Range>,
+    /// Two such times beside each other
+    #[arg(long, num_args = 2, value_names = ["FROM..TO", "FROM..TO"], value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "sql")]
+    pub compare: Vec<Range>,
     /// Ask this, in the place of a question
     #[arg(long, value_name = "SQL")]
     pub sql: Option<String>,

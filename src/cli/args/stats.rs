@@ -1,7 +1,7 @@
 //! Arguments of `kflow stats`.
 
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Input, of_pods};
 use kflow_core::query::{self, Moment, Query};
@@ -101,6 +101,26 @@ impl Range {
     }
 }
 
+/// One of two that are compared.
+#[derive(Clone, Debug)]
+pub enum Side {
+    Time(Range),
+    Recording(PathBuf),
+}
+
+impl Side {
+    fn parse(text: &str) -> Result<Self, String> {
+        match Range::parse(text) {
+            Ok(range) => Ok(Self::Time(range)),
+            // A slip of the hand in a time is no file that is missing.
+            Err(why) if text.contains("..") && !text.contains('/') && !Path::new(text).exists() => {
+                Err(why)
+            }
+            Err(_) => Ok(Self::Recording(text.into())),
+        }
+    }
+}
+
 /// `kflow stats`
 #[derive(Debug, ClapArgs)]
 #[command(
@@ -109,7 +129,7 @@ condition/TYPE, stage/NAME and call/METHOD; docs/stats.md says from when to when
 Examples:\n  \
 kflow stats -s night.kflow.zst --by node --measure start\n  \
 kflow stats --compare before.kflow.zst after.kflow.zst\n  \
-kflow stats -s night.kflow.zst --range ..50% --range 50%..\n  \
+kflow stats -s night.kflow.zst --compare ..50% 50%..\n  \
 kflow stats -s night.kflow.zst --filter 'owner:web' --against 'owner:web-old'"
 )]
 pub struct StatsArgs {
@@ -128,13 +148,12 @@ pub struct StatsArgs {
     /// Compare with these pods of the same input
     #[arg(long, value_name = "EXPR", value_parser = of_pods)]
     pub against: Option<Query>,
-    /// Only pods created and calls begun in this time, as -1h..-30m or 00:40..00:50; given twice: compare the two, what got
-    /// slower from the first to the second
+    /// Only pods created and calls begun in this time, as -1h..-30m or 00:40..00:50
     #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "compare")]
-    pub range: Vec<Range>,
-    /// Compare two recordings: what got slower from the first to the second
-    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_hint = ValueHint::FilePath, conflicts_with_all = ["session", "store", "against"])]
-    pub compare: Vec<PathBuf>,
+    pub range: Option<Range>,
+    /// Compare two recordings, or two times as --range has them: what got slower from the first to the second
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_parser = Side::parse, allow_hyphen_values = true, value_hint = ValueHint::FilePath, conflicts_with = "against")]
+    pub compare: Vec<Side>,
     /// Input.
     #[command(flatten)]
     pub input: Input,

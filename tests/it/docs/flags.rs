@@ -145,9 +145,10 @@ const READERS: [(&str, &str); 7] = [
 ];
 
 /// What some flags need beside them.
-const BESIDE: [(&str, &str, &str); 7] = [
+const BESIDE: [(&str, &str, &str); 8] = [
     ("why", "--since", "--ever"),
     ("stats", "--compare", "incident.kflow.zst"),
+    ("fleet", "--compare", "50%.."),
     ("stats", "--against", "--filter node:*"),
     ("timeline", "--cluster", "--store file:///no/such/store"),
     ("timeline", "--from", "--store file:///no/such/store"),
