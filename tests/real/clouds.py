@@ -250,6 +250,7 @@ def checks():
     away(node)
     store.credentials(node)
     killed(relay, node, chance, 2)
+    killed(relay, Node(relay, "made4", agent=True), chance, 3)
     repeated(relay, node, chance)
     small_spool(relay)
     compacted(node)

@@ -12,6 +12,7 @@ Between the recorder and the store stands a relay of HTTP that holds, refuses, r
   put             None, or how it takes an object, where it does not take the cloud's own request
 """
 
+import datetime
 import http.client
 import http.server
 import json
@@ -162,11 +163,12 @@ class Relay:
 
 
 class Node:
-    """A kubelet's log, and a recorder that follows it."""
+    """A kubelet's log, and what follows it: `kflow record`, or an agent."""
 
     started = []
 
-    def __init__(self, relay, name, spool=None):
+    def __init__(self, relay, name, spool=None, agent=False):
+        self.agent, self.starts = agent, 0
         self.name, self.relay, self.store = name, relay, relay.store
         self.log = DIR / f"{name}.kubelet.log"
         self.spool = spool or DIR / f"{name}.spool"
@@ -187,14 +189,33 @@ class Node:
         env |= other
         return {k: v for k, v in env.items() if v is not None}
 
-    def start(self, *more, segment="1s"):
-        args = [KFLOW, "record", "--no-api", "--tap", "off", "--node", self.name, "--kubelet-log", str(self.log)]
-        args += ["--store", self.store.url, "--cluster", "lab", "--spool", str(self.spool), "--segment", segment, *more]
+    def start(self, *more, segment="1s", store=True, before=()):
+        """`more` are other flags; `before` is what runs it."""
+        self.starts += 1
+        args = ["--no-api", "--tap", "off", "--node", self.name, "--kubelet-log", str(self.log), "--spool", str(self.spool)]
+        if store:
+            args += ["--store", self.store.url, "--cluster", "lab", "--segment", segment]
+        args += more
+        if self.agent:
+            # A socket of its own: what a killed one left would have to go first.
+            socket = DIR / f"{self.name}.run" / f"{self.starts}.sock"
+            args = ["agent", "run", "--serve", str(socket), "--root", str(DIR / "root"), *args]
+        else:
+            args = ["record", *args]
         with open(self.said, "ab") as said:
             begin = said.tell()
-            self.process = subprocess.Popen(args, env=self.env(), stdout=said, stderr=said, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen([*before, KFLOW, *args], env=self.env(), stdout=said, stderr=said, stdin=subprocess.DEVNULL)
         Node.started.append(self.process)
-        until("a recorder that reads the log", lambda: b": on (following" in self.said.read_bytes()[begin:] or self.ended())
+        if self.agent and not before:
+            until("an agent that reads the log", lambda: str(self.log) in self.opened() or self.ended())
+            # It is opened first, and then gone through to its end.
+            time.sleep(0.2)
+        elif not before:
+            until("a recorder that reads the log", lambda: b": on (following" in self.said.read_bytes()[begin:] or self.ended())
+
+    def opened(self):
+        fds = pathlib.Path(f"/proc/{self.process.pid}/fd")
+        return [os.readlink(fd) for fd in fds.iterdir() if fd.is_symlink()]
 
     def ended(self):
         assert self.process.poll() is None, self.said.read_text()
@@ -237,7 +258,7 @@ class Node:
         return done.returncode, done.stdout, done.stderr
 
     def read(self, *args):
-        return self.kflow(*args, "--store", self.store.url, "--node", self.name, "--from", "-1h", "-v")
+        return self.kflow(*args, "--store", self.store.url, "--node", self.name, "--from", "-5h", "-v")
 
     def told(self):
         """The numbers of the lines that an answer has, its exit code, and what it said."""
@@ -285,6 +306,7 @@ def away(node):
 
 def killed(relay, node, chance, times):
     """kill -9 in every phase of a segment."""
+    who = "an agent" if node.agent else "a recorder"
 
     def phase(what, rule, part, segment="1s"):
         if rule:
@@ -304,7 +326,7 @@ def killed(relay, node, chance, times):
         node.start()
         node.stop()
         assert not node.waiting(), node.waiting()
-        node.check(f"killed {what}", (0, 2))
+        node.check(f"{who} killed {what}", (0, 2))
 
     phase("while a segment is open", None, None, segment="1h")
     phase("with one closed and not sent", "refuse", "/")
@@ -319,7 +341,7 @@ def killed(relay, node, chance, times):
     node.start()
     node.stop()
     assert not node.waiting(), node.waiting()
-    node.check(f"killed {times} times more, at random", (0, 2))
+    node.check(f"{who} killed {times} times more, at random", (0, 2))
 
 
 def repeated(relay, node, chance):
@@ -368,9 +390,11 @@ def at_once(node, *actions):
     """Several of `kflow store` at the same time."""
     args = lambda a: [KFLOW, "store", a[0], node.store.url, *a[1:]]
     all = [subprocess.Popen(args(a), env=node.env(), stderr=subprocess.PIPE, text=True) for a in actions]
+    said = []
     for p in all:
-        said = p.communicate(timeout=PATIENCE)[1]
+        said.append(p.communicate(timeout=PATIENCE)[1])
         assert p.returncode == 0, said
+    return said
 
 
 def refused(node):
@@ -388,10 +412,20 @@ def refused(node):
         tell(what, told, "store", "ls", url, **variables)
 
 
-def answers(node):
-    """Each command that reads finds the last line's pod; by its name its node is found in the index."""
-    pod = f"made/p-{node.name}-{node.written - 1}"
-    where = ["--store", node.store.url, "--from", "-1h", "-v"]
+def shifted(path, hours):
+    """A segment that waits, as if it were of some hours ago."""
+
+    def earlier(m):
+        at = datetime.datetime.strptime(m[1], "%Y%m%dT%H%M%S") - datetime.timedelta(hours=hours)
+        return at.strftime("%Y%m%dT%H%M%S") + m[2]
+
+    path.rename(path.with_name(re.sub(r"(\d{8}T\d{6})(\.\d{9}Z)", earlier, path.name)))
+
+
+def answers(node, line):
+    """Each command that reads finds a line's pod; by its name its node is found in the index."""
+    pod = f"made/p-{node.name}-{line}"
+    where = ["--store", node.store.url, "--from", "-5h", "-v"]
     for command in (["why", pod], ["timeline", pod], ["export", pod, "-o", "text"], ["requests", "--pod", pod], ["calls", "--pod", pod]):
         code, out, err = node.kflow(*command, *where)
         assert f"segments of {node.name}:" in err, (command, code, out, err)
@@ -402,10 +436,22 @@ def answers(node):
 
 
 def compacted(node):
-    """Several that compact and prune at the same time."""
-    at_once(node, ["compact"], ["compact"], ["prune", "--keep", "1d"])
+    """Several that compact and prune at the same time, an hour that is over among what there is."""
+    node.relay.rule = lambda path: "refuse"
+    node.start()
+    node.write(20)
+    early = node.written - 1
+    time.sleep(FLUSHED)
+    node.end()
+    node.relay.passes()
+    for name in node.waiting():
+        shifted(node.spool / name, 2)
+    node.run(20)
+    said = at_once(node, ["compact"], ["compact"], ["prune", "--keep", "1d"])
+    assert any(re.search(r"[1-9]\d* objects of the index became", s) for s in said), said
     node.check("compacted by two at once, while a third prunes", (0, 2))
-    answers(node)
+    answers(node, early)
+    answers(node, node.written - 1)
     at_once(node, ["prune", "--keep", "0s"], ["prune", "--keep", "0s"], ["compact"])
     at_once(node, ["prune", "--keep", "0s"])
     code, out, err = node.kflow("store", "ls", node.store.url, "-o", "json")

