@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::args::fleet::{FleetArgs, FleetBy, FleetFormat, FleetQuestion};
 use super::input::load;
+use super::store::shown;
 use super::{ERROR, OK, out};
 use kflow_fleet::answer;
 use kflow_fleet::questions::{Asked, By, Question, compare};
@@ -113,7 +114,8 @@ fn of_store(args: &FleetArgs, questions: &[Asked], url: &str) -> anyhow::Result<
         let mut files = Vec::new();
         let mut missing = Vec::new();
         for cluster in &clusters {
-            let found = tables_of_store::find(&store, cluster, from, to).await?;
+            let find = tables_of_store::find(&store, cluster, from, to);
+            let found = shown("looking which tables there are", find).await?;
             files.extend(found.files);
             missing.extend(found.missing.into_iter().map(|h| (cluster.name.clone(), h)));
         }
@@ -122,7 +124,8 @@ fn of_store(args: &FleetArgs, questions: &[Asked], url: &str) -> anyhow::Result<
             "the store {url} has no tables between {from} and {to}: `kflow store tables {url}` makes them of hours that are over, or name \
              another time with --from and --to"
         );
-        let here = tables_of_store::fetch_files(&store, &files).await?;
+        let fetch = tables_of_store::fetch_files(&store, &files);
+        let here = shown("fetching tables", fetch).await?;
         if args.store.verbose {
             for (_, path, bytes) in &files {
                 out::tell(&format!("{path} ({})", size(*bytes)));

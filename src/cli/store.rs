@@ -5,6 +5,7 @@ mod command;
 use std::io::IsTerminal as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -140,7 +141,7 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
         .enable_all()
         .build()
         .context("cannot fetch")?;
-    let plan = runtime.block_on(plan(&store, want))?;
+    let plan = runtime.block_on(shown("looking where it lies", plan(&store, want)))?;
     let (cache, folder) = match cache() {
         Ok((cache, folder)) => (Some(cache), folder),
         Err(why) => {
@@ -151,7 +152,7 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
         }
     };
     let file = tempfile::Builder::new()
-        .prefix("answer-")
+        .prefix(&name(&plan))
         .suffix(".kflow.zst")
         .tempfile_in(&folder)
         .with_context(|| format!("cannot make a file in {}", folder.display()))?
@@ -182,6 +183,19 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
         plan.to
     );
     Ok(file)
+}
+
+/// The begin of the file's name, by which a terminal calls what it shows.
+fn name(plan: &Plan) -> String {
+    let nodes = plan.nodes();
+    let of = match nodes.first() {
+        Some(node) if nodes.len() == 1 => (*node).to_owned(),
+        _ => format!("{}-nodes", nodes.len()),
+    };
+    // A store may have been written by anybody.
+    let plain = |c: &char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(c);
+    let name = format!("{}.{of}", plan.cluster.name);
+    name.chars().filter(plain).take(100).chain(['.']).collect()
 }
 
 fn told(plan: &Plan, done: &Fetched, verbose: bool) {
@@ -223,6 +237,27 @@ fn told(plan: &Plan, done: &Fetched, verbose: bool) {
             tell(&format!("nothing is kept of {node} after {end}, so far"));
         }
     }
+}
+
+/// Waits for a store; on a terminal it says for what, and how long already.
+pub(super) async fn shown<T>(what: &str, answer: impl Future<Output = T>) -> T {
+    let bar = spinner(what);
+    let answer = answer.await;
+    bar.finish_and_clear();
+    answer
+}
+
+/// What says so: nothing where there is no terminal.
+pub(super) fn spinner(what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
 fn bar(bytes: u64) -> ProgressBar {

@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use super::super::args::store::{StoreAction, StoreCommand};
 use super::super::{OK, out};
+use super::shown;
+#[cfg(feature = "fleet")]
+use super::spinner;
 use kflow_export::rows;
 use kflow_export::text::clean;
 use kflow_model::units::size;
@@ -49,7 +52,7 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
             let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
             let until = Nanos(now.0.saturating_sub(keep));
             for cluster in &all {
-                let done = prune(store, cluster, until).await?;
+                let done = shown("removing what is too old", prune(store, cluster, until)).await?;
                 out::tell(&format!(
                     "{}: {} segments removed ({}) that ended before {until}, {} objects of the index, and {} files of tables",
                     cluster.name,
@@ -76,7 +79,7 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
         }
         StoreAction::Compact => {
             for cluster in &all {
-                let done = compact(store, cluster, now).await?;
+                let done = shown("merging the index", compact(store, cluster, now)).await?;
                 out::tell(&format!(
                     "{}: {} objects of the index became {}",
                     cluster.name, done.objects, done.made
@@ -95,7 +98,11 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
 
 #[cfg(feature = "fleet")]
 async fn tables(store: &Store, cluster: &Cluster, now: Nanos) -> anyhow::Result<()> {
-    let done = kflow_fleet::store::make_all(store, cluster, now, |_| {}).await?;
+    let bar = spinner("looking which tables are missing");
+    let each = |hour| bar.set_message(format!("making the tables of {hour}"));
+    let done = kflow_fleet::store::make_all(store, cluster, now, each).await;
+    bar.finish_and_clear();
+    let done = done?;
     for (path, why) in &done.unreadable {
         out::tell(&format!("{path} is left out: {why}"));
     }
@@ -180,7 +187,7 @@ async fn rows_of(store: &Store, cluster: &Cluster) -> Result<Vec<Row>, StoreErro
 async fn list(store: &Store, all: &[Cluster], args: &StoreCommand) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for cluster in all {
-        rows.extend(rows_of(store, cluster).await?);
+        rows.extend(shown("listing what is there", rows_of(store, cluster)).await?);
     }
     let mut out = out::stdout();
     match args.output.rows() {
