@@ -2,28 +2,42 @@
 
 use super::args::Input;
 use super::out;
-use kflow_engine::ask::{ApiTold, Error, Heard, NodeWorld, Patience, Question, Unheard, ask};
+use kflow_engine::ask::{ApiTold, Error, Heard, NodeTold, Past, Patience, Question, Unheard, ask};
 use kflow_engine::live::Config;
 use kflow_model::Text;
+use kflow_model::stamp::SECOND;
+use kflow_model::units::duration;
 
 /// Nodes that are named in a line; the others are counted.
 const NAMED: usize = 5;
 
-/// True for a look at what runs now on several nodes, by who does not forbid it. With a node its agent is followed anyhow.
+/// True for a look at what runs now, by who does not forbid it. With a node its agent is followed anyhow.
 pub(super) fn asks(input: &Input) -> bool {
+    may_ask(input) && input.at.is_none() && input.live.scope.node.is_none()
+}
+
+/// True for a look at what runs, by who does not forbid to ask agents.
+pub(super) const fn may_ask(input: &Input) -> bool {
     let live = &input.live;
-    input.session.is_none()
-        && input.at.is_none()
-        && live.scope.node.is_none()
-        && !(live.no_agent || live.no_api || live.local)
+    let forbidden = live.no_agent || live.no_api || live.local;
+    // One that was started for this look is followed.
+    input.session.is_none() && !forbidden && live.debugged.is_none()
+}
+
+/// What is said of pods on several nodes, whose agents are not asked.
+pub(super) fn several(nodes: usize) -> String {
+    format!(
+        "these pods are on {nodes} nodes, and are shown by the API alone: name one of them, or a node with --node, for what its agent saw"
+    )
 }
 
 /// Asks them; `None` where none could be asked, which is told as everything is that could not be read.
 pub(super) fn heard<T: Send + 'static>(
     input: &Input,
     nodes: &[Text],
+    past: Option<Past>,
     told: ApiTold,
-    look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
+    look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
 ) -> anyhow::Result<Option<Heard<T>>> {
     let config = Config {
         kubeconfig: input.live.kubeconfig.clone(),
@@ -35,6 +49,7 @@ pub(super) fn heard<T: Send + 'static>(
         namespace: input.live.agents(),
         patience: Patience::default(),
         nodes,
+        past,
     };
     match ask(question, told, look) {
         Ok(heard) => Ok(Some(heard)),
@@ -50,6 +65,23 @@ pub(super) fn heard<T: Send + 'static>(
 pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
     for line in lines(&heard.nodes, namespace, said) {
         out::tell_later(&line);
+    }
+}
+
+/// `node1 (3.20s ahead of this machine's)`, where that is a second or more.
+pub(super) fn off(node: &Text, ahead_ns: i64) -> Option<String> {
+    let by = ahead_ns.saturating_abs();
+    let way = if ahead_ns > 0 { "ahead of" } else { "behind" };
+    (by >= SECOND).then(|| format!("{node} ({} {way} this machine's)", duration(by)))
+}
+
+/// Says by whose clocks times are, where some of these are off.
+pub(super) fn tell_of_clocks(off: Vec<String>) {
+    if !off.is_empty() {
+        out::tell_later(&format!(
+            "times of evidence are by the clocks of its nodes, of which some are off: {}",
+            names(off.into_iter())
+        ));
     }
 }
 

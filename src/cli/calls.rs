@@ -5,14 +5,14 @@ use std::io::Write as _;
 use anyhow::{bail, ensure};
 
 use super::args::{CallFilter, CallsArgs, Input, TableFormat};
-use super::collect::Collected;
+use super::collect::Watched;
 use super::input::Observations;
 use super::out;
 use super::pods::{
     chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
 };
 use kflow_core::correlate::{Pod, World};
-use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::diagnose::unknown;
 use kflow_core::query::Field;
 use kflow_core::suggest::suggest;
 use kflow_engine::Snapshot;
@@ -92,8 +92,8 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         for_time: None,
         ..args.input.clone()
     };
-    let Collected { mut live, scope } = super::collect::start(&first, query)?;
-    known_methods(&args.filter, &live.snapshot().world)?;
+    let mut watched = Watched::start(&first, query)?;
+    known_methods(&args.filter, &watched.look(query).world)?;
     let mut follow = calls::Follow::default();
     let mut tell = |snapshot: &Snapshot, last: bool| -> std::io::Result<bool> {
         let world = &snapshot.world;
@@ -117,10 +117,10 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     };
     let mut unwritten = None;
     super::live::wait(args.input.for_time, || {
-        if live.check().is_err() {
+        if watched.check().is_err() {
             return false;
         }
-        let snapshot = live.snapshot();
+        let snapshot = watched.look(query);
         let written = tell(&snapshot, false);
         let goes_on = matches!(written, Ok(true));
         unwritten = written.err();
@@ -129,17 +129,11 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     if let Some(e) = unwritten {
         return Err(e.into());
     }
-    live.check()?;
-    let snapshot = live.snapshot();
+    watched.check()?;
+    let snapshot = watched.look(query);
     tell(&snapshot, true)?;
-    live.stop();
-    let world = &snapshot.world;
-    let asked = Asked {
-        world,
-        at: snapshot.now,
-        scope: scope.as_ref(),
-        recorded: None,
-    };
+    drop(watched);
+    let (world, asked) = (&snapshot.world, snapshot.asked());
     if let Some(query) = query
         && chosen(world, Some(query), true).0.is_empty()
     {

@@ -1,16 +1,18 @@
 //! One look at what runs: the live sources until they have told what there is, for commands that answer once.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
+use super::agents;
 use super::args::Input;
 use super::args::live::LiveArgs;
 use kflow_core::correlate::{Coverage, Failing};
 use kflow_core::diagnose::unknown;
-use kflow_engine::Snapshot;
-use kflow_engine::live::{AGENT, Config, Live};
+use kflow_engine::live::{AGENT, Config, Live, Look};
 use kflow_engine::snapshot::own;
+use kflow_engine::{Cluster, Snapshot};
 use kflow_model::clock;
 use kflow_model::gap::Failure;
 use kflow_model::session::{Header, Report, Session};
@@ -35,15 +37,25 @@ pub(super) struct Collected {
 
 /// The sources that the arguments name, running, once they have told what there is.
 pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collected> {
-    let config = super::live::config(&input.live, pod)?;
+    let config = config(input, pod)?;
     let scope = config.scope.clone();
+    let live = Live::start(config)?;
+    told(&live, scope.as_ref(), input)?;
+    Ok(Collected { live, scope })
+}
+
+fn config(input: &Input, pod: Option<&str>) -> anyhow::Result<Config> {
+    let config = super::live::config(&input.live, pod)?;
     if !asks_anything(&config) {
         bail!(
             "nothing to ask: --no-api leaves no source; name one, such as --tap ebpf, --proxy or --runtime"
         );
     }
-    let lists: Vec<(Text, Text)> = scope.iter().flat_map(asked_for).collect();
-    let live = Live::start(config)?;
+    Ok(config)
+}
+
+/// Waits until a run has told what there is.
+fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow::Result<()> {
     let begun = clock::monotonic();
     let waited = |since: Instant| clock::monotonic().saturating_duration_since(since);
     let mut complete = None;
@@ -51,10 +63,7 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
         std::thread::sleep(POLL);
         live.check()?;
         let snapshot = live.snapshot();
-        if complete.is_none()
-            && answered(snapshot.world.coverage(), &lists)
-            && !is_looked_for(&snapshot)
-        {
+        if complete.is_none() && has_told(&snapshot, scope) {
             complete = Some(clock::monotonic());
         }
         let enough = match input.for_time {
@@ -70,7 +79,86 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
         };
         if enough {
             tell(&snapshot);
-            return Ok(Collected { live, scope });
+            return Ok(());
+        }
+    }
+}
+
+/// True once each list has ended or cannot be had, and it is known whether the node has an agent.
+fn has_told(snapshot: &Snapshot, scope: Option<&Scope>) -> bool {
+    let lists: Vec<(Text, Text)> = scope.into_iter().flat_map(asked_for).collect();
+    answered(snapshot.world.coverage(), &lists) && !is_looked_for(snapshot)
+}
+
+/// What runs, for who stays: where all pods that are asked about lie on one node, that node with its agent is followed as if it
+/// had been named.
+pub(super) struct Watched {
+    cluster: Cluster,
+    /// Agents may be asked.
+    asks: bool,
+    /// What was said of the nodes.
+    said: String,
+}
+
+impl Watched {
+    /// Once it has told what there is.
+    pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
+        let asks = agents::asks(input);
+        let config = Config {
+            agents: asks.then(|| Look::new(input.live.agents())),
+            ..config(input, pod)?
+        };
+        let scope = config.scope.clone();
+        let cluster = Cluster::start(config)?;
+        told(cluster.main(), scope.as_ref(), input)?;
+        Ok(Self {
+            cluster,
+            asks,
+            said: String::new(),
+        })
+    }
+
+    /// Fails once the engine has ended by itself.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.cluster.main().check()?;
+        Ok(self.cluster.live().check()?)
+    }
+
+    /// What is known now.
+    pub(super) fn look(&mut self, pod: Option<&str>) -> Arc<Snapshot> {
+        let whole = self.cluster.main().snapshot();
+        if !self.asks {
+            return whole;
+        }
+        let nodes = super::pods::nodes(&whole.world, pod);
+        let said = match (nodes.len(), nodes.into_iter().next()) {
+            (1, Some(node)) => match self.cluster.open(&node) {
+                Ok(()) => format!("{node} is followed, with its agent if it has one"),
+                Err(e) => e.to_string(),
+            },
+            (n, _) => {
+                self.cluster.leave();
+                if n > 1 {
+                    agents::several(n)
+                } else {
+                    String::new()
+                }
+            }
+        };
+        if said != self.said && !said.is_empty() {
+            super::out::tell(&said);
+        }
+        self.said = said;
+        if self.cluster.node().is_none() {
+            return whole;
+        }
+        let of_node = self.cluster.live().snapshot();
+        // Before its first picture it has no scope.
+        let scope = of_node.scope.as_deref();
+        if scope.is_some() && has_told(&of_node, scope) {
+            of_node
+        } else {
+            whole
         }
     }
 }

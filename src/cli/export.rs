@@ -12,8 +12,8 @@ use super::{out, pods};
 use kflow_core::correlate::{Hindsight, Pod};
 use kflow_core::diagnose::unknown;
 use kflow_core::suggest::suggest;
+use kflow_engine::Overview;
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_engine::{Overview, Pipeline};
 use kflow_export::file::{self, Kind, Told};
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::session;
@@ -145,7 +145,7 @@ fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
 
 /// What was known at the moment that was asked for, with verdicts; for a form that tells of it, with what was ever wrong.
 fn snapshot(source: &Observations, form: ExportFormat) -> Snapshot {
-    let mut pipeline = Pipeline::selecting(Arc::clone(source.selection()));
+    let mut pipeline = source.pipeline();
     let upto = source.session.arrived_by(source.at);
     for o in source.session.observations.iter().take(upto) {
         pipeline.observe(Arc::clone(o));

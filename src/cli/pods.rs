@@ -1,13 +1,15 @@
 //! The pods that a command is asked about, and what it says on standard error when there are none, or when not all is known.
 
+use std::collections::BTreeSet;
+
 use super::out::{conclude, tell};
 use super::{ERROR, NO_SUCH, OK};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{Unknown, namespace_of, owner_asked};
 use kflow_core::suggest::suggest;
-use kflow_model::PodUid;
 use kflow_model::scope::pod_asked;
+use kflow_model::{PodUid, Text};
 
 /// The exit status of a result that may not be whole; says what is missing.
 pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
@@ -61,6 +63,14 @@ pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod
     }
     let left_out = all - pods.len();
     (pods, left_out)
+}
+
+/// The nodes of those that exist.
+pub(super) fn nodes(world: &World, query: Option<&str>) -> BTreeSet<Text> {
+    let (pods, _) = chosen(world, query, false);
+    let there = pods.iter().filter(|p| p.gone.is_none());
+    let nodes = there.map(|p| &p.node).filter(|n| !n.is_empty());
+    nodes.cloned().collect()
 }
 
 /// The namespace that a name may leave out: the one that -n names or that the kubeconfig's context has, where kubectl looks

@@ -10,7 +10,7 @@ use super::out;
 use super::pods::{chosen, no_such_pod, tell_of_loss, tell_of_none, tell_of_past, whole, within};
 use kflow_core::correlate::{ObjectState, Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_engine::ask::{ApiTold, NodeWorld};
+use kflow_engine::ask::{ApiTold, NodeTold};
 use kflow_export::abreast::{Clock, Lane};
 use kflow_export::{critical, names, owner, timeline};
 use kflow_model::{PodUid, Text};
@@ -106,17 +106,18 @@ fn heard(
     }
     let nodes: Vec<Text> = pods.keys().cloned().collect();
     let told = ApiTold::of(world, &source.session.observations, &nodes);
-    let look = move |node: &Text, w: NodeWorld| {
+    let look = move |node: &Text, told: NodeTold| {
+        let world = told.world();
         let uids = pods.get(node).into_iter().flatten();
-        let known = uids.filter_map(|uid| w.world.pod(uid));
+        let known = uids.filter_map(|uid| world.pod(uid));
         let lane = |pod: &Pod| Lane {
             pod: Pod::clone(pod),
-            clock: Clock::Node(w.offset),
-            now: w.now,
+            clock: Clock::Node(told.offset),
+            now: told.now,
         };
         known.map(lane).collect::<Vec<Lane>>()
     };
-    let heard = agents::heard(&args.input, &nodes, told, look)?;
+    let heard = agents::heard(&args.input, &nodes, None, told, look)?;
     let apiserver = Clock::Apiserver(heard.as_ref().and_then(|h| h.apiserver));
     let mut known: BTreeMap<PodUid, Lane> = BTreeMap::new();
     if let Some(heard) = heard {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
+use super::collect::Watched;
 use super::input::Observations;
 use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
@@ -27,7 +28,12 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.ever {
         return all_incidents(args);
     }
-    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    // Of now, the agents of all nodes that have such pods are asked below.
+    let source = if args.input.at.is_some() {
+        Observations::open(&args.input, args.pod.as_deref())?
+    } else {
+        Observations::by_api(&args.input, args.pod.as_deref())?
+    };
     let world = source.world()?;
     let found = answer(args, source.asked(&world));
     if let (Some(query), Answer::NoSuchPod | Answer::Unknown(_)) = (&args.pod, &found)
@@ -305,20 +311,14 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let collected = super::collect::start(&args.input, args.pod.as_deref())?;
-    let (mut live, scope) = (collected.live, collected.scope);
+    let mut watched = Watched::start(&args.input, args.pod.as_deref())?;
     let (mut told, mut last, mut unwritten) = (None, OK, None);
     super::live::wait(None, || {
-        if live.check().is_err() {
+        if watched.check().is_err() {
             return false;
         }
-        let snapshot = live.snapshot();
-        let asked = Asked {
-            world: &snapshot.world,
-            at: snapshot.now,
-            scope: scope.as_ref(),
-            recorded: None,
-        };
+        let snapshot = watched.look(args.pod.as_deref());
+        let asked = snapshot.asked();
         let mut json = Vec::new();
         let (now, text) = match answer(args, asked) {
             Answer::Verdicts(v) => {
@@ -368,8 +368,8 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         unwritten = written.and_then(|()| out.flush()).err();
         unwritten.is_none() && !out.reader_gone()
     })?;
-    live.check()?;
-    live.stop();
+    watched.check()?;
+    drop(watched);
     match unwritten {
         Some(e) => Err(e.into()),
         None => Ok(last),

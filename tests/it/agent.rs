@@ -18,6 +18,7 @@ pub(crate) mod forward;
 mod install;
 mod journal;
 mod metrics;
+mod versions;
 
 /// A line of a scheduler as its container's log has it.
 const SCHEDULER: &str = "2026-11-21T00:24:27.528600Z stderr F I1121 00:24:27.528595   29662 schedule_one.go:481] \"Successfully bound pod to node\" pod=\"s01/healthy\" node=\"node1\"\n";

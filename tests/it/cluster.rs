@@ -1,5 +1,6 @@
 //! The cluster's view over simulated agents: what is open decides which agent is connected to, and what breaks is told.
 
+mod reach;
 mod rig;
 mod timeline;
 mod why;
@@ -375,6 +376,7 @@ fn a_cluster_to_look_at() {
                 .into_iter()
                 .collect(),
             mute: (0..number("MUTE").unwrap_or(0)).collect(),
+            slow: Duration::ZERO,
         };
         let played = Played::of(shape).await;
         println!("{}", played.kubeconfig().display());

@@ -20,6 +20,7 @@ use kflow_model::clock;
 use kflow_model::offset::Offset;
 use kflow_model::units::wait;
 use kflow_model::{Body, Evidence, Nanos, Text};
+pub use kflow_sources::agent::Past;
 use kflow_sources::agent::{self, Silent, Told};
 
 /// Agents that are connected to at a time: one that does not answer keeps a connection, and nothing else, from the others.
@@ -47,13 +48,29 @@ impl Default for Patience {
     }
 }
 
-/// A node, as its agent and the apiserver show it.
+/// What its agent and the apiserver tell of a node.
 #[derive(Debug)]
-pub struct NodeWorld {
-    pub world: World,
-    /// The moment that it is of, by the node's clock.
+pub struct NodeTold {
+    /// In the order in which they arrived, by the node's clock.
+    pub observations: Vec<Evidence>,
+    /// The moment that they are of, by the node's clock.
     pub now: Nanos,
     pub offset: Offset,
+    /// The apiserver's clock, where it told one.
+    pub apiserver: Option<Offset>,
+    selection: Arc<Selection>,
+}
+
+impl NodeTold {
+    pub fn world(&self) -> World {
+        let mut world = World::selecting(Arc::clone(&self.selection));
+        if let Some(apiserver) = self.apiserver {
+            world.compare_clocks(apiserver, self.offset);
+        }
+        self.observations.iter().for_each(|o| world.observe(o));
+        world.refresh();
+        world
+    }
 }
 
 /// Why a node's agent has told nothing.
@@ -111,13 +128,16 @@ pub struct Question<'a> {
     pub patience: Patience,
     /// In the order in which they are asked.
     pub nodes: &'a [Text],
+    /// What they kept of a time in the past, in the place of what their rings hold.
+    pub past: Option<Past>,
 }
 
-/// Asks the agents of these nodes, [`TOGETHER`] at a time. `look` is given the world of each that answers, on a thread of its own.
+/// Asks the agents of these nodes, [`TOGETHER`] at a time. `look` is given what is known of the node of each that answers, on a
+/// thread of its own.
 pub fn ask<T: Send + 'static>(
     question: Question<'_>,
     told: ApiTold,
-    look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
+    look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
 ) -> Result<Heard<T>, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -132,13 +152,14 @@ pub fn ask<T: Send + 'static>(
 async fn all<T: Send + 'static>(
     question: Question<'_>,
     told: ApiTold,
-    look: impl Fn(&Text, NodeWorld) -> T + Send + Sync + 'static,
+    look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
 ) -> Result<Heard<T>, Error> {
     let Question {
         config,
         namespace,
         patience,
         nodes,
+        past,
     } = question;
     let connected = timeout(patience.answer, connect(config)).await;
     let (client, _) = connected
@@ -172,7 +193,7 @@ async fn all<T: Send + 'static>(
                 let greeted = greeted.map_err(|_| late())??;
                 let room = timeout_at(until, reads.acquire_owned()).await;
                 let room = room.map_err(|_| Unheard::NoTurn(patience.turns))?;
-                let said = timeout(patience.answer, greeted.told()).await;
+                let said = timeout(patience.answer, greeted.told(past)).await;
                 Ok::<_, Unheard>((said.map_err(|_| late())??, room))
             };
             let (said, _room) = match read.await {
@@ -181,8 +202,8 @@ async fn all<T: Send + 'static>(
             };
             let _place = worlds.acquire_owned().await;
             let looked = spawn_blocking(move || {
-                let world = told.with(&node, &said, apiserver);
-                look(&node, world)
+                let told = told.with(&node, &said, apiserver);
+                look(&node, told)
             });
             // A panic was told by the panic hook.
             (n, looked.await.map_err(|_| Unheard::Bug))
@@ -211,6 +232,14 @@ pub struct ApiTold {
 }
 
 impl ApiTold {
+    /// Nothing: it tells nothing of the past.
+    pub fn nothing(selection: Arc<Selection>) -> Self {
+        Self {
+            selection,
+            ..Self::default()
+        }
+    }
+
     /// Of these nodes. `world` is made of the observations, and knows of each pod where it runs.
     pub fn of(world: &World, observations: &[Evidence], nodes: &[Text]) -> Self {
         let wanted: FxHashSet<&Text> = nodes.iter().collect();
@@ -277,34 +306,29 @@ impl ApiTold {
         told
     }
 
-    /// The world of a node, with what its agent told.
-    fn with(&self, node: &Text, said: &Told, apiserver: Option<Offset>) -> NodeWorld {
+    /// What is about a node, with what its agent told.
+    fn with(&self, node: &Text, said: &Told, apiserver: Option<Offset>) -> NodeTold {
         let ahead = said.offset.certain_ns();
-        let mut world = World::selecting(Arc::clone(&self.selection));
-        if let Some(apiserver) = apiserver {
-            world.compare_clocks(apiserver, said.offset);
-        }
         let cluster = Text::default();
         let namespaces = self.namespaces.get(node).into_iter().flatten();
         let shared = namespaces
             .chain([&cluster])
             .filter_map(|n| self.of_namespace.get(n));
         let own = self.of_node.get(node).into_iter();
-        for o in self.of_all.iter().chain(own.chain(shared).flatten()) {
-            if ahead == 0 {
-                world.observe(o);
-            } else {
-                world.observe(&by_clock_ahead(o, ahead));
-            }
-        }
-        for o in said.observations() {
-            world.observe(&Arc::new(o));
-        }
-        world.refresh();
-        NodeWorld {
-            world,
+        let by_api = self.of_all.iter().chain(own.chain(shared).flatten());
+        let by_api = by_api.map(|o| match ahead {
+            0 => Arc::clone(o),
+            _ => by_clock_ahead(o, ahead),
+        });
+        let mut observations: Vec<Evidence> = said.observations().map(Arc::new).collect();
+        observations.extend(by_api);
+        observations.sort_by_key(|o| o.stamp.seen);
+        NodeTold {
+            observations,
             now: clock::now().plus(ahead),
             offset: said.offset,
+            apiserver,
+            selection: Arc::clone(&self.selection),
         }
     }
 }

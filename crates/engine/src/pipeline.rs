@@ -8,6 +8,7 @@ use kflow_core::correlate::{Hindsight, Retention, World};
 use kflow_core::diagnose::unknown::Asked;
 use kflow_core::diagnose::{Diagnoser, Incidents, Knowledge};
 use kflow_core::selection::Selection;
+use kflow_model::offset::Offset;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Scope, Source};
 
@@ -87,6 +88,11 @@ impl Pipeline {
     /// Gives the next snapshots what later observations say of losses before them.
     pub fn look_back(&mut self, hindsight: Arc<Hindsight>) {
         self.hindsight = hindsight;
+    }
+
+    /// See [`World::compare_clocks`].
+    pub fn compare_clocks(&mut self, apiserver: Offset, node: Offset) {
+        self.world.compare_clocks(apiserver, node);
     }
 
     /// Takes one observation. Views are stale until the next [`snapshot`](Self::snapshot) or [`refresh`](Self::refresh).

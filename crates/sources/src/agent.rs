@@ -9,7 +9,7 @@ mod reach;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::client::Client as Kube;
 use tokio::sync::{oneshot, watch};
@@ -19,12 +19,13 @@ use tracing::debug;
 use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap};
 use kflow_model::gap::{WatchKind, WatchNote};
+use kflow_model::offset::Offset;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
-pub use ask::{Greeted, Silent, Told, greet};
+pub use ask::{Greeted, Past, Silent, Told, greet};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.
@@ -112,9 +113,22 @@ impl Gives {
 }
 
 /// How far an agent was followed. Who follows it again, with nothing of what was seen before, is told as a gap what its ring
-/// has no more of the time between.
+/// has no more of the time between. And how far its clock is off.
 #[derive(Clone, Debug, Default)]
-pub struct Mark(Arc<Mutex<Option<Followed>>>);
+pub struct Mark(Arc<Mutex<Marked>>);
+
+#[derive(Debug, Default)]
+struct Marked {
+    followed: Option<Followed>,
+    /// The quickest answer bounds it best, for a while: clocks drift.
+    clock: Option<(Instant, Offset)>,
+}
+
+/// Why lines of an agent are missing that it had.
+const SLOW: &str = "kflow read the agent of the node more slowly than that one saw";
+
+/// How long a quick answer stands for the clock.
+const QUICKEST: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 struct Followed {
@@ -124,13 +138,31 @@ struct Followed {
 }
 
 impl Mark {
-    fn lock(&self) -> MutexGuard<'_, Option<Followed>> {
+    fn lock(&self) -> MutexGuard<'_, Marked> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// How far its clock is ahead of this machine's; `None` where it has told none.
+    pub fn clock(&self) -> Option<Offset> {
+        self.lock().clock.map(|(_, offset)| offset)
+    }
+    fn compare(&self, offset: Offset, now: Instant) {
+        let mut of = self.lock();
+        let better = of.clock.is_none_or(|(at, old)| {
+            let apart = old.ahead_ns.abs_diff(offset.ahead_ns).cast_signed();
+            // One of the clocks was set.
+            let contradicts = apart > old.within_ns.saturating_add(offset.within_ns);
+            contradicts
+                || offset.within_ns <= old.within_ns
+                || now.saturating_duration_since(at) > QUICKEST
+        });
+        if better {
+            of.clock = Some((now, offset));
+        }
     }
     fn set(&self, batch: &Batch, at: Nanos) {
         if !batch.past {
             let (epoch, next) = (batch.epoch, batch.next);
-            *self.lock() = Some(Followed { epoch, next, at });
+            self.lock().followed = Some(Followed { epoch, next, at });
         }
     }
 }
@@ -174,7 +206,7 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut position = Position {
         since: follow.since,
-        before: follow.mark.lock().take(),
+        before: follow.mark.lock().followed.take(),
         ..Position::default()
     };
     loop {
@@ -307,7 +339,7 @@ async fn session(
     out: &mut Out,
 ) -> Result<(), End> {
     let client = &mut reached.client;
-    let info = match in_time(client.info()).await {
+    let (info, offset) = match in_time(ask::clocked(client)).await {
         Err(End::Failed(e)) => {
             return Err(End::Failed(match reached.broken.take() {
                 Some(broken) => broken.why(e).await,
@@ -316,6 +348,12 @@ async fn session(
         }
         other => other?,
     };
+    let compare = |offset: Option<Offset>| {
+        if let Some(offset) = offset {
+            follow.mark.compare(offset, clock::monotonic());
+        }
+    };
+    compare(offset);
     follow.gives.send_replace(Gives::of(&info));
     out.on(said(&info));
     let has = position.has(&info);
@@ -336,7 +374,8 @@ async fn session(
         let message = tokio::select! {
             message = stream.message() => message,
             _ = look.tick() => {
-                let info = in_time(client.info()).await?;
+                let (info, offset) = in_time(ask::clocked(client)).await?;
+                compare(offset);
                 let gives = Gives::of(&info);
                 follow.gives.send_if_modified(|g| std::mem::replace(g, gives) != gives);
                 out.on(said(&info));
@@ -349,8 +388,17 @@ async fn session(
             Err(status) => return Err(End::Failed(client.status(status).to_string())),
         };
         backoff.reset();
+        let reached = position.reached;
         position.take(&batch);
         let now = clock::now();
+        if batch.lost > 0 {
+            // The agent itself tells a gap of calls, with the number of lines: which of its sources they were of is not known.
+            let others = position.sources.iter().copied();
+            for source in others.filter(|s| !matches!(s, Source::Cri | Source::Kflow)) {
+                let gap = gap(source, reached, now, 0, SLOW);
+                out.send(gap).await.map_err(End::Stopped)?;
+            }
+        }
         follow.mark.set(&batch, now);
         if let Some(before) = position.before.take()
             && let Some(gap) = unseen(before, &batch)
@@ -430,7 +478,43 @@ pub fn said(info: &InfoResponse) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kflow_model::stamp::{MILLI, SECOND};
     use prost::bytes::Bytes;
+
+    #[test]
+    fn the_quickest_answer_tells_the_clock_until_it_is_old_or_contradicted() {
+        let offset = |ahead, within| Offset {
+            ahead_ns: ahead * MILLI,
+            within_ns: within * MILLI,
+        };
+        let (mark, begun) = (Mark::default(), clock::monotonic());
+        assert_eq!(mark.clock(), None);
+        for (after, told, want) in [
+            (0, offset(5, 40), offset(5, 40)),
+            (5, offset(3, 2), offset(3, 2)),
+            // Slower, and no other.
+            (10, offset(9, 30), offset(3, 2)),
+            // It was set.
+            (
+                15,
+                offset(3 * SECOND / MILLI, 30),
+                offset(3 * SECOND / MILLI, 30),
+            ),
+            (
+                20,
+                offset(3 * SECOND / MILLI, 50),
+                offset(3 * SECOND / MILLI, 30),
+            ),
+            (
+                80,
+                offset(3 * SECOND / MILLI, 50),
+                offset(3 * SECOND / MILLI, 50),
+            ),
+        ] {
+            mark.compare(told, begun + Duration::from_secs(after));
+            assert_eq!(mark.clock(), Some(want), "{after}");
+        }
+    }
 
     #[test]
     fn what_a_ring_has_no_more_since_a_node_was_left_is_a_gap_and_nothing_else() {
@@ -443,7 +527,7 @@ mod tests {
         };
         let mark = Mark::default();
         mark.set(&batch(7, 10, &[]), Nanos(900));
-        let last = mark.lock().take().unwrap();
+        let last = mark.lock().followed.take().unwrap();
         assert_eq!(unseen(last, &batch(7, 12, &[b"a", b"b"])), None);
         for (epoch, want) in [(7, 5), (8, 0)] {
             let told = unseen(last, &batch(epoch, 17, &[b"a", b"b"])).unwrap();

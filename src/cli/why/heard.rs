@@ -7,14 +7,11 @@ use std::sync::Arc;
 use super::super::agents::{self, Said};
 use super::super::args::WhyArgs;
 use super::super::input::Observations;
-use super::super::out;
 use super::{is_bad, worst_first};
 use kflow_core::correlate::{PodView, World};
 use kflow_core::diagnose::{self, Target, Verdict};
-use kflow_engine::ask::{ApiTold, NodeWorld};
+use kflow_engine::ask::{ApiTold, NodeTold};
 use kflow_model::pod::{Condition, PodPhase};
-use kflow_model::stamp::SECOND;
-use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Text};
 
 /// What a node's world says of its pods that were asked about, and of the node.
@@ -45,8 +42,8 @@ pub(super) fn heard(
     nodes.sort_by_key(|n| std::cmp::Reverse(pods.get(n).map(Vec::len)));
     let only_bad = !matches!(targets.as_deref(), Some([Target::Pod(_), ..]));
     let told = ApiTold::of(world, &source.session.observations, &nodes);
-    let look = move |node: &Text, w: NodeWorld| judged(node, &w, pods.get(node));
-    let heard = agents::heard(&args.input, &nodes, told, look)?;
+    let look = move |node: &Text, told: NodeTold| judged(node, &told, pods.get(node));
+    let heard = agents::heard(&args.input, &nodes, None, told, look)?;
     let Some(heard) = heard else {
         return Ok(source.at);
     };
@@ -61,22 +58,13 @@ pub(super) fn heard(
         let Ok(judged) = answer else { continue };
         let ahead = judged.ahead;
         at = at.max(judged.now.plus(ahead.saturating_neg()));
-        if ahead.saturating_abs() >= SECOND {
-            let way = if ahead > 0 { "ahead of" } else { "behind" };
-            let by = duration(ahead.saturating_abs());
-            clocks.push(format!("{node} ({by} {way} this machine's)"));
-        }
+        clocks.extend(agents::off(&node, ahead));
         put(verdicts, only_bad, &node, judged);
     }
     if args.pod.is_none() {
         worst_first(verdicts);
     }
-    if !clocks.is_empty() {
-        out::tell_later(&format!(
-            "times of evidence are by the clocks of its nodes, of which some are off: {}",
-            agents::names(clocks.into_iter())
-        ));
-    }
+    agents::tell_of_clocks(clocks);
     Ok(at)
 }
 
@@ -123,21 +111,19 @@ fn is_unsettled(p: &PodView) -> bool {
         })
 }
 
-fn judged(node: &Text, w: &NodeWorld, pods: Option<&Vec<PodUid>>) -> Judged {
-    let ahead = w.offset.certain_ns();
+fn judged(node: &Text, told: &NodeTold, pods: Option<&Vec<PodUid>>) -> Judged {
+    let (world, now) = (told.world(), told.now);
+    let ahead = told.offset.certain_ns();
     let here = |v: Verdict| v.by_clock_behind(ahead);
-    let known = pods
-        .into_iter()
-        .flatten()
-        .filter_map(|uid| w.world.pod(uid));
+    let known = pods.into_iter().flatten().filter_map(|uid| world.pod(uid));
     let known: Vec<&PodView> = known.map(|p| &***p).collect();
-    let verdicts = diagnose::why_each(&w.world, known.iter().copied(), w.now);
+    let verdicts = diagnose::why_each(&world, known.iter().copied(), now);
     let uids = known.iter().map(|p| p.uid.clone());
     Judged {
-        now: w.now,
+        now,
         ahead,
         pods: uids.zip(verdicts.map(|v| v.map(here))).collect(),
-        node: diagnose::why_node(&w.world, node, w.now).map(here),
+        node: diagnose::why_node(&world, node, now).map(here),
     }
 }
 

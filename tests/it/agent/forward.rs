@@ -280,7 +280,7 @@ async fn forward(
     }
 }
 
-fn client(url: &str) -> kube::Client {
+pub(super) fn client(url: &str) -> kube::Client {
     kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap()
 }
 

@@ -57,6 +57,8 @@ pub(super) struct Shape {
     pub(super) whole: bool,
     /// The Deployment of [`SPREAD`] has its pods on the first ones of the nodes, in turn, and agents serve that recording.
     pub(super) spread: usize,
+    /// How long the apiserver takes for each answer.
+    pub(super) slow: Duration,
     /// Nodes whose agents never answer.
     pub(super) mute: BTreeSet<usize>,
     /// Nodes whose clocks are ahead by so much, ns.
@@ -97,13 +99,19 @@ impl Drop for Served {
 }
 
 impl Served {
-    fn start(socket: &Path, node: &str, ahead: i64, mut lines: Vec<Observation>) -> Self {
+    fn start(
+        socket: &Path,
+        node: &str,
+        ahead: i64,
+        mut lines: Vec<Observation>,
+        kept: Kept,
+    ) -> Self {
         let ring = Arc::new(Ring::new(8 << 20, Duration::from_secs(600)));
         for o in &mut lines {
             o.stamp.at = o.stamp.at.plus(ahead);
         }
         ring.push(&mut lines, clock::monotonic());
-        let about = About(node.to_owned(), ahead);
+        let about = About(node.to_owned(), ahead, kept);
         let service = Service::new(Arc::clone(&ring), Arc::new(about));
         let server = Server::bind(Socket::claim(socket).unwrap(), None).unwrap();
         let its = service.clone();
@@ -121,8 +129,11 @@ impl Served {
     }
 }
 
-/// Its node, and how far that one's clock is ahead, ns.
-struct About(String, i64);
+/// All of a recording, the apiserver's part of it too.
+type Kept = Arc<Vec<Observation>>;
+
+/// Its node, how far that one's clock is ahead, ns, and what is kept of the past.
+struct About(String, i64, Kept);
 
 impl Host for About {
     fn info(&self) -> InfoResponse {
@@ -143,8 +154,27 @@ impl Host for About {
         }
     }
     fn refused(&self) {}
-    fn past(&self, _since: Nanos, _until: Nanos, _give: Past<'_>) -> Result<(), String> {
-        Err("nothing is kept".to_owned())
+    fn past(&self, _since: Nanos, _until: Nanos, give: Past<'_>) -> Result<(), String> {
+        if self.2.is_empty() {
+            return Err("nothing is kept".to_owned());
+        }
+        for some in self.2.chunks(100) {
+            let lines = some.iter().map(|o| {
+                let mut o = o.clone();
+                o.stamp.at = o.stamp.at.plus(self.1);
+                o.stamp.seen = o.stamp.seen.plus(self.1);
+                match &mut o.body {
+                    Body::Pod(p) if !p.spec.node.is_empty() => p.spec.node = self.0.as_str().into(),
+                    Body::Node(n) => n.name = self.0.as_str().into(),
+                    _ => {}
+                }
+                kflow_serve::ring::line(&o)
+            });
+            if !give(lines.collect()) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -152,6 +182,7 @@ impl Host for About {
 struct Recorded {
     pods: Vec<PodSeen>,
     of_node: Vec<Observation>,
+    all: Kept,
 }
 
 impl Recorded {
@@ -174,9 +205,11 @@ impl Recorded {
                 _ => {}
             }
         }
+        let all = session.observations.iter().take(upto);
         Self {
             pods: pods.into_values().collect(),
             of_node,
+            all: Arc::new(all.map(|o| Observation::clone(o)).collect()),
         }
     }
 }
@@ -218,7 +251,7 @@ impl Played {
     }
 
     pub(super) async fn of(shape: Shape) -> Arc<Self> {
-        let nodes = shape.nodes;
+        let (nodes, slow) = (shape.nodes, shape.slow);
         let ahead = |n: usize| shape.ahead.get(&n).copied().unwrap_or(0);
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -245,6 +278,7 @@ impl Played {
         let owners = owners.unwrap_or_default();
         let served = (0..shape.agents).map(|n| {
             let of = spread.as_ref().unwrap_or(&recorded[n % recorded.len()]);
+            let kept = Arc::clone(&of.all);
             let of = &of.of_node;
             // The first ones have all; the others the newest, so that two hundred fit into a test.
             let from = if n < 8 || shape.whole {
@@ -256,7 +290,7 @@ impl Played {
             if shape.sick && n >= recorded.len() {
                 lines.push(invented_call(n));
             }
-            let served = Served::start(&socket(dir.path(), n), &name(n), ahead(n), lines);
+            let served = Served::start(&socket(dir.path(), n), &name(n), ahead(n), lines, kept);
             (name(n), Some(served))
         });
         let agents = Mutex::new(served.collect());
@@ -287,7 +321,10 @@ impl Played {
                     let mut restart = server.restart.subscribe();
                     let answer = service_fn(move |r| {
                         let answer = Arc::clone(&server).answer(r);
-                        async move { answer }
+                        async move {
+                            tokio::time::sleep(slow).await;
+                            answer
+                        }
                     });
                     let connection = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), answer)
@@ -320,7 +357,8 @@ impl Played {
     /// Another one starts there.
     pub(super) fn revive(&self, n: usize) {
         let of = Recorded::load(SESSIONS[n % SESSIONS.len()]).of_node;
-        let served = Served::start(&socket(self.dir.path(), n), &name(n), 0, of);
+        let socket = socket(self.dir.path(), n);
+        let served = Served::start(&socket, &name(n), 0, of, Kept::default());
         self.agents.lock().unwrap().insert(name(n), Some(served));
     }
     /// What the agent of a node knows of itself.

@@ -171,8 +171,9 @@ fn an_agent_that_never_answers_costs_the_others_nothing_but_its_turn() {
                     namespace: "kflow",
                     patience,
                     nodes: &nodes,
+                    past: None,
                 };
-                ask(question, api, |_, w| w.world.calls().len())
+                ask(question, api, |_, told| told.world().calls().len())
             };
             tokio::task::spawn_blocking(ask)
                 .await

@@ -287,12 +287,12 @@ fn an_apiserver_that_can_be_read_is_believed() {
     );
 }
 
-/// Lists of pods that were asked for: namespace, and the selectors as they were sent.
+/// Lists of pods that were asked for, but for the agents': namespace, and the selectors as they were sent.
 fn lists(api: &Api) -> Vec<(Option<String>, String)> {
     let asked = api.asked.lock().unwrap();
     asked
         .iter()
-        .filter(|a| a.resource == "pods" && !a.watch)
+        .filter(|a| a.resource == "pods" && !a.watch && !a.query.contains("kflow-agent"))
         .map(|a| {
             let selectors = a.query.split('&').filter(|q| q.contains("Selector="));
             (a.namespace.clone(), selectors.collect::<Vec<_>>().join("&"))

@@ -12,7 +12,7 @@ use kflow_model::offset::Offset;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::size;
 use kflow_model::{Nanos, Observation};
-use kflow_serve::wire::{InfoResponse, SubscribeRequest};
+use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 /// Longest ring that is read, bytes: one has 8 MiB unless it was told otherwise.
 const LONGEST: u64 = 64 << 20;
@@ -48,6 +48,13 @@ impl From<crate::proxy::Error> for Silent {
     }
 }
 
+/// A time in the past that an agent is asked for, by this machine's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub since: Nanos,
+    pub until: Nanos,
+}
+
 /// What an agent told.
 #[derive(Debug)]
 pub struct Told {
@@ -56,23 +63,27 @@ pub struct Told {
     lines: Vec<Bytes>,
     /// When the last of them was here, by this machine's clock.
     received: Nanos,
+    /// Also what it knows of the apiserver, which tells nothing of the past itself.
+    all: bool,
 }
 
 impl Told {
-    /// What its ring holds, without what it knows of the apiserver; by the node's clock, when it was received too.
+    /// What its ring holds, without what it knows of the apiserver; of the past all that it kept. By the node's clock, when it arrived
+    /// there too.
     pub fn observations(&self) -> impl Iterator<Item = Observation> {
-        let seen = self.received.plus(self.offset.certain_ns());
+        // Nothing arrives later than now.
+        let received = self.received.plus(self.offset.certain_ns());
         let mut numbers = Numbers::default();
         self.lines.iter().filter_map(move |line| {
             // A line that this kflow does not know is passed over, as in a session.
             let Line::Observation(mut o) = format::decode(line) else {
                 return None;
             };
-            if !is_of_node(&o) {
+            if !(self.all || is_of_node(&o)) {
                 return None;
             }
             numbers.number(&mut o);
-            o.stamp.seen = seen;
+            o.stamp.seen = o.stamp.seen.min(received);
             Some(o)
         })
     }
@@ -122,15 +133,26 @@ pub async fn greet(
 }
 
 impl Greeted {
-    /// Reads what its ring holds. It has no time limit of its own either.
-    pub async fn told(self) -> Result<Told, Silent> {
+    /// Reads what its ring holds, or what it kept of a time in the past. It has no time limit of its own either.
+    pub async fn told(self, past: Option<Past>) -> Result<Told, Silent> {
         let Self {
             mut client,
             info,
             offset,
         } = self;
-        let mut stream = client.subscribe(SubscribeRequest::default()).await?;
+        let there = |at: Nanos| at.plus(offset.certain_ns());
+        let since = past.map_or(0, |p| u64::try_from(there(p.since).0).unwrap_or(0));
+        let request = SubscribeRequest {
+            since,
+            ..SubscribeRequest::default()
+        };
+        let mut stream = client.subscribe(request).await?;
         let (mut lines, mut bytes) = (Vec::new(), 0);
+        let over = |batch: &Batch| {
+            let last = batch.lines.last().map(|l| format::decode(l));
+            let seen = |last| matches!(last, Line::Observation(o) if past.is_some_and(|p| o.stamp.seen > there(p.until)));
+            last.is_some_and(seen)
+        };
         loop {
             if info.ring_bytes.max(bytes) > LONGEST {
                 return Err(Silent::TooMuch);
@@ -138,8 +160,9 @@ impl Greeted {
             match stream.message().await {
                 Ok(Some(batch)) => {
                     bytes += batch.lines.iter().map(|l| l.len() as u64).sum::<u64>();
+                    let over = over(&batch) || (!batch.past && batch.next >= info.next);
                     lines.extend(batch.lines);
-                    if batch.next >= info.next {
+                    if over {
                         break;
                     }
                 }
@@ -151,6 +174,7 @@ impl Greeted {
             offset,
             lines,
             received: clock::now(),
+            all: past.is_some(),
         })
     }
 }
@@ -163,15 +187,24 @@ fn same_version(there: &str) -> Result<(), Silent> {
     Err(Silent::OtherVersion { there })
 }
 
+/// How it is doing, and its clock where it tells one.
+pub(super) async fn clocked(
+    client: &mut Client,
+) -> Result<(InfoResponse, Option<Offset>), crate::proxy::Error> {
+    let sent = clock::now();
+    let info = client.info().await?;
+    let there = Nanos(i64::try_from(info.now).unwrap_or(i64::MAX));
+    let offset = (info.now != 0).then(|| Offset::between(sent, there, clock::now()));
+    Ok((info, offset))
+}
+
 /// How it is doing, and its clock.
 async fn info(client: &mut Client) -> Result<(InfoResponse, Offset), crate::proxy::Error> {
     let (mut info, mut best) = (client.info().await?, None::<Offset>);
     for _ in 0..LOOKS {
-        let sent = clock::now();
-        info = client.info().await?;
-        let there = Nanos(i64::try_from(info.now).unwrap_or(i64::MAX));
-        let offset = Offset::between(sent, there, clock::now());
-        best = best.into_iter().chain([offset]).min_by_key(|o| o.within_ns);
+        let (now, offset) = clocked(client).await?;
+        info = now;
+        best = best.into_iter().chain(offset).min_by_key(|o| o.within_ns);
     }
     Ok((info, best.unwrap_or_default()))
 }

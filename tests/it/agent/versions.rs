@@ -1,0 +1,317 @@
+//! An agent of another version than who looks, played on its socket, and who looks more slowly than an agent sees.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kflow_model::gap::Note;
+use kflow_model::offset::Offset;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, clock};
+use kflow_serve::ring::{Ring, line};
+use kflow_serve::service::{Host, Past, Server, Service};
+use kflow_serve::socket::Socket;
+use kflow_serve::wire::{INFO, InfoRequest, InfoResponse};
+use kflow_sources::agent::{AgentPod, Follow, Gives, Mark, Silent, Way, follow, greet};
+use kflow_sources::live::Board;
+use prost::bytes::Bytes;
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, oneshot, watch};
+use tonic::body::Body as GrpcBody;
+use tonic::server::{Grpc, ServerStreamingService, UnaryService};
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+
+use super::forward::Apiserver;
+use super::{PATIENCE, SubscribeRequest, block_on};
+
+/// What another version tells of itself, with a field that this one does not have.
+#[derive(Clone, PartialEq, prost::Message)]
+struct OtherInfo {
+    #[prost(string, tag = "1")]
+    version: String,
+    #[prost(uint64, tag = "2")]
+    epoch: u64,
+    /// 0 of one that does not tell it.
+    #[prost(uint64, tag = "20")]
+    next: u64,
+    /// The same.
+    #[prost(uint64, tag = "21")]
+    now: u64,
+    #[prost(string, tag = "99")]
+    later: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct OtherBatch {
+    #[prost(uint64, tag = "1")]
+    epoch: u64,
+    #[prost(uint64, tag = "2")]
+    next: u64,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    lines: Vec<Bytes>,
+    #[prost(string, tag = "99")]
+    later: String,
+}
+
+/// An agent that gives these lines, whatever it is asked for, and then nothing more.
+#[derive(Clone)]
+struct Other {
+    version: &'static str,
+    /// It tells its clock and where its ring ends.
+    tells: bool,
+    lines: Vec<Bytes>,
+}
+
+impl UnaryService<InfoRequest> for Other {
+    type Response = OtherInfo;
+    type Future = std::future::Ready<Result<Response<OtherInfo>, Status>>;
+    fn call(&mut self, _: Request<InfoRequest>) -> Self::Future {
+        let tells = u64::from(self.tells);
+        std::future::ready(Ok(Response::new(OtherInfo {
+            version: self.version.to_owned(),
+            epoch: 7,
+            next: tells * (1 + self.lines.len() as u64),
+            now: tells * clock::now().0.cast_unsigned(),
+            later: "of a later version".to_owned(),
+        })))
+    }
+}
+
+impl ServerStreamingService<SubscribeRequest> for Other {
+    type Response = OtherBatch;
+    type ResponseStream = tokio_stream::wrappers::ReceiverStream<Result<OtherBatch, Status>>;
+    type Future = std::future::Ready<Result<Response<Self::ResponseStream>, Status>>;
+    fn call(&mut self, _: Request<SubscribeRequest>) -> Self::Future {
+        let (to, stream) = mpsc::channel(1);
+        let batch = OtherBatch {
+            epoch: 7,
+            next: 1 + self.lines.len() as u64,
+            lines: self.lines.clone(),
+            later: "of a later version".to_owned(),
+        };
+        tokio::spawn(async move {
+            to.send(Ok(batch)).await.ok();
+            to.closed().await;
+        });
+        std::future::ready(Ok(Response::new(stream.into())))
+    }
+}
+
+impl Other {
+    fn serve(self, at: &Path) {
+        let listener = UnixListener::bind(at).unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let its = self.clone();
+                let service = service_fn(move |request: hyper::Request<Incoming>| {
+                    let its = its.clone();
+                    async move {
+                        let request = request.map(GrpcBody::new);
+                        Ok::<_, Infallible>(if request.uri().path() == INFO {
+                            Grpc::new(ProstCodec::default()).unary(its, request).await
+                        } else {
+                            let mut grpc = Grpc::new(ProstCodec::default());
+                            grpc.server_streaming(its, request).await
+                        })
+                    }
+                });
+                let http = http2::Builder::new(TokioExecutor::new());
+                tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+            }
+        });
+    }
+}
+
+fn note(source: Source, text: String) -> Observation {
+    Observation {
+        stamp: Stamp::exact(clock::now()),
+        source,
+        body: Body::Note(Box::new(Note { text: text.into() })),
+    }
+}
+
+fn text(o: &Observation) -> Option<&str> {
+    match &o.body {
+        Body::Note(n) => Some(&n.text),
+        _ => None,
+    }
+}
+
+struct Following {
+    board: Board,
+    from: mpsc::Receiver<Observation>,
+    mark: Mark,
+    past: oneshot::Receiver<()>,
+}
+
+fn following(socket: PathBuf, since: Option<Nanos>) -> Following {
+    let (board, from) = Board::new(64);
+    let (told, past) = oneshot::channel();
+    let mark = Mark::default();
+    let wanted = Follow {
+        way: Way::Socket(socket),
+        since,
+        mark: mark.clone(),
+        past: Some(told),
+        all: false,
+        gives: watch::channel(Gives::default()).0,
+    };
+    tokio::spawn(follow(wanted, board.out(Source::Cri, "agent")));
+    Following {
+        board,
+        from,
+        mark,
+        past,
+    }
+}
+
+async fn next(from: &mut mpsc::Receiver<Observation>) -> Observation {
+    let next = tokio::time::timeout(PATIENCE, from.recv());
+    next.await.expect("in time").expect("more")
+}
+
+/// Lines as another version may write them: two that are known, of which one has more than that, and two that are not.
+fn lines() -> Vec<Bytes> {
+    let known =
+        String::from_utf8(line(&note(Source::Kubelet, "first".to_owned())).to_vec()).unwrap();
+    let more = known
+        .replacen('{', r#"{"later":[1],"#, 1)
+        .replace("first", "second");
+    assert!(known.contains(r#""note""#), "{known}");
+    let unknown = known.replace(r#""note""#, r#""noted""#);
+    assert_ne!(known, unknown);
+    [known, unknown, "not a line at all".to_owned(), more]
+        .into_iter()
+        .map(Bytes::from)
+        .collect()
+}
+
+#[test]
+fn what_one_of_two_versions_does_not_know_is_left_out_and_both_are_named() {
+    let own = env!("CARGO_PKG_VERSION");
+    block_on(async {
+        for (version, tells) in [("0.0.9", false), ("99.0.0", true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let socket = dir.path().join("agent.sock");
+            let lines = lines();
+            Other {
+                version,
+                tells,
+                lines,
+            }
+            .serve(&socket);
+            // An older one knows of no `since`: who waits for the past goes on.
+            let mut f = following(socket.clone(), Some(clock::now().plus(-1_000_000_000)));
+            let mut texts = Vec::new();
+            while texts.len() < 2 {
+                let o = next(&mut f.from).await;
+                texts.extend(text(&o).map(str::to_owned));
+            }
+            assert_eq!(texts, ["first", "second"], "{version}");
+            let past = tokio::time::timeout(PATIENCE, f.past).await;
+            assert!(past.expect("in time").is_err());
+            let status = &f.board.statuses()[0];
+            let want = format!(
+                "kflow {version} there, {own} here: what one of them does not know is left out"
+            );
+            assert!(
+                status.is_on() && status.detail().starts_with(&want),
+                "{status:?}"
+            );
+            assert_eq!(f.mark.clock().is_some(), tells);
+            if let Some(Offset {
+                ahead_ns,
+                within_ns,
+            }) = f.mark.clock()
+            {
+                assert!(ahead_ns.abs() <= within_ns);
+            }
+            // Who asks once judges by nothing that could be misread.
+            let (_, url) = Apiserver::start(Some(socket), false).await;
+            let pod = AgentPod {
+                name: "kflow-agent-x".to_owned(),
+                version: String::new(),
+                ready: true,
+            };
+            let client = super::forward::client(&url);
+            let refused = greet(&client, "kflow", "node1", &pod).await.unwrap_err();
+            let there = version.to_owned();
+            assert_eq!(refused, Silent::OtherVersion { there });
+        }
+    });
+}
+
+struct Nobody;
+
+impl Host for Nobody {
+    fn info(&self) -> InfoResponse {
+        InfoResponse::default()
+    }
+    fn refused(&self) {}
+    fn past(&self, _: Nanos, _: Nanos, _: Past<'_>) -> Result<(), String> {
+        Err("nothing is kept".to_owned())
+    }
+}
+
+#[test]
+fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every_line() {
+    const MORE: usize = 20_000;
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("run").join("agent.sock");
+        let ring = Arc::new(Ring::new(256 << 10, Duration::from_secs(600)));
+        let service = Service::new(Arc::clone(&ring), Arc::new(Nobody));
+        let server = Server::bind(Socket::claim(&at).unwrap(), None).unwrap();
+        let its = service.clone();
+        let log: kflow_serve::Log = Arc::new(|_: &str| ());
+        let thread = std::thread::spawn(move || server.run(&its, &log));
+        let see = |mut all: Vec<Observation>| ring.push(&mut all, clock::monotonic());
+        let some = |n: usize| {
+            let source = [Source::Kubelet, Source::Fs][n % 2];
+            note(source, format!("{n} {}", "x".repeat(1 << 10)))
+        };
+        see(vec![some(0), some(1)]);
+        let mut f = following(at, None);
+        for want in ["0 ", "1 "] {
+            while !text(&next(&mut f.from).await).is_some_and(|t| t.starts_with(want)) {}
+        }
+        // Nobody reads while far more is seen than ring and connection hold.
+        for n in 0..MORE / 100 {
+            see((0..100).map(|i| some(2 + n * 100 + i)).collect());
+            tokio::task::yield_now().await;
+        }
+        see(vec![note(Source::Kubelet, "the last".to_owned())]);
+        let (mut had, mut lost, mut gaps) = (0, 0, Vec::new());
+        loop {
+            let o = next(&mut f.from).await;
+            match &o.body {
+                Body::Gap(g) => {
+                    lost += g.lost;
+                    gaps.push(g.of);
+                }
+                Body::Note(n) if n.text == "the last" => break,
+                Body::Note(_) => had += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(had + lost as usize, MORE, "{had} {gaps:?}");
+        assert!(lost > 0);
+        for source in [Source::Cri, Source::Kubelet, Source::Fs] {
+            assert!(gaps.contains(&source), "{source:?}: {gaps:?}");
+        }
+        // It goes on.
+        see(vec![note(Source::Fs, "and more".to_owned())]);
+        while text(&next(&mut f.from).await) != Some("and more") {}
+        assert!(f.board.statuses()[0].is_on());
+        drop(f);
+        ring.finish();
+        tokio::task::spawn_blocking(move || thread.join().unwrap())
+            .await
+            .unwrap();
+    });
+}
