@@ -186,6 +186,10 @@ impl Running {
                 };
                 return Ok(format!("left {node}: its agent is listened to no more").into());
             }
+            Drive::Abreast(owner) => {
+                let looked = self.cluster.look_abreast(owner);
+                return looked.map(|()| Done::default()).map_err(|e| e.to_string());
+            }
             Drive::Stop { .. } => return Err("what runs has no tour".into()),
             Drive::Reconnect if self.live().reconnect() => {
                 return Ok(

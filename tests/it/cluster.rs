@@ -1,5 +1,6 @@
 //! The cluster's view over simulated agents: what is open decides which agent is connected to, and what breaks is told.
 
+mod abreast;
 mod reach;
 mod rig;
 mod timeline;

@@ -1,5 +1,6 @@
 //! The terminal on recorded sessions and on synthetic ones: every pane at every size, from a script of keys.
 
+mod abreast;
 mod banner;
 mod begin;
 mod chosen;

@@ -3,26 +3,50 @@
 //! The cluster is one run over the apiserver's watches, which connects to no agent. A node that is opened is a run of its own,
 //! as if it had been named on the command line: only then its agent is connected to, and when it is left that run and its
 //! world go. So memory and connections follow what is looked at and not the size of the cluster, and a world knows one
-//! node's sources, whose clock and whose kubelet it can take for those of its pods.
+//! node's sources, whose clock and whose kubelet it can take for those of its pods. The pods of an owner are looked at side by
+//! side by such a run of each of their nodes, and rows are taken out of their worlds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::live::{Agent, Agents, Config, Control, Error, KubeletLog, Live, Look, Place};
+use crate::live::{AGENT, Agent, Agents, Config, Control, Error, KubeletLog, Live, Look, Place};
 use crate::nodes::{self, NodeRow};
 use crate::record::State;
 use crate::snapshot::Snapshot;
+use kflow_core::correlate::{Pod, World};
 use kflow_core::selection::{Selection, SelectionError};
+use kflow_export::abreast::{self, Clock, Lane};
 use kflow_model::clock;
-use kflow_model::{Nanos, Scope, Text};
+use kflow_model::offset::Offset;
+use kflow_model::{Nanos, ObjectRef, Scope, Text};
 use kflow_sources::agent::Mark;
 
 /// How often nodes are looked through at most.
 const ROWS: Duration = Duration::from_secs(1);
 /// Nodes that were left and whose recordings may still be closing, at most.
 const LEAVING: usize = 4;
+
+/// Nodes whose agents are listened to at a time beside the one that is open, at most.
+pub const BESIDE: usize = 16;
+
+/// The pods of an owner, each as its node's agent shows it, where that is listened to.
+#[derive(Debug)]
+pub struct Abreast {
+    pub owner: ObjectRef,
+    pub lanes: Vec<Lane>,
+    /// Nodes of which nothing is heard, or no more, and why.
+    pub unheard: Vec<(Text, String)>,
+}
+
+impl PartialEq for Abreast {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Abreast {}
 
 /// The cluster around what a snapshot shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +58,8 @@ pub struct ClusterView {
     pub namespace: Text,
     /// The node that is open, whose world the snapshot shows.
     pub open: Option<Open>,
+    /// The pods that are looked at side by side.
+    pub abreast: Option<Arc<Abreast>>,
 }
 
 /// A node that is open.
@@ -92,11 +118,24 @@ struct Node {
     live: Live,
 }
 
+/// What is looked at side by side.
+#[derive(Debug)]
+struct Side {
+    owner: ObjectRef,
+    /// Runs of nodes, which ask the apiserver for the node's pods alone.
+    runs: BTreeMap<Text, Live>,
+    /// The newest picture, and of what it was made.
+    shown: Option<(Vec<Arc<Snapshot>>, Arc<Abreast>)>,
+    /// So many pictures were made: a view whose world did not change is told apart by it.
+    made: u64,
+}
+
 /// See the [module](self). Dropping it stops everything.
 #[derive(Debug)]
 pub struct Cluster {
     main: Live,
     open: Option<Node>,
+    side: Option<Side>,
     /// What a node's run is made of; `None` where no node can be opened.
     base: Option<Config>,
     look: Option<Look>,
@@ -119,6 +158,7 @@ impl Cluster {
             look: config.agents.clone(),
             main: Live::start(config)?,
             open: None,
+            side: None,
             base,
             marks: BTreeMap::new(),
             leaving: Vec::new(),
@@ -173,12 +213,155 @@ impl Cluster {
     pub fn leave(&mut self) -> Option<String> {
         let Node { name, live, .. } = self.open.take()?;
         self.turn += 1;
+        self.end(live);
+        Some(name)
+    }
+
+    fn end<T: Send + 'static>(&mut self, runs: T) {
         let end = std::thread::Builder::new()
             .name("kflow-leave".into())
-            .spawn(move || drop(live));
+            .spawn(move || drop(runs));
         // Without a thread it is dropped here, and waited for.
         self.leaving.extend(end.ok());
-        Some(name)
+    }
+
+    /// Looks at the pods of an owner side by side: the agents of their nodes are listened to until another one is looked at, or
+    /// none.
+    pub fn look_abreast(&mut self, owner: Option<ObjectRef>) -> Result<(), CannotOpen> {
+        if owner.is_some() && self.base.is_none() {
+            return Err(CannotOpen::NoCluster);
+        }
+        if self.side.as_ref().map(|s| &s.owner) == owner.as_ref() {
+            return Ok(());
+        }
+        if let Some(side) = self.side.take() {
+            self.end(side.runs);
+        }
+        self.side = owner.map(|owner| Side {
+            owner,
+            runs: BTreeMap::new(),
+            shown: None,
+            made: 0,
+        });
+        Ok(())
+    }
+
+    /// The pods that are looked at side by side, by the newest of what is known of them.
+    fn abreast(&mut self) -> Option<Arc<Abreast>> {
+        let mut side = self.side.take()?;
+        let shown = self.side_by_side(&mut side);
+        self.side = Some(side);
+        Some(shown)
+    }
+
+    fn side_by_side(&mut self, side: &mut Side) -> Arc<Abreast> {
+        if let Some((_, shown)) = &side.shown
+            && !self.live().follows()
+        {
+            return Arc::clone(shown);
+        }
+        let whole = self.main.snapshot();
+        let mut lanes = abreast::of(&whole.world, &side.owner, whole.now);
+        let found = self.look.as_ref().map(Look::found).unwrap_or_default();
+        let nodes = lanes.iter().filter(|l| l.pod.gone.is_none());
+        let nodes: BTreeSet<Text> = nodes.map(|l| l.pod.node.clone()).collect();
+        let agents = |n: &Text| found.by_node.get(n.as_str()).is_some_and(|a| a.ready);
+        let wanted: BTreeSet<&Text> = nodes.iter().filter(|n| agents(n)).take(BESIDE).collect();
+        // A node whose pods went stays until another owner is looked at: they are still in their rows.
+        let mut unheard = Vec::new();
+        for node in wanted {
+            if !side.runs.contains_key(node) && side.runs.len() < BESIDE {
+                match self.beside(node) {
+                    Ok(live) => drop(side.runs.insert(node.clone(), live)),
+                    Err(e) => unheard.push((node.clone(), e.to_string())),
+                }
+            }
+        }
+        let of: Vec<Arc<Snapshot>> = std::iter::once(whole)
+            .chain(side.runs.values().map(Live::snapshot))
+            .collect();
+        if let Some((before, shown)) = &side.shown
+            && before.len() == of.len()
+            && before.iter().zip(&of).all(|(a, b)| Arc::ptr_eq(a, b))
+        {
+            return Arc::clone(shown);
+        }
+        let by_node: BTreeMap<&Text, &Arc<Snapshot>> =
+            side.runs.keys().zip(of.iter().skip(1)).collect();
+        let mut worlds: BTreeMap<&Text, (World, Offset)> = BTreeMap::new();
+        for (node, snap) in &by_node {
+            if let Some(clock) = self.marks.get(node.as_str()).and_then(Mark::clock) {
+                let mut world = World::clone(&snap.world);
+                // What the API tells is put on the node's clock.
+                if let Some(apiserver) = found.apiserver {
+                    world.compare_clocks(apiserver, clock);
+                    world.refresh();
+                }
+                worlds.insert(node, (world, clock));
+            }
+        }
+        for lane in &mut lanes {
+            let node = &lane.pod.node;
+            let told = by_node.get(node).zip(worlds.get(node));
+            let told = told
+                .and_then(|(snap, (world, clock))| Some((snap, world.pod(&lane.pod.uid)?, *clock)));
+            *lane = match told {
+                Some((snap, pod, clock)) => Lane {
+                    pod: Pod::clone(pod),
+                    clock: Clock::Node(clock),
+                    now: snap.now.plus(clock.certain_ns()),
+                },
+                None => Lane {
+                    clock: Clock::Apiserver(found.apiserver),
+                    ..lane.clone()
+                },
+            };
+        }
+        for node in &nodes {
+            let run = by_node.get(node).and_then(|snap| {
+                let mut sources = snap.sources.iter();
+                sources.find(|x| x.name == AGENT && !x.is_on())
+            });
+            let why = match (node.as_str(), run) {
+                ("", _) => continue,
+                (_, Some(agent)) => agent.detail().to_owned(),
+                (_, None) if by_node.contains_key(node) => continue,
+                (_, None) if agents(node) => {
+                    format!("agents of {BESIDE} nodes are listened to at a time")
+                }
+                _ if !found.known => "whether it has an agent is not known yet".to_owned(),
+                _ => format!("no agent that is ready (namespace {})", self.namespace()),
+            };
+            if unheard.iter().all(|(n, _)| n != node) {
+                unheard.push((node.clone(), why));
+            }
+        }
+        let shown = Arc::new(Abreast {
+            owner: side.owner.clone(),
+            lanes,
+            unheard,
+        });
+        side.shown = Some((of, Arc::clone(&shown)));
+        side.made += 1;
+        shown
+    }
+
+    /// A run of a node for its pods alone: the cluster's run watches all else already.
+    fn beside(&mut self, node: &str) -> Result<Live, CannotOpen> {
+        let config = Config {
+            of_node_only: true,
+            kubelet_log: KubeletLog::Off,
+            control: Control::default(),
+            ..self.of_node(node)?
+        };
+        Live::start(config).map_err(|source| CannotOpen::Start {
+            node: node.to_owned(),
+            source,
+        })
+    }
+
+    fn namespace(&self) -> &str {
+        self.look.as_ref().map_or("", Look::namespace)
     }
 
     fn of_node(&mut self, node: &str) -> Result<Config, CannotOpen> {
@@ -207,8 +390,9 @@ impl Cluster {
         {
             return Arc::clone(shown);
         }
+        let made = self.side.as_ref().map_or(0, |s| s.made);
         let shown = Arc::new(Snapshot {
-            version: base.version ^ ((self.turn & 0xff) << 52),
+            version: base.version ^ ((self.turn & 0xff) << 52) ^ ((made & 0xff) << 44),
             cluster: Some(Arc::new(view.clone())),
             ..Snapshot::clone(&base)
         });
@@ -231,7 +415,8 @@ impl Cluster {
         ClusterView {
             nodes: (self.nodes.as_ref()).map_or_else(Arc::default, |(_, _, rows)| Arc::clone(rows)),
             agents: self.look.as_ref().map(Look::found),
-            namespace: self.look.as_ref().map_or("", Look::namespace).into(),
+            namespace: self.namespace().into(),
+            abreast: self.abreast(),
             open: self.open.as_ref().map(|n| Open {
                 node: n.name.as_str().into(),
                 since: n.since,
@@ -243,6 +428,7 @@ impl Cluster {
     /// Stops everything; returns how the recording of what is shown ended, if there is one.
     pub fn stop(&mut self) -> Option<State> {
         let of_node = self.open.as_mut().and_then(|n| n.live.stop());
+        drop(self.side.take());
         let of_all = self.main.stop();
         for l in self.leaving.drain(..) {
             // It was told by the panic hook.

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::text::{clean, cut};
 use super::timeline::Paint;
-use kflow_core::correlate::{Pod, PodView};
+use kflow_core::correlate::{Pod, PodView, World};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
 use kflow_model::offset::Offset;
 use kflow_model::units::{duration, time_of_day};
-use kflow_model::{Nanos, Text};
+use kflow_model::{Nanos, ObjectRef, Text};
 
 /// Columns of the axis.
 const COLUMNS: u16 = 56;
@@ -58,22 +58,39 @@ pub struct Lane {
     pub now: Nanos,
 }
 
+/// The pods of an owner, as a world knows them, by the clock that all of it have in common.
+pub fn of(world: &World, owner: &ObjectRef, now: Nanos) -> Vec<Lane> {
+    let pods = world.pods().iter().filter(|p| {
+        p.namespace == owner.namespace
+            && (p.owners.iter()).any(|o| o.kind == owner.kind && o.name == owner.name)
+    });
+    let lane = |pod: &Pod| Lane {
+        pod: Pod::clone(pod),
+        clock: Clock::Common,
+        now,
+    };
+    pods.map(lane).collect()
+}
+
 impl Lane {
-    /// A moment of its clock by that of who shows it, as far as the two differ for certain.
-    fn shown(&self, at: Nanos) -> Nanos {
-        let ahead = self.clock.offset().map_or(0, Offset::certain_ns);
-        at.plus(ahead.saturating_neg())
+    /// What its clock is ahead of that of who shows it for certain, ns.
+    pub fn ahead(&self) -> i64 {
+        self.clock.offset().map_or(0, Offset::certain_ns)
+    }
+    /// A moment of its clock by that of who shows it.
+    pub fn shown(&self, at: Nanos) -> Nanos {
+        at.plus(self.ahead().saturating_neg())
     }
     fn stages(&self) -> impl Iterator<Item = &Span> {
         let spans = self.pod.timeline.spans.iter();
         spans.filter(|s| s.step == s.stage.name())
     }
-    fn began(&self) -> Nanos {
+    pub fn began(&self) -> Nanos {
         let first = self.stages().map(|s| s.start.at).min();
         first.unwrap_or(self.pod.created)
     }
     /// Until when there is something to show: it was gone, or ready, or still goes on.
-    fn until(&self) -> Nanos {
+    pub fn until(&self) -> Nanos {
         let p: &PodView = &self.pod;
         let last = || self.stages().filter_map(|s| s.end).map(|e| e.at).max();
         p.gone
@@ -149,7 +166,7 @@ const fn letter(stage: Stage) -> char {
 }
 
 /// `ready after 6.87s`, `in image for 12.1s`, `gone`
-fn standing(lane: &Lane) -> String {
+pub fn standing(lane: &Lane) -> String {
     let p: &PodView = &lane.pod;
     match (p.gone, p.current, p.became_ready) {
         (Some(_), ..) => "gone".to_owned(),
@@ -173,6 +190,35 @@ fn apart(offset: Offset) -> String {
     }
 }
 
+/// Of each node how far the clock is off that the times of its pods are by, and where that is known to less than a column.
+pub fn clocks(lanes: &[Lane], column_ns: i64) -> Vec<String> {
+    let mut clocks: BTreeMap<(bool, &Text), Clock> = BTreeMap::new();
+    for l in lanes.iter().filter(|l| l.clock != Clock::Common) {
+        let by_node = matches!(l.clock, Clock::Node(_));
+        clocks.insert((!by_node, &l.pod.node), l.clock);
+    }
+    let line = |((_, node), clock): ((bool, &Text), Clock)| {
+        let node = if node.is_empty() { "no node" } else { node };
+        let line = match clock {
+            Clock::Node(o) => format!("{node}: its clock {}", apart(o)),
+            Clock::Apiserver(Some(o)) => {
+                format!(
+                    "{node}: times are the apiserver's, whose clock {}",
+                    apart(o)
+                )
+            }
+            _ => format!("{node}: times are the apiserver's, whose clock is not known"),
+        };
+        let blurred = clock.offset().is_some_and(|o| o.doubt_ns() > column_ns);
+        if blurred {
+            format!("{line}, which is more than a column")
+        } else {
+            line
+        }
+    };
+    clocks.into_iter().map(line).collect()
+}
+
 /// Rows for people.
 pub fn text(out: &mut impl Write, lanes: &[Lane], colour: bool) -> io::Result<()> {
     let Some(axis) = Axis::of(lanes) else {
@@ -187,29 +233,8 @@ pub fn text(out: &mut impl Write, lanes: &[Lane], colour: bool) -> io::Result<()
     };
     let head = format!("side by side{whose}; a column is {column}");
     writeln!(out, "{}", paint.bold(&head))?;
-    let mut clocks: BTreeMap<(bool, &Text), Clock> = BTreeMap::new();
-    for l in lanes.iter().filter(|l| l.clock != Clock::Common) {
-        let by_node = matches!(l.clock, Clock::Node(_));
-        clocks.insert((!by_node, &l.pod.node), l.clock);
-    }
-    for ((_, node), clock) in clocks {
-        let node = if node.is_empty() { "no node" } else { node };
-        let line = match clock {
-            Clock::Node(o) => format!("  {node}: its clock {}", apart(o)),
-            Clock::Apiserver(Some(o)) => {
-                format!(
-                    "  {node}: times are the apiserver's, whose clock {}",
-                    apart(o)
-                )
-            }
-            _ => format!("  {node}: times are the apiserver's, whose clock is not known"),
-        };
-        let blurred = clock.offset().is_some_and(|o| o.doubt_ns() > axis.column);
-        let line = if blurred {
-            format!("{line}, which is more than a column")
-        } else {
-            line
-        };
+    for line in clocks(lanes, axis.column) {
+        let line = format!("  {line}");
         writeln!(out, "{}", paint.dim(&clean(&line)))?;
     }
     let names: Vec<String> = lanes

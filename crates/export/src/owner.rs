@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::abreast::{self, Clock, Lane, LaneJson};
+use super::abreast::{self, Lane, LaneJson};
 use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
@@ -140,13 +140,8 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
     happenings
         .sort_by(|a, b| (a.at, &a.object.name, &a.text).cmp(&(b.at, &b.object.name, &b.text)));
     happenings.dedup();
-    let lane = |pod: &&Pod| Lane {
-        pod: Pod::clone(pod),
-        clock: Clock::Common,
-        now,
-    };
     Story {
-        lanes: pods.iter().map(lane).collect(),
+        lanes: abreast::of(world, &state.object, now),
         state,
         controls,
         pods,

@@ -87,6 +87,7 @@ actions! {
     PaneIncidents "incidents" Global ["0"] "everything that was ever not well";
     WaitsFor "waits-for" Global ["W"] "to what the pod waits for: a pull, a pod; esc returns";
     Compare "compare" Global ["M"] "mark a pod, then compare another with it; compare median, compare NS/NAME";
+    SideBySide "side-by-side" Global ["B"] "pods of the same owner on one axis, each by its node's clock; esc returns";
     NextPane "next-pane" Global ["tab"] "focus the next pane";
     PreviousPane "previous-pane" Global ["backtab"] "focus the pane before";
     Layout "layout" Global ["v"] "one pane, split, dashboard";

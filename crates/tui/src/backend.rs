@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::writer::Job;
 use kflow_engine::Snapshot;
-use kflow_model::{Nanos, PodUid};
+use kflow_model::{Nanos, ObjectRef, PodUid};
 
 /// A request to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub enum Drive {
     Open(String),
     /// Live: leaves the node that is open.
     Leave,
+    /// Live: listens to the agents of the nodes that have pods of this owner; `None` leaves them.
+    Abreast(Option<ObjectRef>),
     /// Live: makes clients of the runtime connect anew that the eBPF tap does not fully understand.
     Reconnect,
 }

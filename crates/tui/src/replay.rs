@@ -216,6 +216,8 @@ impl Backend for Replay {
             Drive::Reconnect => {
                 return Err("a recording has no clients that could connect anew".to_owned());
             }
+            // All that it has is in its world.
+            Drive::Abreast(_) => {}
             Drive::Stop { at, .. } => self.player.seek(at),
             Drive::Record => return Err("this is a recording already".to_owned()),
         }

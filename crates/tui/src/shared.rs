@@ -60,6 +60,8 @@ pub struct Shared {
     pub compared: Option<PodUid>,
     /// The selected pod is shown beside A.
     pub comparing: bool,
+    /// The owner whose pods the Timeline shows side by side.
+    pub abreast: Option<ObjectRef>,
     /// Up to two marks for a delta.
     pub marks: Vec<Nanos>,
     pub clock: Clock,
@@ -96,6 +98,7 @@ impl Shared {
     pub fn seek_pod(&mut self, uid: PodUid) {
         self.pod = Some(uid);
         self.owner = None;
+        self.abreast = None;
         self.sought = true;
     }
     /// Selects whom an incident befell; the moment in its middle, to go to. `now` is the last moment that was looked at.

@@ -55,6 +55,18 @@ impl Model {
     }
     /// A command: from a key, the palette, a menu or a script.
     pub fn run(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
+        let mut effects = self.ran(command, snap);
+        effects.extend(self.listened(snap));
+        effects
+    }
+    /// Of a cluster, whose pods are side by side decides which agents are listened to.
+    pub(super) fn listened(&self, snap: &Snapshot) -> Option<Effect> {
+        let cluster = snap.cluster.as_ref()?;
+        let now = cluster.abreast.as_ref().map(|a| &a.owner);
+        let wanted = self.shared.abreast.as_ref();
+        (now != wanted).then(|| Effect::Drive(Drive::Abreast(wanted.cloned())))
+    }
+    fn ran(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
         let before = self.shared.cursor;
         let action = command.action;
         // Who was led to another pod comes back to the one before with one key.
@@ -211,6 +223,7 @@ impl Model {
             Action::ClearFilter => self.set_filter(""),
             Action::Back => self.back(),
             Action::Compare => self.compare(&command.arg, snap),
+            Action::SideBySide => self.side_by_side(snap),
             Action::WaitsFor => {
                 let pod = self.shared.view(snap);
                 let waits = pod.map(|p| Waits::of(&snap.world, p, snap.now).longest());
@@ -519,6 +532,18 @@ impl Model {
             }
         } else {
             self.strip = false;
+        }
+    }
+    /// Shows the pods side by side that the selected pod's owner has; a second time the pod again.
+    fn side_by_side(&mut self, snap: &Snapshot) {
+        let of_pod = self.shared.view(snap).and_then(|p| p.owners.last());
+        let owner = of_pod.or(self.shared.owner.as_ref());
+        let Some(owner) = owner.filter(|o| o.kind != "Node").cloned() else {
+            return self.complain("what is selected is of no owner that makes pods");
+        };
+        if self.shared.abreast.take().as_ref() != Some(&owner) {
+            self.shared.abreast = Some(owner);
+            self.show(PaneId::Timeline);
         }
     }
     /// Marks the selected pod, or compares it with the one that is marked or named.

@@ -109,7 +109,7 @@ fn cluster(count: usize, agents: usize, open: bool) -> Snapshot {
         agents: Some(Arc::new(Agents {
             by_node: by_node.collect(),
             known: true,
-            failing: None,
+            ..Agents::default()
         })),
         namespace: "kflow".into(),
         open: open.then(|| Open {
@@ -117,6 +117,7 @@ fn cluster(count: usize, agents: usize, open: bool) -> Snapshot {
             since: BEGIN.plus(30_000_000_000),
             calls: 2,
         }),
+        abreast: None,
     };
     Snapshot {
         cluster: Some(Arc::new(view)),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kflow_model::offset::Offset;
 use kflow_sources::agent::{AgentPod, agents};
 
 /// How often their pods are listed.
@@ -18,6 +19,8 @@ pub struct Agents {
     pub known: bool,
     /// Why the last one could not be read.
     pub failing: Option<String>,
+    /// The apiserver's clock, where it told one with the list.
+    pub apiserver: Option<Offset>,
 }
 
 /// Agents that are looked for in a namespace, and the newest of what was found.
@@ -54,10 +57,11 @@ impl Look {
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
         match agents(&client, &look.namespace).await {
-            Ok((by_node, _)) => look.set(Agents {
+            Ok((by_node, apiserver)) => look.set(Agents {
                 by_node,
                 known: true,
                 failing: None,
+                apiserver,
             }),
             Err(why) => look.set(Agents {
                 failing: Some(why.to_string()),

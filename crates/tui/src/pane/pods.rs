@@ -2,7 +2,7 @@
 //!
 //! Sorting, grouping and filtering happen in `sync`, for what changed; drawing formats only visible rows.
 
-mod lanes;
+pub(super) mod lanes;
 mod list;
 mod order;
 mod row;
@@ -265,6 +265,7 @@ impl Pane for Pods {
         let action = command.action;
         if self.scroll.handle(action) {
             self.select_row(snap, shared, !matches!(action, Action::Up | Action::PageUp));
+            shared.abreast = None;
             return Reply::Done;
         }
         match action {
@@ -272,7 +273,10 @@ impl Pane for Pods {
             Action::Open | Action::Right if shared.pod.is_none() && shared.owner.is_some() => {
                 return Reply::Go(PaneId::Why);
             }
-            Action::Open if shared.pod.is_some() => return Reply::Go(PaneId::Timeline),
+            Action::Open | Action::Right if shared.pod.is_some() => {
+                shared.abreast = None;
+                return Reply::Go(PaneId::Timeline);
+            }
             Action::Right => return Reply::Go(PaneId::Timeline),
             Action::NextPod | Action::PreviousPod => {
                 let down = action == Action::NextPod;
@@ -478,6 +482,7 @@ impl Pane for Pods {
         }
         self.scroll.at = row;
         self.select_row(snap, shared, true);
+        shared.abreast = None;
         true
     }
     fn known(&self, field: Field, snap: &Snapshot) -> Vec<String> {

@@ -3,6 +3,7 @@
 //! Bars in flight grow to now; the fill tells how sure an interval is; time that nothing explains is hatched; events,
 //! probes and restarts stand in a lane of marks.
 
+mod abreast;
 mod bars;
 mod compare;
 mod critical;
@@ -57,6 +58,8 @@ pub struct TimelinePane {
     path: Option<critical::Path>,
     /// The pod beside another, in place of both.
     compared: Option<compare::Compared>,
+    /// The pods of an owner, in the place of one.
+    abreast: Option<abreast::Abreast>,
     /// The pulls that a step of this pod may be queued behind; none are looked for when it has no such step.
     pulls: Pulls,
     seen: Option<(u64, Option<PodUid>)>,
@@ -133,10 +136,11 @@ impl TimelinePane {
     }
     /// The list that is shown.
     fn shown(&mut self) -> &mut Scroll {
-        match (&mut self.compared, &mut self.path) {
-            (Some(compared), _) => &mut compared.scroll,
-            (None, Some(path)) => &mut path.scroll,
-            (None, None) => &mut self.scroll,
+        match (&mut self.abreast, &mut self.compared, &mut self.path) {
+            (Some(abreast), ..) => &mut abreast.scroll,
+            (None, Some(compared), _) => &mut compared.scroll,
+            (None, None, Some(path)) => &mut path.scroll,
+            (None, None, None) => &mut self.scroll,
         }
     }
     /// Compares the pod with the one that is marked, while that is asked for.
@@ -231,6 +235,9 @@ impl Pane for TimelinePane {
         PaneId::Timeline
     }
     fn title(&self, ctx: &Ctx<'_>) -> String {
+        if let Some(abreast) = &self.abreast {
+            return abreast.headline(ctx);
+        }
         if let Some(compared) = &self.compared {
             return compared.headline();
         }
@@ -281,6 +288,15 @@ impl Pane for TimelinePane {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        let scroll = self.abreast.take().map(|a| a.scroll).unwrap_or_default();
+        let selected = (shared.pod.as_ref(), scroll);
+        self.abreast = (shared.abreast.as_ref())
+            .map(|owner| abreast::Abreast::of(owner, snap, selected, size.0));
+        if let Some(abreast) = &mut self.abreast {
+            abreast.fit(size);
+            self.seen = None;
+            return;
+        }
         if self.pod != shared.pod {
             self.pod.clone_from(&shared.pod);
             self.fit = Fit::Start;
@@ -349,6 +365,18 @@ impl Pane for TimelinePane {
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         if self.shown().handle(command.action) {
+            if let Some(abreast) = &self.abreast {
+                abreast.select(shared);
+            }
+            return Reply::Done;
+        }
+        if let Some(abreast) = &self.abreast {
+            match command.action {
+                Action::Open | Action::Right => abreast.select(shared),
+                Action::Back => {}
+                _ => return Reply::Ignored,
+            }
+            shared.abreast = None;
             return Reply::Done;
         }
         let Some(p) = Self::view(snap, shared) else {
@@ -499,13 +527,17 @@ impl Pane for TimelinePane {
         Reply::Done
     }
     fn hidden(&self) -> Option<(usize, usize)> {
-        Some(match (&self.compared, &self.path) {
-            (Some(compared), _) => compared.scroll.hidden(),
-            (None, Some(path)) => path.scroll.hidden(),
-            (None, None) => self.scroll.hidden(),
+        Some(match (&self.abreast, &self.compared, &self.path) {
+            (Some(abreast), ..) => abreast.scroll.hidden(),
+            (None, Some(compared), _) => compared.scroll.hidden(),
+            (None, None, Some(path)) => path.scroll.hidden(),
+            (None, None, None) => self.scroll.hidden(),
         })
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        if let Some(abreast) = &self.abreast {
+            return abreast.draw(ctx, canvas);
+        }
         let Some(p) = ctx.shared.view(ctx.snap) else {
             return super::no_pod(ctx, canvas);
         };
@@ -568,6 +600,15 @@ impl Pane for TimelinePane {
         }
     }
     fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, shared: &mut Shared) -> bool {
+        if let Some(abreast) = &mut self.abreast {
+            let row = y.checked_sub(abreast::HEAD).map(usize::from);
+            let row = row.map(|r| abreast.scroll.top + r);
+            if let Some(row) = row.filter(|r| abreast.scroll.visible().contains(r)) {
+                abreast.scroll.at = row;
+                abreast.select(shared);
+            }
+            return true;
+        }
         let left = self.left;
         if x > left
             && self.compared.is_none()
@@ -586,6 +627,9 @@ impl Pane for TimelinePane {
         true
     }
     fn drag(&mut self, from: (u16, u16), to: (u16, u16), _snap: &Snapshot, _shared: &mut Shared) {
+        if self.abreast.is_some() {
+            return;
+        }
         let left = self.left;
         if let Some(w) = self.window {
             let at = |x: u16| w.at(x.saturating_sub(left + 1).min(self.columns), self.columns);

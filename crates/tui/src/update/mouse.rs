@@ -98,7 +98,9 @@ impl Model {
             }
         }
         self.sync(snap);
-        self.frozen(before, snap, Vec::new())
+        let mut effects = self.frozen(before, snap, Vec::new());
+        effects.extend(self.listened(snap));
+        effects
     }
     /// The wheel moves in what lies over the panes, a click chooses and runs, one beside it closes it.
     fn overlaid(&mut self, mouse: Mouse, snap: &Snapshot) -> Vec<Effect> {

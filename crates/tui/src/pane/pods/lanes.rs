@@ -74,7 +74,7 @@ pub(super) fn window<'p>(ctx: &Ctx<'_>, pods: impl Iterator<Item = &'p PodView>)
 }
 
 /// What is written of a start: `4.62s`, `~4s` when it is known to the second.
-pub(super) fn start(p: &PodView) -> Option<String> {
+pub(in crate::pane) fn start(p: &PodView) -> Option<String> {
     let (ns, precision) = p.start()?;
     Some(if i64::from(precision) >= kflow_model::stamp::SECOND {
         format!("~{}", age(ns))
@@ -139,7 +139,7 @@ pub(super) fn pod(
         canvas.text_in(c.cause, y, CAUSE, v.cause_id(), *style);
     }
     let (x, w) = c.chart;
-    segments(ctx, &mut canvas.part(x, y, w, 1), p, window);
+    segments(ctx, &mut canvas.part(x, y, w, 1), p, window, ctx.snap.now);
 }
 
 /// An owner or a node: what is said of it, where a pod has its lane.
@@ -173,8 +173,14 @@ pub(super) fn owner(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16,
 }
 
 /// The stages of a pod, later ones over earlier ones; what lies between them is a line from its creation to its end.
-fn segments(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window: Window) {
-    let (t, g, now) = (ctx.theme, ctx.glyphs, ctx.snap.now);
+pub(in crate::pane) fn segments(
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+    p: &PodView,
+    window: Window,
+    now: Nanos,
+) {
+    let (t, g) = (ctx.theme, ctx.glyphs);
     let w = canvas.width();
     let cells = |from: Nanos, to: Nanos| {
         let a = window.place(from, w).max(0.0);
