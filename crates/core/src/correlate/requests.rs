@@ -6,15 +6,18 @@
 //! batches seconds later, children before parents: they wait by trace until their server span is known. What a
 //! [`Request`] says is a function of its sorted evidence, so the order of arrival does not matter.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 mod target;
 mod waterfall;
 
 pub use waterfall::RequestStep;
 
+use smallvec::SmallVec;
+
 use super::shards::Generations;
 use crate::flow::{self, Fact};
+use crate::parallel;
 use crate::stats::percentile;
 use kflow_model::Evidence;
 use kflow_model::{
@@ -133,12 +136,56 @@ pub struct RequestGroup {
     pub max_ns: i64,
 }
 
+/// A request as it is filed. What its evidence says is derived when somebody asks: most of a recording's requests nobody
+/// looks at, and each has a dozen spans.
+#[derive(Debug, Default)]
+struct Filed {
+    /// Sorted, each once.
+    evidence: Vec<Evidence>,
+    said: OnceLock<Arc<Request>>,
+}
+
+impl Clone for Filed {
+    /// A copy is made to be changed: what the evidence said until then is left behind.
+    fn clone(&self) -> Self {
+        Self {
+            evidence: self.evidence.clone(),
+            said: OnceLock::new(),
+        }
+    }
+}
+
+impl Filed {
+    fn said(&self, id: &Text) -> &Arc<Request> {
+        self.said
+            .get_or_init(|| Arc::new(derive(id, self.evidence.clone())))
+    }
+    /// Takes what is new. Returns how many found no room.
+    fn take(&mut self, evidence: impl IntoIterator<Item = Evidence>) -> u64 {
+        let mut without_room = 0;
+        for o in evidence {
+            let Err(at) = self.evidence.binary_search(&o) else {
+                continue;
+            };
+            if self.evidence.len() >= SPANS {
+                without_room += 1;
+                continue;
+            }
+            self.evidence.insert(at, o);
+            self.said.take();
+        }
+        without_room
+    }
+}
+
 /// All requests that are kept. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RequestLog {
-    requests: Generations<Text, Arc<Request>>,
-    by_trace: Generations<TraceId, Vec<Text>>,
-    waiting: Generations<TraceId, Vec<Evidence>>,
+    requests: Generations<Text, Arc<Filed>>,
+    /// The requests of a trace: of a trusted client's there can be several.
+    by_trace: Generations<TraceId, SmallVec<[Text; 1]>>,
+    /// Spans of traces of which no request is known yet.
+    waiting: Generations<TraceId, Arc<Vec<Evidence>>>,
     forgotten: u64,
     orphans: u64,
 }
@@ -159,69 +206,74 @@ impl RequestLog {
     /// Files an audit record or a span; everything else is none of its business.
     pub fn observe(&mut self, o: &Evidence) {
         match &o.body {
-            Body::Audit(a) if !a.audit_id.is_empty() => self.file(&a.audit_id, o),
+            Body::Audit(a) if !a.audit_id.is_empty() => self.file(&a.audit_id, [Arc::clone(o)]),
             Body::Span(s)
                 if matches!(s.service.as_str(), "apiserver" | "kube-apiserver" | "etcd") =>
             {
-                self.span(s, o);
+                match served(s) {
+                    Some(id) => self.served(&id.into(), s.trace, o),
+                    None => self.within(s.trace, o),
+                }
             }
             _ => {}
         }
     }
 
-    fn span(&mut self, s: &SpanRecord, o: &Evidence) {
-        if s.kind == SpanKind::Server
-            && s.service != "etcd"
-            && let Some(id) = s.attribute("audit-id").filter(|id| !id.is_empty())
-        {
-            let id = Text::from(id);
-            self.file(&id, o);
-            match self.by_trace.get_mut(&s.trace) {
-                Some(ids) if !ids.contains(&id) => ids.push(id.clone()),
-                Some(_) => {}
-                None => {
-                    self.by_trace.insert(s.trace, vec![id.clone()]);
-                }
+    /// The server span of a request: what its trace has told before is the request's too.
+    fn served(&mut self, id: &Text, trace: TraceId, o: &Evidence) {
+        self.file(id, [Arc::clone(o)]);
+        let siblings = match self.by_trace.get(&trace) {
+            Some(ids) if ids.contains(id) => return,
+            Some(ids) => ids.clone(),
+            None => SmallVec::new(),
+        };
+        for sibling in &siblings {
+            let of_trace = |e: &&Evidence| matches!(&e.body, Body::Span(s) if s.trace == trace && served(s).is_none());
+            let told: Vec<Evidence> = (self.requests.get(sibling).into_iter())
+                .flat_map(|r| r.evidence.iter().filter(of_trace).cloned())
+                .collect();
+            self.file(id, told);
+        }
+        if let Some(early) = self.waiting.remove(&trace) {
+            self.file(id, early.iter().cloned());
+        }
+        match self.by_trace.get_mut(&trace) {
+            Some(ids) => ids.push(id.clone()),
+            None => {
+                self.by_trace.insert(trace, [id.clone()].into());
             }
-            for early in self.waiting.get(&s.trace).cloned().unwrap_or_default() {
-                self.file(&id, &early);
+        }
+    }
+
+    /// A span below a server span: each request of the trace keeps it, and shows it where it lies below its own.
+    fn within(&mut self, trace: TraceId, o: &Evidence) {
+        if let Some(ids) = self.by_trace.get(&trace).cloned() {
+            for id in &ids {
+                self.file(id, [Arc::clone(o)]);
             }
             return;
         }
-        // A trace of a trusted client can hold several requests: each keeps the spans of the trace and shows only those
-        // below its own server span.
-        if let Some(ids) = self.by_trace.get(&s.trace).cloned() {
-            for id in ids {
-                self.file(&id, o);
-            }
-        }
-        match self.waiting.get_mut(&s.trace) {
-            Some(w) if w.len() < SPANS => w.push(o.clone()),
+        match self.waiting.get_mut(&trace) {
+            Some(w) if w.len() < SPANS => Arc::make_mut(w).push(Arc::clone(o)),
             Some(_) => self.orphans += 1,
             None => {
-                if let Some(gone) = self.waiting.insert(s.trace, vec![o.clone()]) {
-                    self.orphans += gone.len() as u64;
+                if let Some(gone) = self.waiting.insert(trace, Arc::new(vec![Arc::clone(o)])) {
+                    let spans = gone.iter().map(|(_, w)| w.len() as u64);
+                    self.orphans += spans.sum::<u64>();
                 }
             }
         }
     }
 
-    fn file(&mut self, id: &Text, o: &Evidence) {
+    fn file(&mut self, id: &Text, evidence: impl IntoIterator<Item = Evidence>) {
         if let Some(r) = self.requests.get_mut(id) {
-            let Err(at) = r.evidence.binary_search(o) else {
-                return;
-            };
-            if r.evidence.len() >= SPANS {
-                self.orphans += 1;
-                return;
-            }
-            let r = Arc::make_mut(r);
-            r.evidence.insert(at, o.clone());
-            let evidence = std::mem::take(&mut r.evidence);
-            *r = derive(id, evidence);
-        } else if let Some(gone) = self
-            .requests
-            .insert(id.clone(), Arc::new(derive(id, vec![o.clone()])))
+            self.orphans += Arc::make_mut(r).take(evidence);
+            return;
+        }
+        let mut r = Filed::default();
+        self.orphans += r.take(evidence);
+        if !r.evidence.is_empty()
+            && let Some(gone) = self.requests.insert(id.clone(), Arc::new(r))
         {
             self.forgotten += gone.len() as u64;
         }
@@ -240,11 +292,17 @@ impl RequestLog {
         (self.forgotten, self.orphans)
     }
     pub fn get(&self, audit_id: &str) -> Option<&Arc<Request>> {
-        self.requests.get(&Text::from(audit_id))
+        let id = Text::from(audit_id);
+        Some(self.requests.get(&id)?.said(&id))
+    }
+    /// All of them, what they say derived.
+    fn all(&self) -> Vec<&Arc<Request>> {
+        let filed: Vec<(&Text, &Arc<Filed>)> = self.requests.iter().collect();
+        parallel::map(&filed, |(id, r)| r.said(id))
     }
     /// All requests, oldest first.
     pub fn list(&self) -> Vec<&Arc<Request>> {
-        let mut all: Vec<_> = self.requests.values().collect();
+        let mut all = self.all();
         all.sort_unstable_by(|a, b| (a.received, &a.audit_id).cmp(&(b.received, &b.audit_id)));
         all
     }
@@ -256,7 +314,7 @@ impl RequestLog {
     pub fn groups_of(&self, keep: impl Fn(&Request) -> bool) -> Vec<RequestGroup> {
         let mut by: std::collections::BTreeMap<(&str, &str, &str), Vec<&Arc<Request>>> =
             std::collections::BTreeMap::new();
-        for r in self.requests.values().filter(|r| keep(r)) {
+        for r in self.all().into_iter().filter(|r| keep(r)) {
             by.entry((r.agent.as_str(), r.verb.as_str(), r.resource.as_str()))
                 .or_default()
                 .push(r);
@@ -287,6 +345,13 @@ impl RequestLog {
         groups.sort_by_key(|g| std::cmp::Reverse(g.count));
         groups
     }
+}
+
+/// The audit id that the apiserver's server span of a request bears.
+fn served(s: &SpanRecord) -> Option<&str> {
+    let is_server = s.kind == SpanKind::Server && s.service != "etcd";
+    s.attribute("audit-id")
+        .filter(|id| is_server && !id.is_empty())
 }
 
 /// What a request's sorted evidence says.

@@ -1,3 +1,5 @@
+use proptest::strategy::{Just, Strategy as _};
+
 use super::*;
 use kflow_model::{Observation, Source, Stamp, audit};
 
@@ -168,4 +170,71 @@ fn groups_count_and_rank() {
     assert_eq!(g.len(), 1);
     assert_eq!((g[0].count, g[0].open, g[0].errors), (100, 1, 0));
     assert_eq!((g[0].p50_ns, g[0].max_ns), (50_000_000, 99_000_000));
+}
+
+/// A server span of another request of the same trace, as a trusted client makes them, and what lies below it.
+fn sibling() -> Vec<Evidence> {
+    let of = |e: Evidence| {
+        let mut o = (*e).clone();
+        if let Body::Span(s) = &mut o.body
+            && s.kind == SpanKind::Server
+        {
+            s.attributes = vec![("audit-id".into(), "dd38".into())].into();
+        }
+        Arc::new(o)
+    };
+    vec![
+        of(span(
+            "POST /api/v1/namespaces/{:namespace}/pods/{:name}/binding",
+            11,
+            Some(99),
+            8000,
+            9000,
+        )),
+        of(span("authorization", 12, Some(11), 8100, 8900)),
+    ]
+}
+
+fn told(order: &[Evidence]) -> Vec<Arc<Request>> {
+    let mut log = RequestLog::default();
+    order.iter().for_each(|o| log.observe(o));
+    assert_eq!(log.forgotten(), (0, 0));
+    log.list().into_iter().cloned().collect()
+}
+
+fn both() -> Vec<Evidence> {
+    all().into_iter().chain(sibling()).collect()
+}
+
+proptest::proptest! {
+    #[test]
+    fn two_requests_of_one_trace_are_the_same_whatever_comes_first(order in Just(both()).prop_shuffle()) {
+        proptest::prop_assert_eq!(told(&order), told(&both()));
+    }
+}
+
+#[test]
+fn each_request_of_a_trace_shows_what_lies_below_its_own_span() {
+    let steps: Vec<usize> = told(&both()).iter().map(|r| r.steps().len()).collect();
+    assert_eq!(steps, [5, 2]);
+}
+
+#[test]
+fn asking_in_between_changes_nothing() {
+    let mut asked = RequestLog::default();
+    let mut unasked = RequestLog::default();
+    let kept: Vec<RequestLog> = (all().iter())
+        .map(|o| {
+            asked.observe(o);
+            unasked.observe(o);
+            assert_eq!(asked.list().len(), asked.len());
+            asked.clone()
+        })
+        .collect();
+    assert_eq!(asked.get("cc27"), unasked.get("cc27"));
+    // What was kept on the way has seen nothing of what came after.
+    let seen: Vec<usize> = (kept.iter())
+        .map(|log| log.get("cc27").map_or(0, |r| r.evidence.len()))
+        .collect();
+    assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
 }
