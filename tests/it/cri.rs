@@ -3,12 +3,17 @@
 //!
 //! `KFLOW_CRI_FIXTURES` points the tests at another folder of the same form (all recordings, for instance).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use kflow_convert::Capture;
-use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Service, code_name};
-use kflow_model::{Body, Nanos, Observation, SpanId, TraceId};
+use kflow_core::correlate::World;
+use kflow_core::diagnose::why;
+use kflow_model::cri::{
+    CONFIG_SEEN, CallEnd, CallKey, CallOutcome, CallStart, Service, code_name, method,
+};
+use kflow_model::{Body, Nanos, Observation, Pairs, PodUid, SpanId, TraceId};
 
 fn folder() -> PathBuf {
     std::env::var_os("KFLOW_CRI_FIXTURES").map_or_else(
@@ -241,4 +246,104 @@ fn a_list_becomes_an_inventory_only_when_it_says_something_new() {
         }
         assert!(complete >= 4, "{session}: {complete}");
     }
+}
+
+/// The pod of each call that looks an image up, by what `change` leaves of the calls; empty where nothing tells.
+fn image_lookups(
+    observations: &[Observation],
+    change: impl Fn(&mut CallStart),
+) -> BTreeMap<CallKey, PodUid> {
+    let mut world = World::new();
+    for o in observations {
+        let mut o = o.clone();
+        if let Body::CallStart(c) = &mut o.body {
+            change(c);
+        }
+        world.observe(&Arc::new(o));
+    }
+    world.refresh();
+    let lookups = world.calls().iter();
+    lookups
+        .filter(|c| c.method == method::IMAGE_STATUS)
+        .map(|c| (c.key, c.pod_uid.clone()))
+        .collect()
+}
+
+/// A request about an image names no pod, but the kubelet sends the pod's annotations with it, and with the sandbox: without
+/// them whose it is says the trace, where there is one, and nothing else.
+#[test]
+fn an_image_is_looked_up_for_the_pod_whose_annotations_the_request_bears() {
+    let mut told = 0;
+    for session in sessions() {
+        let observations = decoded(&session);
+        let annotated: BTreeSet<CallKey> = (calls(&observations).iter())
+            .filter(|c| c.start.method == method::IMAGE_STATUS)
+            .filter(|c| c.start.fields.value(CONFIG_SEEN).is_some())
+            .map(|c| c.start.key)
+            .collect();
+        let by_trace = image_lookups(&observations, |c| c.fields = Pairs::default());
+        let by_annotation = image_lookups(&observations, |c| c.traceparent = None);
+        for (key, pod) in &by_annotation {
+            assert_eq!(
+                !pod.is_empty(),
+                annotated.contains(key),
+                "{session} {key:?}"
+            );
+            if !pod.is_empty() {
+                assert_eq!(Some(pod), by_trace.get(key), "{session} {key:?}");
+                told += 1;
+            }
+        }
+    }
+    assert!(told >= 70, "{told}");
+}
+
+/// The bytes of a kubelet that has no tracing.
+#[test]
+fn without_tracing_every_first_look_at_an_image_has_its_pod() {
+    let untraced = folder().join("untraced/S17-kubelet-1.34.jsonl.zst");
+    let observations = Capture::CriBytes.read(&untraced).expect("a byte log");
+    let calls = calls(&observations);
+    assert!(calls.iter().all(|c| c.start.traceparent.is_none()));
+    let lookups = image_lookups(&observations, |_| {});
+    let mut first = 0;
+    for call in &calls {
+        if call.start.fields.value(CONFIG_SEEN).is_some()
+            && let Some(pod) = lookups.get(&call.start.key)
+        {
+            assert!(!pod.is_empty(), "{:?}", call.start.key);
+            first += 1;
+        }
+    }
+    println!("{first} of {} lookups", lookups.len());
+    assert!(first > 0 && first * 2 >= lookups.len(), "{first}");
+}
+
+/// A runtime whose image store hangs: the kubelet's first look at the image is all that there is of the container.
+#[test]
+fn a_look_at_an_image_that_hangs_is_what_its_pod_waits_for_by_the_tap_alone() {
+    let untraced = folder().join("untraced/S17-kubelet-1.34.jsonl.zst");
+    let observations = Capture::CriBytes.read(&untraced).expect("a byte log");
+    let at = observations
+        .iter()
+        .position(|o| matches!(&o.body, Body::CallStart(c) if c.method == method::IMAGE_STATUS && c.fields.value(CONFIG_SEEN).is_some()))
+        .expect("a look at an image");
+    let mut world = World::new();
+    for o in &observations[..=at] {
+        world.observe(&Arc::new(o.clone()));
+    }
+    world.refresh();
+    let hung = observations[at].stamp.at;
+    let call = (world.calls().iter())
+        .find(|c| c.start == hung)
+        .expect("the call");
+    let now = hung.plus(60_000_000_000);
+    let pod = world.pod(&call.pod_uid).expect("its pod");
+    let verdict = why(&world, pod, now).expect("it waits");
+    println!("{}", verdict.sentence);
+    let call = verdict.in_flight.as_ref().expect("a call in flight");
+    assert_eq!(
+        (call.method.as_str(), call.start),
+        (method::IMAGE_STATUS, hung)
+    );
 }

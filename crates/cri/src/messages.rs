@@ -40,7 +40,8 @@ pub(super) type Annotations<'a> = Chosen<'a, AnnotationKeys>;
 message! {
     SandboxMetadata { 1 => name: &'a str, 2 => uid: &'a str, 3 => namespace: &'a str, 4 => attempt: u32 }
     ContainerMetadata { 1 => name: &'a str, 2 => attempt: u32 }
-    ImageSpec { 1 => image: &'a str, 18 => user_specified_image: &'a str, 19 => runtime_handler: &'a str }
+    /// The kubelet sends the pod's annotations with it (`EnsureImageExists`, `pkg/kubelet/images/image_manager.go`).
+    ImageSpec { 1 => image: &'a str, 2 => annotations: Annotations<'a>, 18 => user_specified_image: &'a str, 19 => runtime_handler: &'a str }
     DnsConfig { 1 => servers: Many<&'a str, 8>, 2 => searches: Many<&'a str, 8> }
     PortMapping { 1 => protocol: i32, 2 => container_port: i32, 3 => host_port: i32 }
     Mount { 1 => container_path: &'a str, 2 => host_path: &'a str, 3 => readonly: bool, 5 => propagation: i32 }

@@ -135,6 +135,8 @@ enum WaitKey {
     Span(SpanId),
     Trace(TraceId),
     Audit(Text),
+    /// When the kubelet first saw a pod: see [`CONFIG_SEEN`](kflow_model::cri::CONFIG_SEEN).
+    FirstSeen(Text),
 }
 
 /// All that is known. See the [module](super).
@@ -170,6 +172,7 @@ pub struct World {
     by_span: Generations<SpanId, Slot>,
     by_trace: Generations<TraceId, Slot>,
     by_audit: Generations<Arc<str>, Slot>,
+    by_first_seen: Generations<Text, Slot>,
     /// Pods that requests without a name created (`generateName`), as the store's key tells: namespace and name.
     stored: Generations<Arc<str>, (Text, Text)>,
     ends: Generations<CallKey, Evidence>,
@@ -215,6 +218,7 @@ impl Default for World {
             by_span: Generations::new(JOINS),
             by_trace: Generations::new(JOINS),
             by_audit: Generations::new(JOINS),
+            by_first_seen: Generations::new(JOINS / 8),
             stored: Generations::new(JOINS / 8),
             ends: Generations::new(JOINS / 8),
             waiting: Generations::new(JOINS / 4),

@@ -9,6 +9,7 @@ use crate::messages::{
     UpdatePodSandboxResourcesRequest, UpdateRuntimeConfigRequest, VerboseRequest, VersionRequest,
 };
 use crate::proto::{Malformed, Reader, Value, decode};
+use kflow_model::cri::CONFIG_SEEN;
 
 pub(crate) fn run_pod_sandbox(bytes: &[u8], facts: &mut Facts) -> Decoded {
     let m: RunPodSandboxRequest<'_> = decode(bytes)?;
@@ -97,6 +98,7 @@ pub(crate) fn create_container(bytes: &[u8], facts: &mut Facts) -> Decoded {
     facts.resources(config.linux.resources.as_ref());
     facts.text("cgroup_parent", m.sandbox.linux.cgroup_parent);
     facts.annotations(&config.annotations);
+    facts.text(CONFIG_SEEN, m.sandbox.annotations.get(CONFIG_SEEN));
     Ok(())
 }
 
@@ -231,6 +233,7 @@ pub(crate) fn about_image(bytes: &[u8], facts: &mut Facts) -> Decoded {
     facts.subject.image = cut(m.image.image);
     facts.filtered = !m.image.image.is_empty();
     facts.flag("verbose", m.verbose);
+    facts.text(CONFIG_SEEN, m.image.annotations.get(CONFIG_SEEN));
     Ok(())
 }
 
@@ -247,6 +250,7 @@ pub(crate) fn pull_image(bytes: &[u8], facts: &mut Facts) -> Decoded {
     facts.subject.attempt = None;
     facts.subject.image = cut(m.image.image);
     facts.text("runtime_handler", m.image.runtime_handler);
+    facts.text(CONFIG_SEEN, m.image.annotations.get(CONFIG_SEEN));
     if m.credentials.0 {
         facts.text("credentials", "given");
     }

@@ -6,10 +6,12 @@ mod node;
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::pods::{NOBODY, PodFile, Slot};
 use super::{CallAt, Owner, WaitKey, World};
-use kflow_model::cri::method;
-use kflow_model::{Body, Evidence, PodRef, SpanId, Text, cri::Subject};
+use kflow_model::cri::{CONFIG_SEEN, CallStart, Subject, is_noise, method};
+use kflow_model::{Body, Evidence, PodRef, SpanId, Text};
 
 /// Observations that wait for one id at most: the first ones.
 const WAIT_FOR_ONE: usize = 4096;
@@ -233,7 +235,7 @@ impl World {
                     **key == WaitKey::Span(s.span) && self.by_span.get(&s.span).is_none()
                 }
                 Body::CallStart(c) => {
-                    **key == call_key(c)
+                    call_keys(c).first() == Some(*key)
                         && self.by_call.get(&c.key).is_some_and(|a| a.slot.is_none())
                 }
                 Body::Inventory(i) => i
@@ -353,9 +355,18 @@ fn runtime_keys(s: &Subject) -> impl Iterator<Item = WaitKey> + use<> {
         .map(WaitKey::Runtime)
 }
 
-/// The first of the keys that a call waits under.
-fn call_key(c: &kflow_model::cri::CallStart) -> WaitKey {
-    runtime_keys(&c.subject).next().unwrap_or_else(|| {
-        WaitKey::Trace(c.traceparent.map(|(trace, _)| trace).unwrap_or_default())
-    })
+/// What a call waits for that does not say whose it is: the ids in it, when its pod was first seen, and for one of a sync that
+/// sync.
+fn call_keys(c: &CallStart) -> SmallVec<[WaitKey; 4]> {
+    let first_seen = c.fields.value(CONFIG_SEEN);
+    let mut keys: SmallVec<[WaitKey; 4]> = runtime_keys(&c.subject)
+        .chain(first_seen.map(|at| WaitKey::FirstSeen(at.into())))
+        .collect();
+    if let Some((trace, span)) = c.traceparent
+        && runtime_keys(&c.subject).next().is_none()
+        && !is_noise(&c.method)
+    {
+        keys.extend([WaitKey::Trace(trace), WaitKey::Span(span)]);
+    }
+    keys
 }

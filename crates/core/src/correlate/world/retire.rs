@@ -277,6 +277,7 @@ impl World {
         self.by_span.remove_all(left);
         self.by_trace.remove_all(left);
         self.by_audit.remove_all(left);
+        self.by_first_seen.remove_all(left);
         let over = |deleted: bool, evidence: &[Evidence]| {
             deleted && evidence.iter().all(|o| o.stamp.at < limit)
         };
@@ -314,7 +315,8 @@ impl World {
             runtime_ids: self.by_runtime.len(),
             joins: self.by_span.iter().count()
                 + self.by_trace.iter().count()
-                + self.by_audit.iter().count(),
+                + self.by_audit.iter().count()
+                + self.by_first_seen.iter().count(),
             calls: (self.calls.len(), self.by_call.len()),
             objects: self.objects.len(),
             nodes: self.nodes.len(),

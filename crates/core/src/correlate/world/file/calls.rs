@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::runtime_keys;
 use super::{CALLS, CallAt, WaitKey, World};
+use super::{call_keys, runtime_keys};
 use crate::correlate::Call;
 use crate::correlate::world::pods::Slot;
 use kflow_model::Evidence;
-use kflow_model::cri::method;
+use kflow_model::cri::{CONFIG_SEEN, method};
 use kflow_model::{
     Body, Text,
     cri::{CallEnd, CallKey, CallOutcome, CallStart, Inventory, Subject, is_noise},
@@ -70,9 +70,11 @@ impl World {
     /// Finds the pod of a call.
     pub(super) fn join_call(&mut self, o: &Evidence, c: &CallStart) {
         let s = &c.subject;
+        let first_seen = c.fields.value(CONFIG_SEEN).map(Text::from);
         let slot = if s.pod.uid.is_empty() {
             self.runtime_owner(&s.container_id.0)
                 .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+                .or_else(|| Some(*self.by_first_seen.get(first_seen.as_ref()?)?))
                 .or_else(|| {
                     let (trace, span) = c.traceparent?;
                     // Without an id of its own a call belongs to the sync that it was made in.
@@ -92,6 +94,9 @@ impl World {
         };
         if let Some(slot) = slot {
             self.learn_subject(slot, s);
+            if let Some(at) = first_seen {
+                self.learn_first_seen(at, slot);
+            }
             if let Some((trace, span)) = c.traceparent
                 && !is_noise(&c.method)
             {
@@ -122,12 +127,15 @@ impl World {
                 self.put(slot, &end);
                 self.learn_subject(slot, &e.subject);
             }
-        } else if !(s.container_id.is_empty() && s.sandbox_id.is_empty()) {
-            self.wait(runtime_keys(s), o);
-        } else if let Some((trace, span)) = c.traceparent
-            && !is_noise(&c.method)
-        {
-            self.wait([WaitKey::Trace(trace), WaitKey::Span(span)], o);
+        } else {
+            self.wait(call_keys(c), o);
+        }
+    }
+    /// All calls that bear this moment are about one pod.
+    fn learn_first_seen(&mut self, at: Text, slot: Slot) {
+        if self.by_first_seen.get(&at).is_none() {
+            self.by_first_seen.insert(at.clone(), slot);
+            self.release(&WaitKey::FirstSeen(at));
         }
     }
     fn calls_end(&self, key: CallKey) -> Option<Evidence> {
