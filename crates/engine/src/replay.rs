@@ -120,6 +120,7 @@ impl Player {
             Arc::clone(&inbox),
             Arc::clone(&stop),
             Arc::clone(&selection),
+            progress.clone(),
         );
         std::thread::spawn(move || loader.run(reader));
         Self {

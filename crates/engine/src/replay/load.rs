@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::snapshot::ObservationLog;
 use kflow_core::correlate::{Hindsight, World};
 use kflow_core::selection::Selection;
-use kflow_model::session::reader::sort_arrivals;
+use kflow_model::session::reader::{Progress, sort_arrivals};
 use kflow_model::session::{Reader, Report};
 use kflow_model::{Body, Evidence, Nanos};
 
 /// Arrivals may be out of order by this much in a recording of several live sources, ns.
 const DISORDER: i64 = 2_000_000_000;
-/// Fewest observations between checkpoints.
+/// Fewest observations between checkpoints, a power of two.
 const EVERY: usize = 4096;
 /// Most checkpoints; when there are more, every second one goes.
-const CHECKPOINTS: usize = 16;
+const CHECKPOINTS: usize = 32;
 /// A world that is kept to start from.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
@@ -50,6 +50,8 @@ pub(super) struct Loader {
     /// Came after its place in the log was closed.
     late: Vec<Evidence>,
     newest: Nanos,
+    progress: Progress,
+    /// Observations between checkpoints.
     every: usize,
     /// How much of the log was published.
     published: usize,
@@ -60,10 +62,12 @@ impl Loader {
         inbox: Arc<Mutex<Option<Loaded>>>,
         stop: Arc<AtomicBool>,
         selection: Arc<Selection>,
+        progress: Progress,
     ) -> Self {
         Self {
             inbox,
             stop,
+            progress,
             world: World::selecting(selection),
             every: EVERY,
             ..Self::default()
@@ -131,9 +135,21 @@ impl Loader {
         self.world.observe(&o);
         self.hindsight.observe(&o);
         self.loaded.log.push(o);
-        if self.loaded.log.len().is_multiple_of(self.every) {
-            self.keep();
+        let len = self.loaded.log.len();
+        if len.is_multiple_of(EVERY) {
+            self.every = self.every.max(self.apart());
+            if len.is_multiple_of(self.every) {
+                self.keep();
+            }
         }
+    }
+
+    /// How far apart checkpoints will lie at least, by how much was read so far: a power of two. Those in between would go
+    /// again, and each takes views to be derived.
+    fn apart(&self) -> usize {
+        let read = self.progress.permille().clamp(1, 1000) as usize;
+        let expected = self.loaded.log.len().saturating_mul(1000) / read;
+        (1 << (expected / CHECKPOINTS).max(1).ilog2()).max(EVERY)
     }
 
     fn keep(&mut self) {
