@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kflow_convert::Capture;
 use kflow_core::correlate::World;
-use kflow_core::diagnose::why;
+use kflow_core::diagnose::{cause, why};
 use kflow_model::cri::{
     CONFIG_SEEN, CallEnd, CallKey, CallOutcome, CallStart, Service, code_name, method,
 };
@@ -340,10 +340,10 @@ fn a_look_at_an_image_that_hangs_is_what_its_pod_waits_for_by_the_tap_alone() {
     let now = hung.plus(60_000_000_000);
     let pod = world.pod(&call.pod_uid).expect("its pod");
     let verdict = why(&world, pod, now).expect("it waits");
-    println!("{}", verdict.sentence);
+    assert_eq!(verdict.cause, Some(cause::KF615), "{}", verdict.sentence);
     let call = verdict.in_flight.as_ref().expect("a call in flight");
     assert_eq!(
-        (call.method.as_str(), call.start),
+        (call.method.as_str(), call.since),
         (method::IMAGE_STATUS, hung)
     );
 }

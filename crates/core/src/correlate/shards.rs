@@ -97,8 +97,8 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
 /// Parts of a map that forgets.
 const PARTS: usize = 9;
 
-/// Tells of most keys that are not in a part that they are not: half of all look-ups are of ids that nothing has told yet,
-/// and each would go through every part. A key has two bits in one word; one in fifteen that is not there seems to be.
+/// Tells of most keys that are not in a part that they are not: every new id is looked up before it is told, and would be
+/// looked for in every part. A key has two bits in one word; one in fifteen that is not there seems to be.
 #[derive(Debug)]
 struct Sieve {
     words: Box<[u64]>,
@@ -150,7 +150,7 @@ pub(crate) struct Generations<K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
-    /// A map of the newest `keep` entries, and up to a third more.
+    /// A map of the newest `keep` entries, and up to an eighth more.
     pub(crate) fn new(keep: usize) -> Self {
         Self {
             young: ShardMap::default(),

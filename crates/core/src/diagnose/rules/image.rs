@@ -1,4 +1,4 @@
-//! Pulls that run long, and pulls that wait for others.
+//! Images that are looked up or pulled for long, and pulls that wait for others.
 
 use super::Context;
 use crate::diagnose::cause;
@@ -13,6 +13,8 @@ use kflow_model::cri::method;
 use kflow_model::units::size;
 use kflow_model::{Nanos, Source};
 
+/// A look at the image store that takes longer is worth telling.
+const LOOK_UP_NS: i64 = limits::LOOK_UP.ns;
 /// A pull that takes longer is worth telling.
 const SLOW_NS: i64 = limits::PULL.ns;
 /// `Pulling` and PullImage are milliseconds apart unless another pull has the only slot.
@@ -32,6 +34,17 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             );
         }
         return;
+    }
+    if let Some(call) = f.in_flight(method::IMAGE_STATUS)
+        && cx.now.since(call.at) >= LOOK_UP_NS
+    {
+        found.push(
+            Finding::new(cause::KF615, f)
+                .name("image", &call.start.subject.image)
+                .container(&call.container)
+                .call(call, cx.now)
+                .since(call.at),
+        );
     }
     if f.pulling().next().is_none() {
         return;
