@@ -122,8 +122,8 @@ impl Sieve {
         // Shards take their share of the upper bits of the same hash: these are mixed anew.
         let hash = (FxBuildHasher.hash_one(key) ^ 0x9e37_79b9_7f4a_7c15)
             .wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let word = (u128::from(hash) * words as u128 >> 64) as usize;
-        (word, 1 << (hash & 63) | 1 << (hash >> 6 & 63))
+        let word = ((u128::from(hash) * words as u128) >> 64) as usize;
+        (word, (1 << (hash & 63)) | (1 << ((hash >> 6) & 63)))
     }
     fn may_hold<Q: Hash + ?Sized>(&self, key: &Q) -> bool {
         let (word, bits) = Self::place(self.words.len(), key);

@@ -197,7 +197,9 @@ fn sibling() -> Vec<Evidence> {
 
 fn told(order: &[Evidence]) -> Vec<Arc<Request>> {
     let mut log = RequestLog::default();
-    order.iter().for_each(|o| log.observe(o));
+    for o in order {
+        log.observe(o);
+    }
     assert_eq!(log.forgotten(), (0, 0));
     log.list().into_iter().cloned().collect()
 }
