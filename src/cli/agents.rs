@@ -6,7 +6,7 @@ use kflow_engine::ask::{ApiTold, Error, Heard, NodeTold, Past, Patience, Questio
 use kflow_engine::live::Config;
 use kflow_model::Text;
 use kflow_model::stamp::SECOND;
-use kflow_model::units::duration;
+use kflow_model::units::estimate;
 
 /// Nodes that are named in a line; the others are counted.
 const NAMED: usize = 5;
@@ -72,7 +72,7 @@ pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
 pub(super) fn off(node: &Text, ahead_ns: i64) -> Option<String> {
     let by = ahead_ns.saturating_abs();
     let way = if ahead_ns > 0 { "ahead of" } else { "behind" };
-    (by >= SECOND).then(|| format!("{node} ({} {way} this machine's)", duration(by)))
+    (by >= SECOND).then(|| format!("{node} ({} {way} this machine's)", estimate(by)))
 }
 
 /// Says by whose clocks times are, where some of these are off.

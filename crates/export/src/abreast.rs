@@ -12,7 +12,7 @@ use kflow_core::correlate::{Pod, PodView, World};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
 use kflow_model::offset::Offset;
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::units::{duration, estimate, time_of_day};
 use kflow_model::{Nanos, ObjectRef, Text};
 
 /// Columns of the axis.
@@ -182,7 +182,7 @@ pub fn standing(lane: &Lane) -> String {
 /// `is 3.20s ahead, ±1.2ms`, `agrees within 2.1ms`
 fn apart(offset: Offset) -> String {
     let doubt = duration(offset.doubt_ns());
-    let by = duration(offset.ahead_ns.saturating_abs());
+    let by = estimate(offset.ahead_ns.saturating_abs());
     match offset.certain_ns() {
         0 => format!("agrees within {doubt}"),
         ns if ns < 0 => format!("is {by} behind, ±{doubt}"),

@@ -53,6 +53,21 @@ pub fn duration(ns: i64) -> String {
     format!("{sign}{text}")
 }
 
+/// [`duration`] of what was measured, to the nearest: 89.998 s are `1m30s`. A length is cut, because what goes on has not
+/// lasted yet what it is about to last; an estimate is as often too short as too long.
+pub fn estimate(ns: i64) -> String {
+    let (sign, n) = split_sign(ns);
+    let last = match n {
+        ..MICRO => 0,
+        MICRO..MINUTE => 10_i64.pow(n.ilog10() - 2),
+        MINUTE..HOUR => SECOND,
+        HOUR..DAY => MINUTE,
+        _ if n < 100 * DAY => HOUR,
+        _ => DAY,
+    };
+    format!("{sign}{}", duration(n.saturating_add(last / 2)))
+}
+
 /// A length of time in whole seconds, for what changes while one looks at it: `12s`, `3m12s`, `5h02m`. Less than a
 /// second is written as by [`duration`]. The clocks of two machines may make an age negative: that is `0s`.
 pub fn age(ns: i64) -> String {

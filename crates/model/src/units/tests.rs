@@ -32,6 +32,24 @@ fn durations_have_three_digits_or_two_units() {
 }
 
 #[test]
+fn estimates_are_those_of_lengths_near_them() {
+    for (ns, want) in [
+        (0, "0s"),
+        (870, "870ns"),
+        (31_290_000, "31.3ms"),
+        (999_999_999, "1.00s"),
+        (59_960 * MILLI, "1m00s"),
+        (89_998 * MILLI, "1m30s"),
+        (90_002 * MILLI, "1m30s"),
+        (-2_998 * MILLI, "-3.00s"),
+        (DAY - 1, "1d00h"),
+    ] {
+        assert_eq!(estimate(ns), want, "{ns}");
+    }
+    assert_eq!(estimate(i64::MIN), duration(i64::MIN));
+}
+
+#[test]
 fn offsets_have_the_digits_that_are_asked_for() {
     for (ns, digits, want) in [
         (4_032_999_999, 3, "4.032s"),
