@@ -178,6 +178,7 @@ pub fn folder(dir: &Path) -> anyhow::Result<(Header, Vec<Observation>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kflow_model::cri::{CONFIG_SEEN, method};
     use kflow_model::{Body, Text};
 
     /// `fixtures/sessions/S13-crictl` was made of these captures, among others.
@@ -198,13 +199,20 @@ mod tests {
             assert!(held.len() > 10, "{file}");
             assert_eq!(held.len(), read.len(), "{file}");
             for (held, read) in held.into_iter().zip(read) {
-                assert_eq!(*held, as_before_exits(read, held), "{file}");
+                assert_eq!(*held, as_it_was_read(read, held), "{file}");
             }
         }
     }
 
-    /// The session was made before container events told of exits: they had no code, and the message's time.
-    fn as_before_exits(mut o: Observation, held: &Observation) -> Observation {
+    /// The session was made before container events told of exits (they had no code, and the message's time), and before
+    /// calls about an image told when its pod was first seen.
+    fn as_it_was_read(mut o: Observation, held: &Observation) -> Observation {
+        if let Body::CallStart(c) = &mut o.body
+            && c.method != method::RUN_POD_SANDBOX
+        {
+            let fields = c.fields.iter().filter(|(name, _)| name != CONFIG_SEEN);
+            c.fields = fields.cloned().collect();
+        }
         if let Body::ContainerEvent(e) = &mut o.body {
             e.exit_code = None;
             e.reason = Text::default();

@@ -333,20 +333,25 @@ mod tests {
 
     #[test]
     fn generations_tell_what_they_forget() {
-        let mut g = Generations::new(3);
-        for n in 0..3 {
-            assert!(g.insert(n, n).is_none());
+        const KEEP: usize = 2 * (PARTS - 1);
+        let mut g = Generations::new(KEEP);
+        for n in 0..100 {
+            let dropped = g.insert(n, n);
+            let dropped: Option<Vec<usize>> = dropped.map(|d| d.iter().map(|(k, _)| *k).collect());
+            // The newest are kept whatever comes, and up to a part more.
+            let full = n >= KEEP && n % 2 == 1;
+            let oldest = (n + 1).saturating_sub(KEEP + 2);
+            assert_eq!(dropped.is_some(), full, "{n}");
+            if let Some(mut dropped) = dropped {
+                dropped.sort_unstable();
+                assert_eq!(dropped, [oldest, oldest + 1], "{n}");
+            }
+            for kept in (n + 1).saturating_sub(KEEP)..=n {
+                assert_eq!(g.get(&kept), Some(&kept), "{n}");
+            }
         }
-        // The newest three are kept whatever comes.
-        for n in 3..20 {
-            let dropped = g
-                .insert(n, n)
-                .map(|d| d.iter().map(|(k, _)| *k).collect::<Vec<_>>());
-            assert_eq!(dropped, Some(vec![n - 3]));
-            assert_eq!((g.get(&(n - 3)), g.get(&(n - 2))), (None, Some(&(n - 2))));
-        }
-        assert_eq!(g.iter().map(|(k, _)| *k).collect::<Vec<_>>(), [17, 18, 19]);
-        assert_eq!((g.remove(&18), g.get(&18)), (Some(18), None));
+        assert_eq!((g.get(&83), g.get(&84)), (None, Some(&84)));
+        assert_eq!((g.remove(&90), g.get(&90)), (Some(90), None));
     }
 
     #[test]
