@@ -15,13 +15,13 @@ use super::pane::{Item, Menu, PaneId, Reply};
 use super::tour;
 use kflow_core::diagnose::awaited::{Awaited, Waits};
 use kflow_core::query::Moment;
-use kflow_core::timeline::compare;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_export::file::Kind;
 use kflow_model::Nanos;
 
 mod mouse;
+mod others;
 mod prompt;
 
 pub use mouse::Mouse;
@@ -533,99 +533,6 @@ impl Model {
         } else {
             self.strip = false;
         }
-    }
-    /// Shows the pods side by side that the selected pod's owner has; a second time the pod again.
-    fn side_by_side(&mut self, snap: &Snapshot) {
-        let of_pod = self.shared.view(snap).and_then(|p| p.owners.last());
-        let owner = of_pod.or(self.shared.owner.as_ref());
-        let Some(owner) = owner.filter(|o| o.kind != "Node").cloned() else {
-            return self.complain("what is selected is of no owner that makes pods");
-        };
-        if self.shared.abreast.take().as_ref() != Some(&owner) {
-            self.shared.abreast = Some(owner);
-            self.show(PaneId::Timeline);
-        }
-    }
-    /// Marks the selected pod, or compares it with the one that is marked or named.
-    fn compare(&mut self, with: &str, snap: &Snapshot) {
-        let Some(selected) = self.shared.view(snap) else {
-            return self.complain("no pod is selected");
-        };
-        let marked = match with {
-            "" => self.shared.compared.clone(),
-            "median" => {
-                let Some(median) = compare::median(&snap.world, selected, snap.now) else {
-                    return self.complain("no other start of its owner is known");
-                };
-                Some(median.uid.clone())
-            }
-            query => {
-                let Some(found) = snap.world.find(query).into_iter().next() else {
-                    return self.complain(format!("there is no pod {query}"));
-                };
-                Some(found.uid.clone())
-            }
-        };
-        match marked {
-            Some(a) if a != selected.uid => {
-                let name = snap.world.pod(&a).map(|p| p.key()).unwrap_or_default();
-                self.shared.compared = Some(a);
-                self.shared.comparing = true;
-                self.show(PaneId::Timeline);
-                self.say(format!(
-                    "A is {name}; {} leaves, {} compares the next pod with it",
-                    self.keys.first(Action::Back),
-                    self.keys.first(Action::NextPod),
-                ));
-            }
-            Some(_) if with.is_empty() => {
-                self.shared.compared = None;
-                self.shared.comparing = false;
-                self.say("no pod is marked any more");
-            }
-            Some(_) => self.complain("a pod is not compared with itself"),
-            None => {
-                let said = format!(
-                    "A is {}; select another pod and press {} to compare",
-                    selected.key(),
-                    self.keys.first(Action::Compare),
-                );
-                self.shared.compared = Some(selected.uid.clone());
-                self.say(said);
-            }
-        }
-    }
-    /// Shows whom the selected pod waits for, and the call; going back comes back to the pod.
-    fn follow(&mut self, awaited: &Awaited, snap: &Snapshot) {
-        let words = awaited.words(snap.now);
-        let from = Place {
-            pane: self.focus,
-            pod: self.shared.pod.clone(),
-        };
-        self.trail.push(from);
-        let Some(uid) = awaited.pod().cloned() else {
-            // A call of the kubelet's loops, or of a pod that is not known.
-            self.shared.call = awaited.call();
-            self.focus = PaneId::Calls;
-            self.other = PaneId::Calls;
-            return self.say(format!(
-                "{words}; {} returns",
-                self.keys.first(Action::Back)
-            ));
-        };
-        self.shared.seek_pod(uid);
-        self.shared.call = awaited.call();
-        if let Awaited::Call(call) = awaited {
-            self.shared.evidence = Some(Arc::clone(&call.started));
-        }
-        if matches!(self.focus, PaneId::Pods | PaneId::Incidents | PaneId::Why) {
-            self.focus = PaneId::Timeline;
-            self.other = PaneId::Timeline;
-        }
-        self.say(format!(
-            "{words}; {} returns",
-            self.keys.first(Action::Back)
-        ));
     }
     /// Keys search the box of keys, the arrows choose, and what is chosen runs.
     fn help_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
