@@ -48,7 +48,7 @@ impl Default for Patience {
     }
 }
 
-/// What its agent and the apiserver tell of a node.
+/// The observations of one node, by its agent and by the apiserver.
 #[derive(Debug)]
 pub struct NodeTold {
     /// In the order in which they arrived, by the node's clock.
@@ -232,7 +232,7 @@ pub struct ApiTold {
 }
 
 impl ApiTold {
-    /// Nothing: it tells nothing of the past.
+    /// Without an observation, for questions about the past, which an apiserver does not answer.
     pub fn nothing(selection: Arc<Selection>) -> Self {
         Self {
             selection,

@@ -122,12 +122,41 @@ struct Node {
 #[derive(Debug)]
 struct Side {
     owner: ObjectRef,
-    /// Runs of nodes, which ask the apiserver for the node's pods alone.
-    runs: BTreeMap<Text, Live>,
+    runs: BTreeMap<Text, Beside>,
     /// The newest picture, and of what it was made.
     shown: Option<(Vec<Arc<Snapshot>>, Arc<Abreast>)>,
     /// So many pictures were made: a view whose world did not change is told apart by it.
     made: u64,
+}
+
+/// A node beside the one that is open.
+#[derive(Debug)]
+struct Beside {
+    /// It asks the apiserver for the node's pods alone.
+    live: Live,
+    /// Its world by the node's clock, and of what that was made.
+    world: Option<(Arc<Snapshot>, Clocks, World)>,
+}
+
+/// The node's clock, and the apiserver's, each against this machine's.
+type Clocks = (Offset, Option<Offset>);
+
+impl Beside {
+    fn compare(&mut self, snap: &Arc<Snapshot>, clocks: Clocks) {
+        let same = |(of, with, _): &(Arc<Snapshot>, Clocks, World)| {
+            Arc::ptr_eq(of, snap) && *with == clocks
+        };
+        if self.world.as_ref().is_some_and(same) {
+            return;
+        }
+        let mut world = World::clone(&snap.world);
+        // What the API tells is put on the node's clock.
+        if let (node, Some(apiserver)) = clocks {
+            world.compare_clocks(apiserver, node);
+            world.refresh();
+        }
+        self.world = Some((Arc::clone(snap), clocks, world));
+    }
 }
 
 /// See the [module](self). Dropping it stops everything.
@@ -225,8 +254,8 @@ impl Cluster {
         self.leaving.extend(end.ok());
     }
 
-    /// Looks at the pods of an owner side by side: the agents of their nodes are listened to until another one is looked at, or
-    /// none.
+    /// Begins to look at the pods of an owner side by side, or with `None` ends it. Meanwhile the agents of their nodes are
+    /// listened to.
     pub fn look_abreast(&mut self, owner: Option<ObjectRef>) -> Result<(), CannotOpen> {
         if owner.is_some() && self.base.is_none() {
             return Err(CannotOpen::NoCluster);
@@ -272,13 +301,16 @@ impl Cluster {
         for node in wanted {
             if !side.runs.contains_key(node) && side.runs.len() < BESIDE {
                 match self.beside(node) {
-                    Ok(live) => drop(side.runs.insert(node.clone(), live)),
+                    Ok(live) => {
+                        let run = Beside { live, world: None };
+                        side.runs.insert(node.clone(), run);
+                    }
                     Err(e) => unheard.push((node.clone(), e.to_string())),
                 }
             }
         }
         let of: Vec<Arc<Snapshot>> = std::iter::once(whole)
-            .chain(side.runs.values().map(Live::snapshot))
+            .chain(side.runs.values().map(|run| run.live.snapshot()))
             .collect();
         if let Some((before, shown)) = &side.shown
             && before.len() == of.len()
@@ -286,25 +318,19 @@ impl Cluster {
         {
             return Arc::clone(shown);
         }
-        let by_node: BTreeMap<&Text, &Arc<Snapshot>> =
-            side.runs.keys().zip(of.iter().skip(1)).collect();
-        let mut worlds: BTreeMap<&Text, (World, Offset)> = BTreeMap::new();
-        for (node, snap) in &by_node {
+        for ((node, run), snap) in side.runs.iter_mut().zip(of.iter().skip(1)) {
             if let Some(clock) = self.marks.get(node.as_str()).and_then(Mark::clock) {
-                let mut world = World::clone(&snap.world);
-                // What the API tells is put on the node's clock.
-                if let Some(apiserver) = found.apiserver {
-                    world.compare_clocks(apiserver, clock);
-                    world.refresh();
-                }
-                worlds.insert(node, (world, clock));
+                run.compare(snap, (clock, found.apiserver));
             }
         }
+        let by_node: BTreeMap<&Text, &Arc<Snapshot>> =
+            side.runs.keys().zip(of.iter().skip(1)).collect();
         for lane in &mut lanes {
-            let node = &lane.pod.node;
-            let told = by_node.get(node).zip(worlds.get(node));
-            let told = told
-                .and_then(|(snap, (world, clock))| Some((snap, world.pod(&lane.pod.uid)?, *clock)));
+            let run = side.runs.get(&lane.pod.node);
+            let told = run.and_then(|run| run.world.as_ref());
+            let told = told.and_then(|(snap, (clock, _), world)| {
+                Some((snap, world.pod(&lane.pod.uid)?, *clock))
+            });
             *lane = match told {
                 Some((snap, pod, clock)) => Lane {
                     pod: Pod::clone(pod),

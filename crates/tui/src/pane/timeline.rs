@@ -288,12 +288,11 @@ impl Pane for TimelinePane {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        let scroll = self.abreast.take().map(|a| a.scroll).unwrap_or_default();
-        let selected = (shared.pod.as_ref(), scroll);
-        self.abreast = (shared.abreast.as_ref())
-            .map(|owner| abreast::Abreast::of(owner, snap, selected, size.0));
-        if let Some(abreast) = &mut self.abreast {
-            abreast.fit(size);
+        let before = self.abreast.take();
+        if let Some(owner) = &shared.abreast {
+            let mut rows = abreast::Abreast::of(owner, snap, size.0, before);
+            rows.fit(shared.pod.as_ref(), size);
+            self.abreast = Some(rows);
             self.seen = None;
             return;
         }

@@ -18,6 +18,8 @@ const START: u16 = 7;
 #[derive(Debug)]
 pub(super) struct Abreast {
     owner: ObjectRef,
+    /// Version of the picture and columns of the pane that the rows are of.
+    seen: (u64, u16),
     lanes: Vec<Lane>,
     /// What is said of clocks and of nodes of which nothing is heard, as it fits.
     said: Vec<String>,
@@ -52,12 +54,13 @@ impl Columns {
 
 impl Abreast {
     /// As the nodes' agents tell it where they are listened to for this, else as the world that is shown knows it.
-    pub(super) fn of(
-        owner: &ObjectRef,
-        snap: &Snapshot,
-        (selected, mut scroll): (Option<&PodUid>, Scroll),
-        w: u16,
-    ) -> Self {
+    /// `before` is what was shown until now: it stays where nothing changed.
+    pub(super) fn of(owner: &ObjectRef, snap: &Snapshot, w: u16, before: Option<Self>) -> Self {
+        let seen = (snap.version, w);
+        let scroll = match before {
+            Some(same) if same.seen == seen && same.owner == *owner => return same,
+            other => other.map(|rows| rows.scroll).unwrap_or_default(),
+        };
         let told = snap.cluster.as_ref().and_then(|c| c.abreast.as_deref());
         let told = told.filter(|a| a.owner == *owner);
         let mut lanes = match told {
@@ -74,10 +77,9 @@ impl Abreast {
         let mut said = abreast::clocks(&lanes, column);
         let unheard = told.into_iter().flat_map(|t| &t.unheard);
         said.extend(unheard.map(|(node, why)| format!("{node} is not listened to: {why}")));
-        let place = selected.and_then(|uid| lanes.iter().position(|l| l.pod.uid == *uid));
-        scroll.at = place.unwrap_or(scroll.at);
         Self {
             owner: owner.clone(),
+            seen,
             lanes,
             said,
             window,
@@ -102,7 +104,9 @@ impl Abreast {
         }
         lines
     }
-    pub(super) fn fit(&mut self, (w, h): (u16, u16)) {
+    pub(super) fn fit(&mut self, selected: Option<&PodUid>, (w, h): (u16, u16)) {
+        let place = |uid: &PodUid| self.lanes.iter().position(|l| l.pod.uid == *uid);
+        self.scroll.at = selected.and_then(place).unwrap_or(self.scroll.at);
         let below = self.below(w, h).len() as u16;
         let rows = h.saturating_sub(HEAD + below + u16::from(below > 0));
         self.scroll.fit(self.lanes.len(), usize::from(rows));
