@@ -267,3 +267,18 @@ pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
     }));
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_engine::Pipeline;
+    use kflow_engine::snapshot::Mode;
+
+    #[test]
+    fn before_its_first_picture_a_run_has_told_nothing_that_was_asked_for() {
+        let now = clock::now();
+        let empty = Pipeline::new().snapshot(now, Mode::paused(""), (now, now), Vec::new());
+        assert!(!has_told(&empty, Some(&Scope::default())));
+        assert!(has_told(&empty, None), "nothing was asked for");
+    }
+}

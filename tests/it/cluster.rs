@@ -377,7 +377,6 @@ fn a_cluster_to_look_at() {
                 .into_iter()
                 .collect(),
             mute: (0..number("MUTE").unwrap_or(0)).collect(),
-            slow: Duration::ZERO,
         };
         let played = Played::of(shape).await;
         println!("{}", played.kubeconfig().display());

@@ -207,15 +207,20 @@ class Node:
             self.process = subprocess.Popen([*before, KFLOW, *args], env=self.env(), stdout=said, stderr=said, stdin=subprocess.DEVNULL)
         Node.started.append(self.process)
         if self.agent and not before:
-            until("an agent that reads the log", lambda: str(self.log) in self.opened() or self.ended())
-            # It is opened first, and then gone through to its end.
-            time.sleep(0.2)
+            until("an agent that has read the log", lambda: self.has_read() or self.ended())
         elif not before:
             until("a recorder that reads the log", lambda: b": on (following" in self.said.read_bytes()[begin:] or self.ended())
 
-    def opened(self):
-        fds = pathlib.Path(f"/proc/{self.process.pid}/fd")
-        return [os.readlink(fd) for fd in fds.iterdir() if fd.is_symlink()]
+    def has_read(self):
+        """Where the process stands in the log: at its end."""
+        proc = pathlib.Path(f"/proc/{self.process.pid}")
+        try:
+            fds = [fd.name for fd in (proc / "fd").iterdir() if os.readlink(fd) == str(self.log)]
+            at = [f"pos:\t{self.log.stat().st_size}\n" in (proc / "fdinfo" / fd).read_text() for fd in fds]
+        except FileNotFoundError:
+            # One was closed meanwhile.
+            return False
+        return any(at)
 
     def ended(self):
         assert self.process.poll() is None, self.said.read_text()

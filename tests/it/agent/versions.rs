@@ -29,7 +29,7 @@ use tonic_prost::ProstCodec;
 use super::forward::Apiserver;
 use super::{PATIENCE, SubscribeRequest, block_on};
 
-/// What another version tells of itself, with a field that this one does not have.
+/// `kflow.v1.InfoResponse` of another version: with a field that is unknown here, and without some that are known.
 #[derive(Clone, PartialEq, prost::Message)]
 struct OtherInfo {
     #[prost(string, tag = "1")]

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::time::Duration;
 
 use kflow_model::audit::{AuditRecord, AuditStage};
 use kflow_model::stamp::SECOND;
@@ -17,17 +16,6 @@ use crate::proxy::rig::PATIENCE;
 
 /// Of the recording that the second node plays: a pod whose image is pulled.
 const POD: &str = "s24a/slow";
-
-pub(super) async fn kflow(played: &Played, args: &[&str]) -> Said {
-    let mut command = command();
-    command
-        .args(args)
-        .arg("--kubeconfig")
-        .arg(played.kubeconfig());
-    tokio::task::spawn_blocking(move || run(&mut command))
-        .await
-        .unwrap()
-}
 
 async fn three(ahead: i64) -> std::sync::Arc<Played> {
     Played::of(Shape {
@@ -67,11 +55,11 @@ fn a_pod_has_what_its_node_would_show_of_it() {
             &["export", POD, "-o", "json"],
             &["flow", POD, "-o", "json"],
         ] {
-            let alone = kflow(&played, args).await;
+            let alone = played.kflow(args).await;
             assert!(alone.err.contains(heard), "{args:?} {}", alone.err);
             // A run that follows has all of the ring a little later.
             let for_a_while = ["--for", "5s"];
-            let named = kflow(&played, &[args, &of_node, &for_a_while].concat()).await;
+            let named = played.kflow(&[args, &of_node, &for_a_while].concat()).await;
             let (one, other) = (json(&alone), json(&named));
             assert_eq!(alone.code, named.code, "{args:?} {}", alone.err);
             match args[0] {
@@ -97,7 +85,7 @@ fn a_pod_has_what_its_node_would_show_of_it() {
                 }
                 _ => assert_eq!(one.len(), other.len(), "{args:?}"),
             }
-            let without = kflow(&played, &[args, &["--no-agent"]].concat()).await;
+            let without = played.kflow(&[args, &["--no-agent"]].concat()).await;
             assert!(!without.err.contains("agent"), "{args:?} {}", without.err);
             assert!(!without.out.contains("PullImage") || args[0] == "flow");
         }
@@ -108,7 +96,7 @@ fn a_pod_has_what_its_node_would_show_of_it() {
 fn requests_about_a_pod_come_from_the_agent_of_its_node() {
     block_on(async {
         let played = three(0).await;
-        let pod = json(&kflow(&played, &["timeline", POD, "-o", "json"]).await);
+        let pod = json(&played.kflow(&["timeline", POD, "-o", "json"]).await);
         let uid = pod[0]["uid"].as_str().unwrap().to_owned();
         let at = Nanos(pod[0]["created_ns"].as_i64().unwrap());
         let record = AuditRecord {
@@ -137,11 +125,15 @@ fn requests_about_a_pod_come_from_the_agent_of_its_node() {
             body: Body::Audit(Box::new(record)),
         };
         played.with_agent(1, |a| a.see(vec![seen])).unwrap();
-        let said = kflow(&played, &["requests", "--pod", POD, "-o", "json"]).await;
+        let said = played
+            .kflow(&["requests", "--pod", POD, "-o", "json"])
+            .await;
         let all = json(&said);
         assert_eq!((said.code, all.len()), (Some(0), 1), "{}", said.err);
         assert_eq!(all[0]["verb"], "create");
-        let alone = kflow(&played, &["requests", "--pod", POD, "--no-agent"]).await;
+        let alone = played
+            .kflow(&["requests", "--pod", POD, "--no-agent"])
+            .await;
         assert_eq!(alone.code, Some(2), "{}{}", alone.out, alone.err);
     });
 }
@@ -150,18 +142,18 @@ fn requests_about_a_pod_come_from_the_agent_of_its_node() {
 fn of_pods_on_several_nodes_and_of_whom_nothing_is_heard_a_line_tells() {
     block_on(async {
         let played = three(0).await;
-        let all = kflow(&played, &["timeline", "-A", "-o", "name"]).await;
+        let all = played.kflow(&["timeline", "-A", "-o", "name"]).await;
         let line = "these pods are on 3 nodes, and are shown by the API alone: name one of them, or a node with --node";
         assert!(all.err.contains(line), "{}", all.err);
         // No agent is there, and then one is dead.
-        let of_none = json(&kflow(&played, &["timeline", "-A", "-o", "json"]).await);
+        let of_none = json(&played.kflow(&["timeline", "-A", "-o", "json"]).await);
         let there = of_none.iter().find(|p| p["node"] == name(2)).unwrap();
         let key = format!(
             "{}/{}",
             there["namespace"].as_str().unwrap(),
             there["name"].as_str().unwrap()
         );
-        let none = kflow(&played, &["timeline", &key]).await;
+        let none = played.kflow(&["timeline", &key]).await;
         let line = "pods of simulated-2 are shown by the API alone: no agent of kflow is there (namespace kflow)";
         assert!(
             none.err.contains(line) && none.code == Some(0),
@@ -169,7 +161,7 @@ fn of_pods_on_several_nodes_and_of_whom_nothing_is_heard_a_line_tells() {
             none.err
         );
         played.kill(1);
-        let dead = kflow(&played, &["timeline", POD]).await;
+        let dead = played.kflow(&["timeline", POD]).await;
         let line = "pods of simulated-1 are shown by the API alone: the agent there did not answer";
         assert!(
             dead.err.contains(line) && dead.code == Some(0),
@@ -177,7 +169,7 @@ fn of_pods_on_several_nodes_and_of_whom_nothing_is_heard_a_line_tells() {
             dead.err
         );
         assert!(dead.out.contains("slow"), "{}", dead.out);
-        let calls = kflow(&played, &["calls", "--pod", POD]).await;
+        let calls = played.kflow(&["calls", "--pod", POD]).await;
         assert_eq!(calls.code, Some(2), "{}", calls.err);
     });
 }
@@ -188,7 +180,7 @@ fn a_clock_that_is_off_moves_the_pod_and_is_told() {
         let first = |all: &[Value]| spans(all).into_iter().map(|(_, at)| at).min().unwrap();
         let args = ["timeline", POD, "-o", "json"];
         let (right, off) = (three(0).await, three(90 * SECOND).await);
-        let (right, said) = (kflow(&right, &args).await, kflow(&off, &args).await);
+        let (right, said) = (right.kflow(&args).await, off.kflow(&args).await);
         let told = "of which some are off: simulated-1 (1m30s ahead of this machine's)";
         assert!(said.err.contains(told), "{}", said.err);
         let moved = first(&json(&said)) - first(&json(&right));
@@ -215,13 +207,8 @@ fn a_pod_that_is_watched_is_followed_on_its_node() {
 
 /// The first row with a word of a command that stays, which is interrupted then; what it said, and how it ended.
 async fn until_said(played: &Played, args: &[&str], word: &str) -> (Value, String, Option<i32>) {
-    let mut command = command();
-    command
-        .args(args)
-        .args(["-o", "jsonl", "--kubeconfig"])
-        .arg(played.kubeconfig())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let mut command = played.command(&[args, &["-o", "jsonl"]].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let pid = Pid::from_child(&child);
     let out = BufReader::new(child.stdout.take().unwrap());
@@ -264,7 +251,7 @@ fn a_moment_in_the_past_is_asked_of_the_agent_that_kept_it() {
         for percent in [15, 25] {
             let at = at(percent);
             let args = ["why", POD, "--at", &at, "-o", "json"];
-            let said = kflow(&played, &args).await;
+            let said = played.kflow(&args).await;
             let recorded = run(command().args(args).args(["-s", file]));
             assert_eq!(said.code, recorded.code, "{} {}", said.err, recorded.err);
             assert_eq!(of(&said), of(&recorded), "{}", said.err);
@@ -272,7 +259,9 @@ fn a_moment_in_the_past_is_asked_of_the_agent_that_kept_it() {
             assert!(said.err.contains(heard), "{}", said.err);
         }
         let at = at(25);
-        let timeline = kflow(&played, &["timeline", POD, "--at", &at, "-o", "json"]).await;
+        let timeline = played
+            .kflow(&["timeline", POD, "--at", &at, "-o", "json"])
+            .await;
         let timeline = spans(&json(&timeline));
         assert!(timeline.iter().any(|(step, _)| step == "PullImage"));
         // Of no node, of several, before all that was kept.
@@ -300,28 +289,9 @@ fn a_moment_in_the_past_is_asked_of_the_agent_that_kept_it() {
                 "needs what the agent of the node kept",
             ),
         ] {
-            let said = kflow(&played, args).await;
+            let said = played.kflow(args).await;
             assert_eq!(said.code, Some(2), "{args:?} {}", said.err);
             assert!(said.err.contains(want), "{args:?} {}", said.err);
         }
-    });
-}
-
-#[test]
-fn an_apiserver_that_is_slow_is_waited_for() {
-    block_on(async {
-        let played = Played::of(Shape {
-            nodes: 3,
-            agents: 2,
-            slow: Duration::from_millis(1500),
-            ..Shape::default()
-        })
-        .await;
-        let calls = kflow(&played, &["calls", "--pod", POD, "-o", "json"]).await;
-        assert!(
-            !json(&calls).is_empty() && calls.code == Some(0),
-            "{}",
-            calls.err
-        );
     });
 }

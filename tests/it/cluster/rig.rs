@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use tokio_stream::wrappers::WatchStream;
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use crate::agent::forward;
+use crate::program::{Said, command, run};
 pub(super) use objects::name;
 use objects::{invented, invented_call, node_json, owners_json, pod_json};
 
@@ -57,8 +59,6 @@ pub(super) struct Shape {
     pub(super) whole: bool,
     /// The Deployment of [`SPREAD`] has its pods on the first ones of the nodes, in turn, and agents serve that recording.
     pub(super) spread: usize,
-    /// How long the apiserver takes for each answer.
-    pub(super) slow: Duration,
     /// Nodes whose agents never answer.
     pub(super) mute: BTreeSet<usize>,
     /// Nodes whose clocks are ahead by so much, ns.
@@ -251,7 +251,7 @@ impl Played {
     }
 
     pub(super) async fn of(shape: Shape) -> Arc<Self> {
-        let (nodes, slow) = (shape.nodes, shape.slow);
+        let nodes = shape.nodes;
         let ahead = |n: usize| shape.ahead.get(&n).copied().unwrap_or(0);
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -321,10 +321,7 @@ impl Played {
                     let mut restart = server.restart.subscribe();
                     let answer = service_fn(move |r| {
                         let answer = Arc::clone(&server).answer(r);
-                        async move {
-                            tokio::time::sleep(slow).await;
-                            answer
-                        }
+                        async move { answer }
                     });
                     let connection = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), answer)
@@ -360,6 +357,22 @@ impl Played {
         let socket = socket(self.dir.path(), n);
         let served = Served::start(&socket, &name(n), 0, of, Kept::default());
         self.agents.lock().unwrap().insert(name(n), Some(served));
+    }
+    /// The program, with its kubeconfig.
+    pub(super) fn command(&self, args: &[&str]) -> Command {
+        let mut command = command();
+        command
+            .args(args)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig());
+        command
+    }
+    /// What the program says.
+    pub(super) async fn kflow(&self, args: &[&str]) -> Said {
+        let mut command = self.command(args);
+        tokio::task::spawn_blocking(move || run(&mut command))
+            .await
+            .unwrap()
     }
     /// What the agent of a node knows of itself.
     pub(super) fn with_agent<T>(&self, n: usize, look: impl FnOnce(&Served) -> T) -> Option<T> {

@@ -10,18 +10,11 @@ use serde_json::Value;
 
 use super::rig::{Played, Shape, name};
 use crate::agent::block_on;
-use crate::program::{Said, command, run};
+use crate::program::Said;
 
 async fn timeline(played: &Played, args: &[&str]) -> Said {
-    let mut command = command();
-    command.args(["timeline", "deploy/burst", "-n", "s19"]);
-    command
-        .args(args)
-        .arg("--kubeconfig")
-        .arg(played.kubeconfig());
-    tokio::task::spawn_blocking(move || run(&mut command))
-        .await
-        .unwrap()
+    let of_owner = ["timeline", "deploy/burst", "-n", "s19"];
+    played.kflow(&[&of_owner[..], args].concat()).await
 }
 
 /// The rows by pod.

@@ -13,15 +13,10 @@ use serde_json::Value;
 
 use super::rig::{Played, Shape, name};
 use crate::agent::block_on;
-use crate::program::{Said, command, run};
+use crate::program::Said;
 
 async fn why(played: &Arc<Played>, args: &[&str]) -> Said {
-    let mut command = command();
-    command.arg("why").args(args).arg("--kubeconfig");
-    command.arg(played.kubeconfig());
-    tokio::task::spawn_blocking(move || run(&mut command))
-        .await
-        .unwrap()
+    played.kflow(&[&["why"], args].concat()).await
 }
 
 /// Cause and call in flight of each pod, owner or node.

@@ -1,7 +1,6 @@
 //! Pods of an owner side by side, with their styles: those of a recorded burst, which were on one node; that they are on three, and
 //! what the clocks of these are off, is invented.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use kflow_engine::Pipeline;
@@ -14,7 +13,7 @@ use kflow_model::{Body, Observation};
 use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::svg;
 
-use super::frames::{THEMES, describe};
+use super::frames::in_every_theme;
 
 /// At a share of the recording; with the nodes' clocks, as a cluster shows it, or as a recording.
 fn burst(permille: i64, live: bool) -> Snapshot {
@@ -77,20 +76,14 @@ fn pods_of_an_owner_are_rows_of_one_axis_with_their_nodes_and_their_clocks() {
     for size in [(80, 24), (200, 60)] {
         let mut out = String::new();
         for (what, snap, keys) in &situations {
-            let frames: Vec<_> = THEMES
-                .iter()
-                .map(|theme| {
-                    let mut m = model(size, theme).expect("theme");
-                    frame(&mut m, snap);
-                    let pod = snap.world.pods().iter().find(|p| p.namespace == "s19");
-                    select(&mut m, snap, &pod.expect("a pod").key());
-                    frame(&mut m, snap);
-                    press(&mut m, snap, keys);
-                    frame(&mut m, snap)
-                })
-                .collect();
-            let _written = writeln!(out, "== {what}");
-            describe(&frames, &mut out);
+            in_every_theme(what, size, &mut out, |m| {
+                frame(m, snap);
+                let pod = snap.world.pods().iter().find(|p| p.namespace == "s19");
+                select(m, snap, &pod.expect("a pod").key());
+                frame(m, snap);
+                press(m, snap, keys);
+                frame(m, snap)
+            });
         }
         insta::assert_snapshot!(format!("tui-abreast-{}x{}", size.0, size.1), out);
     }

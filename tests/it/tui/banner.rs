@@ -12,7 +12,7 @@ use kflow_tui::pane::PaneId;
 use kflow_tui::svg;
 use ratatui::buffer::Buffer;
 
-use super::frames::{THEMES, describe};
+use super::frames::in_every_theme;
 use super::session;
 
 fn at(now: Nanos, body: Body) -> Observation {
@@ -96,27 +96,21 @@ fn every_pane_says_what_is_not_known_in_every_theme() {
     for size in [(80, 24), (200, 60)] {
         let mut out = String::new();
         for pane in PaneId::ALL {
-            let frames: Vec<Buffer> = THEMES
-                .iter()
-                .map(|theme| {
-                    let mut m = model(size, theme).expect("theme");
-                    frame(&mut m, &snap);
-                    select(&mut m, &snap, "s01/healthy");
-                    m.show(pane);
-                    // The banner and the row above and below it: the rest is the panes' own.
-                    let whole = frame(&mut m, &snap);
-                    let rows = ratatui::layout::Rect::new(0, 0, size.0, 4);
-                    let mut head = Buffer::empty(rows);
-                    for y in 0..4 {
-                        for x in 0..size.0 {
-                            head[(x, y)] = whole[(x, y)].clone();
-                        }
+            in_every_theme(&format!("{pane:?}"), size, &mut out, |m| {
+                frame(m, &snap);
+                select(m, &snap, "s01/healthy");
+                m.show(pane);
+                // The banner and the row above and below it: the rest is the panes' own.
+                let whole = frame(m, &snap);
+                let rows = ratatui::layout::Rect::new(0, 0, size.0, 4);
+                let mut head = Buffer::empty(rows);
+                for y in 0..4 {
+                    for x in 0..size.0 {
+                        head[(x, y)] = whole[(x, y)].clone();
                     }
-                    head
-                })
-                .collect();
-            out.push_str(&format!("== {pane:?}\n"));
-            describe(&frames, &mut out);
+                }
+                head
+            });
         }
         insta::assert_snapshot!(format!("tui-banner-{}x{}", size.0, size.1), out);
     }

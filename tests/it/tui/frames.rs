@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use kflow_engine::snapshot::Snapshot;
 use kflow_tui::glyph::Glyphs;
+use kflow_tui::model::Model;
 use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::svg;
 use ratatui::buffer::{Buffer, Cell};
@@ -16,7 +17,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::{SIZES, churn, empty, session};
 
-pub(super) const THEMES: [&str; 4] = ["dark", "light", "mono", "ansi"];
+const THEMES: [&str; 4] = ["dark", "light", "mono", "ansi"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
 const VIEWS: [(&str, &str); 16] = [
@@ -54,8 +55,22 @@ fn style(c: &Cell) -> String {
     s
 }
 
+/// What a situation looks like in every theme.
+pub(super) fn in_every_theme(
+    what: &str,
+    size: (u16, u16),
+    out: &mut String,
+    look: impl Fn(&mut Model) -> Buffer,
+) {
+    let frames: Vec<Buffer> = (THEMES.iter())
+        .map(|theme| look(&mut model(size, theme).expect("theme")))
+        .collect();
+    let _written = writeln!(out, "== {what}");
+    describe(&frames, out);
+}
+
 /// Text, runs and legend of the same frame in all themes.
-pub(super) fn describe(frames: &[Buffer], out: &mut String) {
+fn describe(frames: &[Buffer], out: &mut String) {
     let Some(first) = frames.first() else { return };
     let text = svg::plain(first);
     assert!(
@@ -125,18 +140,12 @@ fn frames_are_what_they_were() {
         for size in SIZES {
             let mut out = String::new();
             for (name, snap, pod) in &situations {
-                let frames: Vec<Buffer> = THEMES
-                    .iter()
-                    .map(|theme| {
-                        let mut m = model(size, theme).expect("theme");
-                        frame(&mut m, snap);
-                        select(&mut m, snap, pod);
-                        press(&mut m, snap, keys);
-                        frame(&mut m, snap)
-                    })
-                    .collect();
-                let _written = writeln!(out, "== {name}");
-                describe(&frames, &mut out);
+                in_every_theme(name, size, &mut out, |m| {
+                    frame(m, snap);
+                    select(m, snap, pod);
+                    press(m, snap, keys);
+                    frame(m, snap)
+                });
             }
             insta::assert_snapshot!(format!("tui-{view}-{}x{}", size.0, size.1), out);
         }

@@ -1,7 +1,6 @@
 //! The nodes of a cluster in the Node pane, with their styles. The nodes and their agents are invented; no recording has more
 //! than one.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use kflow_engine::cluster::{ClusterView, Open};
@@ -19,7 +18,7 @@ use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::svg;
 
 use super::churn::{self, BEGIN, observation, pod};
-use super::frames::{THEMES, describe};
+use super::frames::in_every_theme;
 
 fn invented(n: usize) -> NodeSeen {
     let ready = match n {
@@ -137,17 +136,11 @@ fn nodes_are_listed_with_how_they_are_and_who_shows_their_calls() {
     for size in [(80, 24), (200, 60)] {
         let mut out = String::new();
         for (what, snap, keys) in &situations {
-            let frames: Vec<_> = THEMES
-                .iter()
-                .map(|theme| {
-                    let mut m = model(size, theme).expect("theme");
-                    frame(&mut m, snap);
-                    press(&mut m, snap, keys);
-                    frame(&mut m, snap)
-                })
-                .collect();
-            let _written = writeln!(out, "== {what}");
-            describe(&frames, &mut out);
+            in_every_theme(what, size, &mut out, |m| {
+                frame(m, snap);
+                press(m, snap, keys);
+                frame(m, snap)
+            });
         }
         insta::assert_snapshot!(format!("tui-nodes-{}x{}", size.0, size.1), out);
     }
