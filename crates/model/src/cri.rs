@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, Nanos, Pairs, PodRef, SandboxId, SpanId, Text, TraceId};
 
-/// The annotation by which a kubelet says when it first saw a pod, to the nanosecond: no two pods of a node have the same.
-/// It goes with every sandbox and every image that the kubelet asks for (`pkg/kubelet/config/config.go`), where a request about
-/// an image names no pod.
+/// Annotation that the kubelet sets on a pod when it first sees it: the time, RFC 3339 with nanoseconds
+/// (`pkg/kubelet/config/config.go`). It tells the pods of a node apart, and is sent with `RunPodSandbox`, `CreateContainer`, `PullImage`
+/// and `ImageStatus`; the last names no pod otherwise.
 pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
 /// Names a call for as long as a session lasts: connection ids rise and never repeat inside one session.

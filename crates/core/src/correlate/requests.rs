@@ -136,8 +136,8 @@ pub struct RequestGroup {
     pub max_ns: i64,
 }
 
-/// A request as it is filed. What its evidence says is derived when somebody asks: most of a recording's requests nobody
-/// looks at, and each has a dozen spans.
+/// The evidence of one request, and the [`Request`] that is derived of it at the first read after a change. Few requests of
+/// a recording are ever read, and each gets a dozen spans.
 #[derive(Debug, Default)]
 struct Filed {
     /// Sorted, each once.

@@ -82,8 +82,8 @@ limits! {
     VOLUMES_TOLD = "volumes: the kubelet has said which are missing", 150, "pkg/kubelet/volumemanager/volume_manager.go, WaitForAttachAndMount: podAttachAndMountTimeout 2m3s; chosen: on top of it the wait for the next sync of the pod (backOffPeriod 10 s, pkg/kubelet/kubelet.go) and the way of its Event";
     /// RunPodSandbox.
     SANDBOX = "sandbox: RunPodSandbox is in flight", 10, "measured: at most 4.63 s (S5-burst)";
-    /// ImageStatus.
-    LOOK_UP = "image: ImageStatus is in flight", 10, "measured: at most 1.27 s (S17-kubelet-1.27, on a busy node), 0.12 s on others of kubelet 1.36 (S5-burst)";
+    /// The kubelet asks whether the node has an image.
+    LOOK_UP = "image: ImageStatus is in flight", 10, "measured: at most 1.27 s (S17-kubelet-1.27, on a busy node), at kubelet 1.36 at most 0.12 s (S5-burst)";
     /// A pull.
     PULL = "image: a pull runs", 10, "PullImage has no deadline; measured: 17.9 s and 53.3 s for images over a slow line (S6-slowpull), 0.33 s otherwise";
     /// A pull that has not begun.

@@ -18,7 +18,8 @@ use crate::tidy::{Tidy, merge_hours};
 
 type Act<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
 
-/// Polls so often, and drops it when it would go on: what it asked for last is done, and nobody knows.
+/// Polls a future so many times and drops it, as a killed process does: its last request may have been carried out, and its answer
+/// is not read. `None` where it had not ended by then.
 async fn cut(polls: usize, act: Act<'_>) -> Option<Result<(), StoreError>> {
     let mut act = pin!(act);
     let mut left = polls;

@@ -355,8 +355,8 @@ fn runtime_keys(s: &Subject) -> impl Iterator<Item = WaitKey> + use<> {
         .map(WaitKey::Runtime)
 }
 
-/// What a call waits for that does not say whose it is: the ids in it, when its pod was first seen, and for one of a sync that
-/// sync.
+/// The keys under which a call waits that names no pod: its sandbox and container, its pod's
+/// [`CONFIG_SEEN`], and its trace unless it is of a loop that asks about all pods.
 fn call_keys(c: &CallStart) -> SmallVec<[WaitKey; 4]> {
     let first_seen = c.fields.value(CONFIG_SEEN);
     let mut keys: SmallVec<[WaitKey; 4]> = runtime_keys(&c.subject)
