@@ -13,13 +13,19 @@ use kflow_model::{Body, Nanos, Source};
 use super::{RECORDED, Rows, Sources, root};
 
 /// Recordings in which a pod starts well, and the pod.
-const HEALTHY: [(&str, &str); 7] = [
+const HEALTHY: [(&str, &str); 13] = [
     ("fixtures/sessions/S1-basics", "s01/healthy"),
     ("fixtures/versions/S20-kubelet-1.35", "sv3501/healthy"),
+    ("fixtures/versions/S21-kubelet-1.34", "sv3401/healthy"),
     ("fixtures/versions/S19-kubelet-1.33", "sv3301/healthy"),
+    ("fixtures/versions/S22-kubelet-1.32", "sv3201/healthy"),
     ("fixtures/versions/S16-kubelet-1.31", "sf01/healthy"),
     ("fixtures/versions/S18-kubelet-1.30", "sv3001/healthy"),
+    ("fixtures/versions/S23-kubelet-1.29", "sv2901/healthy"),
+    ("fixtures/versions/S24-kubelet-1.28", "sv2801/healthy"),
     ("fixtures/versions/S17-kubelet-1.27", "sv2701/healthy"),
+    ("fixtures/versions/S25-containerd-1.7", "sv1701/healthy"),
+    ("fixtures/versions/S26-cri-dockerd", "svdk01/healthy"),
     ("fixtures/versions/S15-crio", "sd01/healthy"),
 ];
 
@@ -79,12 +85,24 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 | cgroup v2 | | every node that was recorded has the controllers of v1 |
 | Windows nodes | `adm/windows` (refused by a Linux kubelet) | left out: eBPF, unix sockets and cgroups are Linux's |
 
+## What differs
+
+* A kubelet before 1.31 logs that it refuses a pod for want of a resource in a line of its own, `Predicate failed on Pod`.
+* Kubelets 1.28 and 1.29 give the calls of a sync a trace of its own each (`pkg/kubelet/kubelet.go`, SyncPod: `todoCtx := context.TODO()`). A call
+  that names its pod, or bears the annotation that the pod's other calls bear, is the pod's all the same; the kubelet's second look at an image does
+  neither, and stays without a pod: 51 of the 115 `ImageStatus` of these two. Of the other kubelets the trace tells it (of 1.27's 64 all but one).
+* containerd 1.7 sends spans of calls and pulls, and none of its sandboxes, containers and tasks; it puts `: unknown` behind an error of the
+  OCI runtime, as dockerd does, which is left out.
+* cri-dockerd sends no spans, and its log says nothing of pods: it is not read, nor is dockerd's. A command that is not there ends as
+  `ContainerCannotRun`, where containerd says `StartError`.
+
 ## What is not in the table
 
 * A kubelet 1.34.9 without tracing: the bytes of its calls are in `fixtures/cri/untraced`, and the decoder is held against them; nothing
   else of it was recorded.
 * containerd 1.6.20: `tests/real` runs it in every CI, behind the proxy and under the tap, with its events, without a kubelet.
-* Kubelets 1.28, 1.29, 1.32 and 1.34 with tracing, containerd 1.7, releases of CRI-O, and cri-dockerd have no recording here.
+* cri-dockerd 0.3.25, which stands before Docker 20.10.24: a node names dockerd alone.
+* Releases of CRI-O, and kubelets before 1.27, have no recording here.
 ";
 
 /// Kubelet and runtime, as the node of a session says last: at its begin the API has what the kubelet before said.

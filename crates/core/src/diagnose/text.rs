@@ -145,12 +145,15 @@ impl Names {
 }
 
 /// A message without gRPC's frame around each error in it (`rpc error: code = Unknown desc = …`): what the error says
-/// stands behind it. An error that says nothing else keeps its code.
+/// stands behind it. An error that says nothing else keeps its code. Nor with the word that containerd before 2.1 and
+/// dockerd put behind an error that has no code of theirs (`errdefs.ErrUnknown`).
 pub fn unframed(message: &str) -> Cow<'_, str> {
     const DESC: &str = "desc = ";
+    let message = uncoded(message);
     if !message.contains(RPC) && !message.contains(DESC) {
-        return Cow::Borrowed(message);
+        return message;
     }
+    let message = &*message;
     let mut out = String::with_capacity(message.len());
     let mut rest = message;
     while let Some((before, after)) = rest.split_once(RPC) {
@@ -168,6 +171,26 @@ pub fn unframed(message: &str) -> Cow<'_, str> {
     }
     out.push_str(rest);
     Cow::Owned(out.replace(DESC, ""))
+}
+
+/// Without `: unknown` at the end of the message, and of each one that is quoted in it.
+fn uncoded(message: &str) -> Cow<'_, str> {
+    const UNKNOWN: &str = ": unknown";
+    if !message.contains(UNKNOWN) {
+        return Cow::Borrowed(message);
+    }
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once(UNKNOWN) {
+        out.push_str(before);
+        let ends = after.trim_start().is_empty() || after.starts_with(['"', '\\']);
+        if !ends {
+            out.push_str(UNKNOWN);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// How the frame begins.
@@ -284,6 +307,14 @@ mod tests {
             (
                 "a: rpc error: code = Unknown desc = b: rpc error: code = NotFound desc = c",
                 "a: b: c",
+            ),
+            (
+                "OCI runtime create failed: no such file: unknown",
+                "OCI runtime create failed: no such file",
+            ),
+            (
+                r#""a" with RunError: "b: unknown": c: unknown host"#,
+                r#""a" with RunError: "b": c: unknown host"#,
             ),
             ("rpc error: code = Unavailable desc = ", "Unavailable"),
             ("rpc error: code = Canceled", "Canceled"),
