@@ -47,7 +47,8 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
     // lets nobody choose, it is as it was.
     rustix::thread::disable_transparent_huge_pages(true).ok();
     let root = args.root.clone().map_or_else(Root::of_node, Root::named);
-    let mut found = look::found_at(root.path());
+    let configuration = kubelet::configuration(root.path());
+    let mut found = look::found_at(root.path(), configuration.as_deref());
     let named = || kubelet::node_name(root.path());
     let node = args.node.clone().or_else(named);
     let node = node.unwrap_or_else(hostname);

@@ -318,6 +318,12 @@ pub fn node_name(root: &Path) -> Option<String> {
     flags(&args, "--hostname-override").pop()
 }
 
+/// The configuration file that a running kubelet was given, as it names it.
+pub fn configuration(root: &Path) -> Option<PathBuf> {
+    let args = process_flags(root).ok()??;
+    flags(&args, "--config").pop().map(PathBuf::from)
+}
+
 /// The file that a running kubelet writes its log to, when it does not write to the journal; as the kubelet names it.
 pub fn log_file(root: &Path) -> Option<PathBuf> {
     let fd = process(root)?.join("fd/2");

@@ -181,11 +181,14 @@ pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     }
 }
 
-/// Whether spans could be received.
-pub(super) async fn spans(asked: &Control) -> Check {
+/// Whether spans could be received; `agent`: one is asked, which receives the kubelet's and tells whether it is sent any.
+pub(super) async fn spans(asked: &Control, agent: bool) -> Check {
     const WHAT: &str = "spans";
     let sends = "in the kubelet's configuration: tracing: {endpoint: \"127.0.0.1:4317\", samplingRatePerMillion: 1000000}";
     let Some(addr) = asked.otlp.first().copied() else {
+        if agent {
+            return Check::new(WHAT, Health::Works, "the agent receives the kubelet's");
+        }
         return Check::new(WHAT, Health::Off, "nobody listens for them")
             .todo(format!("kflow tui --otlp\n{sends}"));
     };
@@ -218,6 +221,15 @@ mod tests {
             kubelet_log,
             ..Config::nothing()
         }
+    }
+
+    #[tokio::test]
+    async fn where_an_agent_is_asked_nobody_else_has_to_listen_for_spans() {
+        let control = Config::nothing().control;
+        let alone = spans(&control, false).await;
+        assert_eq!(alone.health, Health::Off);
+        let with = spans(&control, true).await;
+        assert_eq!((with.health, with.todo.as_str()), (Health::Works, ""));
     }
 
     #[tokio::test]

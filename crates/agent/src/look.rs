@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kflow_model::patient;
 
@@ -12,6 +12,9 @@ use crate::find::{Distribution, Found, Seen, found};
 /// Where the kubelet keeps the logs of pods, from `/` (`podLogsDir` of its configuration has this default since 1.32; before,
 /// it could not be set).
 pub const POD_LOGS: &str = "var/log/pods";
+
+/// Where the kubelet's configuration is unless it was given another (`kubeadm`, `kind`).
+const CONFIGURATION: &str = "/var/lib/kubelet/config.yaml";
 
 /// Longest manifest or configuration that is read, bytes.
 const MOST: u64 = 1 << 20;
@@ -48,8 +51,8 @@ fn exists(path: &Path) -> bool {
     ask(path, Path::try_exists).unwrap_or(false)
 }
 
-/// What a node has below `root`: `/`, or a copy for a test.
-pub fn seen(root: &Path) -> Seen {
+/// What a node has below `root`: `/`, or a copy for a test. `configuration` is the file that a running kubelet was given.
+pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
     let is_talos = text(&root.join("etc/os-release"))
         .is_some_and(|t| t.lines().any(|l| l.trim() == "ID=talos"));
     let marked = Distribution::MARKS
@@ -78,12 +81,7 @@ pub fn seen(root: &Path) -> Seen {
         distribution.containerd_log(),
         distribution.audit_log(),
     ];
-    let first = |paths: &[&str]| {
-        paths.iter().find_map(|p| {
-            let text = text(&root.join(p))?;
-            Some((Path::new("/").join(p), text))
-        })
-    };
+    let configuration = configuration.unwrap_or(Path::new(CONFIGURATION));
     Seen {
         distribution,
         pod_logs: names(&root.join(POD_LOGS)),
@@ -94,21 +92,25 @@ pub fn seen(root: &Path) -> Seen {
             .filter(|p| exists(&root.join(p)))
             .map(|p| Path::new("/").join(p))
             .collect(),
-        kubelet: first(&["var/lib/kubelet/config.yaml"]),
+        kubelet: text(&below(root, configuration)).map(|text| (configuration.to_owned(), text)),
     }
 }
 
-/// What an agent follows, with the paths of `root`.
-pub fn found_at(root: &Path) -> Found {
-    let below = |p: &Path| root.join(p.strip_prefix("/").unwrap_or(p));
-    let mut all = found(&seen(root));
+/// What an agent follows, with the paths of `root`; `configuration` as [`seen`] has it.
+pub fn found_at(root: &Path, configuration: Option<&Path>) -> Found {
+    let mut all = found(&seen(root, configuration));
     for (_, path) in &mut all.logs {
-        *path = below(path);
+        *path = below(root, path);
     }
     for path in all.audit_logs.iter_mut().chain(&mut all.kubelet_log) {
-        *path = below(path);
+        *path = below(root, path);
     }
     all
+}
+
+/// An absolute path of the node, in the root that is looked at.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[cfg(test)]
@@ -133,11 +135,11 @@ mod tests {
         ] {
             let root = tempfile::tempdir().unwrap();
             put(root.path(), mark, "");
-            assert_eq!(seen(root.path()).distribution, want, "{mark}");
+            assert_eq!(seen(root.path(), None).distribution, want, "{mark}");
         }
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "etc/os-release", "NAME=Talos\nID=talos\n");
-        assert_eq!(seen(root.path()).distribution, Distribution::Talos);
+        assert_eq!(seen(root.path(), None).distribution, Distribution::Talos);
     }
 
     #[test]
@@ -150,8 +152,23 @@ mod tests {
             "etc/kubernetes/manifests/kube-apiserver.yaml",
             "spec:\n  containers:\n  - name: kube-apiserver\n    command: [kube-apiserver, --audit-log-path=/a/audit.log]\n    volumeMounts: [{name: a, mountPath: /a}]\n  volumes: [{name: a, hostPath: {path: /srv}}]\n",
         );
-        let found = found_at(root.path());
+        let found = found_at(root.path(), None);
         assert_eq!(found.control, [Component::Apiserver]);
         assert_eq!(found.audit_logs, [root.path().join("srv/audit.log")]);
+    }
+    #[test]
+    fn the_configuration_that_the_kubelet_was_given_counts() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "var/lib/kubelet/config.yaml", "{}\n");
+        put(
+            root.path(),
+            "opt/kubelet.yaml",
+            "tracing: {endpoint: \"unix:///run/kflow/otlp.sock\"}\n",
+        );
+        for (given, sent) in [(None, false), (Some("/opt/kubelet.yaml"), true)] {
+            let found = found_at(root.path(), given.map(Path::new));
+            let spans = found.findings.iter().find(|f| f.what == "kubelet spans");
+            assert_eq!(spans.map(|f| f.there), Some(sent), "{given:?}");
+        }
     }
 }
