@@ -1,5 +1,7 @@
 //! A pod's evidence, sorted into kinds.
 
+use std::collections::hash_map::Entry;
+
 use crate::flow::{self, Fact, Line};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
@@ -163,10 +165,28 @@ impl<'a> PodEvidence<'a> {
         let mut ends: FxHashMap<CallKey, (&Evidence, &CallEnd)> = FxHashMap::default();
         let mut requests: FxHashMap<&str, usize> = FxHashMap::default();
         let mut seen: FxHashMap<CallKey, usize> = FxHashMap::default();
+        let mut told: FxHashMap<(&str, u32, Nanos), usize> = FxHashMap::default();
         for o in evidence {
             match &o.body {
                 Body::Pod(p) => f.states.push((o, p)),
                 Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
+                // Whoever watches anew, in this process or in the next, lists what was told before.
+                Body::Event(e) if !e.name.is_empty() => {
+                    match told.entry((&e.name, e.count, o.stamp.at)) {
+                        Entry::Vacant(new) => {
+                            new.insert(f.events.len());
+                            f.events.push((o, e));
+                        }
+                        Entry::Occupied(known) => {
+                            if let Some(known) = f.events.get_mut(*known.get())
+                                && known.1.listed
+                                && !e.listed
+                            {
+                                *known = (o, e);
+                            }
+                        }
+                    }
+                }
                 Body::Event(e) => f.events.push((o, e)),
                 Body::CallStart(c) if seen.insert(c.key, f.calls.len()).is_none() => {
                     f.calls.push(CallEvidence {

@@ -1,7 +1,9 @@
 //! What is kept and what is not, in a run that never ends.
 
 use super::*;
+use crate::timeline::MarkKind;
 use kflow_model::Evidence;
+use kflow_model::stamp::SECOND;
 use kflow_model::{
     ObjectRef, Observation, PodRef, Source, Stamp,
     event::EventSeen,
@@ -170,4 +172,53 @@ fn a_pod_of_which_another_nodes_kubelet_tells_is_not_gone_by_lists_without_it() 
         let p = w.pod(&"a".into()).expect("the pod");
         assert_eq!(p.gone.is_some(), gone, "{host}");
     }
+}
+
+/// A recorder that is started anew lists the Events of the last hour again.
+#[test]
+fn an_event_that_is_listed_again_is_one_mark() {
+    let event = |count, listed| EventSeen {
+        object: ObjectRef {
+            kind: "Pod".into(),
+            namespace: "ns".into(),
+            name: "web-0".into(),
+            uid: "a".into(),
+        },
+        reason: "BackOff".into(),
+        component: "kubelet".into(),
+        name: "web-0.18e9".into(),
+        count,
+        listed,
+        ..EventSeen::default()
+    };
+    let told = |at: i64, seen: i64, count, listed| {
+        Arc::new(Observation {
+            stamp: Stamp {
+                at: Nanos(at * SECOND),
+                seen: Nanos(seen * SECOND),
+                ..Stamp::exact(Nanos(0))
+            },
+            source: Source::Kube,
+            body: Body::Event(Box::new(event(count, listed))),
+        })
+    };
+    let mut w = World::new();
+    for o in [
+        told(1, 3, 1, true),
+        told(1, 1, 1, false),
+        told(1, 9, 1, true),
+        // It happened again.
+        told(5, 5, 2, false),
+    ] {
+        w.observe(&o);
+    }
+    w.refresh();
+    let p = w.pod(&"a".into()).expect("the pod");
+    let marks = p.timeline.marks.iter();
+    let marks: Vec<_> = marks.filter(|m| m.kind == MarkKind::Event).collect();
+    let told: Vec<_> = marks
+        .iter()
+        .map(|m| (m.count, m.evidence.stamp.seen))
+        .collect();
+    assert_eq!(told, [(1, Nanos(SECOND)), (2, Nanos(5 * SECOND))]);
 }
