@@ -53,12 +53,14 @@ mod traces;
 mod tui;
 mod why;
 
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use args::{Args, Command, output};
+use clap::error::ContextKind;
 use clap::{CommandFactory, FromArgMatches};
 
 use kflow_core::diagnose::Unknown;
@@ -117,7 +119,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Under the name `kubectl-kflow` it is a plugin of kubectl, and help says so.
 /// What a call without arguments says.
 const WHERE_TO_BEGIN: &str = "\
 kflow shows, call by call, what Kubernetes and the container runtime do to a pod, and why one is stuck.
@@ -130,6 +131,34 @@ kflow shows, call by call, what Kubernetes and the container runtime do to a pod
 
 KFLOW help lists all commands.";
 
+/// What the arguments say. A flag whose value may begin with a dash (`--from -2h`) takes `--help` for one: then help is printed all the same.
+fn understood(command: clap::Command) -> clap::ArgMatches {
+    const HELP: &str = "--help";
+    let all: Vec<OsString> = std::env::args_os().collect();
+    let own = || all.iter().take_while(|a| *a != "--");
+    let parsed = command.clone().try_get_matches_from(&all);
+    let is_value = match &parsed {
+        Ok(_) => own().any(|a| a == HELP),
+        Err(e) => e
+            .get(ContextKind::InvalidValue)
+            .is_some_and(|v| v.to_string() == HELP),
+    };
+    if !is_value {
+        return parsed.unwrap_or_else(|e| e.exit());
+    }
+    let mut about = &command;
+    let mut asked: Vec<&OsStr> = own().take(1).map(OsString::as_os_str).collect();
+    for word in own().skip(1) {
+        if let Some(named) = about.find_subcommand(word) {
+            about = named;
+            asked.push(word);
+        }
+    }
+    asked.push(OsStr::new(HELP));
+    command.get_matches_from(asked)
+}
+
+/// Under the name `kubectl-kflow` it is a plugin of kubectl, and help says so.
 fn parse() -> Args {
     let plugin = std::env::args_os().next().is_some_and(|me| {
         Path::new(&me)
@@ -146,7 +175,7 @@ fn parse() -> Args {
     if plugin {
         command = command.bin_name("kubectl kflow");
     }
-    let matches = output::with_old_spellings(command).get_matches();
+    let matches = understood(output::with_old_spellings(command));
     let mut args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     output::take_old_time(&matches, &mut args);
     args

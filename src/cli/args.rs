@@ -70,7 +70,7 @@ pub enum Command {
     Stats(stats::StatsArgs),
     /// Say which causes, how often and where, and how long things took, of many nodes
     Fleet(fleet::FleetArgs),
-    /// Say what a store has, or remove what is old
+    /// Put recordings into a store, say what it has, or remove what is old
     Store(store::StoreCommand),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     Proxy(live::ProxyArgs),

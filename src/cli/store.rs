@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use tempfile::TempPath;
 
 use super::args::live::ScopeArgs;
 use super::args::store::StoreArgs;
@@ -22,6 +21,7 @@ use kflow_model::{Nanos, clock};
 use kflow_store::cache::Cache;
 use kflow_store::fetch::{Fetched, Plan, Want, fetch, plan};
 use kflow_store::index::Asked;
+use kflow_store::scratch::Scratch;
 use kflow_store::{Store, Use};
 
 pub(super) use command::store;
@@ -33,8 +33,8 @@ const MOST_HOLES: usize = 10;
 /// What is looked at without `--from`, ns.
 const USUAL: i64 = HOUR;
 
-/// Fetches what a command is to read from a store, and names it as its recording. The file goes when the value is dropped.
-pub(super) fn fetch_into(command: &mut Command) -> anyhow::Result<Option<TempPath>> {
+/// Fetches what a command is to read from a store, and names it as its recording, which goes when the value is dropped.
+pub(super) fn fetch_into(command: &mut Command) -> anyhow::Result<Option<Scratch>> {
     match command {
         Command::Why(a) => of_input(&mut a.input, a.pod.as_deref()),
         Command::Timeline(a) => of_input(&mut a.input, a.pod.as_deref()),
@@ -49,7 +49,7 @@ pub(super) fn fetch_into(command: &mut Command) -> anyhow::Result<Option<TempPat
     }
 }
 
-fn of_input(input: &mut Input, pod: Option<&str>) -> anyhow::Result<Option<TempPath>> {
+fn of_input(input: &mut Input, pod: Option<&str>) -> anyhow::Result<Option<Scratch>> {
     session(&mut input.session, &input.store, &input.live.scope, pod)
 }
 
@@ -58,7 +58,7 @@ fn session(
     args: &StoreArgs,
     scope: &ScopeArgs,
     pod: Option<&str>,
-) -> anyhow::Result<Option<TempPath>> {
+) -> anyhow::Result<Option<Scratch>> {
     let Some(url) = &args.store else {
         return Ok(None);
     };
@@ -69,9 +69,9 @@ fn session(
         );
     }
     let want = want(args, scope, pod, clock::now())?;
-    let path = fetched(url, &want, args.verbose)?;
-    *session = Some(path.to_path_buf());
-    Ok(Some(path))
+    let (scratch, file) = fetched(url, &want, args.verbose)?;
+    *session = Some(file);
+    Ok(Some(scratch))
 }
 
 /// A moment of `--from` or `--to`.
@@ -134,8 +134,8 @@ fn want(
     })
 }
 
-/// Fetches it into a file of a random name, for its owner only.
-fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
+/// Fetches it into a folder of its own, under a name by which a terminal calls it.
+fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, PathBuf)> {
     let store = Store::open(url, Use::Read)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -151,12 +151,10 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
             (None, std::env::temp_dir())
         }
     };
-    let file = tempfile::Builder::new()
-        .prefix(&name(&plan))
-        .suffix(".kflow.zst")
-        .tempfile_in(&folder)
-        .with_context(|| format!("cannot make a file in {}", folder.display()))?
-        .into_temp_path();
+    let scratch = Scratch::new(&folder);
+    let scratch =
+        scratch.with_context(|| format!("cannot make a folder in {}", folder.display()))?;
+    let file = scratch.path().join(name(&plan));
     if verbose {
         for s in &plan.segments {
             tell(&format!("{} ({})", s.path, size(s.bytes)));
@@ -182,10 +180,10 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
         plan.from,
         plan.to
     );
-    Ok(file)
+    Ok((scratch, file))
 }
 
-/// The begin of the file's name, by which a terminal calls what it shows.
+/// The file's name.
 fn name(plan: &Plan) -> String {
     let nodes = plan.nodes();
     let of = match nodes.first() {
@@ -195,7 +193,8 @@ fn name(plan: &Plan) -> String {
     // A store may have been written by anybody.
     let plain = |c: &char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(c);
     let name = format!("{}.{of}", plan.cluster.name);
-    name.chars().filter(plain).take(100).chain(['.']).collect()
+    let name: String = name.chars().filter(plain).take(100).collect();
+    name + ".kflow.zst"
 }
 
 fn told(plan: &Plan, done: &Fetched, verbose: bool) {
@@ -283,7 +282,7 @@ pub(super) fn folder(variable: &str, rest: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.join("kflow"))
 }
 
-/// The segments that were fetched earlier, and their folder.
+/// The segments that were fetched earlier, and the folder of all that is kflow's there.
 fn cache() -> anyhow::Result<(Cache, PathBuf)> {
     let mine = folder("XDG_CACHE_HOME", ".cache")?;
     let folder = mine.join("segments");
@@ -294,7 +293,7 @@ fn cache() -> anyhow::Result<(Cache, PathBuf)> {
         .create(&mine)
         .with_context(|| failed(&mine))?;
     let cache = Cache::open(&folder, CACHE).with_context(|| failed(&folder))?;
-    Ok((cache, folder))
+    Ok((cache, mine))
 }
 
 #[cfg(test)]

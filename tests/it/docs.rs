@@ -201,10 +201,12 @@ impl Scratch {
         dir
     }
 
-    /// The same with the test's own trace store for that of the examples.
+    /// The same with the test's own stores for those of the examples that are written to.
     fn at_hand(&self, args: &[String]) -> Vec<String> {
-        let stands = |arg: &String| match arg.as_str() {
-            "http://127.0.0.1:4318" => self.store.url(),
+        let adds = args.iter().any(|a| a == "add");
+        let stands = |arg: &String| match arg.strip_prefix("file:///") {
+            Some(path) if adds => format!("file://{}/{path}", self.made.path().display()),
+            _ if arg == "http://127.0.0.1:4318" => self.store.url(),
             _ => arg.clone(),
         };
         args.iter().map(stands).collect()
@@ -250,7 +252,8 @@ impl Scratch {
             );
             return "without the feature";
         }
-        if has(&["--store"]) || command == "store" {
+        let adds = args.iter().any(|a| a.starts_with("file://")) && has(&["add"]);
+        if (has(&["--store"]) || command == "store") && !adds {
             assert_eq!(said.code, Some(2), "{line}: {}", said.err);
             assert!(said.err.contains(" store "), "{line}: {}", said.err);
             return "without a store";
@@ -270,6 +273,7 @@ impl Scratch {
             "import",
             "keys",
             "man",
+            "store",
             "themes",
         ];
         if has(&["-s", "--session", "--compare", "--no-api"]) || alone.contains(&command) {
@@ -283,7 +287,7 @@ impl Scratch {
                 !said.out.is_empty()
                     || args
                         .iter()
-                        .any(|a| ["-O", ".", "--errors", "--otlp-to"].contains(&a.as_str())),
+                        .any(|a| ["-O", ".", "--errors", "--otlp-to", "add"].contains(&a.as_str())),
                 "{line}"
             );
             return "run";

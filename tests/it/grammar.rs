@@ -71,7 +71,7 @@ fn a_flag_is_the_same_word_in_every_command() {
     }
     let with_forms = [
         "calls", "causes", "doctor", "export", "fleet", "flow", "keys", "requests", "stats",
-        "store", "themes", "timeline", "why",
+        "themes", "timeline", "why",
     ];
     assert_eq!(forms, BTreeSet::from(with_forms));
     // What lists the arguments lists no old spelling.

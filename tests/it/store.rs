@@ -302,6 +302,8 @@ fn a_run_is_recorded_into_a_store_and_what_the_store_refuses_waits() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains(": nobody recorded\n"), "{}", said.err);
     assert!(said.out.lines().count() > 1, "{}", said.out);
+    // Of one pod the log tells the UID alone.
+    assert!(!said.out.lines().any(|l| l == "pod/"), "{}", said.out);
     // What goes together with no store, and what does not go with one.
     for args in [
         &["record", "-O", "x.kflow", "--cluster", "c"][..],
@@ -378,4 +380,69 @@ fn what_a_store_has_is_listed_and_what_is_old_goes() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(store(&["ls", &url, "-o", "json"]).out, "[]\n");
     assert_eq!(store(&["ls", &url, "--cluster", "other"]).code, Some(2));
+}
+
+/// What a user has who was only given a recording: it is put into a store, and answers from there as the file does.
+#[test]
+fn a_recording_that_is_added_is_asked_as_the_file_is_and_shown_by_its_name() {
+    let rig = Rig::new();
+    let url = format!("file://{}/added", rig.dir.path().display());
+    let file = rig.file.display().to_string();
+    let add = |more: &[&str]| {
+        let mut c = rig.command();
+        run(c.args(["store", "add", &url, &file]).args(more))
+    };
+    for _ in 0..2 {
+        let said = add(&["--cluster", "prod", "--node", "node7"]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(
+            said.err.contains(" of node7 in cluster prod"),
+            "{}",
+            said.err
+        );
+        assert!(said.err.contains(" UTC, 1 segment of "), "{}", said.err);
+    }
+    let (from, to) = rig.session.range().unwrap();
+    let (from, to) = (from.to_rfc3339(), to.to_rfc3339());
+    let store = ["--store", &url, "--from", &from, "--to", &to];
+    let said = run(rig.command().args(["calls", "-o", "jsonl"]).args(store));
+    assert_eq!(said.out, rig.of_file(&["calls", "-o", "jsonl"]).out);
+    // Nothing is left of what it was read from but the cache.
+    let left = fs::read_dir(rig.dir.path().join("cache/kflow")).unwrap();
+    let left: Vec<_> = left.map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["segments"]);
+    for (file, why) in [
+        ("nothing.kflow", "nothing.kflow"),
+        ("Cargo.toml", "Cargo.toml"),
+    ] {
+        let said = run(rig.command().args(["store", "add", &url, file]));
+        assert_eq!(said.code, Some(2), "{file}");
+        assert!(said.err.contains(why), "{}", said.err);
+    }
+    // A flag that is another action's is refused.
+    let said = run(rig.command().args(["store", "ls", &url, "--keep", "1d"]));
+    assert_eq!(said.code, Some(2), "{}", said.out);
+}
+
+/// `--from` may be followed by a dash, and takes nothing from who asks for help.
+#[test]
+fn help_is_help_behind_a_flag_whose_value_may_begin_with_a_dash() {
+    for args in [
+        &[
+            "calls",
+            "--store",
+            "file:///no/such/store",
+            "--from",
+            "--help",
+        ][..],
+        &["stats", "-s", "a.kflow", "--range", "--help"],
+        &["fleet", "a.kflow", "--compare", "..50%", "--help"],
+    ] {
+        let said = program::kflow(args);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+        let usage = format!("Usage: kflow {} ", args[0]);
+        assert!(said.out.contains(&usage), "{args:?}: {}", said.out);
+    }
+    let said = program::kflow(["calls", "--from", "-2h", "--nonsense", "--help"]);
+    assert_eq!(said.code, Some(2), "{}", said.out);
 }

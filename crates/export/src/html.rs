@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::{Incident, Verdict};
 use kflow_model::Nanos;
-use kflow_model::units::{date_and_clock, duration};
+use kflow_model::units::{counted, date_and_clock, duration};
 
 /// A pod with its verdict, if it has one.
 pub type Entry<'a> = (&'a Pod, Option<&'a Verdict>);
@@ -64,7 +64,7 @@ pub fn write(
     writeln!(
         out,
         "<p class=\"dim\">{}, as of {} UTC, by kflow {}</p>",
-        counted(entries.len(), "pod"),
+        counted(entries.len() as u64, "pod"),
         date_and_clock(now, 0, 0),
         env!("CARGO_PKG_VERSION"),
     )?;
@@ -92,10 +92,6 @@ pub fn write(
 const LEGEND: &str = "<li><i></i>done</li><li><i class=\"error\"></i>failed ✗</li><li><i class=\"in-flight\"></i>in flight …</li>\
 <li><i class=\"cancelled\"></i>cancelled ∅</li><li><i class=\"inferred\"></i>an edge is inferred</li><li><i class=\"bounded\"></i>only bounded</li>\
 <li><i class=\"unknown\"></i>unknown</li><li><i class=\"mark\"></i>mark</li><li><i class=\"mark bad\"></i>bad mark</li>";
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
 
 /// Whether a timeline can be folded, and is.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -38,9 +38,11 @@ fn lines(out: &mut impl Write, names: impl Iterator<Item = String>) -> io::Resul
     Ok(())
 }
 
+/// The pods, where they have a name: of some only a UID was told.
 pub fn of_pods(out: &mut impl Write, pods: &[Pod], within: Option<&str>) -> io::Result<()> {
     let names = pods
         .iter()
+        .filter(|p| !p.name.is_empty())
         .map(|p| name("pod", &p.namespace, &p.name, within));
     lines(out, names)
 }

@@ -38,6 +38,11 @@ pub enum UnitError {
     Size(String),
 }
 
+/// How many of what: `1 segment`, `2 segments`.
+pub fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// A length of time in three digits or two units, at most six columns below 1000 days (one more for the sign of a
 /// negative one): `0s`, `780ns`, `3.40ms`, `125ms`, `12.5s`, `3m12s`, `5h02m`, `3d04h`, `120d`.
 pub fn duration(ns: i64) -> String {

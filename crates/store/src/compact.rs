@@ -4,6 +4,8 @@
 //! merged go after the one that holds their rows is there, and it is named by what it holds. So whoever is cut short, or does
 //! the same at the same time, takes away no row that is not elsewhere.
 
+use std::time::Duration;
+
 use kflow_model::Nanos;
 use object_store::path::Path;
 
@@ -12,6 +14,7 @@ use crate::layout::{
     Cluster, Hour, Object, ObjectMeta, is_rows, last, merged, rows_end, table_time,
 };
 use crate::object::{Store, StoreError};
+use crate::spool::LONGEST;
 
 /// What became of the objects of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,9 +187,10 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
     Ok(done)
 }
 
-/// The longest time that a segment takes, ns.
+/// The longest time that a segment takes, ns: it is closed some time after that is over, on a busy machine.
 pub(crate) fn longest() -> i64 {
-    i64::try_from(crate::spool::LONGEST.as_nanos()).unwrap_or(i64::MAX)
+    let late = LONGEST + Duration::from_secs(60);
+    i64::try_from(late.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// The hours that a folder of the cluster has something of.

@@ -10,8 +10,10 @@
 //! | [`index`] | which pod was on which node when |
 //! | [`object`] | a store by its URL: a folder, or object storage |
 //! | [`upload`] | from a spool into a store |
+//! | [`mod@add`] | a recording into a store |
 //! | [`fetch`] | from a store: the segments that an answer needs, as one session |
 //! | [`cache`] | segments that were fetched, for the next time |
+//! | [`scratch`] | a folder for what is made of them |
 //! | [`compact`] | fewer and larger objects, and none that are too old |
 //!
 //! A process that has a stream of observations keeps the last day of it so:
@@ -37,6 +39,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod add;
 pub mod cache;
 pub mod compact;
 pub mod fetch;
@@ -46,6 +49,7 @@ pub mod layout;
 pub mod merge;
 pub mod name;
 pub mod object;
+pub mod scratch;
 pub mod spool;
 pub mod tidy;
 pub mod upload;

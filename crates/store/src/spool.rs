@@ -147,6 +147,12 @@ pub struct Spool {
 impl Spool {
     /// Opens a spool, makes its folder where there is none, and closes a segment that was left open.
     pub fn open(dir: &Path, options: Options) -> Result<Self, SpoolError> {
+        let run = format!("{:016x}", fastrand::u64(..));
+        Self::open_as(dir, options, run.into())
+    }
+
+    /// The same, with the name of the run that it writes.
+    pub(crate) fn open_as(dir: &Path, options: Options, run: Text) -> Result<Self, SpoolError> {
         let lock = take_folder(dir)?;
         let mut state = State::default();
         for (path, file) in files(dir)? {
@@ -164,14 +170,13 @@ impl Spool {
         }
         order(&mut state.segments);
         state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
-        let run = format!("{:016x}", fastrand::u64(..));
         let mut spool = Self {
             ring: Ring {
                 dir: Arc::new(dir.to_owned()),
                 state: Arc::new(Mutex::new(state)),
             },
             options,
-            run: run.into(),
+            run,
             n: 0,
             current: None,
             carried: Carried::default(),
@@ -187,6 +192,11 @@ impl Spool {
     /// The segments, for who reads or sends them.
     pub fn ring(&self) -> Ring {
         self.ring.clone()
+    }
+
+    /// What stood before the first observation.
+    pub(crate) fn carry(&mut self, o: &Evidence) {
+        self.carried.take(Arc::clone(o));
     }
 
     /// Takes an observation. What cannot be written is counted.
@@ -239,11 +249,12 @@ impl Spool {
 
     fn is_full(&self, c: &Current, now: Instant) -> bool {
         let bounds = &self.options.bounds;
-        let old = now.saturating_duration_since(c.opened) >= bounds.segment_age.min(LONGEST);
+        let age = now.saturating_duration_since(c.opened);
+        let old = age >= bounds.segment_age.min(LONGEST);
         // At least half of a segment is of its own time, however much it begins with.
         let large = bounds.segment_bytes.max(c.began_with.saturating_mul(2));
         // Compressed it may be far from full.
-        (old && c.own > 0) || c.writer.bytes() >= large
+        (old && c.own > 0) || age >= LONGEST || c.writer.bytes() >= large
     }
 
     fn lose(&mut self, n: u64, since: Nanos) {

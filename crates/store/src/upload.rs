@@ -53,7 +53,7 @@ pub struct Status {
 
 /// Why a segment was not sent.
 #[derive(Debug, thiserror::Error)]
-enum Unsent {
+pub enum Unsent {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -82,20 +82,11 @@ impl Uploader {
         cluster: Cluster,
         tidy: Option<Tidy>,
     ) -> io::Result<Self> {
-        let status = Arc::new(Mutex::new(Status {
-            tidied: tidy.map(|_| Tidied::default()),
-            ..Status::default()
-        }));
         let (stop, stopped) = watch::channel(None);
         let (end, ended) = sync_channel::<()>(1);
-        let sender = Sender {
-            ring,
-            store,
-            cluster,
-            status: Arc::clone(&status),
-            unsendable: BTreeSet::new(),
-            hours: BTreeMap::new(),
-        };
+        let sender = Sender::new(ring, store, cluster);
+        let status = Arc::clone(&sender.status);
+        lock(&status).tidied = tidy.map(|_| Tidied::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(WAITING)
@@ -143,6 +134,14 @@ impl Uploader {
     }
 }
 
+/// Sends what is owed once, without a thread.
+pub(crate) async fn send_all(ring: Ring, store: Store, cluster: Cluster) -> Result<Status, Unsent> {
+    let mut sender = Sender::new(ring, store, cluster);
+    sender.send_owed().await?;
+    let status = lock(&sender.status).clone();
+    Ok(status)
+}
+
 fn lock(status: &Mutex<Status>) -> std::sync::MutexGuard<'_, Status> {
     status.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -172,6 +171,17 @@ struct Sender {
 }
 
 impl Sender {
+    fn new(ring: Ring, store: Store, cluster: Cluster) -> Self {
+        Self {
+            ring,
+            store,
+            cluster,
+            status: Arc::default(),
+            unsendable: BTreeSet::new(),
+            hours: BTreeMap::new(),
+        }
+    }
+
     async fn run(mut self, mut stop: watch::Receiver<Option<Instant>>) {
         let mut pause = FIRST;
         loop {

@@ -1,6 +1,6 @@
 //! Arguments of what is kept in a store.
 
-use clap::{Args as ClapArgs, ValueEnum, ValueHint};
+use clap::{Args as ClapArgs, Subcommand, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,43 +78,101 @@ impl KeepArgs {
     }
 }
 
-/// What to do with a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StoreAction {
-    /// Say what it has of each node: from when until when, segments, bytes, and segments that are missing
-    Ls,
-    /// Remove what is older than --keep
-    Prune,
-    /// Make one object of the index of each hour that is over, so that a pod is found faster
-    Compact,
-    /// Make tables (Parquet) of the segments of each hour that is over, for kflow fleet and for other engines
-    Tables,
-}
-
 /// `kflow store`
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Each of these can be done by several at once, and again.\n\
 Examples:\n  \
+kflow store add file:///var/lib/kflow/store night.kflow.zst --cluster prod\n  \
 kflow store ls file:///var/lib/kflow/store\n  \
 kflow store prune file:///var/lib/kflow/store --keep 14d\n  \
 kflow store compact s3://bucket/prefix --cluster prod\n  \
 kflow store tables file:///var/lib/kflow/store"
 )]
 pub struct StoreCommand {
-    /// What to do
-    #[arg(value_enum)]
-    pub action: StoreAction,
+    #[command(subcommand)]
+    pub what: StoreAction,
+}
+
+/// What to do with a store.
+#[derive(Debug, Subcommand)]
+pub enum StoreAction {
+    /// Put recordings into it, as if they had been recorded there
+    Add(AddArgs),
+    /// Say what it has of each node, and what is missing
+    ///
+    /// From when until when there is something, how many segments and bytes, and how many segments are missing between others.
+    Ls(LsArgs),
+    /// Remove what is older than --keep
+    Prune(PruneArgs),
+    /// Make few objects of the index, so that a pod is found faster
+    ///
+    /// Of each hour that is over one object for all nodes.
+    #[command(
+        after_help = "Examples:\n  kflow store compact file:///var/lib/kflow/store\n  kflow store compact s3://bucket/prefix --cluster prod"
+    )]
+    Compact(OfStore),
+    /// Make tables, for kflow fleet and for other engines
+    ///
+    /// Parquet, of the segments of each hour that is over: see docs/tables.md.
+    #[command(after_help = "Examples:\n  kflow store tables file:///var/lib/kflow/store")]
+    Tables(OfStore),
+}
+
+/// Which store, and what of it.
+#[derive(Debug, ClapArgs)]
+pub struct OfStore {
     /// The store: file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub url: String,
     /// Cluster [default: all of the store]
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// With prune: keep what ended within this time before now
-    #[arg(long, value_name = "TIME", value_parser = duration, required_if_eq("action", "prune"))]
-    pub keep: Option<Duration>,
-    /// How ls writes it
+}
+
+/// `kflow store add`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Cut into segments of five minutes; a recording that is added again, or that has grown since, is there once.\n\
+Examples:\n  \
+kflow store add file:///var/lib/kflow/store night.kflow.zst\n  \
+kflow store add s3://bucket/prefix night.kflow.zst --cluster prod --node node1"
+)]
+pub struct AddArgs {
+    /// The store, which is made where it is a folder: file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub url: String,
+    /// Recordings, made by `kflow record` or `kflow import`
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub file: Vec<PathBuf>,
+    /// Cluster, as the store is to call it
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub cluster: String,
+    /// Node that was recorded [default: the one that the recording names, else none]
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+}
+
+/// `kflow store ls`
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow store ls file:///var/lib/kflow/store\n  \
+kflow store ls s3://bucket/prefix --cluster prod -o json")]
+pub struct LsArgs {
+    #[command(flatten)]
+    pub of: OfStore,
+    /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: RowsFormat,
+}
+
+/// `kflow store prune`
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  kflow store prune file:///var/lib/kflow/store --keep 14d")]
+pub struct PruneArgs {
+    #[command(flatten)]
+    pub of: OfStore,
+    /// Keep what ended within this time before now
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub keep: Duration,
 }

@@ -6,53 +6,48 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::super::args::store::{StoreAction, StoreCommand};
-use super::super::{OK, out};
+use super::super::args::store::{AddArgs, LsArgs, OfStore, StoreAction, StoreCommand};
+use super::super::{ERROR, OK, out};
 use super::shown;
 #[cfg(feature = "fleet")]
 use super::spinner;
 use kflow_export::rows;
 use kflow_export::text::clean;
-use kflow_model::units::size;
+use kflow_model::units::{counted, date_and_clock, size};
 use kflow_model::{Nanos, clock};
 use kflow_store::compact::{compact, hours, prune};
 use kflow_store::fetch::{cluster, clusters};
-use kflow_store::layout::Object;
+use kflow_store::layout::{NO_NODE, Object};
 use kflow_store::object::StoreError;
+use kflow_store::scratch::Scratch;
 use kflow_store::{Cluster, Store, Use};
 
 /// `kflow store`
 pub(in super::super) fn store(args: &StoreCommand) -> anyhow::Result<u8> {
-    let store = Store::open(&args.url, Use::Read)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot ask the store")?;
-    let done = runtime.block_on(act(&store, args));
+    let done = runtime.block_on(act(&args.what));
     // A file system that hangs is not waited for.
     runtime.shutdown_background();
     done
 }
 
-async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
-    let mut all = Vec::new();
-    match &args.cluster {
-        Some(name) => all.push(cluster(store, Some(name)).await?),
-        None => {
-            for name in clusters(store).await? {
-                all.push(Cluster::new(store.root(), &name)?);
-            }
-        }
-    }
+async fn act(what: &StoreAction) -> anyhow::Result<u8> {
     let now = clock::now();
-    match args.action {
-        StoreAction::Ls => list(store, &all, args).await?,
-        StoreAction::Prune => {
-            let keep = args.keep.context("say with --keep how much stays")?;
-            let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
+    match what {
+        StoreAction::Add(args) => return add(args).await,
+        StoreAction::Ls(args) => {
+            let (store, all) = of(&args.of).await?;
+            list(&store, &all, args).await?;
+        }
+        StoreAction::Prune(args) => {
+            let (store, all) = of(&args.of).await?;
+            let keep = i64::try_from(args.keep.as_nanos()).unwrap_or(i64::MAX);
             let until = Nanos(now.0.saturating_sub(keep));
             for cluster in &all {
-                let done = shown("removing what is too old", prune(store, cluster, until)).await?;
+                let done = shown("removing what is too old", prune(&store, cluster, until)).await?;
                 out::tell(&format!(
                     "{}: {} segments removed ({}) that ended before {until}, {} objects of the index, and {} files of tables",
                     cluster.name,
@@ -70,16 +65,18 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
             }
         }
         #[cfg(not(feature = "fleet"))]
-        StoreAction::Tables => anyhow::bail!(super::super::WITHOUT_FLEET),
+        StoreAction::Tables(_) => anyhow::bail!(super::super::WITHOUT_FLEET),
         #[cfg(feature = "fleet")]
-        StoreAction::Tables => {
+        StoreAction::Tables(args) => {
+            let (store, all) = of(args).await?;
             for cluster in &all {
-                tables(store, cluster, now).await?;
+                tables(&store, cluster, now).await?;
             }
         }
-        StoreAction::Compact => {
+        StoreAction::Compact(args) => {
+            let (store, all) = of(args).await?;
             for cluster in &all {
-                let done = shown("merging the index", compact(store, cluster, now)).await?;
+                let done = shown("merging the index", compact(&store, cluster, now)).await?;
                 out::tell(&format!(
                     "{}: {} objects of the index became {}",
                     cluster.name, done.objects, done.made
@@ -94,6 +91,57 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
         }
     }
     Ok(OK)
+}
+
+/// The store, and the clusters of it that are meant.
+async fn of(args: &OfStore) -> anyhow::Result<(Store, Vec<Cluster>)> {
+    let store = Store::open(&args.url, Use::Read)?;
+    let mut all = Vec::new();
+    match &args.cluster {
+        Some(name) => all.push(cluster(&store, Some(name)).await?),
+        None => {
+            for name in clusters(&store).await? {
+                all.push(Cluster::new(store.root(), &name)?);
+            }
+        }
+    }
+    Ok((store, all))
+}
+
+/// Puts recordings into a store.
+async fn add(args: &AddArgs) -> anyhow::Result<u8> {
+    let store = Store::open(&args.url, Use::Write)?;
+    let cluster = Cluster::new(store.root(), &args.cluster)?;
+    let mut code = OK;
+    for file in &args.file {
+        let scratch = Scratch::new(&std::env::temp_dir());
+        let scratch = scratch.context("cannot make a folder for segments")?;
+        let folder = scratch.path().join("spool");
+        let node = args.node.as_deref();
+        let what = format!("putting {} there", file.display());
+        let done = kflow_store::add::add(&store, &cluster, file, node, &folder);
+        let done = shown(&what, done).await?;
+        let node = if done.node.is_empty() {
+            NO_NODE
+        } else {
+            &done.node
+        };
+        out::tell(&format!(
+            "{}: {} observations of {node} in cluster {}, {} to {} UTC, {} of {}",
+            file.display(),
+            done.observations,
+            cluster.name,
+            date_and_clock(done.begin, 0, 0),
+            date_and_clock(done.end, 0, 0),
+            counted(done.segments, "segment"),
+            size(done.bytes)
+        ));
+        if let Some(why) = done.cut {
+            out::tell(&format!("{}: its end is missing: {why}", file.display()));
+            code = ERROR;
+        }
+    }
+    Ok(code)
 }
 
 #[cfg(feature = "fleet")]
@@ -184,7 +232,7 @@ async fn rows_of(store: &Store, cluster: &Cluster) -> Result<Vec<Row>, StoreErro
     Ok(nodes.into_iter().map(row).collect())
 }
 
-async fn list(store: &Store, all: &[Cluster], args: &StoreCommand) -> anyhow::Result<()> {
+async fn list(store: &Store, all: &[Cluster], args: &LsArgs) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for cluster in all {
         rows.extend(shown("listing what is there", rows_of(store, cluster)).await?);

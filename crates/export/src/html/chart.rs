@@ -59,7 +59,7 @@ pub(super) fn write(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Resu
         write!(
             out,
             "<div class=\"row marks\" title=\"{}\"><div class=\"l\"><span class=\"n\">marks</span><span class=\"d\">{}</span></div><div class=\"t\">",
-            counted(t.marks.len(), "mark"),
+            counted(t.marks.len() as u64, "mark"),
             t.marks.len()
         )?;
         for m in &t.marks {

@@ -43,7 +43,7 @@ pub struct Header {
 /// observation of segment `n`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Part {
-    /// Names the run: 16 hexadecimal digits, random.
+    /// Names the run: 16 hexadecimal digits, random but of a recording that was put into a store.
     pub run: Text,
     /// Rises by one from segment to segment, from 0; where it rises by more, what was between them is lost.
     pub n: u32,

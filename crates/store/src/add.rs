@@ -1,0 +1,158 @@
+//! A recording into a store, cut as a recorder would have cut it.
+//!
+//! Its segments are those of a run that is named by how the recording begins, and cut by the times in it: added again they are the same
+//! objects, and of a recording that has grown since only the last segment is another, of which the longer one counts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kflow_model::clock::{self, Reading};
+use kflow_model::session::{Reader, SessionError, format};
+use kflow_model::units::DAY;
+use kflow_model::{Body, Nanos, Text};
+use siphasher::sip::SipHasher13;
+
+use crate::layout::{BadName, Cluster, folder_of};
+use crate::merge::Piece;
+use crate::object::Store;
+use crate::spool::{Bounds, Options, Spool, SpoolError};
+use crate::upload::{self, Unsent};
+
+/// Within a longer time without an observation there is no segment, ns.
+const QUIET: i64 = DAY;
+
+/// Why a recording is not in a store, or not whole.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("{path} has no observation")]
+    Empty { path: String },
+    #[error("cannot cut {path} into segments in {scratch}: {why}")]
+    Scratch {
+        path: String,
+        scratch: String,
+        why: String,
+    },
+    #[error(transparent)]
+    Name(#[from] BadName),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error(transparent)]
+    Send(#[from] Unsent),
+}
+
+/// What came of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// Of which node; empty for a cluster.
+    pub node: Text,
+    pub segments: u64,
+    pub bytes: u64,
+    pub observations: u64,
+    /// From when until when it tells.
+    pub begin: Nanos,
+    pub end: Nanos,
+    /// Why its end is missing, if it is.
+    pub cut: Option<String>,
+}
+
+/// Puts a recording into a store. `node` in the place of the one that it names; `scratch` is a folder that does not exist yet, in which
+/// segments lie meanwhile.
+pub async fn add(
+    store: &Store,
+    cluster: &Cluster,
+    recording: &Path,
+    node: Option<&str>,
+    scratch: &Path,
+) -> Result<Added, AddError> {
+    let piece = Piece::read(Reader::open(recording)?);
+    let path = || recording.display().to_string();
+    let failed = |why: String| AddError::Scratch {
+        path: path(),
+        scratch: scratch.display().to_string(),
+        why,
+    };
+    if piece.carried.is_empty() && piece.own.is_empty() {
+        return Err(AddError::Empty { path: path() });
+    }
+    let node = node.map_or_else(|| piece.header.node.clone(), Text::new);
+    folder_of(&node)?;
+    let (begin, end) = (piece.begin(), piece.end());
+    let options = Options {
+        node: node.clone(),
+        bounds: Bounds {
+            bytes: u64::MAX,
+            free: 0,
+            ..Bounds::default()
+        },
+        owed: true,
+    };
+    let mut spool = Spool::open_as(scratch, options, run(&piece, &node))?;
+    cut(&mut spool, &piece);
+    let ring = spool.ring();
+    if let Some(why) = ring.status().failing {
+        return Err(failed(why));
+    }
+    let sent = upload::send_all(ring, store.clone(), cluster.clone()).await?;
+    if sent.unsendable > 0 {
+        return Err(failed("a segment cannot be read again".to_owned()));
+    }
+    Ok(Added {
+        node,
+        segments: sent.sent,
+        bytes: sent.bytes,
+        observations: piece.own.len() as u64,
+        begin,
+        end,
+        cut: piece.report.cut,
+    })
+}
+
+/// The name of its run: by the node, and how it begins.
+fn run(piece: &Piece, node: &Text) -> Text {
+    let mut begin = piece.header.created.0.to_le_bytes().to_vec();
+    begin.extend(node.as_bytes());
+    for o in piece.carried.iter().chain(&piece.own).take(1) {
+        format::encode(o, &mut begin);
+    }
+    format!("{:016x}", SipHasher13::new().hash(&begin)).into()
+}
+
+/// Gives a recording to a spool by the times in it.
+fn cut(spool: &mut Spool, piece: &Piece) {
+    let age = Bounds::default().segment_age;
+    let step = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
+    for o in &piece.carried {
+        spool.carry(o);
+    }
+    let mut now = Reading {
+        wall: piece.begin(),
+        monotonic: clock::monotonic(),
+        apart: Duration::ZERO,
+    };
+    // It begins when the recording does, not with what was seen first.
+    spool.tick(now);
+    let mut due = now.wall.plus(step);
+    for o in &piece.own {
+        let seen = o.stamp.seen;
+        if matches!(o.body, Body::ClockStep(_)) {
+            // What follows is by another clock.
+            due = seen.plus(step);
+        } else if seen.since(due) > QUIET {
+            now.wall = due;
+            spool.close(now);
+            due = seen.plus(step);
+        }
+        while due <= seen {
+            now.wall = due;
+            now.monotonic += age;
+            spool.tick(now);
+            due = due.plus(step);
+        }
+        now.wall = seen;
+        spool.take(o, now);
+    }
+    now.wall = piece.end();
+    spool.close(now);
+}

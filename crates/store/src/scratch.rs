@@ -1,0 +1,87 @@
+//! A folder for what is made of segments, for its owner only. It goes with its value; that of a process that was killed goes when the next one is
+//! made beside it.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+/// Begin of the folders' names.
+const PREFIX: &str = "fetched-";
+
+/// Such a folder.
+#[derive(Debug)]
+pub struct Scratch {
+    dir: PathBuf,
+    /// Held as long as the folder is used.
+    _lock: File,
+}
+
+impl Scratch {
+    /// A new folder below `parent`.
+    pub fn new(parent: &Path) -> io::Result<Self> {
+        remove_left(parent);
+        loop {
+            let dir = parent.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
+            DirBuilder::new().mode(0o700).create(&dir)?;
+            // Another process may take it for one that was left, until it is locked.
+            match File::open(&dir) {
+                Ok(lock) => {
+                    if lock.try_lock().is_ok() && dir.is_dir() {
+                        return Ok(Self { dir, _lock: lock });
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+/// Removes the folders that nobody uses any more. Those of other users cannot be opened.
+fn remove_left(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
+        if is_one
+            && is_folder
+            && let Ok(lock) = File::open(entry.path())
+            && lock.try_lock().is_ok()
+        {
+            std::fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_who_used_it_and_one_that_was_left_with_the_next() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join("fetched-of-a-killed-one");
+        std::fs::create_dir(&left).unwrap();
+        std::fs::write(left.join("x.kflow.zst"), "x").unwrap();
+        let other = parent.path().join("segments");
+        std::fs::create_dir(&other).unwrap();
+        let one = Scratch::new(parent.path()).unwrap();
+        std::fs::write(one.path().join("x.kflow.zst"), "x").unwrap();
+        let two = Scratch::new(parent.path()).unwrap();
+        assert!(!left.exists() && other.exists());
+        assert!(one.path().join("x.kflow.zst").exists() && two.path().is_dir());
+        let (a, b) = (one.path().to_owned(), two.path().to_owned());
+        drop((one, two));
+        assert!(!a.exists() && !b.exists());
+    }
+}
