@@ -17,7 +17,7 @@ use kflow_fleet::store as tables_of_store;
 use kflow_fleet::tables::{self, Made, Seen, Table};
 use kflow_fleet::{Engine, Rows, Tables};
 use kflow_model::file::{self as files, Access, AtomicFile};
-use kflow_model::units::size;
+use kflow_model::units::{date_and_clock, size};
 use kflow_model::{Nanos, clock};
 use kflow_store::fetch;
 use kflow_store::layout::{self, Cluster, Hour};
@@ -337,25 +337,37 @@ fn page(
         .collect();
     let parts = titles.iter().zip(answers);
     let parts: Vec<answer::Part<'_>> = parts
-        .map(|(title, (_, rows))| answer::Part { title, rows })
+        .map(|(title, (question, rows))| answer::Part {
+            title,
+            question: *question,
+            rows,
+        })
         .collect();
-    let of = match &args.store.store {
-        Some(url) => format!("of the store {}", kflow_model::redact::text(url)),
-        None => {
-            let names = args.file.iter().map(|f| f.display().to_string());
-            format!("of {}", names.collect::<Vec<_>>().join(", "))
-        }
+    let time = |(from, to): &(Nanos, Nanos)| {
+        let second = |at| date_and_clock(at, 0, 0);
+        format!("{} to {}", second(*from), second(*to))
     };
+    let when: Vec<String> = times.iter().map(time).collect();
     let by = args.by.map(|by| format!(", by {}", By::from(by).name()));
-    let time = |(from, to): &(Nanos, Nanos)| format!("{from} to {to}");
-    let when = times.iter().map(time).collect::<Vec<_>>();
-    let about = format!(
-        "{of}, {}{}, by kflow {}",
-        when.join(", beside "),
+    let mut about = vec![format!(
+        "{} UTC{}, by kflow {}",
+        when.join(" UTC, beside "),
         by.unwrap_or_default(),
         env!("CARGO_PKG_VERSION")
-    );
-    answer::html(out, "What happened to pods", &about, &parts)
+    )];
+    about.push(match &args.store.store {
+        Some(url) => format!("Of the store {}", kflow_model::redact::text(url)),
+        None => {
+            let name = |f: &std::path::PathBuf| {
+                let name = f.file_name().unwrap_or(f.as_os_str());
+                name.to_string_lossy().into_owned()
+            };
+            let names: Vec<String> = args.file.iter().map(name).collect();
+            format!("Of {}", names.join(", "))
+        }
+    });
+    let once = args.by != Some(FleetBy::Image);
+    answer::html(out, "What happened to pods", &about, &parts, once)
 }
 
 fn title(question: Question, args: &FleetArgs) -> String {

@@ -1,5 +1,6 @@
 //! Answers for people and programs.
 
+mod column;
 mod page;
 
 use std::io::{self, Write};
@@ -7,9 +8,9 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::engine::Rows;
+use column::Column;
 use kflow_export::rows::Rows as Form;
-use kflow_export::text::{clean, cut};
-use kflow_model::units::duration;
+use kflow_export::text::cut;
 
 pub use page::{Part, html};
 
@@ -18,63 +19,20 @@ const WIDEST: usize = 64;
 
 /// A table; no more than so many rows, and how many there are besides.
 pub fn text(out: &mut impl Write, rows: &Rows, most: usize) -> io::Result<()> {
-    let is_length: Vec<bool> = rows.columns.iter().map(|c| is_length(c)).collect();
-    table(out, rows, most, |n, value| {
-        let length = is_length.get(n).copied().unwrap_or(false);
-        match value.as_i64() {
-            Some(ns) if length => duration(ns),
-            _ => plain(value),
-        }
-    })
+    table(out, rows, most, &Column::of(rows))
 }
 
 /// The answer to a query of somebody's own: as it is.
 pub fn sql_text(out: &mut impl Write, rows: &Rows) -> io::Result<()> {
-    table(out, rows, usize::MAX, |_, value| plain(value))
+    table(out, rows, usize::MAX, &Column::as_they_are(rows))
 }
 
-/// A column of lengths: standing questions have no other ns.
-fn is_length(column: &str) -> bool {
-    column.ends_with("_ns")
-}
-
-/// A column's name for people.
-fn head(column: &str) -> String {
-    let name = column.strip_suffix("_ns").unwrap_or(column);
-    clean(&name.replace('_', " ").to_uppercase()).into_owned()
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => clean(text).into_owned(),
-        other => clean(&other.to_string()).into_owned(),
-    }
-}
-
-fn table(
-    out: &mut impl Write,
-    rows: &Rows,
-    most: usize,
-    cell: impl Fn(usize, &Value) -> String,
-) -> io::Result<()> {
-    // A column in which nothing stands says nothing.
-    let says = |n: usize| {
-        let blank = |v: &Value| v.as_str() == Some("");
-        let all = rows.rows.iter().filter_map(|r| r.get(n));
-        rows.rows.is_empty() || !all.into_iter().all(blank)
-    };
-    let shown: Vec<usize> = (0..rows.columns.len()).filter(|n| says(*n)).collect();
-    let is_text = |n: usize| {
-        let mut all = rows.rows.iter().filter_map(|r| r.get(n));
-        all.all(|v| v.is_string() || v.is_null())
-    };
-    let head = |n: &usize| head(rows.columns.get(*n).map_or("", String::as_str));
-    let mut lines = vec![shown.iter().map(head).collect::<Vec<String>>()];
+fn table(out: &mut impl Write, rows: &Rows, most: usize, columns: &[Column]) -> io::Result<()> {
+    let mut lines = vec![columns.iter().map(Column::head).collect::<Vec<String>>()];
     for row in rows.rows.iter().take(most) {
-        let each = shown.iter().map(|n| {
-            let value = row.get(*n).unwrap_or(&Value::Null);
-            cut(&cell(*n, value), WIDEST).trim_end().to_owned()
+        let each = columns.iter().map(|c| {
+            let cell = c.cell(row);
+            cut(&cell, WIDEST).trim_end().to_owned()
         });
         lines.push(each.collect());
     }
@@ -82,17 +40,14 @@ fn table(
         let of = |l: &Vec<String>| l.get(n).map_or(0, |c| c.chars().count());
         lines.iter().map(of).max().unwrap_or(0)
     };
-    let widths: Vec<(usize, bool)> = shown
-        .iter()
-        .enumerate()
-        .map(|(at, n)| (width(at), is_text(*n)))
-        .collect();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     for line in &lines {
-        let cells = line.iter().zip(&widths).map(|(c, (w, left))| {
-            if *left {
-                format!("{c:<w$}")
+        let cells = line.iter().zip(&widths).zip(columns);
+        let cells = cells.map(|((cell, wide), column)| {
+            if column.is_text() {
+                format!("{cell:<wide$}")
             } else {
-                format!("{c:>w$}")
+                format!("{cell:>wide$}")
             }
         });
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;

@@ -129,7 +129,7 @@ impl Engine {
                 .with_collect_stat(true);
             let config = ListingTableConfig::new_with_multi_paths(urls)
                 .with_listing_options(options)
-                .with_schema(views(&table.schema()));
+                .with_schema(of_files(&table.schema()));
             let files = ListingTable::try_new(config).map_err(failed())?;
             parts.push(("files", Arc::new(files) as Arc<_>));
         }
@@ -224,14 +224,18 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Vec<Value>, AskError> {
     Ok(cells.into_iter().map(|c| c.v).collect())
 }
 
-/// The schema with text as the engine is fastest with it.
-fn views(schema: &Schema) -> SchemaRef {
+/// The schema of files: text as the engine is fastest with it, and lists as others write them too, whose items may be missing by
+/// their type.
+fn of_files(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|f| {
-        if f.data_type() == &DataType::Utf8 {
-            Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8View))
-        } else {
-            Arc::clone(f)
-        }
+        let read = match f.data_type() {
+            DataType::Utf8 => DataType::Utf8View,
+            DataType::List(item) => {
+                DataType::List(Arc::new(item.as_ref().clone().with_nullable(true)))
+            }
+            other => other.clone(),
+        };
+        Arc::new(f.as_ref().clone().with_data_type(read))
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

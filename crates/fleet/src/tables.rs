@@ -6,6 +6,7 @@
 mod file;
 mod rows;
 mod seen;
+mod versions;
 
 use std::sync::{Arc, LazyLock};
 

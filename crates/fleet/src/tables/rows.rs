@@ -8,6 +8,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_arrow::ArrayBuilder;
 
+use super::versions::Versions;
 use super::{Seen, Table, TableError, stage_columns};
 use kflow_core::correlate::{Call, PodView, World};
 use kflow_core::diagnose::{Incident, Subject};
@@ -23,6 +24,7 @@ use kflow_model::{Nanos, Text};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of<'a> {
     pub(crate) world: &'a World,
+    pub(crate) versions: &'a Versions,
     /// What was ever not well.
     pub(crate) incidents: &'a [Incident],
     /// How exactly their ends are known, ns.
@@ -60,6 +62,7 @@ pub fn of_session(
     let overview = Overview::of(&session.observations, Arc::default(), None, known);
     let of = Of {
         world: &world,
+        versions: &Versions::of(&session.observations),
         incidents: &overview.incidents,
         within: overview.within,
         at: known.1,
@@ -93,14 +96,14 @@ pub(crate) fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
             Subject::Owner(_) => None,
         };
         let row = Placed {
-            place: Place::of(of, node.unwrap_or_default()),
+            place: Place::of(of, node.unwrap_or_default(), i.begin),
             row: incidents::row(i, of.at, of.within),
         };
         sink.push(Table::Verdicts, i.begin, &row)?;
     }
     for c in world.calls().iter().filter(|c| world.selects_call(c)) {
         let row = Placed {
-            place: Place::of(of, node_of(of, c)),
+            place: Place::of(of, node_of(of, c), c.start),
             row: CallRow {
                 length_ns: c.end.map(|_| c.duration(of.at)),
                 failed: c.is_error(),
@@ -187,12 +190,13 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn of(of: Of<'a>, node: Text) -> Self {
-        let api = of.world.node(&node).and_then(|n| n.api.as_deref());
+    /// Of a row whose time is `at`.
+    fn of(of: Of<'a>, node: Text, at: Nanos) -> Self {
+        let (kubelet_version, runtime_version) = of.versions.at(&node, at);
         Self {
             cluster: of.cluster,
-            kubelet_version: api.map_or("", |n| &n.kubelet_version),
-            runtime_version: api.map_or("", |n| &n.runtime_version),
+            kubelet_version,
+            runtime_version,
             node,
         }
     }
@@ -265,7 +269,7 @@ impl<'a> PodRow<'a> {
         let (ready_total_ns, ready_open) = length(&Measure::Ready);
         let owner = p.owners.last().map(|o| format!("{}/{}", o.kind, o.name));
         Self {
-            place: Place::of(of, p.node.clone()),
+            place: Place::of(of, p.node.clone(), p.zero()),
             uid: p.uid.as_str(),
             namespace: &p.namespace,
             name: &p.name,

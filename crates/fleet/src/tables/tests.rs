@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::versions::Versions;
 use super::{Made, Of, Seen, Table, Type, VERSION, decode, encode, make};
 use kflow_core::correlate::World;
 use kflow_core::stats::{self, Chosen, GroupBy, Measure};
@@ -26,6 +27,7 @@ fn recordings() -> Vec<PathBuf> {
 struct Known {
     session: Session,
     world: World,
+    versions: Versions,
     overview: Overview,
     at: Nanos,
 }
@@ -38,6 +40,7 @@ impl Known {
         let overview = Overview::of(&session.observations, Arc::default(), None, range);
         Self {
             world,
+            versions: Versions::of(&session.observations),
             overview,
             at: range.1,
             session,
@@ -47,6 +50,7 @@ impl Known {
     fn of(&self) -> Of<'_> {
         Of {
             world: &self.world,
+            versions: &self.versions,
             incidents: &self.overview.incidents,
             within: self.overview.within,
             at: self.at,
