@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use kflow_core::correlate::PodView;
 use kflow_core::flow::Stage;
 use kflow_engine::Snapshot;
 use kflow_engine::cluster::Abreast;
@@ -32,9 +33,14 @@ async fn spread(ahead: &[(usize, i64)]) -> Arc<Played> {
     .await
 }
 
+/// A pod of the burst of which the Deployment is known too.
+fn burst(snap: &Snapshot) -> Option<&PodView> {
+    let mut pods = snap.world.pods().iter().map(|p| -> &PodView { p });
+    pods.find(|p| p.namespace == "s19" && p.owners.len() == 2)
+}
+
 fn owner(snap: &Snapshot) -> ObjectRef {
-    let burst = snap.world.pods().iter().find(|p| p.namespace == "s19");
-    burst.unwrap().owners.last().unwrap().clone()
+    burst(snap).unwrap().owners.last().unwrap().clone()
 }
 
 fn abreast(snap: &Snapshot) -> Option<&Abreast> {
@@ -83,11 +89,7 @@ fn is_told(snap: &Snapshot) -> bool {
 
 async fn shown(viewer: &mut Viewer) -> Arc<Snapshot> {
     let all = until(viewer, "owners", |s, v| {
-        v.agents.as_ref().is_some_and(|a| a.by_node.len() == AGENTS)
-            && s.world
-                .pods()
-                .iter()
-                .any(|p| p.namespace == "s19" && p.owners.len() == 2)
+        v.agents.as_ref().is_some_and(|a| a.by_node.len() == AGENTS) && burst(s).is_some()
     })
     .await;
     viewer.look_abreast(Some(owner(&all))).unwrap();
@@ -160,8 +162,7 @@ fn rows_are_right_whatever_the_clocks_of_their_nodes_say_and_agents_are_left_wit
 fn terminal(size: (u16, u16), snap: &Snapshot) -> Model {
     let mut m = model(size, "dark").expect("theme");
     frame(&mut m, snap);
-    let burst = snap.world.pods().iter().find(|p| p.namespace == "s19");
-    select(&mut m, snap, &burst.unwrap().key());
+    select(&mut m, snap, &burst(snap).unwrap().key());
     frame(&mut m, snap);
     // It is looked at already.
     assert_eq!(press(&mut m, snap, "B"), []);
