@@ -16,8 +16,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Longer texts hardly come again.
 const LONGEST: usize = 512;
-/// Texts that a thread remembers, a power of two.
-const SLOTS: usize = 1 << 14;
+/// Texts that a thread remembers, a power of two: what most make goes on and is not kept.
+const FEW: usize = 1 << 11;
+/// Texts that a thread remembers of what is kept whole, a power of two.
+const MANY: usize = 1 << 14;
 
 thread_local! {
     /// The last long texts that this thread made, each in the slot of its hash: bounded, and nothing to clean up.
@@ -54,15 +56,23 @@ impl Text {
     }
 }
 
+/// Has the calling thread remember more of the texts that it makes: for one that reads a session, all of which is kept.
+pub fn remember_many() {
+    MADE.with_borrow_mut(|made| {
+        made.clear();
+        made.resize(MANY, EcoString::new());
+    });
+}
+
 fn remembered(s: &str) -> EcoString {
     let mut hasher = rustc_hash::FxHasher::default();
     s.hash(&mut hasher);
-    // The upper bits are the better mixed ones.
-    let slot = (hasher.finish() >> 32) as usize & (SLOTS - 1);
     MADE.with_borrow_mut(|made| {
         if made.is_empty() {
-            made.resize(SLOTS, EcoString::new());
+            made.resize(FEW, EcoString::new());
         }
+        // The upper bits are the better mixed ones.
+        let slot = (hasher.finish() >> 32) as usize & (made.len() - 1);
         match made.get_mut(slot) {
             Some(have) if have.as_str() == s => have.clone(),
             Some(place) => {
@@ -254,7 +264,7 @@ mod tests {
 
     #[test]
     fn more_long_texts_than_a_thread_remembers_stay_themselves() {
-        let all: Vec<(String, Text)> = (0..SLOTS * 3)
+        let all: Vec<(String, Text)> = (0..MANY * 3)
             .map(|n| format!("a text that is longer than others: {n}"))
             .map(|s| (s.clone(), Text::from(s)))
             .collect();

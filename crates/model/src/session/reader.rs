@@ -302,6 +302,7 @@ impl Reader {
                 let (block_tx, block_rx) = sync_channel::<Vec<u8>>(2);
                 let (batch_tx, batch_rx) = sync_channel::<Batch>(2);
                 scope.spawn(move || {
+                    crate::text::remember_many();
                     for block in block_rx {
                         if batch_tx.send(parse(&block)).is_err() {
                             break;
