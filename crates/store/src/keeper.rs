@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{self, Sender};
+use tokio::time::timeout;
 
 use kflow_model::gap::Gap;
 use kflow_model::patient::SLOW;
@@ -15,13 +19,15 @@ use crate::spool::{FLUSH, Options, Ring, Spool, SpoolError, Status};
 
 /// Observations that may wait for the disk.
 const ROOM: usize = 1 << 16;
+/// Observations that are taken at once.
+const BATCH: usize = 256;
 /// How long the end of a spool is waited for.
 pub const CLOSE: Duration = Duration::from_secs(30);
 
 /// The giving end of a spool. When it is dropped, what is left is written and the segment is closed; nothing waits for it.
 #[derive(Debug)]
 pub struct Keeper {
-    to: SyncSender<Evidence>,
+    to: Sender<Evidence>,
     ring: Ring,
     lost: Arc<AtomicU64>,
     /// Ends with the thread. Several may give, one waits for the end.
@@ -31,7 +37,8 @@ pub struct Keeper {
 impl Keeper {
     /// Opens the spool. A file system that does not answer within 5 s is an error.
     pub fn start(dir: PathBuf, options: Options) -> Result<Self, SpoolError> {
-        let (to, from) = sync_channel::<Evidence>(ROOM);
+        // Its room is taken as it is needed, which a channel of the standard library does at once.
+        let (to, from) = mpsc::channel::<Evidence>(ROOM);
         let (opened, open_told) = sync_channel(1);
         let (end, ended) = sync_channel::<()>(1);
         let lost = Arc::new(AtomicU64::new(0));
@@ -46,8 +53,16 @@ impl Keeper {
             .name("kflow-spool".into())
             .spawn(move || {
                 let _ends = end;
-                let spool = match Spool::open(&dir, options) {
-                    Ok(spool) => spool,
+                let clocked = Builder::new_current_thread().enable_time().build();
+                let spool = clocked
+                    .map_err(|source| SpoolError::Io {
+                        op: "open",
+                        path: dir.display().to_string(),
+                        source,
+                    })
+                    .and_then(|clocked| Ok((Spool::open(&dir, options)?, clocked)));
+                let (spool, clocked) = match spool {
+                    Ok(opened) => opened,
                     Err(e) => {
                         // Whoever asked may have waited long enough.
                         opened.send(Err(e)).ok();
@@ -55,7 +70,7 @@ impl Keeper {
                     }
                 };
                 if opened.send(Ok(spool.ring())).is_ok() {
-                    keep(spool, &from, &losses);
+                    keep(spool, from, &losses, &clocked);
                 }
             })
             .map_err(failed)?;
@@ -82,9 +97,7 @@ impl Keeper {
 
     /// Takes an observation, or counts it as lost. Never waits.
     pub fn take(&self, o: &Evidence) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.to.try_send(Arc::clone(o))
-        {
+        if self.to.try_send(Arc::clone(o)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -110,24 +123,27 @@ impl Keeper {
     }
 }
 
-fn keep(mut spool: Spool, from: &Receiver<Evidence>, lost: &AtomicU64) {
+fn keep(mut spool: Spool, mut from: mpsc::Receiver<Evidence>, lost: &AtomicU64, clocked: &Runtime) {
     let mut told = 0;
+    let mut got = Vec::with_capacity(BATCH);
     loop {
-        match from.recv_timeout(FLUSH) {
-            Ok(o) => {
-                let now = clock::both();
-                let all = lost.load(Ordering::Relaxed);
-                if all > told {
-                    spool.take(&slow(all - told, o.stamp.seen, now.wall), now);
-                    told = all;
-                }
-                spool.take(&o, now);
-            }
-            Err(RecvTimeoutError::Timeout) => spool.tick(clock::both()),
-            Err(RecvTimeoutError::Disconnected) => {
+        let some = async { timeout(FLUSH, from.recv_many(&mut got, BATCH)).await };
+        match clocked.block_on(some) {
+            Ok(0) => {
                 spool.close(clock::both());
                 return;
             }
+            Ok(_) => {}
+            Err(_) => spool.tick(clock::both()),
+        }
+        for o in got.drain(..) {
+            let now = clock::both();
+            let all = lost.load(Ordering::Relaxed);
+            if all > told {
+                spool.take(&slow(all - told, o.stamp.seen, now.wall), now);
+                told = all;
+            }
+            spool.take(&o, now);
         }
     }
 }
