@@ -23,7 +23,7 @@ use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
 use place::{Root, own_folder, own_loopback};
 
 /// Observations that wait for viewers in memory; the rest is in the spool.
-const RING: (usize, Duration) = (8 << 20, Duration::from_secs(600));
+const RING: (usize, Duration) = (1 << 20, Duration::from_secs(600));
 /// Name of the socket on which spans are received, beside that of `--serve`.
 const OTLP: &str = "otlp.sock";
 /// Agents that start together spread their first questions to the apiserver over this time.

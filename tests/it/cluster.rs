@@ -200,18 +200,19 @@ fn what_happened_on_a_node_while_it_was_not_open_is_a_counted_gap() {
         let had = gaps(&begun);
         cluster.leave();
         subscribed(&played, 1, 0).await;
-        // More than the ring holds.
-        let many = |n: usize| -> Vec<Observation> {
-            let note = |i: usize| Observation {
+        // More than the ring holds, also when it is packed.
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut many = || -> Vec<Observation> {
+            let note = |_| Observation {
                 stamp: Stamp::exact(clock::now()),
                 source: Source::Kflow,
                 body: Body::Note(Box::new(Note {
-                    text: format!("{n} {i} {}", "x".repeat(1 << 10)).into(),
+                    text: (0..2 << 10).map(|_| random.alphanumeric()).collect(),
                 })),
             };
             (0..1000).map(note).collect()
         };
-        played.with_agent(1, |a| (0..12).for_each(|n| a.see(many(n))));
+        played.with_agent(1, |a| (0..12).for_each(|_| a.see(many())));
         cluster.open(&name(1)).unwrap();
         let again = until(&mut cluster, "a gap", |s, _| gaps(s) > had).await;
         let lost = again.world.source(Source::Cri).lost;

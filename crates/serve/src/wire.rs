@@ -70,7 +70,7 @@ pub struct InfoResponse {
     /// Lines kept.
     #[prost(uint64, tag = "6")]
     pub ring_lines: u64,
-    /// Bytes kept.
+    /// Memory that they take, bytes: older lines are packed.
     #[prost(uint64, tag = "7")]
     pub ring_bytes: u64,
     /// Age of the oldest line, ns.

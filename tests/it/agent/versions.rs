@@ -271,9 +271,12 @@ fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every
         let log: kflow_serve::Log = Arc::new(|_: &str| ());
         let thread = std::thread::spawn(move || server.run(&its, &log));
         let see = |mut all: Vec<Observation>| ring.push(&mut all, clock::monotonic());
-        let some = |n: usize| {
+        // Lines that cannot be packed well.
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut some = |n: usize| {
             let source = [Source::Kubelet, Source::Fs][n % 2];
-            note(source, format!("{n} {}", "x".repeat(1 << 10)))
+            let any: String = (0..1 << 10).map(|_| random.alphanumeric()).collect();
+            note(source, format!("{n} {any}"))
         };
         see(vec![some(0), some(1)]);
         let mut f = following(at, None);

@@ -125,10 +125,12 @@ fn a_subscriber_that_does_not_read_loses_lines_and_is_told_while_others_lose_not
         let mut stopped = stopped_client.subscribe(ALL).await.unwrap();
         let mut client = Client::connect(&rig.path("obs.sock")).await.unwrap();
         let mut reads = client.subscribe(ALL).await.unwrap();
-        // 40 MiB in lines of 64 KiB, through a ring of 4 MiB.
+        // 40 MiB in lines of 64 KiB that cannot be packed well, through a ring of 4 MiB.
         let mut seen = 0;
+        let mut random = fastrand::Rng::with_seed(1);
         for n in 0..640 {
-            let text = format!("{n} {}", "x".repeat(64 << 10));
+            let any: String = (0..64 << 10).map(|_| random.alphanumeric()).collect();
+            let text = format!("{n} {any}");
             proxy
                 .ring
                 .push(&mut vec![note(&text)], kflow_model::clock::monotonic());

@@ -154,7 +154,7 @@ impl Greeted {
             last.is_some_and(seen)
         };
         loop {
-            if info.ring_bytes.max(bytes) > LONGEST {
+            if bytes > LONGEST {
                 return Err(Silent::TooMuch);
             }
             match stream.message().await {
