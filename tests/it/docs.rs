@@ -243,7 +243,9 @@ impl Scratch {
             .stdin(stdin));
         assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
         // The crate is no part of this build: its own tests type them.
-        if command == "fleet" && cfg!(not(feature = "fleet")) {
+        let tables =
+            command == "fleet" || (command == "store" && args.iter().any(|a| a == "tables"));
+        if tables && cfg!(not(feature = "fleet")) {
             assert_eq!(said.code, Some(2), "{line}: {}", said.err);
             assert!(
                 said.err.contains("--features fleet"),
