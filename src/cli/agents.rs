@@ -1,5 +1,7 @@
 //! Asking the agents of several nodes for one look, and telling of whom something was heard.
 
+use std::path::Path;
+
 use super::args::Input;
 use super::out;
 use kflow_engine::ask::{ApiTold, Error, Heard, NodeTold, Past, Patience, Question, Unheard, ask};
@@ -7,6 +9,7 @@ use kflow_engine::live::Config;
 use kflow_model::Text;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::estimate;
+use kflow_sources::agent;
 
 /// Nodes that are named in a line; the others are counted.
 const NAMED: usize = 5;
@@ -47,6 +50,7 @@ pub(super) fn heard<T: Send + 'static>(
     let question = Question {
         config: &config,
         namespace: input.live.agents(),
+        here: Some(Path::new(agent::SOCKET)),
         patience: Patience::default(),
         nodes,
         past,

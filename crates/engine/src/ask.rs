@@ -5,6 +5,7 @@
 //! at a time and not how many there are.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use kflow_model::offset::Offset;
 use kflow_model::units::wait;
 use kflow_model::{Body, Evidence, Nanos, Text};
 pub use kflow_sources::agent::Past;
-use kflow_sources::agent::{self, Silent, Told};
+use kflow_sources::agent::{self, AgentPod, Greeted, Silent, Told};
 
 /// Agents that are connected to at a time: one that does not answer keeps a connection, and nothing else, from the others.
 pub const TOGETHER: usize = 32;
@@ -125,11 +126,19 @@ pub struct Question<'a> {
     pub config: &'a Config,
     /// Namespace of the agents.
     pub namespace: &'a str,
+    /// Socket of an agent on this machine. It is asked for its node where that has no agent's pod: it was started by hand, or by systemd.
+    pub here: Option<&'a Path>,
     pub patience: Patience,
     /// In the order in which they are asked.
     pub nodes: &'a [Text],
     /// What they kept of a time in the past, in the place of what their rings hold.
     pub past: Option<Past>,
+}
+
+/// The way to the agent of a node.
+enum Way {
+    Pod(AgentPod),
+    Here(Box<Greeted>),
 }
 
 /// Asks the agents of these nodes, [`TOGETHER`] at a time. `look` is given what is known of the node of each that answers, on a
@@ -157,6 +166,7 @@ async fn all<T: Send + 'static>(
     let Question {
         config,
         namespace,
+        here,
         patience,
         nodes,
         past,
@@ -166,15 +176,29 @@ async fn all<T: Send + 'static>(
         .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(patience.answer))))
         .map_err(Error::Apiserver)?;
     let (mut pods, apiserver) = agent::agents(&client, namespace).await?;
+    let mut here = match here {
+        Some(socket) if nodes.iter().any(|n| !pods.contains_key(n.as_str())) => {
+            // One that cannot be had is as none.
+            let greeted = timeout(patience.answer, agent::greet_here(socket)).await;
+            greeted.ok().and_then(Result::ok)
+        }
+        _ => None,
+    };
     let until = Instant::now() + patience.turns;
     let (told, look) = (Arc::new(told), Arc::new(look));
     let [turns, reads, worlds] = [TOGETHER, READ, WORLDS].map(|n| Arc::new(Semaphore::new(n)));
     let mut asked = JoinSet::new();
     let mut answers: BTreeMap<usize, Result<T, Unheard>> = BTreeMap::new();
     for (n, node) in nodes.iter().enumerate() {
-        let Some(pod) = pods.remove(node.as_str()) else {
-            answers.insert(n, Err(Unheard::None));
-            continue;
+        let way = match pods.remove(node.as_str()) {
+            Some(pod) => Way::Pod(pod),
+            None => match here.take_if(|here| here.node() == Some(node)) {
+                Some(greeted) => Way::Here(Box::new(greeted)),
+                None => {
+                    answers.insert(n, Err(Unheard::None));
+                    continue;
+                }
+            },
         };
         // No semaphore is ever closed.
         let Ok(turn) = timeout_at(until, Arc::clone(&turns).acquire_owned()).await else {
@@ -188,9 +212,14 @@ async fn all<T: Send + 'static>(
             let _turn = turn;
             let late = || Unheard::Late(patience.answer);
             let read = async {
-                let greeted = agent::greet(&client, &namespace, &node, &pod);
-                let greeted = timeout(patience.answer, greeted).await;
-                let greeted = greeted.map_err(|_| late())??;
+                let greeted = match way {
+                    Way::Here(greeted) => *greeted,
+                    Way::Pod(pod) => {
+                        let greeted = agent::greet(&client, &namespace, &node, &pod);
+                        let greeted = timeout(patience.answer, greeted).await;
+                        greeted.map_err(|_| late())??
+                    }
+                };
                 let room = timeout_at(until, reads.acquire_owned()).await;
                 let room = room.map_err(|_| Unheard::NoTurn(patience.turns))?;
                 let said = timeout(patience.answer, greeted.told(past)).await;

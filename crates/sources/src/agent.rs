@@ -25,7 +25,7 @@ use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
-pub use ask::{Greeted, Past, Silent, Told, greet};
+pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.

@@ -84,6 +84,7 @@ const KINDS: [(&str, &str); 10] = [
 
 /// An agent: its service on a socket.
 pub(super) struct Served {
+    pub(super) socket: PathBuf,
     pub(super) service: Service,
     ring: Arc<Ring>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -118,6 +119,7 @@ impl Served {
         let log: kflow_serve::Log = Arc::new(|_: &str| ());
         let thread = std::thread::spawn(move || server.run(&its, &log));
         Self {
+            socket: socket.to_owned(),
             service,
             ring,
             thread: Some(thread),
@@ -373,6 +375,17 @@ impl Played {
         tokio::task::spawn_blocking(move || run(&mut command))
             .await
             .unwrap()
+    }
+    /// An agent of a node that is no pod: it was started by hand, and saw a call.
+    pub(super) fn by_hand(&self, n: usize) -> Served {
+        let socket = self.dir.path().join(name(n)).join("by-hand.sock");
+        Served::start(
+            &socket,
+            &name(n),
+            0,
+            vec![invented_call(n)],
+            Kept::default(),
+        )
     }
     /// What the agent of a node knows of itself.
     pub(super) fn with_agent<T>(&self, n: usize, look: impl FnOnce(&Served) -> T) -> Option<T> {

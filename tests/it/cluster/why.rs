@@ -1,6 +1,7 @@
 //! `kflow why` of a cluster: what agents saw is in its verdicts, and of whom nothing was heard is told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,6 +18,35 @@ use crate::program::Said;
 
 async fn why(played: &Arc<Played>, args: &[&str]) -> Said {
     played.kflow(&[&["why"], args].concat()).await
+}
+
+/// How many calls the agent of each node told.
+async fn asked(
+    played: &Played,
+    nodes: &[Text],
+    here: Option<&Path>,
+    patience: Patience,
+) -> Vec<(Text, Result<usize, Unheard>)> {
+    let config = Config {
+        scope: Some(Scope::default()),
+        kubeconfig: Some(played.kubeconfig()),
+        ..Config::nothing()
+    };
+    let (nodes, here) = (nodes.to_vec(), here.map(Path::to_owned));
+    let ask = move || {
+        let api = ApiTold::of(&World::new(), &[], &nodes);
+        let question = Question {
+            config: &config,
+            namespace: "kflow",
+            here: here.as_deref(),
+            patience,
+            nodes: &nodes,
+            past: None,
+        };
+        ask(question, api, |_, told| told.world().calls().len())
+    };
+    let answers = tokio::task::spawn_blocking(ask).await;
+    answers.unwrap().unwrap().nodes
 }
 
 /// Cause and call in flight of each pod, owner or node.
@@ -152,31 +182,11 @@ fn an_agent_that_never_answers_costs_the_others_nothing_but_its_turn() {
         };
         let played = Played::of(shape(mute.clone())).await;
         let nodes: Vec<Text> = (0..NODES).map(|n| name(n).into()).collect();
-        let asked = async |patience| {
-            let config = Config {
-                scope: Some(Scope::default()),
-                kubeconfig: Some(played.kubeconfig()),
-                ..Config::nothing()
-            };
-            let nodes = nodes.clone();
-            let ask = move || {
-                let api = ApiTold::of(&World::new(), &[], &nodes);
-                let question = Question {
-                    config: &config,
-                    namespace: "kflow",
-                    patience,
-                    nodes: &nodes,
-                    past: None,
-                };
-                ask(question, api, |_, told| told.world().calls().len())
-            };
-            tokio::task::spawn_blocking(ask)
-                .await
-                .unwrap()
-                .unwrap()
-                .nodes
-        };
-        for (n, (node, answer)) in asked(patience).await.into_iter().enumerate() {
+        for (n, (node, answer)) in asked(&played, &nodes, None, patience)
+            .await
+            .into_iter()
+            .enumerate()
+        {
             assert_eq!(node, name(n));
             match answer {
                 Ok(calls) => assert!(calls > 0 && !mute.contains(&n), "{node}"),
@@ -191,13 +201,37 @@ fn an_agent_that_never_answers_costs_the_others_nothing_but_its_turn() {
             answer: Duration::from_secs(2),
             turns: Duration::from_secs(1),
         };
-        let late = asked(short).await;
+        let late = asked(&played, &nodes, None, short).await;
         let answers = late.into_iter().map(|(_, a)| a.err());
         let told: Vec<bool> = answers
             .map(|a| a == Some(Unheard::NoTurn(short.turns)))
             .collect();
         assert_eq!(told.iter().position(|t| *t), Some(TOGETHER), "{told:?}");
         assert!(told[TOGETHER..].iter().all(|t| *t));
+    });
+}
+
+#[test]
+fn an_agent_on_this_machine_that_is_no_pod_is_asked_for_its_own_node() {
+    block_on(async {
+        let played = Played::start(4, 1).await;
+        let nodes: Vec<Text> = (0..4).map(|n| name(n).into()).collect();
+        let here = played.by_hand(2);
+        let here = Some(here.socket.as_path());
+        let answers = asked(&played, &nodes, here, Patience::default()).await;
+        let calls = answers.into_iter().map(|(_, calls)| calls);
+        let calls: Vec<_> = calls.collect();
+        assert!(calls[0].as_ref().is_ok_and(|n| *n > 1), "{calls:?}");
+        let none = || Err(Unheard::None);
+        assert_eq!(calls[1..], [none(), Ok(1), none()]);
+        // Where a pod serves for it, that one is asked; a socket that nobody serves is as none.
+        let (socket, nobody) = (here, played.by_hand(0).socket.clone());
+        for (here, only) in [(Some(nobody.as_path()), 0), (socket, 2)] {
+            let of = &nodes[only..=only];
+            let told = asked(&played, of, here, Patience::default()).await;
+            assert_eq!(told.len(), 1);
+            assert!(told[0].1.as_ref().is_ok_and(|n| (*n > 1) == (only == 0)));
+        }
     });
 }
 

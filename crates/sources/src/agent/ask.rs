@@ -1,10 +1,12 @@
 //! What an agent's ring holds, read once: for who asks many agents and follows none.
 
+use std::path::Path;
+
 use kube::client::Client as Kube;
 use prost::bytes::Bytes;
 
 use super::is_of_node;
-use super::reach::{Absent, AgentPod, Reached, forward};
+use super::reach::{Absent, AgentPod, Reached, by_socket, forward};
 use crate::cri::Numbers;
 use crate::proxy::Client;
 use kflow_model::clock;
@@ -110,7 +112,15 @@ pub async fn greet(
     if !pod.ready {
         return Err(Silent::NotReady);
     }
-    let Reached { mut client, broken } = forward(client, namespace, node, &pod.name).await?;
+    greeted(forward(client, namespace, node, &pod.name).await?).await
+}
+
+/// The same with an agent on this machine, whatever its node is called.
+pub async fn greet_here(socket: &Path) -> Result<Greeted, Silent> {
+    greeted(by_socket(socket).await?).await
+}
+
+async fn greeted(Reached { mut client, broken }: Reached) -> Result<Greeted, Silent> {
     let (info, offset) = match info(&mut client).await {
         Ok(told) => told,
         Err(e) => {
@@ -133,6 +143,10 @@ pub async fn greet(
 }
 
 impl Greeted {
+    /// The node that it is on, as it calls it.
+    pub fn node(&self) -> Option<&str> {
+        self.info.agent.as_ref().map(|a| a.node.as_str())
+    }
     /// Reads what its ring holds, or what it kept of a time in the past. It has no time limit of its own either.
     pub async fn told(self, past: Option<Past>) -> Result<Told, Silent> {
         let Self {

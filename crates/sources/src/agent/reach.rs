@@ -113,7 +113,7 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
     }
 }
 
-async fn by_socket(path: &Path) -> Result<Reached, Absent> {
+pub(super) async fn by_socket(path: &Path) -> Result<Reached, Absent> {
     let channel = unix::channel(path)
         .await
         .map_err(|e| Absent::Failed(format!("no agent: {e}")))?;
