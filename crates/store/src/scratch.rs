@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Begin of the folders' names.
-const PREFIX: &str = "fetched-";
+/// Begin of the folders' names: of no other program, since they may lie in a folder that all use.
+const PREFIX: &str = "kflow-segments-";
 
 /// Such a folder.
 #[derive(Debug)]
@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn a_folder_goes_with_who_used_it_and_one_that_was_left_with_the_next() {
         let parent = tempfile::tempdir().unwrap();
-        let left = parent.path().join("fetched-of-a-killed-one");
+        let left = parent.path().join("kflow-segments-of-a-killed-one");
         std::fs::create_dir(&left).unwrap();
         std::fs::write(left.join("x.kflow.zst"), "x").unwrap();
-        let other = parent.path().join("segments");
+        let other = parent.path().join("segments-of-another");
         std::fs::create_dir(&other).unwrap();
         let one = Scratch::new(parent.path()).unwrap();
         std::fs::write(one.path().join("x.kflow.zst"), "x").unwrap();
