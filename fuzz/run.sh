@@ -20,7 +20,7 @@ cargo build --release --manifest-path fuzz/Cargo.toml --target-dir "$out/build" 
 fuzz=$out/build/$host/release/fuzz
 
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(sed -n 's/^    target("\([a-z_]*\)".*/\1/p' fuzz/src/targets.rs)
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(sed -n 's/^    target("\([a-z_]*\)".*/\1/p' fuzz/src/targets/mod.rs)
 failed=0
 printf '%-12s %10s %8s %8s %8s %8s\n' target inputs seconds seeded covers kept
 for target in "${targets[@]}"; do

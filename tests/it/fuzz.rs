@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-#[path = "../../fuzz/src/targets.rs"]
+#[path = "../../fuzz/src/targets/mod.rs"]
 mod targets;
 
 fn kept(name: &str) -> Vec<Vec<u8>> {

@@ -1,0 +1,154 @@
+//! What is read line by line, or as one text.
+
+use std::sync::Arc;
+
+use kflow_engine::import::Kind;
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Nanos, Stamp};
+use kflow_sources::fs::{classify_mount, classify_path, parse_mountinfo_line};
+use kflow_sources::kube::decode::{decode_object, decode_watch_event};
+use kflow_sources::metrics::{Scrape, Scrapes};
+use kflow_sources::{TimeHint, audit, otlp};
+
+use super::{fixture, headed, pieces, survive};
+
+/// Every form that is read line by line; the first byte says which.
+pub(super) fn text(data: &[u8]) {
+    let Some((which, text)) = data.split_first() else {
+        return;
+    };
+    let kind = Kind::ALL[usize::from(*which) % Kind::ALL.len()];
+    let mut decoder = kind.decoder(TimeHint::default());
+    let mut out = Vec::new();
+    for line in text.split(|b| *b == b'\n') {
+        decoder.line(line, &mut out);
+    }
+    decoder.finish(&mut out);
+    survive(out.into_iter().map(Arc::new));
+}
+
+pub(super) fn texts() -> Vec<Vec<u8>> {
+    let files = [
+        (Kind::Watch, "captures/watch.jsonl.zst"),
+        (Kind::Watch, "kube/kubectl-get.json"),
+        (Kind::Watch, "kube/kubectl-get.yaml"),
+        (Kind::Audit, "captures/audit.jsonl.zst"),
+        (Kind::Otlp, "otlp/exports.jsonl"),
+        (Kind::Containerd, "captures/containerd.log.zst"),
+        (Kind::Kubelet, "captures/kubelet.log.zst"),
+        (Kind::Apiserver, "captures/apiserver.log.zst"),
+        (Kind::Scheduler, "captures/scheduler.log.zst"),
+        (
+            Kind::ControllerManager,
+            "captures/controller-manager.log.zst",
+        ),
+    ];
+    let number = |kind| Kind::ALL.iter().position(|k| *k == kind).unwrap_or(0) as u8;
+    let of = |(kind, name)| headed(number(kind), pieces(name, 12));
+    files.into_iter().flat_map(of).collect()
+}
+
+/// What is read from a node that is no log; the first byte says which.
+pub(super) fn lines(data: &[u8]) {
+    let Some((which, text)) = data.split_first() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(text);
+    let what = [
+        "kubelet-metrics",
+        "kubelet-healthz",
+        "kubelet-configz",
+        "kubelet-pods",
+    ];
+    let Some(what) = what.get(usize::from(which % 5)) else {
+        for line in text.lines() {
+            drop(classify_path(line));
+            drop(parse_mountinfo_line(line).and_then(|m| classify_mount(&m)));
+        }
+        return;
+    };
+    let scrape = Scrape {
+        at: Nanos(1),
+        took_ns: 1,
+        what,
+        code: 200,
+        body: &text,
+    };
+    let mut out = Vec::new();
+    Scrapes::default().take(scrape, &mut out).ok();
+}
+
+pub(super) fn numbered_lines() -> Vec<Vec<u8>> {
+    let pods = ["metrics/pods-pending.json", "metrics/pods-running.json"];
+    let pods = pods
+        .map(|f| vec![fixture(f)])
+        .into_iter()
+        .flatten()
+        .collect();
+    let mounts = "36 35 98:0 / /var/lib/kubelet/pods/6f1a3c52-0c51-4d7c-8a3e-2f7a1f0f6f10/volumes/kubernetes.io~projected/kube-api-access-x rw - tmpfs tmpfs rw\n";
+    let metrics =
+        "kubelet_running_pods 3\nkubelet_pleg_relist_duration_seconds_bucket{le=\"0.005\"} 12\n";
+    headed(3, pods)
+        .chain([
+            [b"\x04", mounts.as_bytes()].concat(),
+            [b"\0", metrics.as_bytes()].concat(),
+        ])
+        .collect()
+}
+
+/// One object of a list, and one event of a watch.
+pub(super) fn kube(data: &[u8]) {
+    let stamp = Stamp::exact(Nanos(1));
+    for kind in ["", "Pod", "Event", "Node", "ReplicaSet"] {
+        drop(decode_object(data, kind, WatchEvent::Listed, stamp));
+    }
+    drop(decode_watch_event(data, "pods", stamp));
+}
+
+pub(super) fn objects() -> Vec<Vec<u8>> {
+    let all = fixture("kube/watch.jsonl");
+    all.split(|b| *b == b'\n')
+        .take(200)
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+/// A batch of the audit webhook.
+pub(super) fn audit(data: &[u8]) {
+    audit::decode::decode_batch(data, Nanos(1), &mut Vec::new());
+}
+
+pub(super) fn audits() -> Vec<Vec<u8>> {
+    let mut all = pieces("audit/audit.jsonl", 20);
+    all.push(fixture("audit/webhook-batch.json"));
+    all
+}
+
+/// A request to export spans.
+pub(super) fn otlp(data: &[u8]) {
+    drop(otlp::decode::decode_request(data, Nanos(1)));
+}
+
+pub(super) fn exports() -> Vec<Vec<u8>> {
+    let text = pieces("otlp/exports.jsonl", 20);
+    // A span of protobuf: a request, its resource's spans, its scope's spans, with a name.
+    let span = b"\x0a\x10\x12\x0e\x12\x0c\x0a\x04\x01\x02\x03\x04\x2a\x04name".to_vec();
+    text.into_iter().chain([span]).collect()
+}
+
+/// The scheduler's sentence, clause by clause.
+pub(super) fn scheduler(data: &[u8]) {
+    if let Ok(message) = std::str::from_utf8(data) {
+        drop(kflow_core::diagnose::scheduler::parse(message));
+    }
+}
+
+pub(super) fn sentences() -> Vec<Vec<u8>> {
+    let known = [
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {node.kubernetes.io/unreachable: }. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+        "0/5 nodes are available: 3 node(s) didn't match Pod's node affinity/selector, 2 node(s) had volume node affinity conflict.",
+        "running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded",
+    ];
+    known.map(|s| s.as_bytes().to_vec()).to_vec()
+}
