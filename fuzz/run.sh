@@ -34,8 +34,10 @@ for target in "${targets[@]}"; do
     while read -r line; do base64 -d <<<"$line" >"$corpus/known-$((n++))"; done <"fuzz/corpus/$target"
   fi
   log=$out/$target.log
-  # -timeout: one input may take so many seconds; -rss_limit_mb: it may take so much memory.
-  KFLOW_FUZZ_SEEDS=$corpus "$fuzz" "$corpus" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -max_len=8192 \
+  # -timeout: one input may take so many seconds by the clock, which others slow down; -report_slow_units: from so many on it is
+  # written to found, and is no failure; -rss_limit_mb: it may take so much memory; -max_len: most
+  # seeds are shorter, and a JSON that is cut is read by nobody.
+  KFLOW_FUZZ_SEEDS=$corpus "$fuzz" "$corpus" -max_total_time="$seconds" -timeout=120 -report_slow_units=10 -rss_limit_mb=3000 -max_len=16384 \
     -print_final_stats=1 -artifact_prefix="$found/" >"$log" 2>&1 || { failed=1; echo "$target FAILED: $log, $found" >&2; tail -5 "$log" >&2; }
   number() { sed -n "s/.*$1.*cov: \([0-9]*\).*/\1/p" "$log" | tail -1; }
   printf '%-12s %10s %8s %8s %8s %8s\n' "$target" \

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kflow_engine::import::Kind;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Nanos, Stamp};
@@ -33,7 +35,6 @@ pub(super) fn texts() -> Vec<Vec<u8>> {
         (Kind::Watch, "kube/kubectl-get.json"),
         (Kind::Watch, "kube/kubectl-get.yaml"),
         (Kind::Audit, "captures/audit.jsonl.zst"),
-        (Kind::Otlp, "otlp/exports.jsonl"),
         (Kind::Containerd, "captures/containerd.log.zst"),
         (Kind::Kubelet, "captures/kubelet.log.zst"),
         (Kind::Apiserver, "captures/apiserver.log.zst"),
@@ -45,8 +46,12 @@ pub(super) fn texts() -> Vec<Vec<u8>> {
     ];
     let number = |kind| Kind::ALL.iter().position(|k| *k == kind).unwrap_or(0) as u8;
     let of = |(kind, name)| headed(number(kind), pieces(name, 12));
-    files.into_iter().flat_map(of).collect()
+    let spans = headed(number(Kind::Otlp), vec![SPANS.as_bytes().to_vec()]);
+    files.into_iter().flat_map(of).chain(spans).collect()
 }
+
+/// A line of the collector's file exporter.
+const SPANS: &str = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"kubelet"}}]},"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"syncPod","kind":1,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":"1544712661000000000","attributes":[{"key":"k8s.pod.uid","value":{"stringValue":"u"}},{"key":"server.port","value":{"intValue":"6443"}}],"events":[{"timeUnixNano":"1544712660500000000","name":"exception","attributes":[{"key":"exception.message","value":{"stringValue":"boom"}}]}],"status":{"code":2}}]}]}]}"#;
 
 /// What is read from a node that is no log; the first byte says which.
 pub(super) fn lines(data: &[u8]) {
@@ -124,16 +129,22 @@ pub(super) fn audits() -> Vec<Vec<u8>> {
     all
 }
 
-/// A request to export spans.
+/// A request to export spans, of protobuf.
 pub(super) fn otlp(data: &[u8]) {
     drop(otlp::decode::decode_request(data, Nanos(1)));
 }
 
 pub(super) fn exports() -> Vec<Vec<u8>> {
-    let text = pieces("otlp/exports.jsonl", 20);
+    let recorded = fixture("otlp/exports.jsonl");
+    let body = |line: &[u8]| {
+        let line: serde_json::Value = serde_json::from_slice(line).expect("a recording");
+        let body = line["b64"].as_str().expect("a recording");
+        STANDARD.decode(body).expect("a recording")
+    };
+    let lines = recorded.trim_ascii_end().split(|b| *b == b'\n');
     // A span of protobuf: a request, its resource's spans, its scope's spans, with a name.
     let span = b"\x0a\x10\x12\x0e\x12\x0c\x0a\x04\x01\x02\x03\x04\x2a\x04name".to_vec();
-    text.into_iter().chain([span]).collect()
+    lines.map(body).chain([span]).collect()
 }
 
 /// The scheduler's sentence, clause by clause.
