@@ -74,9 +74,9 @@ fn synthesise(to: &Path) {
         .collect();
     let span =
         times.iter().max().expect("times") - times.iter().min().expect("times") + 1_000_000_000;
-    // UIDs, ids of sandboxes, containers, traces and spans; nanoseconds; namespaces; connections.
+    // UIDs, ids of sandboxes, containers, traces and spans; nanoseconds; namespaces; connections. Not the digits behind a point.
     let changes = Regex::new(concat!(
-        r"(?P<uid>\b[0-9a-f]{8}-[0-9a-f]{4}-)|(?P<hex>\b(?:[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{16})\b)",
+        r"(?P<fraction>\d\.\d+)|(?P<uid>\b[0-9a-f]{8}-[0-9a-f]{4}-)|(?P<hex>\b(?:[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{16})\b)",
         r#"|(?P<ns>\b1[78]\d{17}\b)|(?P<space>"ns":"[a-z0-9-]+)|(?P<conn>"(?:call_start|call_end|container_event|inventory|conn)":\{"c":\d+)"#,
     ))
     .expect("a pattern");
@@ -103,7 +103,9 @@ fn synthesise(to: &Path) {
 
 fn changed(c: &Captures<'_>, round: i64, span: i64) -> String {
     let mut out = String::new();
-    let told = if let Some(m) = c.name("uid").or_else(|| c.name("hex")) {
+    let told = if let Some(m) = c.name("fraction") {
+        write!(out, "{}", m.as_str())
+    } else if let Some(m) = c.name("uid").or_else(|| c.name("hex")) {
         // The first four digits are the round's: what was different stays different.
         let rest = m.as_str().split_at(4).1;
         write!(out, "{round:04x}{rest}")
@@ -172,6 +174,8 @@ fn play_it(file: &Path) {
     while player.report().is_none() {
         wait(&mut player);
     }
+    let damaged = player.report().map_or(0, |r| r.malformed);
+    assert_eq!(damaged, 0, "lines of what was made cannot be read");
     println!(
         "{:46} {:9.2} s   {} observations",
         "loaded",
