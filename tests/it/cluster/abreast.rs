@@ -39,6 +39,15 @@ fn burst(snap: &Snapshot) -> Option<&PodView> {
     pods.find(|p| p.namespace == "s19" && p.owners.len() == 2)
 }
 
+/// The Deployment of each pod of the burst is known.
+fn are_owned(snap: &Snapshot) -> bool {
+    let pods = snap.world.pods().iter();
+    let owned: Vec<bool> = (pods.filter(|p| p.namespace == "s19"))
+        .map(|p| p.owners.len() == 2)
+        .collect();
+    owned.len() == 40 && owned.iter().all(|owned| *owned)
+}
+
 fn owner(snap: &Snapshot) -> ObjectRef {
     burst(snap).unwrap().owners.last().unwrap().clone()
 }
@@ -179,8 +188,7 @@ fn the_key_asks_for_agents_and_leaving_the_rows_leaves_them() {
         viewer.look_abreast(None).unwrap();
         let none = until(&mut viewer, "nothing", |s, _| abreast(s).is_none()).await;
         let asked = |owner: Option<&ObjectRef>| [Effect::Drive(Drive::Abreast(owner.cloned()))];
-        let burst = none.world.pods().iter().find(|p| p.namespace == "s19");
-        let burst = burst.unwrap().key();
+        let burst = burst(&none).unwrap().key();
         for keys in ["esc", "enter", "B", "1 j"] {
             let mut m = model((120, 40), "dark").expect("theme");
             frame(&mut m, &none);
