@@ -10,7 +10,7 @@ use kflow_engine::cluster::Abreast;
 use kflow_export::abreast::{Clock, Lane};
 use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, ObjectRef};
+use kflow_model::{Body, Nanos, ObjectRef, Text};
 use kflow_tui::backend::Drive;
 use kflow_tui::model::{Effect, Model};
 use kflow_tui::offscreen::{frame, model, press, select};
@@ -39,17 +39,13 @@ fn burst(snap: &Snapshot) -> Option<&PodView> {
     pods.find(|p| p.namespace == "s19" && p.owners.len() == 2)
 }
 
-/// The Deployment of each pod of the burst is known.
-fn are_owned(snap: &Snapshot) -> bool {
-    let pods = snap.world.pods().iter();
-    let owned: Vec<bool> = (pods.filter(|p| p.namespace == "s19"))
-        .map(|p| p.owners.len() == 2)
-        .collect();
-    owned.len() == 40 && owned.iter().all(|owned| *owned)
-}
-
+/// Its Deployment, as it is asked for: by its name, whether its UID is known or not.
 fn owner(snap: &Snapshot) -> ObjectRef {
-    burst(snap).unwrap().owners.last().unwrap().clone()
+    let owner = burst(snap).unwrap().owners.last().unwrap();
+    ObjectRef {
+        uid: Text::default(),
+        ..owner.clone()
+    }
 }
 
 fn abreast(snap: &Snapshot) -> Option<&Abreast> {

@@ -8,14 +8,20 @@ use crate::pane::PaneId;
 use kflow_core::diagnose::awaited::Awaited;
 use kflow_core::timeline::compare;
 use kflow_engine::Snapshot;
+use kflow_model::{ObjectRef, Text};
 
 impl Model {
     /// Shows the pods side by side that the selected pod's owner has; a second time the pod again.
     pub(super) fn side_by_side(&mut self, snap: &Snapshot) {
         let of_pod = self.shared.view(snap).and_then(|p| p.owners.last());
         let owner = of_pod.or(self.shared.owner.as_ref());
-        let Some(owner) = owner.filter(|o| o.kind != "Node").cloned() else {
+        let Some(owner) = owner.filter(|o| o.kind != "Node") else {
             return self.complain("what is selected is of no owner that makes pods");
+        };
+        // By its name: its UID may be known only later, and it is the same one then.
+        let owner = ObjectRef {
+            uid: Text::default(),
+            ..owner.clone()
         };
         if self.shared.abreast.take().as_ref() != Some(&owner) {
             self.shared.abreast = Some(owner);
