@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::cache::Cache;
 use crate::compact::{hours_between, longest};
 use crate::index::{Asked, Index, IndexError, Row};
-use crate::layout::{BadName, Cluster, Hour, NO_NODE, Object, is_rows, last};
+use crate::layout::{BadName, Cluster, Hour, NO_NODE, Object, is_rows, last, once};
 use crate::merge::{Hole, Merge, Piece, arrange};
 use crate::object::{Store, StoreError};
 
@@ -228,15 +228,7 @@ pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
     if nodes.is_none() && plan.segments.iter().any(|s| s.node != NO_NODE) {
         plan.segments.retain(|s| s.node != NO_NODE);
     }
-    // One that was sent twice under two names: the first time cut.
-    plan.segments.sort_by(|a, b| {
-        let key = |s: &Object| (s.node.clone(), s.part.clone());
-        key(a)
-            .cmp(&key(b))
-            .then(b.observations.cmp(&a.observations))
-    });
-    plan.segments
-        .dedup_by(|a, b| a.node == b.node && a.part == b.part);
+    once(&mut plan.segments);
     plan.segments
         .sort_by(|a, b| (&a.node, a.begin).cmp(&(&b.node, b.begin)));
     if plan.bytes() > MOST {

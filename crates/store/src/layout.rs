@@ -210,6 +210,18 @@ pub struct Object {
     pub bytes: u64,
 }
 
+/// Leaves each segment once, in the order of nodes and parts. One that was sent twice under two names was cut the first time: the one
+/// with more counts.
+pub fn once(segments: &mut Vec<Object>) {
+    segments.sort_by(|a, b| {
+        let key = |s: &Object| (s.node.clone(), s.part.clone());
+        key(a)
+            .cmp(&key(b))
+            .then(b.observations.cmp(&a.observations))
+    });
+    segments.dedup_by(|a, b| a.node == b.node && a.part == b.part);
+}
+
 impl Object {
     /// Reads an object's name; `None` for what is no segment.
     pub fn parse(path: &Path, bytes: u64) -> Option<Self> {

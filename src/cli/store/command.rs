@@ -17,7 +17,7 @@ use kflow_model::units::{counted, date_and_clock, size};
 use kflow_model::{Nanos, clock};
 use kflow_store::compact::{compact, hours, prune};
 use kflow_store::fetch::{cluster, clusters};
-use kflow_store::layout::{NO_NODE, Object};
+use kflow_store::layout::{NO_NODE, Object, once};
 use kflow_store::object::StoreError;
 use kflow_store::scratch::Scratch;
 use kflow_store::{Cluster, Store, Use};
@@ -193,10 +193,13 @@ struct Node {
 async fn rows_of(store: &Store, cluster: &Cluster) -> Result<Vec<Row>, StoreError> {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     for hour in hours(store, cluster, &cluster.segments()).await? {
-        for object in store.list(&cluster.segments_in(hour)).await? {
-            let Some(o) = Object::parse(&object.location, object.size) else {
-                continue;
-            };
+        let all = store.list(&cluster.segments_in(hour)).await?;
+        let all = all.iter();
+        let mut all: Vec<Object> = all
+            .filter_map(|o| Object::parse(&o.location, o.size))
+            .collect();
+        once(&mut all);
+        for o in all {
             let node = nodes.entry(o.node.to_string()).or_insert_with(|| Node {
                 begin: o.begin,
                 end: o.end,
