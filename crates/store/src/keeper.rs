@@ -49,20 +49,14 @@ impl Keeper {
             path: shown.clone(),
             source,
         };
+        let clocked = Builder::new_current_thread().enable_time().build();
+        let clocked = clocked.map_err(failed)?;
         std::thread::Builder::new()
             .name("kflow-spool".into())
             .spawn(move || {
                 let _ends = end;
-                let clocked = Builder::new_current_thread().enable_time().build();
-                let spool = clocked
-                    .map_err(|source| SpoolError::Io {
-                        op: "open",
-                        path: dir.display().to_string(),
-                        source,
-                    })
-                    .and_then(|clocked| Ok((Spool::open(&dir, options)?, clocked)));
-                let (spool, clocked) = match spool {
-                    Ok(opened) => opened,
+                let spool = match Spool::open(&dir, options) {
+                    Ok(spool) => spool,
                     Err(e) => {
                         // Whoever asked may have waited long enough.
                         opened.send(Err(e)).ok();

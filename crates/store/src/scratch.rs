@@ -1,10 +1,12 @@
-//! A folder for what is made of segments, for its owner only. It goes with its value; that of a process that was killed goes when the next one is
-//! made beside it.
+//! A folder for what is made of segments, for its owner only. It goes with its value; that of a process that was killed goes when the
+//! next one is made beside it.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use tempfile::TempDir;
 
 /// Begin of the folders' names: of no other program, since they may lie in a folder that all use.
 const PREFIX: &str = "kflow-segments-";
@@ -12,7 +14,7 @@ const PREFIX: &str = "kflow-segments-";
 /// Such a folder.
 #[derive(Debug)]
 pub struct Scratch {
-    dir: PathBuf,
+    dir: TempDir,
     /// Held as long as the folder is used.
     _lock: File,
 }
@@ -22,12 +24,14 @@ impl Scratch {
     pub fn new(parent: &Path) -> io::Result<Self> {
         remove_left(parent);
         loop {
-            let dir = parent.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
-            DirBuilder::new().mode(0o700).create(&dir)?;
+            let dir = tempfile::Builder::new()
+                .prefix(PREFIX)
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir_in(parent)?;
             // Another process may take it for one that was left, until it is locked.
-            match File::open(&dir) {
+            match File::open(dir.path()) {
                 Ok(lock) => {
-                    if lock.try_lock().is_ok() && dir.is_dir() {
+                    if lock.try_lock().is_ok() && dir.path().is_dir() {
                         return Ok(Self { dir, _lock: lock });
                     }
                 }
@@ -38,17 +42,11 @@ impl Scratch {
     }
 
     pub fn path(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.dir).ok();
-    }
-}
-
-/// Removes the folders that nobody uses any more. Those of other users cannot be opened.
+/// Removes the folders below `parent` whose process has ended: nobody holds their lock. One of another user cannot be opened, and stays.
 fn remove_left(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX);
