@@ -168,7 +168,7 @@ has "$(rpm --root "$deb" -qc kflow)" /etc/default/kflow-agent
 has "$(rpm --root "$deb" -qd kflow)" /usr/share/man/man1/kflow.1.gz
 rpm --root "$deb" --force-debian -e kflow
 rm "$deb"/tmp/*.zst
-left=$(comm -13 <(echo "$before") <(cd "$deb" && find . -xdev | sort) | grep -v -e '^./root/.rpmdb' -e '^./var/lib/rpm' || true)
+left=$(comm -13 <(echo "$before") <(cd "$deb" && find . -xdev | sort) | grep -v -e '/\.rpmdb' -e '^./var/lib/rpm' || true)
 [ -z "$left" ] || fail "left after rpm -e: $left"
 
 step "the image, in containerd"

@@ -16,9 +16,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Longer texts hardly come again.
 const LONGEST: usize = 512;
-/// Texts that a thread remembers, a power of two: what most make goes on and is not kept.
+/// Texts that a thread remembers, a power of two. More would save little where what it makes is kept (with these instead of
+/// [`MANY`] a recording of a million observations takes 3 % more), and takes memory for nothing where it is not.
 const FEW: usize = 1 << 11;
-/// Texts that a thread remembers of what is kept whole, a power of two.
+/// Texts that a thread remembers which reads a recording, a power of two.
 const MANY: usize = 1 << 14;
 
 thread_local! {
@@ -56,7 +57,7 @@ impl Text {
     }
 }
 
-/// Has the calling thread remember more of the texts that it makes: for one that reads a session, all of which is kept.
+/// Has the calling thread remember [`MANY`] texts instead of [`FEW`]: for one that reads a session.
 pub fn remember_many() {
     MADE.with_borrow_mut(|made| {
         made.clear();

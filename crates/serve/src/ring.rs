@@ -208,7 +208,7 @@ impl Ring {
             lines: state.next() - state.first(),
             bytes: state.bytes as u64,
             age: state
-                .oldest()
+                .began()
                 .map(|came| now.saturating_duration_since(came)),
         }
     }
@@ -241,7 +241,7 @@ impl State {
     }
 
     /// Arrival of the oldest line.
-    fn oldest(&self) -> Option<Instant> {
+    fn began(&self) -> Option<Instant> {
         let line = || self.lines.front().map(|(came, _)| *came);
         self.blocks.front().map(Block::began).or_else(line)
     }

@@ -145,8 +145,8 @@ impl Names {
 }
 
 /// A message without gRPC's frame around each error in it (`rpc error: code = Unknown desc = …`): what the error says
-/// stands behind it. An error that says nothing else keeps its code. Nor with the word that containerd before 2.1 and
-/// dockerd put behind an error that has no code of theirs (`errdefs.ErrUnknown`).
+/// stands behind it. An error that says nothing else keeps its code. What containerd before 2.1 and dockerd put behind an
+/// error that has no code of theirs, `: unknown` (`errdefs.ErrUnknown`), is left out too.
 pub fn unframed(message: &str) -> Cow<'_, str> {
     const DESC: &str = "desc = ";
     let message = uncoded(message);

@@ -14,7 +14,7 @@ const LONG: usize = 24;
 enum Kind {
     Text,
     Number,
-    /// Nanoseconds.
+    /// A length of time, in nanoseconds.
     Length,
     /// A share in thousandths, told as percents.
     Share,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use prost::bytes::Bytes;
 
-/// What packing costs is paid for every line, once; a higher level takes three times as long and saves a tenth.
+/// Level of zstd: the fastest, since every line is packed and few blocks are ever read.
 const LEVEL: i32 = 1;
 
 /// See the [module](self). Cheap to clone.

@@ -16,7 +16,7 @@ use kflow_model::units::size;
 use kflow_model::{Nanos, Observation};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
-/// Longest ring that is read, bytes: one has 8 MiB unless it was told otherwise.
+/// Most that is read of one agent, bytes of lines.
 const LONGEST: u64 = 64 << 20;
 /// How often an agent is asked for its clock: the quickest answer bounds it best.
 const LOOKS: usize = 3;

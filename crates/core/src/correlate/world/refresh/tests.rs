@@ -136,22 +136,29 @@ fn what_waits_for_an_id_that_never_comes_is_bounded_and_counted() {
     assert_eq!((u.waiting, u.given_up), (4096, 5_904));
 }
 
+/// An Event of the kubelet about a pod.
+fn backoff() -> EventSeen {
+    EventSeen {
+        object: ObjectRef {
+            kind: "Pod".into(),
+            namespace: "ns".into(),
+            name: "web-0".into(),
+            uid: "a".into(),
+        },
+        reason: "BackOff".into(),
+        component: "kubelet".into(),
+        ..EventSeen::default()
+    }
+}
+
 /// In a view of one node the lists are of its pods, and of those that have no node yet.
 #[test]
 fn a_pod_of_which_another_nodes_kubelet_tells_is_not_gone_by_lists_without_it() {
     for (host, gone) in [("node1", false), ("node2", true)] {
         let mut w = World::new();
         let event = EventSeen {
-            object: ObjectRef {
-                kind: "Pod".into(),
-                namespace: "ns".into(),
-                name: "web-0".into(),
-                uid: "a".into(),
-            },
-            reason: "BackOff".into(),
-            component: "kubelet".into(),
             host: host.into(),
-            ..EventSeen::default()
+            ..backoff()
         };
         let told = |at| seen(at, Source::Kube, Body::Event(Box::new(event.clone())));
         w.observe(&told(1));
@@ -178,18 +185,10 @@ fn a_pod_of_which_another_nodes_kubelet_tells_is_not_gone_by_lists_without_it() 
 #[test]
 fn an_event_that_is_listed_again_is_one_mark() {
     let event = |count, listed| EventSeen {
-        object: ObjectRef {
-            kind: "Pod".into(),
-            namespace: "ns".into(),
-            name: "web-0".into(),
-            uid: "a".into(),
-        },
-        reason: "BackOff".into(),
-        component: "kubelet".into(),
         name: "web-0.18e9".into(),
         count,
         listed,
-        ..EventSeen::default()
+        ..backoff()
     };
     let told = |at: i64, seen: i64, count, listed| {
         Arc::new(Observation {
