@@ -18,6 +18,7 @@ use kflow_engine::live::Config;
 use kflow_model::clock;
 use kflow_model::log::Component;
 use kflow_model::patient;
+use kflow_model::units::counted;
 use kflow_sources::klog::live::Journal;
 use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
 use place::{Root, own_folder, own_loopback};
@@ -129,8 +130,8 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if ended.waiting > 0 {
         let why = ended.failing.as_deref().unwrap_or("there was no time");
         log(&format!(
-            "{} segments are not in the store yet: {why}. They wait in {}, and the next agent with that spool sends them",
-            ended.waiting,
+            "not in the store yet: {}: {why}. What waits in {} is sent by the next agent with that spool",
+            counted(ended.waiting as u64, "segment"),
             args.spool.display()
         ));
     }

@@ -16,7 +16,7 @@ use super::args::{Command, Input};
 use super::out::tell;
 use kflow_core::diagnose::{namespace_of, node_asked, owner_asked};
 use kflow_core::query::Moment;
-use kflow_model::units::{DAY, HOUR, size};
+use kflow_model::units::{DAY, HOUR, counted, size};
 use kflow_model::{Nanos, clock};
 use kflow_store::cache::Cache;
 use kflow_store::fetch::{Fetched, Plan, Want, fetch, plan};
@@ -175,8 +175,8 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, Pa
     told(&plan, &done, verbose);
     ensure!(
         done.observations > 0,
-        "of {} segments between {} and {} none can be read",
-        plan.segments.len(),
+        "of {} between {} and {} none can be read",
+        counted(plan.segments.len() as u64, "segment"),
         plan.from,
         plan.to
     );
@@ -201,8 +201,8 @@ fn told(plan: &Plan, done: &Fetched, verbose: bool) {
     if verbose {
         let nodes: Vec<&str> = plan.nodes().into_iter().collect();
         tell(&format!(
-            "{} segments of {}: {} bytes fetched, {} bytes of earlier times used, {} bytes of the index read",
-            plan.segments.len(),
+            "{} of {}: {} bytes fetched, {} bytes of earlier times used, {} bytes of the index read",
+            counted(plan.segments.len() as u64, "segment"),
             nodes.join(", "),
             done.bytes,
             done.cached,

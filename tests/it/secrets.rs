@@ -340,7 +340,7 @@ fn no_object_of_a_store_and_no_answer_from_one_has_a_secret() {
         asked.args(["--store", &url, "--from", &begin, "--to", &end]);
         let o = asked.env("XDG_CACHE_HOME", &cache).output().unwrap();
         let said = String::from_utf8_lossy(&o.stderr);
-        assert!(said.contains("segments of node1"), "{command}: {said}");
+        assert!(said.contains(" of node1: "), "{command}: {said}");
         assert!(!o.stdout.is_empty(), "{command}: {said}");
         c.absent(&format!("{command} --store"), &o.stdout);
         c.absent(&format!("{command} --store"), &o.stderr);

@@ -291,7 +291,7 @@ fn a_run_is_recorded_into_a_store_and_what_the_store_refuses_waits() {
     fs::write(store.join("live"), "").unwrap();
     let said = record(&[]);
     assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("They wait in"), "{}", said.err);
+    assert!(said.err.contains("What waits in "), "{}", said.err);
     fs::remove_file(store.join("live")).unwrap();
     let said = record(&[]);
     assert!(said.err.contains("2 segments sent"), "{}", said.err);
@@ -405,15 +405,18 @@ fn a_recording_that_is_added_is_asked_as_the_file_is_and_shown_by_its_name() {
         run(c.args(["store", "add", &url, &file]).args(more))
     };
     for _ in 0..2 {
-        let said = add(&["--cluster", "prod", "--node", "node7"]);
+        let said = add(&["--cluster", "prod", "--node", "node1"]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(
-            said.err.contains(" of node7 in cluster prod"),
+            said.err.contains(" of node1 in cluster prod"),
             "{}",
             said.err
         );
         assert!(said.err.contains(" UTC, 1 segment of "), "{}", said.err);
     }
+    let said = add(&["--node", "node7"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains(" is of node1, "), "{}", said.err);
     let (from, to) = rig.session.range().unwrap();
     let (from, to) = (from.to_rfc3339(), to.to_rfc3339());
     let store = ["--store", &url, "--from", &from, "--to", &to];

@@ -129,7 +129,7 @@ class Agent(Node):
         assert code in (0, 2), f"{what}: exit code {code}\n{err}"
         pod = f"made/p-{self.name}-{max(kept)}"
         _, _, err = self.kflow("timeline", pod, "--store", self.store.url, "--from", "-5h", "-v")
-        assert f"segments of {self.name}:" in err, f"{what}: {pod} leads nowhere\n{err}"
+        assert f" of {self.name}: " in err, f"{what}: {pod} leads nowhere\n{err}"
         if what:
             say(f"killed {what}: {len(found)} lines in {parts} segments")
 

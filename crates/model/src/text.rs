@@ -57,7 +57,7 @@ impl Text {
     }
 }
 
-/// Has the calling thread remember [`MANY`] texts instead of [`FEW`]: for one that reads a session.
+/// Has the calling thread remember eight times as many of the texts that it makes: for one that reads a session.
 pub fn remember_many() {
     MADE.with_borrow_mut(|made| {
         made.clear();

@@ -28,6 +28,14 @@ pub enum AddError {
     Session(#[from] SessionError),
     #[error("{path} has no observation")]
     Empty { path: String },
+    #[error(
+        "{path} is of {its}, and would be asked for as {asked}'s: leave --node out; a node of another cluster goes into another --cluster"
+    )]
+    OtherNode {
+        path: String,
+        its: Text,
+        asked: String,
+    },
     #[error("cannot cut {path} into segments in {scratch}: {why}")]
     Scratch {
         path: String,
@@ -57,8 +65,8 @@ pub struct Added {
     pub cut: Option<String>,
 }
 
-/// Puts a recording into a store. `node` in the place of the one that it names; `scratch` is a folder that does not exist yet, in which
-/// segments lie meanwhile.
+/// Puts a recording into a store. `node` is of one that names none; `scratch` is a folder that does not exist yet, in which segments lie
+/// meanwhile.
 pub async fn add(
     store: &Store,
     cluster: &Cluster,
@@ -76,7 +84,18 @@ pub async fn add(
     if piece.carried.is_empty() && piece.own.is_empty() {
         return Err(AddError::Empty { path: path() });
     }
-    let node = node.map_or_else(|| piece.header.node.clone(), Text::new);
+    let its = piece.header.node.clone();
+    let node = match node {
+        Some(asked) if its.is_empty() || its == asked => Text::new(asked),
+        Some(asked) => {
+            return Err(AddError::OtherNode {
+                path: path(),
+                its,
+                asked: asked.to_owned(),
+            });
+        }
+        None => its,
+    };
     folder_of(&node)?;
     let (begin, end) = (piece.begin(), piece.end());
     let options = Options {

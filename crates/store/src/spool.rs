@@ -24,7 +24,7 @@ use kflow_model::clock::Reading;
 use kflow_model::gap::Gap;
 use kflow_model::session::format::Bound;
 use kflow_model::session::{Carried, Header, Part, SessionError, Writer};
-use kflow_model::units::size;
+use kflow_model::units::{counted, size};
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
 use tracing::{info, warn};
 
@@ -354,7 +354,7 @@ impl Spool {
             gaps.push((lost, since, why));
         }
         if let Some((segments, lost, since)) = self.gone.take() {
-            let why = format!("{segments} segments went before the store had them: no room");
+            let why = format!("{} had to go unsent: no room", counted(segments, "segment"));
             gaps.push((lost, since, why));
         }
         let Some(current) = &mut self.current else {

@@ -12,7 +12,7 @@ use super::install::{block_on, client};
 use kflow_agent::nodes::{self, Agent, Node};
 use kflow_export::rows;
 use kflow_export::text::clean;
-use kflow_model::units::{duration, size};
+use kflow_model::units::{counted, duration, size};
 use kflow_model::{Nanos, clock, patient};
 use kflow_serve::wire::{InfoResponse, Store};
 use kflow_sources::agent::{SOCKET, Way, reach};
@@ -95,7 +95,12 @@ fn rows_of(info: &InfoResponse, now: Nanos) -> Vec<Row> {
 }
 
 fn store_row(s: &Store, now: Nanos) -> Row {
-    let mut found = format!("{}: {} segments sent, {}", s.url, s.sent, size(s.bytes));
+    let mut found = format!(
+        "{}: {} sent, {}",
+        s.url,
+        counted(s.sent, "segment"),
+        size(s.bytes)
+    );
     if s.last > 0 {
         let last = Nanos(i64::try_from(s.last).unwrap_or(0));
         found.push_str(&format!(
@@ -106,8 +111,9 @@ fn store_row(s: &Store, now: Nanos) -> Row {
     found.push_str(&format!("; {} wait", s.waiting));
     if s.dropped > 0 {
         found.push_str(&format!(
-            "; {} segments with {} observations had to go before the store had them",
-            s.dropped, s.dropped_observations
+            "; {} with {} had to go unsent",
+            counted(s.dropped, "segment"),
+            counted(s.dropped_observations, "observation")
         ));
     }
     if s.unsendable > 0 {

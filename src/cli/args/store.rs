@@ -148,7 +148,7 @@ pub struct AddArgs {
     /// Cluster, as the store is to call it
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub cluster: String,
-    /// Node that was recorded [default: the one that the recording names, else none]
+    /// Node that was recorded, of a recording that names none
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
 }

@@ -14,7 +14,7 @@ use super::super::{ERROR, pods, store, traces};
 use super::{Made, Told, missing};
 use kflow_engine::live::{Config, Live};
 use kflow_model::Text;
-use kflow_model::units::size;
+use kflow_model::units::{counted, size};
 use kflow_serve::Log;
 use kflow_store::layout::NO_NODE;
 use kflow_store::{Bounds, Cluster, Keeper, Options, Store, Uploader, Use};
@@ -90,9 +90,9 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
     let status = ring.status();
     let lost = lost_on_the_way.max(status.lost);
     log(&format!(
-        "{why}: {} observations, {lost} lost; {} segments sent ({}), {} wait",
-        status.taken,
-        sent.sent,
+        "{why}: {}, {lost} lost; {} sent ({}), {} wait",
+        counted(status.taken, "observation"),
+        counted(sent.sent, "segment"),
         size(sent.bytes),
         status.waiting
     ));
@@ -104,7 +104,9 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
     if status.dropped.0 > 0 {
         let (segments, observations) = status.dropped;
         log(&format!(
-            "{segments} segments with {observations} observations went before the store had them: the spool was full ({})",
+            "{} with {} had to go unsent: the spool was full ({})",
+            counted(segments, "segment"),
+            counted(observations, "observation"),
             size(bounds.bytes)
         ));
     }
@@ -113,8 +115,8 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
             .failing
             .unwrap_or_else(|| "there was no time".to_owned());
         log(&format!(
-            "{} segments are not in the store yet: {why}. They wait in {shown}, and the next `kflow record --store` with that spool sends them",
-            status.waiting
+            "not in the store yet: {}: {why}. What waits in {shown} is sent by the next `kflow record --store` with that spool",
+            counted(status.waiting as u64, "segment")
         ));
         return Ok(ERROR);
     }
@@ -163,15 +165,15 @@ impl Ways {
         }
         if disk.dropped.0 > self.dropped {
             log(&format!(
-                "the spool is full: {} segments so far went before the store had them",
-                disk.dropped.0
+                "the spool is full: {} so far had to go unsent",
+                counted(disk.dropped.0, "segment")
             ));
             self.dropped = disk.dropped.0;
         }
         if store.unsendable > self.unsendable {
             log(&format!(
-                "{} segments cannot be read or named, and stay in the spool",
-                store.unsendable
+                "what cannot be read or named stays in the spool: {}",
+                counted(store.unsendable, "segment")
             ));
             self.unsendable = store.unsendable;
         }

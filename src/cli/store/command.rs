@@ -49,17 +49,18 @@ async fn act(what: &StoreAction) -> anyhow::Result<u8> {
             for cluster in &all {
                 let done = shown("removing what is too old", prune(&store, cluster, until)).await?;
                 out::tell(&format!(
-                    "{}: {} segments removed ({}) that ended before {until}, {} objects of the index, and {} files of tables",
+                    "{}: {} removed ({}) that ended before {until}, {} of the index, and {} of tables",
                     cluster.name,
-                    done.segments,
+                    counted(done.segments, "segment"),
                     size(done.bytes),
-                    done.rows,
-                    done.tables
+                    counted(done.rows, "object"),
+                    counted(done.tables, "file")
                 ));
                 if done.unfinished > 0 {
                     out::tell(&format!(
-                        "{}: {} files removed that were never written to their end",
-                        cluster.name, done.unfinished
+                        "{}: {} removed that never came to an end",
+                        cluster.name,
+                        counted(done.unfinished, "file")
                     ));
                 }
             }
@@ -78,13 +79,16 @@ async fn act(what: &StoreAction) -> anyhow::Result<u8> {
             for cluster in &all {
                 let done = shown("merging the index", compact(&store, cluster, now)).await?;
                 out::tell(&format!(
-                    "{}: {} objects of the index became {}",
-                    cluster.name, done.objects, done.made
+                    "{}: {} of the index became {}",
+                    cluster.name,
+                    counted(done.objects, "object"),
+                    done.made
                 ));
                 if done.unreadable > 0 {
                     out::tell(&format!(
-                        "{}: {} objects of the index cannot be read, and stay",
-                        cluster.name, done.unreadable
+                        "{}: what cannot be read stays: {} of the index",
+                        cluster.name,
+                        counted(done.unreadable, "object")
                     ));
                 }
             }

@@ -49,9 +49,19 @@ fn a_recording_that_is_added_is_there_once_and_comes_back_as_it_was() {
     assert_eq!((told.holes, told.unreadable), (vec![], vec![]));
     sort_arrivals(&mut back.observations);
     assert_eq!(&back.observations, all);
-    // Of another node it is another's.
-    add(Some("node2")).unwrap();
-    assert_eq!(rig.objects().len(), objects.len() + 2);
+    // Asked for as another node's, its pods would be on none.
+    assert!(matches!(
+        add(Some("node2")),
+        Err(AddError::OtherNode { .. })
+    ));
+    assert_eq!(rig.objects(), objects);
+    // One that names none is of the one that is told.
+    let mut header = rig.session.header.clone();
+    header.node = "".into();
+    let mut w = Writer::replace(&recording, 3, &header).unwrap();
+    w.write(&all[0]).unwrap();
+    w.finish().unwrap();
+    assert_eq!(&*add(Some("node2")).unwrap().node, "node2");
     assert!(matches!(add(Some("a/b")), Err(AddError::Name(_))));
     fs::write(&recording, "nothing").unwrap();
     assert!(matches!(add(None), Err(AddError::Session(_))));
