@@ -1,10 +1,8 @@
 //! The connection between kubelet and runtime.
 
-use std::cell::OnceCell;
-use std::sync::Arc;
-
 use kflow_cri::{Decoder, Direction, Lost};
 use kflow_model::Nanos;
+use std::cell::OnceCell;
 
 use super::survive;
 use shared::{Chunk, Said, compare, distorted, recordings, whole};
@@ -28,7 +26,7 @@ pub(super) fn cri(data: &[u8]) {
         rest = next;
     }
     decoder.finish(&mut out);
-    survive(out.into_iter().map(Arc::new));
+    survive(out);
 }
 
 pub(super) fn connections() -> Vec<Vec<u8>> {

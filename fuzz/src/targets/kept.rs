@@ -18,7 +18,7 @@ pub(super) fn session(data: &[u8]) {
     }
     let lines = data.split(|b| *b == b'\n').map(format::decode);
     survive(lines.filter_map(|line| match line {
-        format::Line::Observation(o) => Some(Arc::new(o)),
+        format::Line::Observation(o) => Some(o),
         _ => None,
     }));
 }

@@ -1,7 +1,5 @@
 //! What is read line by line, or as one text.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kflow_engine::import::Kind;
@@ -26,7 +24,7 @@ pub(super) fn text(data: &[u8]) {
         decoder.line(line, &mut out);
     }
     decoder.finish(&mut out);
-    survive(out.into_iter().map(Arc::new));
+    survive(out);
 }
 
 pub(super) fn texts() -> Vec<Vec<u8>> {
@@ -81,6 +79,7 @@ pub(super) fn lines(data: &[u8]) {
     };
     let mut out = Vec::new();
     Scrapes::default().take(scrape, &mut out).ok();
+    survive(out);
 }
 
 pub(super) fn numbered_lines() -> Vec<Vec<u8>> {
@@ -105,9 +104,9 @@ pub(super) fn numbered_lines() -> Vec<Vec<u8>> {
 pub(super) fn kube(data: &[u8]) {
     let stamp = Stamp::exact(Nanos(1));
     for kind in ["", "Pod", "Event", "Node", "ReplicaSet"] {
-        drop(decode_object(data, kind, WatchEvent::Listed, stamp));
+        survive(decode_object(data, kind, WatchEvent::Listed, stamp));
     }
-    drop(decode_watch_event(data, "pods", stamp));
+    survive(decode_watch_event(data, "pods", stamp));
 }
 
 pub(super) fn objects() -> Vec<Vec<u8>> {
@@ -120,7 +119,9 @@ pub(super) fn objects() -> Vec<Vec<u8>> {
 
 /// A batch of the audit webhook.
 pub(super) fn audit(data: &[u8]) {
-    audit::decode::decode_batch(data, Nanos(1), &mut Vec::new());
+    let mut out = Vec::new();
+    audit::decode::decode_batch(data, Nanos(1), &mut out);
+    survive(out);
 }
 
 pub(super) fn audits() -> Vec<Vec<u8>> {
@@ -131,7 +132,11 @@ pub(super) fn audits() -> Vec<Vec<u8>> {
 
 /// A request to export spans, of protobuf.
 pub(super) fn otlp(data: &[u8]) {
-    drop(otlp::decode::decode_request(data, Nanos(1)));
+    survive(
+        otlp::decode::decode_request(data, Nanos(1))
+            .into_iter()
+            .flatten(),
+    );
 }
 
 pub(super) fn exports() -> Vec<Vec<u8>> {

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use kflow_model::Evidence;
 use kflow_model::session::{Reader, format};
+use kflow_model::{Evidence, Observation};
 
 mod cri;
 mod kept;
@@ -84,9 +84,9 @@ fn headed(head: u8, of: Vec<Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
 }
 
 /// What a decoder said can be written, and reads as it was.
-fn survive(said: impl Iterator<Item = Evidence>) {
+fn survive(said: impl IntoIterator<Item = Observation>) {
     for o in said {
-        let once = format::redacted((*o).clone());
+        let once = format::redacted(o);
         let mut written = Vec::new();
         format::encode(&once, &mut written);
         let again = format::decode(written.trim_ascii_end());
