@@ -107,7 +107,9 @@ KFLOW=$root/kflow tests/install/chart.sh "$(echo "$dist"/kflow-[0-9]*.tgz)" || [
 
 step "a new Debian"
 deb=$work/debian
-debootstrap --variant=minbase bookworm "$deb" >"$work/log" 2>&1 || { tail -n 20 "$work/log"; fail debootstrap; }
+# From where this machine has its own packages, if that has this one's release.
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Codename: bookworm' 'Component: main' | sort -u | sed q)
+debootstrap --variant=minbase bookworm "$deb" ${mirror:+"$mirror"} >"$work/log" 2>&1 || { tail -n 20 "$work/log"; fail debootstrap; }
 before=$(cd "$deb" && find . -xdev | sort)
 
 step "the .deb: installed, used, upgraded, removed, purged"
