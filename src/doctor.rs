@@ -10,6 +10,7 @@ use kflow_sources::runtime::events;
 use kflow_sources::{cri, tap};
 
 mod agent;
+pub use agent::own as own_agent;
 mod cluster;
 mod files;
 pub mod kubelet;

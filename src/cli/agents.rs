@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::args::Input;
 use super::out;
-use kflow_engine::ask::{ApiTold, Error, Heard, NodeTold, Past, Patience, Question, Unheard, ask};
+use kflow_engine::ask::{ApiTold, Heard, NodeTold, Past, Patience, Question, Unheard, ask};
 use kflow_engine::live::Config;
 use kflow_model::Text;
 use kflow_model::stamp::SECOND;
@@ -34,14 +34,14 @@ pub(super) fn several(nodes: usize) -> String {
     )
 }
 
-/// Asks them; `None` where none could be asked, which is told as everything is that could not be read.
+/// Asks them.
 pub(super) fn heard<T: Send + 'static>(
     input: &Input,
     nodes: &[Text],
     past: Option<Past>,
     told: ApiTold,
     look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
-) -> anyhow::Result<Option<Heard<T>>> {
+) -> anyhow::Result<Heard<T>> {
     let config = Config {
         kubeconfig: input.live.kubeconfig.clone(),
         context: input.live.context.clone(),
@@ -55,14 +55,7 @@ pub(super) fn heard<T: Send + 'static>(
         nodes,
         past,
     };
-    match ask(question, told, look) {
-        Ok(heard) => Ok(Some(heard)),
-        Err(why @ (Error::Agents(_) | Error::Apiserver(_))) => {
-            out::tell_later(&why.to_string());
-            Ok(None)
-        }
-        Err(why) => Err(why.into()),
-    }
+    Ok(ask(question, told, look)?)
 }
 
 /// Tells in a line of whom something was heard, and in one for each reason of whom nothing was.

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::args::Format;
 use super::args::live::{DoctorArgs, Tap};
-use super::live::{config, stderr_log};
+use super::live::{config, is_this_machine, stderr_log};
 use super::{out, tap};
 use crate::doctor::{self, Check, Health};
 use kflow_engine::live::Config;
@@ -30,12 +30,21 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         runtime: args.live.runtime.as_deref().or(found.as_deref()),
         here: true,
     })?;
-    let config = Config {
+    let mut config = Config {
         proxy: tap.proxy,
         ebpf: tap.ebpf,
         untapped: tap.untapped,
         ..config(&args.live, None)?
     };
+    let elsewhere = args
+        .live
+        .scope
+        .node
+        .as_deref()
+        .is_some_and(|n| !is_this_machine(n));
+    if config.agent.is_none() && !args.live.no_agent && !elsewhere {
+        config.agent = doctor::own_agent(&args.root);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -259,9 +259,7 @@ fn asked(
     past: Option<Past>,
     api: ApiTold,
 ) -> anyhow::Result<Option<NodeTold>> {
-    let Some(heard) = agents::heard(input, node, past, api, |_, told| told)? else {
-        return Ok(None);
-    };
+    let heard = agents::heard(input, node, past, api, |_, told| told)?;
     agents::tell(&heard, input.live.agents(), SAID);
     let Some((node, Ok(told))) = heard.nodes.into_iter().next() else {
         return Ok(None);

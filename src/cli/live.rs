@@ -69,7 +69,7 @@ pub(super) fn hostname() -> String {
 }
 
 /// True when this machine is the node of that name: by its own name, or by the one that its kubelet was given.
-fn is_this_machine(node: &str) -> bool {
+pub(super) fn is_this_machine(node: &str) -> bool {
     let host = hostname();
     node.eq_ignore_ascii_case(&host)
         || host.split('.').next() == Some(node)
@@ -195,6 +195,7 @@ fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
             Some(of) => Place::Pods {
                 namespace: of.namespace.clone(),
                 labels: of.labels.clone(),
+                here: None,
             },
             None => Place::installed(args.agents()),
         })

@@ -118,17 +118,15 @@ fn heard(
         known.map(lane).collect::<Vec<Lane>>()
     };
     let heard = agents::heard(&args.input, &nodes, None, told, look)?;
-    let apiserver = Clock::Apiserver(heard.as_ref().and_then(|h| h.apiserver));
-    let mut known: BTreeMap<PodUid, Lane> = BTreeMap::new();
-    if let Some(heard) = heard {
-        let said = Said {
-            heard: "is in the rows",
-            silent: "are shown by the API alone",
-        };
-        agents::tell(&heard, args.input.live.agents(), said);
-        let lanes = heard.nodes.into_iter().filter_map(|(_, lanes)| lanes.ok());
-        known.extend(lanes.flatten().map(|l| (l.pod.uid.clone(), l)));
-    }
+    let apiserver = Clock::Apiserver(heard.apiserver);
+    let said = Said {
+        heard: "is in the rows",
+        silent: "are shown by the API alone",
+    };
+    agents::tell(&heard, args.input.live.agents(), said);
+    let known = heard.nodes.into_iter().filter_map(|(_, lanes)| lanes.ok());
+    let known = known.flatten().map(|l| (l.pod.uid.clone(), l));
+    let mut known: BTreeMap<PodUid, Lane> = known.collect();
     for lane in lanes {
         match known.remove(&lane.pod.uid) {
             Some(told) => *lane = told,

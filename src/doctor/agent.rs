@@ -1,16 +1,29 @@
 //! The agent of the node that is looked at.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Check, Health};
-use kflow_engine::live::{Config, Place, connect};
+use super::{AS_ROOT, Check, Health, denied, files};
+use kflow_engine::live::{Agent, Config, Place, connect};
 use kflow_model::units::wait;
-use kflow_sources::agent::{Absent, Way, reach, said};
+use kflow_sources::agent::{Absent, Mark, SOCKET, Way, reach, said};
 
 /// How long an agent may take: a port-forward through the apiserver is part of it.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The agent whose socket this machine has, whether or not it answers.
+pub fn own(root: &Path) -> Option<Agent> {
+    let socket = root.join(SOCKET.strip_prefix('/').unwrap_or(SOCKET));
+    // A folder that this user may not look into may hold one.
+    let there = files::exists(&socket).unwrap_or(true);
+    there.then(|| Agent {
+        place: Place::Socket(socket),
+        since: None,
+        mark: Mark::default(),
+    })
+}
 
 /// Whether there is one, how it is doing, and what it lacks. Nothing where none is looked for.
 pub(super) async fn agent(config: &Config) -> Vec<Check> {
@@ -19,7 +32,11 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
     let way = match config.agent.as_ref().map(|a| &a.place) {
         None => return Vec::new(),
         Some(Place::Socket(path)) => Way::Socket(path.clone()),
-        Some(Place::Pods { namespace, labels }) => {
+        Some(Place::Pods {
+            namespace,
+            labels,
+            here,
+        }) => {
             // What stands in the way to the apiserver is told of it.
             let (Some(node), Ok((client, _))) = (node, connect(config).await) else {
                 return Vec::new();
@@ -29,6 +46,7 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
                 namespace: namespace.clone(),
                 labels: labels.clone(),
                 node,
+                here: here.clone(),
             }
         }
     };
@@ -43,9 +61,20 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
     });
     let info = match answer {
         Ok(info) => info,
-        Err(why) => return vec![Check::new(WHAT, Health::Off, why.to_string())],
+        Err(why) => {
+            let check = Check::new(WHAT, Health::Off, why.to_string());
+            return vec![match &way {
+                Way::Socket(path) if denied(path) => check.todo(AS_ROOT),
+                _ => check,
+            }];
+        }
     };
-    let mut all = vec![Check::new(WHAT, Health::Works, said(&info))];
+    let of = info.agent.as_ref().map_or("", |a| a.node.as_str());
+    let mut all = vec![Check::new(
+        WHAT,
+        Health::Works,
+        format!("on {of}: {}", said(&info)),
+    )];
     let missing = info.agent.iter().flat_map(|a| &a.findings);
     all.extend(missing.filter(|f| !f.there).map(|f| {
         let found = format!("{}: {}", f.what, f.found);

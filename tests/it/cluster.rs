@@ -1,6 +1,7 @@
 //! The cluster's view over simulated agents: what is open decides which agent is connected to, and what breaks is told.
 
 mod abreast;
+mod here;
 mod reach;
 mod rig;
 mod timeline;
@@ -48,10 +49,14 @@ impl Drop for Viewer {
 }
 
 fn watching(played: &Played) -> Viewer {
+    looking(played, Look::new("kflow"))
+}
+
+fn looking(played: &Played, agents: Look) -> Viewer {
     let config = Config {
         scope: Some(Scope::default()),
         kubeconfig: Some(played.kubeconfig()),
-        agents: Some(Look::new("kflow")),
+        agents: Some(agents),
         ..Config::nothing()
     };
     Viewer(Some(Cluster::start(config).unwrap()))

@@ -1,6 +1,7 @@
 //! The agents of a cluster, node by node, as somebody sees them who has a kubeconfig.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,20 +40,38 @@ pub enum Agent {
     Silent { pod: String, why: String },
     /// What it says of itself.
     Answers {
+        /// Empty of one that was asked by its socket on this machine.
         pod: String,
         info: Box<InfoResponse>,
     },
 }
 
-/// All nodes, or the one that is named, by name. The second is why nodes without an agent are not among them, when they
-/// could not be listed.
+/// All nodes, or the one that is named, by name. `here` is the socket of an agent on this machine, which is asked where its node has
+/// none that answers, or pods of agents cannot be listed. The second is what could not be listed, so that nodes are missing.
 pub async fn nodes(
     client: &Client,
     namespace: &str,
     only: Option<&str>,
+    here: &Path,
 ) -> Result<(Vec<Node>, Option<Error>), Error> {
+    let mut own = by_socket(here).await;
+    if let Some((node, _)) = &own
+        && only.is_some_and(|only| only != node)
+    {
+        own = None;
+    }
+    let listed = match list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await {
+        Ok(pods) => pods,
+        Err(e) => {
+            let Some((name, agent)) = own else {
+                return Err(e);
+            };
+            let unlisted = only.is_none().then_some(e);
+            return Ok((vec![Node { name, agent }], unlisted));
+        }
+    };
     let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
-    for pod in list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await? {
+    for pod in listed {
         let Some(node) = pod.data.pointer("/spec/nodeName").and_then(Value::as_str) else {
             continue;
         };
@@ -73,7 +92,7 @@ pub async fn nodes(
         },
     };
     if only.is_none() {
-        names.extend(pods.keys().cloned());
+        names.extend(pods.keys().chain(own.iter().map(|(n, _)| n)).cloned());
         names.sort_unstable();
         names.dedup();
     }
@@ -98,8 +117,31 @@ pub async fn nodes(
         // A panic of a task was told by the panic hook.
         all.extend(done);
     }
+    if let Some((node, agent)) = own
+        && let Some(row) = all.iter_mut().find(|n: &&mut Node| n.name == node)
+        && !matches!(row.agent, Agent::Answers { .. })
+    {
+        row.agent = agent;
+    }
     all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok((all, unlisted))
+}
+
+/// What the agent at a socket says of itself, where one answers, and its node.
+async fn by_socket(socket: &Path) -> Option<(String, Agent)> {
+    let answer = timeout(ANSWER, info(&Way::Socket(socket.to_owned()))).await;
+    let info = answer.ok()?.ok()?;
+    let node = info.agent.as_ref()?.node.clone();
+    let agent = Agent::Answers {
+        pod: String::new(),
+        info: Box::new(info),
+    };
+    Some((node, agent))
+}
+
+async fn info(way: &Way) -> Result<InfoResponse, String> {
+    let mut reached = reach(way).await.map_err(|e| e.to_string())?;
+    reached.client.info().await.map_err(|e| e.to_string())
 }
 
 async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject) -> Agent {
@@ -113,12 +155,9 @@ async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject
         namespace: namespace.to_owned(),
         labels: LABEL.to_owned(),
         node: node.to_owned(),
+        here: None,
     };
-    let asked = async {
-        let mut reached = reach(&way).await.map_err(|e| e.to_string())?;
-        reached.client.info().await.map_err(|e| e.to_string())
-    };
-    let answer = timeout(ANSWER, asked).await;
+    let answer = timeout(ANSWER, info(&way)).await;
     match answer.unwrap_or_else(|_| Err(format!("no answer for {}", wait(ANSWER)))) {
         Ok(info) => Agent::Answers {
             pod: name,

@@ -22,7 +22,7 @@ use kflow_model::offset::Offset;
 use kflow_model::units::wait;
 use kflow_model::{Body, Evidence, Nanos, Text};
 pub use kflow_sources::agent::Past;
-use kflow_sources::agent::{self, AgentPod, Greeted, Silent, Told};
+use kflow_sources::agent::{self, AgentPod, Silent, Told};
 
 /// Agents that are connected to at a time: one that does not answer keeps a connection, and nothing else, from the others.
 pub const TOGETHER: usize = 32;
@@ -85,6 +85,9 @@ pub enum Unheard {
     Late(Duration),
     #[error("there was no time to ask the agent there: turns end after {}", wait(*.0))]
     NoTurn(Duration),
+    /// Which agents there are could not be asked.
+    #[error("{0}")]
+    Unlisted(String),
     #[error("kflow failed at what the agent there told (a bug)")]
     Bug,
 }
@@ -104,10 +107,6 @@ impl Unheard {
 pub enum Error {
     #[error("cannot ask agents: {0}")]
     Thread(#[from] std::io::Error),
-    #[error("cannot ask agents: {0}")]
-    Apiserver(String),
-    #[error(transparent)]
-    Agents(#[from] agent::Absent),
 }
 
 /// What was heard.
@@ -126,19 +125,14 @@ pub struct Question<'a> {
     pub config: &'a Config,
     /// Namespace of the agents.
     pub namespace: &'a str,
-    /// Socket of an agent on this machine. It is asked for its node where that has no agent's pod: it was started by hand, or by systemd.
+    /// Socket of an agent on this machine. It is asked for its node where no agent's pod can be had: it was started by hand or by
+    /// systemd, or the apiserver refuses.
     pub here: Option<&'a Path>,
     pub patience: Patience,
     /// In the order in which they are asked.
     pub nodes: &'a [Text],
     /// What they kept of a time in the past, in the place of what their rings hold.
     pub past: Option<Past>,
-}
-
-/// The way to the agent of a node.
-enum Way {
-    Pod(AgentPod),
-    Here(Box<Greeted>),
 }
 
 /// Asks the agents of these nodes, [`TOGETHER`] at a time. `look` is given what is known of the node of each that answers, on a
@@ -155,70 +149,93 @@ pub fn ask<T: Send + 'static>(
     let answers = runtime.block_on(all(question, told, look));
     // What still waits for a resolver is not waited for.
     runtime.shutdown_background();
-    answers
+    Ok(answers)
+}
+
+/// The agents' pods by node, the client that reaches them, and the apiserver's clock.
+type Listed = (kube::Client, BTreeMap<String, AgentPod>, Option<Offset>);
+
+async fn listed(question: &Question<'_>) -> Result<Listed, String> {
+    let most = question.patience.answer;
+    let connected = timeout(most, connect(question.config)).await;
+    let (client, _) = connected
+        .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(most))))
+        .map_err(|why| format!("cannot ask agents: {why}"))?;
+    let (pods, apiserver) = agent::agents(&client, question.namespace)
+        .await
+        .map_err(|e| e.to_string())?;
+    Ok((client, pods, apiserver))
 }
 
 async fn all<T: Send + 'static>(
     question: Question<'_>,
     told: ApiTold,
     look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
-) -> Result<Heard<T>, Error> {
+) -> Heard<T> {
+    let listed = listed(&question).await;
     let Question {
-        config,
         namespace,
         here,
         patience,
         nodes,
         past,
+        ..
     } = question;
-    let connected = timeout(patience.answer, connect(config)).await;
-    let (client, _) = connected
-        .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(patience.answer))))
-        .map_err(Error::Apiserver)?;
-    let (mut pods, apiserver) = agent::agents(&client, namespace).await?;
     let mut here = match here {
-        Some(socket) if nodes.iter().any(|n| !pods.contains_key(n.as_str())) => {
-            // One that cannot be had is as none.
+        // One that cannot be had is as none.
+        Some(socket) => {
             let greeted = timeout(patience.answer, agent::greet_here(socket)).await;
             greeted.ok().and_then(Result::ok)
         }
-        _ => None,
+        None => None,
     };
     let until = Instant::now() + patience.turns;
+    let apiserver = listed.as_ref().ok().and_then(|(_, _, its)| *its);
     let (told, look) = (Arc::new(told), Arc::new(look));
     let [turns, reads, worlds] = [TOGETHER, READ, WORLDS].map(|n| Arc::new(Semaphore::new(n)));
     let mut asked = JoinSet::new();
     let mut answers: BTreeMap<usize, Result<T, Unheard>> = BTreeMap::new();
     for (n, node) in nodes.iter().enumerate() {
-        let way = match pods.remove(node.as_str()) {
-            Some(pod) => Way::Pod(pod),
-            None => match here.take_if(|here| here.node() == Some(node)) {
-                Some(greeted) => Way::Here(Box::new(greeted)),
-                None => {
-                    answers.insert(n, Err(Unheard::None));
-                    continue;
-                }
+        let pod = match &listed {
+            Ok((client, pods, _)) => match pods.get(node.as_str()) {
+                Some(pod) => Ok((client.clone(), pod.clone())),
+                None => Err(Unheard::None),
             },
+            Err(why) => Err(Unheard::Unlisted(why.clone())),
+        };
+        let own = here.take_if(|here| here.node() == Some(node));
+        let pod = match pod {
+            Err(why) if own.is_none() => {
+                answers.insert(n, Err(why));
+                continue;
+            }
+            pod => pod.ok(),
         };
         // No semaphore is ever closed.
         let Ok(turn) = timeout_at(until, Arc::clone(&turns).acquire_owned()).await else {
             answers.insert(n, Err(Unheard::NoTurn(patience.turns)));
             continue;
         };
-        let (client, namespace, node) = (client.clone(), namespace.to_owned(), node.clone());
+        let (namespace, node) = (namespace.to_owned(), node.clone());
         let (told, look) = (Arc::clone(&told), Arc::clone(&look));
         let (reads, worlds) = (Arc::clone(&reads), Arc::clone(&worlds));
         asked.spawn(async move {
             let _turn = turn;
             let late = || Unheard::Late(patience.answer);
             let read = async {
-                let greeted = match way {
-                    Way::Here(greeted) => *greeted,
-                    Way::Pod(pod) => {
+                let by_pod = match pod {
+                    Some((client, pod)) => {
                         let greeted = agent::greet(&client, &namespace, &node, &pod);
                         let greeted = timeout(patience.answer, greeted).await;
-                        greeted.map_err(|_| late())??
+                        greeted
+                            .map_err(|_| late())
+                            .and_then(|g| g.map_err(Unheard::from))
                     }
+                    None => Err(Unheard::None),
+                };
+                let greeted = match (by_pod, own) {
+                    (Err(_), Some(own)) => own,
+                    (by_pod, _) => by_pod?,
                 };
                 let room = timeout_at(until, reads.acquire_owned()).await;
                 let room = room.map_err(|_| Unheard::NoTurn(patience.turns))?;
@@ -246,7 +263,7 @@ async fn all<T: Send + 'static>(
         (node.clone(), answer)
     };
     let nodes = nodes.iter().enumerate().map(named).collect();
-    Ok(Heard { nodes, apiserver })
+    Heard { nodes, apiserver }
 }
 
 /// What the apiserver told of some nodes, as far as it is about one of them, its pods, or what these belong to.

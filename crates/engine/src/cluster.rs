@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::live::{AGENT, Agent, Agents, Config, Control, Error, KubeletLog, Live, Look, Place};
+use crate::live::{AGENT, Agent, Agents, Config, Control, Error, KubeletLog, Live, Look};
 use crate::nodes::{self, NodeRow};
 use crate::record::State;
 use crate::snapshot::Snapshot;
@@ -355,7 +355,8 @@ impl Cluster {
                 (_, None) if agents(node) => {
                     format!("agents of {BESIDE} nodes are listened to at a time")
                 }
-                _ if !found.known => "whether it has an agent is not known yet".to_owned(),
+                _ if !found.known => (found.failing.clone())
+                    .unwrap_or_else(|| "whether it has an agent is not known yet".to_owned()),
                 _ => format!("no agent that is ready (namespace {})", self.namespace()),
             };
             if unheard.iter().all(|(n, _)| n != node) {
@@ -393,7 +394,7 @@ impl Cluster {
     fn of_node(&mut self, node: &str) -> Result<Config, CannotOpen> {
         let base = self.base.as_ref().ok_or(CannotOpen::NoCluster)?;
         let agent = self.look.as_ref().map(|look| Agent {
-            place: Place::installed(look.namespace()),
+            place: look.place(),
             since: None,
             mark: self.marks.entry(node.to_owned()).or_default().clone(),
         });

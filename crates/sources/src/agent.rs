@@ -26,7 +26,7 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
-pub use reach::{Absent, AgentPod, Reached, agents, reach};
+pub use reach::{Absent, AgentPod, Reached, agents, on_this_machine, reach};
 
 /// Where an agent serves on its node unless told otherwise.
 pub const SOCKET: &str = "/run/kflow/agent.sock";
@@ -60,6 +60,8 @@ pub enum Way {
         /// Label selector of agents' pods: [`LABEL`], or that of one pod.
         labels: String,
         node: String,
+        /// Socket of an agent on this machine, which is asked where the pod cannot be had: if it is that of the node.
+        here: Option<PathBuf>,
     },
 }
 

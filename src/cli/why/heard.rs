@@ -44,9 +44,6 @@ pub(super) fn heard(
     let told = ApiTold::of(world, &source.session.observations, &nodes);
     let look = move |node: &Text, told: NodeTold| judged(node, &told, pods.get(node));
     let heard = agents::heard(&args.input, &nodes, None, told, look)?;
-    let Some(heard) = heard else {
-        return Ok(source.at);
-    };
     let said = Said {
         heard: "is in the verdicts",
         silent: "are judged by the API alone",

@@ -290,6 +290,7 @@ fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<
     let (gives, given) = watch::channel(Gives::default());
     let wanted = Follow {
         way: Way::Pod {
+            here: None,
             client: client(url),
             namespace: "kflow".to_owned(),
             labels: LABEL.to_owned(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -340,7 +341,9 @@ fn each_node_is_told_with_its_agent_or_without() {
         let cluster = Shared::default();
         installed(&cluster, "kflow:1", false).await.unwrap();
         cluster.lock().unwrap().broken = true;
-        let (all, unlisted) = nodes(&client(&cluster), "kflow", None).await.unwrap();
+        let (all, unlisted) = nodes(&client(&cluster), "kflow", None, Path::new("/no/such"))
+            .await
+            .unwrap();
         assert!(unlisted.is_none());
         let names: Vec<_> = all.iter().map(|n| n.name.as_str()).collect();
         assert_eq!(names, ["node1", "node2"]);

@@ -22,7 +22,7 @@ use kflow_model::{Body, Nanos, Observation, clock};
 use kflow_serve::ring::Ring;
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
-use kflow_serve::wire::{Agent, InfoResponse, SourceState};
+use kflow_serve::wire::{Agent, Finding, InfoResponse, SourceState};
 use prost::bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -149,6 +149,11 @@ impl Host for About {
             agent: Some(Agent {
                 node: self.0.clone(),
                 sources: vec![on("cri"), on("kubelet"), on("fs")],
+                findings: vec![Finding {
+                    what: "audit log".to_owned(),
+                    found: "of no file".to_owned(),
+                    ..Finding::default()
+                }],
                 ..Agent::default()
             }),
             now: clock::now().plus(self.1).0.cast_unsigned(),
@@ -234,6 +239,8 @@ pub(super) struct Played {
     /// Every request is refused, and every watch ends.
     down: AtomicBool,
     restart: watch::Sender<usize>,
+    /// What is forbidden: `/pods` of the agents' namespace, or `/portforward`.
+    pub(super) forbidden: Mutex<Option<&'static str>>,
     pub(super) requests: AtomicUsize,
     /// When each was asked, and for what.
     pub(super) times: Mutex<Vec<(Instant, String)>>,
@@ -308,6 +315,7 @@ impl Played {
             cut: watch::channel(0).0,
             down: AtomicBool::new(false),
             restart: watch::channel(0).0,
+            forbidden: Mutex::default(),
             requests: AtomicUsize::new(0),
             times: Mutex::default(),
             forwards: AtomicUsize::new(0),
@@ -452,6 +460,11 @@ impl Played {
                     .replace("%2C", ",")
             })
         };
+        let of_agents = path.starts_with("/api/v1/namespaces/kflow/");
+        let forbidden = *self.forbidden.lock().unwrap();
+        if of_agents && forbidden.is_some_and(|end| path.ends_with(end)) {
+            return Ok(status(StatusCode::FORBIDDEN));
+        }
         let fields = value("fieldSelector").unwrap_or_default();
         let resource = path.rsplit('/').next().unwrap_or_default().to_owned();
         if let Some(pod) = path
@@ -469,7 +482,9 @@ impl Played {
             return Ok(self.watch(resource, since.unwrap_or(LISTED)));
         }
         let mut version = LISTED;
-        let kind = KINDS.iter().find(|(of, _)| *of == resource).unwrap().1;
+        let Some((_, kind)) = KINDS.iter().find(|(of, _)| *of == resource) else {
+            return Ok(status(StatusCode::NOT_FOUND));
+        };
         let items: Vec<Value> = match path.as_str() {
             "/api/v1/nodes" => {
                 let all = self.nodes.lock().unwrap();
@@ -491,7 +506,7 @@ impl Played {
                 self.pods.iter().filter(wanted).cloned().collect()
             }
             _ => {
-                let of = self.owners.iter().filter(|(of, _)| *of == kind);
+                let of = self.owners.iter().filter(|(of, _)| of == kind);
                 of.map(|(_, x)| x.clone()).collect()
             }
         };

@@ -21,7 +21,7 @@ async fn why(played: &Arc<Played>, args: &[&str]) -> Said {
 }
 
 /// How many calls the agent of each node told.
-async fn asked(
+pub(super) async fn asked(
     played: &Played,
     nodes: &[Text],
     here: Option<&Path>,

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::Config;
 use super::sources::connect;
 use kflow_model::{Nanos, Source};
-use kflow_sources::agent::{Follow, Gives as What, LABEL, Mark, Way, follow};
+use kflow_sources::agent::{Follow, Gives as What, LABEL, Mark, SOCKET, Way, follow};
 use kflow_sources::live::{Backoff, Board, Out};
 
 /// How long what an agent kept from before is waited for before other sources start.
@@ -22,15 +22,21 @@ pub enum Place {
     /// Its socket on this machine.
     Socket(PathBuf),
     /// A pod in this namespace that has these labels (a selector), on the node of the scope.
-    Pods { namespace: String, labels: String },
+    Pods {
+        namespace: String,
+        labels: String,
+        /// Socket of an agent on this machine, as [`Way::Pod`] has it.
+        here: Option<PathBuf>,
+    },
 }
 
 impl Place {
-    /// Agents that were installed in this namespace.
+    /// Agents that were installed in this namespace, and one on this machine for its own node.
     pub fn installed(namespace: &str) -> Self {
         Self::Pods {
             namespace: namespace.to_owned(),
             labels: LABEL.to_owned(),
+            here: Some(SOCKET.into()),
         }
     }
 }
@@ -88,7 +94,11 @@ pub(super) fn spawn(
     tasks.spawn(async move {
         let way = match agent.place {
             Place::Socket(path) => Way::Socket(path),
-            Place::Pods { namespace, labels } => {
+            Place::Pods {
+                namespace,
+                labels,
+                here,
+            } => {
                 let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) else {
                     return;
                 };
@@ -97,6 +107,7 @@ pub(super) fn spawn(
                     namespace,
                     labels,
                     node,
+                    here,
                 }
             }
         };

@@ -1,11 +1,13 @@
 //! Which nodes of a cluster have an agent: asked of the apiserver by one list now and then, of no agent.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::Place;
 use kflow_model::offset::Offset;
-use kflow_sources::agent::{AgentPod, agents};
+use kflow_sources::agent::{AgentPod, LABEL, SOCKET, agents, on_this_machine};
 
 /// How often their pods are listed.
 const LOOK: Duration = Duration::from_secs(30);
@@ -13,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(30);
 /// The agents of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agents {
-    /// Pods of agents by node, as of the last list that was read.
+    /// Agents by node, as of the last list that was read, and the one on this machine.
     pub by_node: BTreeMap<String, AgentPod>,
     /// A list was read.
     pub known: bool,
@@ -27,6 +29,8 @@ pub struct Agents {
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     namespace: String,
+    /// Socket of an agent on this machine.
+    here: Option<PathBuf>,
     found: Arc<Mutex<Arc<Agents>>>,
 }
 
@@ -35,7 +39,24 @@ impl Look {
     pub fn new(namespace: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
+            here: Some(SOCKET.into()),
             ..Self::default()
+        }
+    }
+    /// The same with another socket of an agent on this machine.
+    #[must_use]
+    pub fn here(self, socket: impl Into<PathBuf>) -> Self {
+        Self {
+            here: Some(socket.into()),
+            ..self
+        }
+    }
+    /// Where the agent of a node that was found is.
+    pub fn place(&self) -> Place {
+        Place::Pods {
+            namespace: self.namespace.clone(),
+            labels: LABEL.to_owned(),
+            here: self.here.clone(),
         }
     }
     pub fn namespace(&self) -> &str {
@@ -56,18 +77,26 @@ impl Look {
 /// Lists agents every 15 to 30 s: many who look do not ask in step.
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
-        match agents(&client, &look.namespace).await {
-            Ok((by_node, apiserver)) => look.set(Agents {
+        let own = match &look.here {
+            Some(socket) => on_this_machine(socket).await,
+            None => None,
+        };
+        let mut found = match agents(&client, &look.namespace).await {
+            Ok((by_node, apiserver)) => Agents {
                 by_node,
                 known: true,
                 failing: None,
                 apiserver,
-            }),
-            Err(why) => look.set(Agents {
+            },
+            Err(why) => Agents {
                 failing: Some(why.to_string()),
                 ..Agents::clone(&look.found())
-            }),
+            },
+        };
+        if let Some((node, agent)) = own {
+            found.by_node.entry(node).or_insert(agent);
         }
+        look.set(found);
         tokio::time::sleep(LOOK.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
     }
 }

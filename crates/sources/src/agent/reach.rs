@@ -106,11 +106,35 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
             namespace,
             labels,
             node,
+            here,
         } => {
-            let name = pod(client, namespace, labels, node).await?;
-            forward(client, namespace, node, &name).await
+            let by_pod = async {
+                let name = pod(client, namespace, labels, node).await?;
+                forward(client, namespace, node, &name).await
+            };
+            match (by_pod.await, here) {
+                (Err(why), Some(socket)) => match on_this_machine(socket).await {
+                    Some((its, _)) if its == *node => by_socket(socket).await,
+                    _ => Err(why),
+                },
+                (reached, _) => reached,
+            }
         }
     }
+}
+
+/// The agent at a socket, where one answers, and its node: no pod is known of it.
+pub async fn on_this_machine(socket: &Path) -> Option<(String, AgentPod)> {
+    let asked = async {
+        let info = by_socket(socket).await.ok()?.client.info().await.ok()?;
+        let agent = AgentPod {
+            name: String::new(),
+            version: info.version,
+            ready: true,
+        };
+        Some((info.agent?.node, agent))
+    };
+    timeout(ANSWER, asked).await.ok().flatten()
 }
 
 pub(super) async fn by_socket(path: &Path) -> Result<Reached, Absent> {
@@ -178,6 +202,7 @@ impl Item {
 /// An agent's pod, as the apiserver knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentPod {
+    /// Empty of one on this machine that is known by its socket.
     pub name: String,
     /// `app.kubernetes.io/version`; empty where it has no such label.
     pub version: String,

@@ -64,10 +64,8 @@ pub(super) struct List {
 /// What the agent's column says of a node, and how.
 fn agent(ctx: &Ctx<'_>, agents: Option<&Agents>, node: &str) -> (String, Style) {
     let t = ctx.theme;
-    let Some(agents) = agents.filter(|a| a.known) else {
-        return ("?".to_owned(), t.faint);
-    };
-    match agents.by_node.get(node) {
+    match agents.and_then(|a| a.by_node.get(node)) {
+        None if agents.is_none_or(|a| !a.known) => ("?".to_owned(), t.faint),
         None => ("none".to_owned(), t.faint),
         Some(a) if !a.ready => ("not ready".to_owned(), t.wait),
         Some(a) if a.version.is_empty() => ("yes".to_owned(), t.ok),

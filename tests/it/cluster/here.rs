@@ -1,0 +1,207 @@
+//! Somebody sits on a node, and the apiserver refuses what leads to its agent, or knows of none: the agent there is asked all the same.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kflow_agent::nodes::{Agent, nodes};
+use kflow_engine::ask::{Patience, Unheard};
+use kflow_engine::live::{Config, Look, connect};
+use kflow_model::Text;
+use kflow_sources::agent::{LABEL, Way, reach};
+
+use super::rig::{Played, Shape, name};
+use super::why::asked;
+use super::{calls, gaps, looking, on, said, until};
+use crate::agent::block_on;
+
+/// What the apiserver may refuse.
+const REFUSED: [&str; 2] = ["/pods", "/portforward"];
+
+#[test]
+fn what_the_apiserver_refuses_hides_no_agent_of_this_machine() {
+    block_on(async {
+        let played = Played::start(3, 2).await;
+        let here = played.by_hand(1);
+        let nodes: Vec<Text> = (0..3).map(|n| name(n).into()).collect();
+        for refused in REFUSED {
+            *played.forbidden.lock().unwrap() = Some(refused);
+            let answers = asked(&played, &nodes, Some(&here.socket), Patience::default()).await;
+            let answers: Vec<_> = answers.into_iter().map(|(_, calls)| calls).collect();
+            // The one by hand saw a call.
+            assert_eq!(answers[1], Ok(1), "{refused} {answers:?}");
+            let why = answers[0].as_ref().unwrap_err().to_string();
+            let needs = [
+                "needs list on pods in namespace kflow",
+                "needs get and create on pods/portforward",
+            ];
+            assert!(
+                why.contains(needs[usize::from(refused != REFUSED[0])]),
+                "{why}"
+            );
+            let unlisted = matches!(answers[2], Err(Unheard::Unlisted(_)));
+            assert_eq!(unlisted, refused == REFUSED[0], "{answers:?}");
+        }
+        // No apiserver at all.
+        played.set_down(true);
+        let patience = Patience {
+            answer: Duration::from_secs(20),
+            ..Patience::default()
+        };
+        let answers = asked(&played, &nodes, Some(&here.socket), patience).await;
+        assert_eq!(answers[1].1, Ok(1), "{answers:?}");
+        assert!(
+            matches!(answers[0].1, Err(Unheard::Unlisted(_))),
+            "{answers:?}"
+        );
+    });
+}
+
+#[test]
+fn a_way_to_a_node_leads_to_the_agent_of_this_machine_only_if_that_is_its() {
+    block_on(async {
+        let played = Played::start(3, 1).await;
+        let here = played.by_hand(1);
+        let config = Config {
+            kubeconfig: Some(played.kubeconfig()),
+            ..Config::nothing()
+        };
+        let (client, _) = connect(&config).await.unwrap();
+        let to = |n: usize| Way::Pod {
+            client: client.clone(),
+            namespace: "kflow".to_owned(),
+            labels: LABEL.to_owned(),
+            node: name(n),
+            here: Some(here.socket.clone()),
+        };
+        let found = async |n: usize| {
+            let mut reached = reach(&to(n)).await.map_err(|e| e.to_string())?;
+            let info = reached.client.info().await.unwrap();
+            Ok::<_, String>(info.agent.unwrap().node)
+        };
+        assert_eq!(found(0).await, Ok(name(0)));
+        assert_eq!(found(1).await, Ok(name(1)));
+        let none = found(2).await.unwrap_err();
+        assert!(
+            none.starts_with("no agent of kflow on simulated-2"),
+            "{none}"
+        );
+        *played.forbidden.lock().unwrap() = Some(REFUSED[0]);
+        assert_eq!(found(1).await, Ok(name(1)));
+        let refused = found(2).await.unwrap_err();
+        assert!(refused.contains("needs list on pods"), "{refused}");
+    });
+}
+
+#[test]
+fn the_view_of_a_cluster_opens_the_node_of_the_agent_of_this_machine() {
+    block_on(async {
+        let played = Played::of(Shape {
+            nodes: 3,
+            agents: 1,
+            ..Shape::default()
+        })
+        .await;
+        let here = played.by_hand(2);
+        for refused in [None, Some(REFUSED[0])] {
+            *played.forbidden.lock().unwrap() = refused;
+            let look = Look::new("kflow").here(&here.socket);
+            let mut cluster = looking(&played, look);
+            let all = until(&mut cluster, "agents", |_, v| {
+                let agents = v.agents.as_ref().unwrap();
+                agents.by_node.contains_key(&name(2)) && v.nodes.len() == 3
+            })
+            .await;
+            let rows = said(&all, "6");
+            let row = rows.lines().find(|l| l.contains("simulated-2")).unwrap();
+            assert!(row.contains(env!("CARGO_PKG_VERSION")), "{rows}");
+            cluster.open(&name(2)).unwrap();
+            let open = until(&mut cluster, "its calls", |s, v| {
+                v.open.is_some() && on(s) && calls(s) > 0
+            })
+            .await;
+            assert_eq!(gaps(&open), 0);
+        }
+    });
+}
+
+#[test]
+fn status_has_the_agent_of_this_machine_whatever_the_apiserver_lists() {
+    block_on(async {
+        let played = Played::start(2, 1).await;
+        let here = played.by_hand(1);
+        let config = Config {
+            kubeconfig: Some(played.kubeconfig()),
+            ..Config::nothing()
+        };
+        let (client, _) = connect(&config).await.unwrap();
+        let answers = |a: &Agent| matches!(a, Agent::Answers { .. });
+        let all = async |only: Option<&str>, here: &Path| nodes(&client, "kflow", only, here).await;
+        let own = name(1);
+        for refused in [None, Some(REFUSED[0])] {
+            *played.forbidden.lock().unwrap() = refused;
+            let (rows, missing) = all(None, &here.socket).await.unwrap();
+            let row = rows.iter().find(|n| n.name == own).unwrap();
+            assert!(answers(&row.agent), "{row:?}");
+            assert_eq!(
+                (rows.len(), missing.is_some()),
+                if refused.is_some() {
+                    (1, true)
+                } else {
+                    (2, false)
+                }
+            );
+            let (rows, missing) = all(Some(&own), &here.socket).await.unwrap();
+            assert!(
+                rows.len() == 1 && answers(&rows[0].agent) && missing.is_none(),
+                "{rows:?}"
+            );
+        }
+        // Another node's, and one where nobody serves.
+        assert!(all(Some(&name(0)), &here.socket).await.is_err());
+        assert!(all(Some(&own), Path::new("/no/such")).await.is_err());
+    });
+}
+
+#[test]
+fn doctor_tells_what_the_agent_of_this_machine_lacks_without_a_node() {
+    block_on(async {
+        let played = Played::start(1, 0).await;
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("run/kflow");
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = root.path().to_str().unwrap();
+        let rows = async |args: &[&str]| -> Vec<String> {
+            let said = played
+                .kflow(&[&["doctor", "--root", path], args].concat())
+                .await;
+            let all = said.out.lines().map(str::to_owned);
+            all.filter(|l| l.split_whitespace().nth(1) == Some("agent"))
+                .collect()
+        };
+        assert_eq!(rows(&[]).await, Vec::<String>::new());
+        let here = played.by_hand(0);
+        std::fs::rename(&here.socket, folder.join("agent.sock")).unwrap();
+        let told = rows(&[]).await;
+        let [first, lacks] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert!(
+            first.starts_with("ok") && first.contains("on simulated-0: kflow "),
+            "{first}"
+        );
+        assert!(
+            lacks.starts_with('!') && lacks.contains("audit log: of no file"),
+            "{lacks}"
+        );
+        assert_eq!(rows(&["--no-agent"]).await, Vec::<String>::new());
+        assert_eq!(
+            rows(&["--node", "another", "--no-api"]).await,
+            Vec::<String>::new()
+        );
+        drop(here);
+        std::fs::remove_file(folder.join("agent.sock")).ok();
+        drop(std::os::unix::net::UnixListener::bind(folder.join("agent.sock")).unwrap());
+        let dead = rows(&[]).await;
+        assert!(dead.len() == 1 && dead[0].starts_with("off"), "{dead:?}");
+    });
+}
