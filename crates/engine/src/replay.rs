@@ -354,10 +354,7 @@ impl Player {
 
     /// Builds the state at a position from the nearest checkpoint before it.
     fn jump(&mut self, target: usize) {
-        let (position, world) = match self.checkpoint(target) {
-            Some(c) => (c.position, c.world.afresh()),
-            None => (0, self.empty()),
-        };
+        let (position, world) = self.before(target);
         // What was derived for the last picture goes before more is derived for the next.
         self.shown = None;
         self.pipeline = Pipeline::resume(world, self.loaded.log.prefix(position), 0);
@@ -374,6 +371,17 @@ impl Player {
             self.pipeline.observe(Arc::clone(o));
             self.position += 1;
             self.version += 1;
+        }
+    }
+
+    /// The nearest world to start from, not after a position, and how much it has seen.
+    fn before(&self, upto: usize) -> (usize, World) {
+        match self.checkpoint(upto) {
+            Some(c) => {
+                c.world.summarise();
+                (c.position, c.world.afresh())
+            }
+            None => (0, self.empty()),
         }
     }
 

@@ -15,7 +15,7 @@ const DISORDER: i64 = 2_000_000_000;
 /// Fewest observations between checkpoints, a power of two.
 const EVERY: usize = 4096;
 /// Most checkpoints; when there are more, every second one goes.
-const CHECKPOINTS: usize = 32;
+const CHECKPOINTS: usize = 64;
 /// A world that is kept to start from.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
@@ -83,6 +83,14 @@ impl Loader {
         self.put_late();
         self.loaded.report = Some(report);
         self.publish();
+        // What a picture needs of the kept worlds is derived once all can be looked at: a jump that comes first derives it
+        // for itself, and all later ones share what it found.
+        for c in self.loaded.checkpoints.iter() {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            c.world.summarise();
+        }
     }
 
     fn take(&mut self, observations: Vec<Evidence>) {
@@ -154,7 +162,6 @@ impl Loader {
 
     fn keep(&mut self) {
         self.world.refresh();
-        self.world.summarise();
         let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
         checkpoints.push(Checkpoint {
             position: self.loaded.log.len(),

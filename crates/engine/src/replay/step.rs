@@ -64,8 +64,8 @@ impl Player {
     fn previous_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
         let mut upto = self.position.checked_sub(1)?;
         loop {
-            let (from, mut world) = match upto.checked_sub(1).and_then(|u| self.checkpoint(u)) {
-                Some(c) => (c.position, c.world.afresh()),
+            let (from, mut world) = match upto.checked_sub(1) {
+                Some(before) => self.before(before),
                 None => (0, self.empty()),
             };
             world.refresh();

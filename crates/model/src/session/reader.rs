@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 use super::{Header, SessionError, VERSION, format};
 use crate::gap::Gap;
@@ -17,6 +17,8 @@ use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
 
 /// Bytes that one batch is parsed from (rounded up to a whole line).
 const BLOCK: usize = 1 << 19;
+/// Bytes that are asked for at a time.
+const READ: usize = 1 << 16;
 /// A line longer than this is no line of a session.
 const MAX_LINE: usize = 64 << 20;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -298,13 +300,19 @@ impl Reader {
         std::thread::scope(|scope| {
             let mut to: Vec<SyncSender<Vec<u8>>> = Vec::with_capacity(workers);
             let mut from: Vec<Receiver<Batch>> = Vec::with_capacity(workers);
+            // What was parsed is filled again: fresh memory costs more than the unpacking, since the system clears it.
+            let (spare_tx, spare_rx) = channel::<Vec<u8>>();
             for _ in 0..workers {
                 let (block_tx, block_rx) = sync_channel::<Vec<u8>>(2);
                 let (batch_tx, batch_rx) = sync_channel::<Batch>(2);
+                let spare = spare_tx.clone();
                 scope.spawn(move || {
                     crate::text::remember_many();
                     for block in block_rx {
-                        if batch_tx.send(parse(&block)).is_err() {
+                        let batch = parse(&block);
+                        // The splitter may have come to the end.
+                        let _gone = spare.send(block);
+                        if batch_tx.send(batch).is_err() {
                             break;
                         }
                     }
@@ -316,7 +324,7 @@ impl Reader {
                 // Round robin: worker n gets block n, so the batches come back in order without being numbered.
                 'all: loop {
                     for tx in &to {
-                        let block = lines.block();
+                        let block = lines.block(spare_rx.try_recv().unwrap_or_default());
                         if block.is_empty() || tx.send(block).is_err() {
                             break 'all;
                         }
@@ -359,8 +367,9 @@ impl Reader {
 
     /// Gives the rest as blocks of whole lines, unparsed.
     pub(super) fn blocks(mut self, mut take: impl FnMut(&[u8])) {
+        let mut block = Vec::new();
         loop {
-            let block = self.lines.block();
+            block = self.lines.block(block);
             if block.is_empty() {
                 return;
             }
@@ -474,7 +483,7 @@ impl Lines {
         let before = self.rest.len();
         while self.rest.len() - before < want {
             let have = self.rest.len();
-            self.rest.resize(have + (1 << 16), 0);
+            self.rest.resize(have + READ, 0);
             let got = match self.rest.get_mut(have..) {
                 Some(free) => self.input.read(free),
                 None => Ok(0),
@@ -529,8 +538,10 @@ impl Lines {
         }
     }
 
-    /// The next whole lines; empty at the end. An incomplete last line is left out: its loss is in `cut`.
-    fn block(&mut self) -> Vec<u8> {
+    /// The next whole lines; empty at the end. An incomplete last line is left out: its loss is in `cut`. `spare`: a block
+    /// that is not needed any more, for its memory.
+    fn block(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
+        spare.clear();
         loop {
             if self.rest.len() < BLOCK {
                 self.fill(BLOCK);
@@ -538,8 +549,10 @@ impl Lines {
             let end = memchr::memrchr(b'\n', &self.rest);
             match end {
                 Some(n) => {
-                    let tail = self.rest.split_off(n + 1);
-                    return std::mem::replace(&mut self.rest, tail);
+                    spare.reserve(BLOCK + 2 * READ);
+                    spare.extend_from_slice(self.rest.get(n + 1..).unwrap_or_default());
+                    self.rest.truncate(n + 1);
+                    return std::mem::replace(&mut self.rest, spare);
                 }
                 None if self.ended => {
                     self.rest.clear();
