@@ -152,6 +152,8 @@ fn row(what: &str, value: f64, unit: &str, limit: f64) {
 }
 
 fn play_it(file: &Path) {
+    // As the program does.
+    rustix::thread::disable_transparent_huge_pages(true).expect("the system has this switch");
     let begun = Instant::now();
     let now = kflow_model::clock::monotonic;
     let mut model = offscreen::model((200, 60), "dark").expect("theme");
