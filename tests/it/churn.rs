@@ -8,7 +8,9 @@ use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
 use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::pod::{ContainerSpec, ContainerState, ContainerStatus, PodSeen, WatchEvent};
-use kflow_model::{Body, ContainerId, Nanos, Observation, PodRef, PodUid, Source, Stamp, Text};
+use kflow_model::{
+    Body, ContainerId, Nanos, Observation, PodNames, PodRef, PodUid, Source, Stamp, Text,
+};
 
 /// Noon of some day.
 pub(crate) const BEGIN: Nanos = Nanos(1_790_000_000_000_000_000);
@@ -73,11 +75,11 @@ pub(crate) fn call(
     code: u32,
 ) -> [Arc<Observation>; 2] {
     let subject = Subject {
-        pod: PodRef {
+        pod: PodRef::from(PodNames {
             uid: of.uid.clone(),
             namespace: of.namespace.clone(),
             name: of.name.clone(),
-        },
+        }),
         container: "main".into(),
         ..Subject::default()
     };
@@ -124,11 +126,11 @@ pub(crate) fn call(
 pub(crate) fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
     let l = LogLine {
         location: "kubelet.go:2724".into(),
-        pod: PodRef {
+        pod: PodRef::from(PodNames {
             uid: of.uid.clone(),
             namespace: of.namespace.clone(),
             name: of.name.clone(),
-        },
+        }),
         ..LogLine::new(Component::Kubelet, Severity::Info, message)
     };
     observation(ms, Source::Kubelet, Body::Log(Box::new(l)))

@@ -10,7 +10,7 @@ use super::proto::Malformed;
 use super::text::text;
 use kflow_model::cri::{RuntimeState, Subject};
 use kflow_model::redact;
-use kflow_model::{PodRef, Text};
+use kflow_model::{PodNames, PodRef, Text};
 
 /// A message was read, or is not what its definition says.
 type Decoded = Result<(), Malformed>;
@@ -117,11 +117,11 @@ fn cut(value: &str) -> Text {
 }
 
 fn pod(uid: &str, namespace: &str, name: &str) -> PodRef {
-    PodRef {
+    PodRef::from(PodNames {
         uid: cut(uid).into(),
         namespace: cut(namespace),
         name: cut(name),
-    }
+    })
 }
 
 fn owner(labels: &Owner<'_>) -> PodRef {

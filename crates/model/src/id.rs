@@ -1,7 +1,13 @@
 //! Identifiers: newtypes so that a sandbox id is never taken for a container id.
 
-use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Text;
 
@@ -58,8 +64,9 @@ text_id! {
     ContainerId
 }
 
-/// W3C trace id: 16 bytes. Serialised as 32 lower-case hex digits.
+/// W3C trace id: 16 bytes. Serialised as 32 lower-case hex digits. Packed: what has one is no larger for its alignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(Rust, packed(8))]
 pub struct TraceId(pub u128);
 
 /// W3C span id: 8 bytes. Serialised as 16 lower-case hex digits.
@@ -70,7 +77,7 @@ macro_rules! hex_id {
     ($name:ident, $int:ty, $width:literal) => {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!("{:0", $width, "x}"), self.0)
+                write!(f, concat!("{:0", $width, "x}"), { self.0 })
             }
         }
         impl $name {
@@ -104,7 +111,7 @@ hex_id!(SpanId, u64, "16");
 
 /// A pod as a source names it. Any part may be empty: kubelet log lines have no UID, cgroups have only the UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct PodRef {
+pub struct PodNames {
     /// UID, empty when the source does not tell.
     #[serde(rename = "u", default, skip_serializing_if = "PodUid::is_empty")]
     pub uid: PodUid,
@@ -116,21 +123,32 @@ pub struct PodRef {
     pub name: Text,
 }
 
+/// A reference to a pod: its [`PodNames`], which observations that name the same pod share as equal [`Text`]s are shared.
+#[derive(Clone, Default)]
+pub struct PodRef(Option<Arc<PodNames>>);
+
+/// References that a thread remembers, a power of two.
+const PODS: usize = 1 << 10;
+
+thread_local! {
+    static MADE: RefCell<Vec<PodRef>> = const { RefCell::new(Vec::new()) };
+}
+
 impl PodRef {
     /// A reference by UID alone.
     pub fn by_uid(uid: impl Into<PodUid>) -> Self {
-        Self {
+        Self::from(PodNames {
             uid: uid.into(),
-            ..Self::default()
-        }
+            ..PodNames::default()
+        })
     }
     /// A reference by namespace and name.
     pub fn by_name(namespace: &str, name: &str) -> Self {
-        Self {
+        Self::from(PodNames {
             namespace: namespace.into(),
             name: name.into(),
-            ..Self::default()
-        }
+            ..PodNames::default()
+        })
     }
     /// Parses `ns/name`.
     pub fn parse(ns_name: &str) -> Option<Self> {
@@ -144,6 +162,86 @@ impl PodRef {
     /// True when it leads to no pod.
     pub fn is_empty(&self) -> bool {
         self.uid.is_empty() && self.name.is_empty()
+    }
+}
+
+impl From<PodNames> for PodRef {
+    fn from(names: PodNames) -> Self {
+        if names == *NOBODY {
+            return Self::default();
+        }
+        let hash = BuildHasherDefault::<FxHasher>::default().hash_one(&names);
+        // The upper bits are the better mixed ones.
+        let slot = (hash >> 32) as usize & (PODS - 1);
+        MADE.with_borrow_mut(|made| {
+            if made.is_empty() {
+                made.resize(PODS, Self::default());
+            }
+            match made.get_mut(slot) {
+                Some(have) if **have == names => have.clone(),
+                Some(place) => {
+                    *place = Self(Some(Arc::new(names)));
+                    place.clone()
+                }
+                None => Self(Some(Arc::new(names))),
+            }
+        })
+    }
+}
+
+/// What a reference that says nothing refers to.
+static NOBODY: &PodNames = &PodNames {
+    uid: PodUid(Text::EMPTY),
+    namespace: Text::EMPTY,
+    name: Text::EMPTY,
+};
+
+impl Deref for PodRef {
+    type Target = PodNames;
+    fn deref(&self) -> &PodNames {
+        self.0.as_deref().unwrap_or(NOBODY)
+    }
+}
+impl DerefMut for PodRef {
+    fn deref_mut(&mut self) -> &mut PodNames {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+}
+impl fmt::Debug for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        PodNames::fmt(self, f)
+    }
+}
+impl PartialEq for PodRef {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b): (&PodNames, &PodNames) = (self, other);
+        std::ptr::eq(a, b) || a == b
+    }
+}
+impl Eq for PodRef {}
+impl PartialOrd for PodRef {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for PodRef {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        PodNames::cmp(self, other)
+    }
+}
+impl Hash for PodRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        PodNames::hash(self, state);
+    }
+}
+impl Serialize for PodRef {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        PodNames::serialize(self, s)
+    }
+}
+impl<'de> Deserialize<'de> for PodRef {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        PodNames::deserialize(d).map(Self::from)
     }
 }
 
@@ -162,4 +260,43 @@ pub struct ObjectRef {
     /// UID, often empty.
     #[serde(rename = "u", default, skip_serializing_if = "Text::is_empty")]
     pub uid: Text,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_to_one_pod_share_memory_and_one_that_is_changed_is_another() {
+        assert_eq!(size_of::<PodRef>(), 8);
+        let (one, same) = (
+            PodRef::by_name("shop", "web-0"),
+            PodRef::by_name("shop", "web-0"),
+        );
+        let at = |p: &PodRef| p.0.as_ref().map(Arc::as_ptr);
+        assert_eq!(at(&one), at(&same));
+        let mut other = same.clone();
+        other.name = "web-1".into();
+        assert_eq!(one, same);
+        assert_ne!(one, other);
+        assert_eq!(one.name, "web-0");
+    }
+
+    #[test]
+    fn a_reference_to_nobody_is_one_however_it_was_made() {
+        let mut emptied = PodRef::by_uid("a");
+        emptied.uid = PodUid::default();
+        let read: PodRef = serde_json::from_str("{}").unwrap();
+        for nobody in [emptied, read, PodNames::default().into()] {
+            assert_eq!(nobody, PodRef::default());
+            assert!(nobody.says_nothing());
+        }
+    }
+
+    #[test]
+    fn more_pods_than_are_remembered_stay_what_they_are() {
+        let names: Vec<String> = (0..3 * PODS).map(|n| format!("web-{n}")).collect();
+        let made: Vec<PodRef> = names.iter().map(|n| PodRef::by_name("shop", n)).collect();
+        assert!(names.iter().zip(&made).all(|(n, p)| p.name == *n));
+    }
 }

@@ -24,6 +24,7 @@
 //! | [`patient`] | limits for file systems that do not answer |
 //! | [`redact`] | what looks like a credential, and its absence |
 //! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
+//! | [`pairs`], [`seldom`] | how lists of names with values are held, and what is mostly not there |
 //! | [`scope`] | which pods are asked for |
 
 pub mod audit;
@@ -50,15 +51,17 @@ pub mod redact;
 pub mod runtime;
 pub mod sample;
 pub mod scope;
+pub mod seldom;
 pub mod session;
 pub mod span;
 pub mod stamp;
 pub mod text;
 pub mod units;
 
-pub use id::{ContainerId, ObjectRef, PodRef, PodUid, SandboxId, SpanId, TraceId};
+pub use id::{ContainerId, ObjectRef, PodNames, PodRef, PodUid, SandboxId, SpanId, TraceId};
 pub use observation::{Body, Evidence, Observation, Source};
 pub use pairs::Pairs;
 pub use scope::Scope;
+pub use seldom::Seldom;
 pub use stamp::{Nanos, Stamp};
 pub use text::Text;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, Pairs, PodRef, Text};
+use super::{ContainerId, Pairs, PodRef, Seldom, Text};
 
 /// Who wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,17 +56,17 @@ pub struct LogLine {
     #[serde(rename = "pod", default, skip_serializing_if = "PodRef::says_nothing")]
     pub pod: PodRef,
     /// Further pods, for lines that name several (`SyncLoop ADD pods=[…]`).
-    #[serde(rename = "pods", default, skip_serializing_if = "Vec::is_empty")]
-    pub more_pods: Vec<PodRef>,
+    #[serde(rename = "pods", default, skip_serializing_if = "Seldom::is_empty")]
+    pub more_pods: Seldom<Vec<PodRef>>,
     /// Container name (`containerName=`, `container=`).
-    #[serde(rename = "c", default, skip_serializing_if = "Text::is_empty")]
-    pub container: Text,
+    #[serde(rename = "c", default, skip_serializing_if = "Seldom::is_empty")]
+    pub container: Seldom<Text>,
     /// Container id, bare.
-    #[serde(rename = "cid", default, skip_serializing_if = "ContainerId::is_empty")]
-    pub container_id: ContainerId,
+    #[serde(rename = "cid", default, skip_serializing_if = "Seldom::is_empty")]
+    pub container_id: Seldom<ContainerId>,
     /// `err=`, empty when none.
-    #[serde(rename = "e", default, skip_serializing_if = "Text::is_empty")]
-    pub error: Text,
+    #[serde(rename = "e", default, skip_serializing_if = "Seldom::is_empty")]
+    pub error: Seldom<Text>,
     /// The other fields in the order of the line, unquoted, each cut at 1 KiB.
     #[serde(rename = "kv", default, skip_serializing_if = "Pairs::is_empty")]
     pub fields: Pairs,
@@ -84,10 +84,10 @@ impl LogLine {
             location: Text::default(),
             message: message.into(),
             pod: PodRef::default(),
-            more_pods: Vec::new(),
-            container: Text::default(),
-            container_id: ContainerId::default(),
-            error: Text::default(),
+            more_pods: Seldom::default(),
+            container: Seldom::default(),
+            container_id: Seldom::default(),
+            error: Seldom::default(),
             fields: Pairs::default(),
             noted: Noted::default(),
         }

@@ -162,7 +162,15 @@ impl Body {
                 p.repositories.shrink_to_fit();
                 p.layers.shrink_to_fit();
             }
-            Self::Log(l) => l.more_pods.shrink_to_fit(),
+            Self::Log(l) if !l.more_pods.is_empty() => l.more_pods.shrink_to_fit(),
+            Self::Span(s) => {
+                if !s.events.is_empty() {
+                    s.events.shrink_to_fit();
+                }
+                if !s.links.is_empty() {
+                    s.links.shrink_to_fit();
+                }
+            }
             Self::Sample(s) => {
                 s.values.shrink_to_fit();
                 s.lines.shrink_to_fit();
@@ -181,5 +189,12 @@ mod tests {
         // Sessions hold millions: what is rare and large is boxed.
         assert_eq!(size_of::<Body>(), 16);
         assert!(size_of::<Observation>() <= 48);
+        // Of a busy node's, half are spans, and a third lines. An allocator has rooms of these sizes.
+        assert!(size_of::<SpanRecord>() <= 128);
+        assert!(size_of::<LogLine>() <= 96);
+        assert!(size_of::<cri::CallStart>() <= 192);
+        assert!(size_of::<cri::CallEnd>() <= 160);
+        assert!(size_of::<cri::InventoryItem>() <= 160);
+        assert!(size_of::<AuditRecord>() <= 224);
     }
 }

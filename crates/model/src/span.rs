@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, Pairs, SpanId, Text, TraceId};
+use super::{Nanos, Pairs, Seldom, SpanId, Text, TraceId};
 
 /// Instrumentation scope of the spans that kflow makes of what it saw. They prove nothing, and are never taken as evidence.
 pub const OWN_SCOPE: &str = "kflow";
@@ -53,17 +53,17 @@ pub struct SpanRecord {
     #[serde(rename = "err", default, skip_serializing_if = "std::ops::Not::not")]
     pub error: bool,
     /// Status message, or the message of an `exception` event.
-    #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
-    pub message: Text,
+    #[serde(rename = "msg", default, skip_serializing_if = "Seldom::is_empty")]
+    pub message: Seldom<Text>,
     /// Attributes from the allow-list of the decoder, sorted by key, values as text.
     #[serde(rename = "a", default, skip_serializing_if = "Pairs::is_empty")]
     pub attributes: Pairs,
     /// Span events: time and name.
-    #[serde(rename = "ev", default, skip_serializing_if = "<[_]>::is_empty")]
-    pub events: Box<[(Nanos, Text)]>,
+    #[serde(rename = "ev", default, skip_serializing_if = "Seldom::is_empty")]
+    pub events: Seldom<Vec<(Nanos, Text)>>,
     /// Linked spans (the apiserver links the client's span instead of taking it as parent).
-    #[serde(rename = "ln", default, skip_serializing_if = "<[_]>::is_empty")]
-    pub links: Box<[(TraceId, SpanId)]>,
+    #[serde(rename = "ln", default, skip_serializing_if = "Seldom::is_empty")]
+    pub links: Seldom<Vec<(TraceId, SpanId)>>,
 }
 
 impl SpanRecord {

@@ -32,6 +32,8 @@ thread_local! {
 pub struct Text(EcoString);
 
 impl Text {
+    /// No text.
+    pub const EMPTY: Self = Self(EcoString::new());
     /// A text from a string.
     pub fn new(s: &str) -> Self {
         if s.len() <= EcoString::INLINE_LIMIT || s.len() > LONGEST {

@@ -15,8 +15,8 @@ use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::pod::PodSeen;
 use kflow_model::pull::PullSeen;
 use kflow_model::{
-    Body, Evidence, Nanos, ObjectRef, Observation, PodRef, Source, Stamp, event::EventSeen,
-    stamp::SECOND,
+    Body, Evidence, Nanos, ObjectRef, Observation, PodNames, PodRef, Source, Stamp,
+    event::EventSeen, stamp::SECOND,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -213,11 +213,11 @@ fn event(e: &Value, n: usize, t: Nanos) -> EventSeen {
 fn log(l: &Value, component: Component) -> LogLine {
     let text = |k: &str| l[k].as_str().unwrap_or("");
     let pod = if l["pod"].as_bool().unwrap_or(true) {
-        PodRef {
+        PodRef::from(PodNames {
             uid: UID.into(),
             namespace: "ns".into(),
             name: "p".into(),
-        }
+        })
     } else {
         PodRef::default()
     };
@@ -258,11 +258,11 @@ fn subject(c: &Value) -> Subject {
         other => (other, other),
     };
     Subject {
-        pod: PodRef {
+        pod: PodRef::from(PodNames {
             uid: uid.into(),
             namespace: "ns".into(),
             name: name.into(),
-        },
+        }),
         container: text("c").into(),
         container_id: text("cid").into(),
         image: text("img").into(),

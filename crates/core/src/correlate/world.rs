@@ -20,6 +20,9 @@ pub use known::Presence;
 pub use pod::{LazyPod, Pod};
 pub use retire::{Retention, Retired, Sizes};
 
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
 use super::context::PodContext;
 use super::shards::{Chunked, Generations, ShardMap};
 use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
@@ -128,6 +131,59 @@ struct CallAt {
     slot: Option<Slot>,
 }
 
+/// Calls of one connection whose streams are as near to each other as this share a piece of the index.
+const NEAR: u32 = 1 << 9;
+
+/// Where each call stands. Calls are told in the order of their streams: what is added between two clones of the world is in
+/// a few pieces, and those alone are copied.
+#[derive(Clone, Debug, Default)]
+struct CallIndex {
+    pieces: ShardMap<(u32, u32), Arc<FxHashMap<u32, CallAt>>>,
+    len: usize,
+}
+
+impl CallIndex {
+    const fn piece(key: CallKey) -> (u32, u32) {
+        (key.conn, key.stream / NEAR)
+    }
+    fn get(&self, key: CallKey) -> Option<&CallAt> {
+        self.pieces.get(&Self::piece(key))?.get(&key.stream)
+    }
+    fn get_mut(&mut self, key: CallKey) -> Option<&mut CallAt> {
+        // Looked up first, so that asking for what is not there copies nothing.
+        self.get(key)?;
+        let piece = self.pieces.get_mut(&Self::piece(key))?;
+        Arc::make_mut(piece).get_mut(&key.stream)
+    }
+    fn insert(&mut self, key: CallKey, at: CallAt) {
+        let before = match self.pieces.get_mut(&Self::piece(key)) {
+            Some(piece) => Arc::make_mut(piece).insert(key.stream, at),
+            None => {
+                let piece = FxHashMap::from_iter([(key.stream, at)]);
+                self.pieces.insert(Self::piece(key), Arc::new(piece));
+                None
+            }
+        };
+        self.len += usize::from(before.is_none());
+    }
+    fn remove(&mut self, key: CallKey) {
+        if self.get(key).is_none() {
+            return;
+        }
+        self.len -= 1;
+        let Some(piece) = self.pieces.get_mut(&Self::piece(key)).map(Arc::make_mut) else {
+            return;
+        };
+        piece.remove(&key.stream);
+        if piece.is_empty() {
+            self.pieces.remove(&Self::piece(key));
+        }
+    }
+    const fn len(&self) -> usize {
+        self.len
+    }
+}
+
 /// What evidence waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum WaitKey {
@@ -138,6 +194,9 @@ enum WaitKey {
     /// When the kubelet first saw a pod: see [`CONFIG_SEEN`](kflow_model::cri::CONFIG_SEEN).
     FirstSeen(Text),
 }
+
+/// What waits for one key: mostly one.
+type Waiting = SmallVec<[Evidence; 2]>;
 
 /// All that is known. See the [module](super).
 #[derive(Clone, Debug)]
@@ -160,6 +219,8 @@ pub struct World {
     unfiled: Unfiled,
     left: retire::Leavers,
     requests: RequestLog,
+    /// Nobody will ask for requests: they are not filed.
+    without_requests: bool,
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
 
@@ -168,7 +229,7 @@ pub struct World {
     by_uid: ShardMap<Arc<str>, Slot>,
     by_name: ShardMap<Arc<str>, u32>,
     by_runtime: ShardMap<Arc<str>, Owner>,
-    by_call: ShardMap<CallKey, CallAt>,
+    by_call: CallIndex,
     by_span: Generations<SpanId, Slot>,
     by_trace: Generations<TraceId, Slot>,
     by_audit: Generations<Arc<str>, Slot>,
@@ -176,7 +237,7 @@ pub struct World {
     /// Pods that requests without a name created (`generateName`), as the store's key tells: namespace and name.
     stored: Generations<Arc<str>, (Text, Text)>,
     ends: Generations<CallKey, Evidence>,
-    waiting: Generations<WaitKey, Vec<Evidence>>,
+    waiting: Generations<WaitKey, Waiting>,
     dirty: Vec<Slot>,
     dirty_names: Vec<u32>,
     local: nodes::Local,
@@ -207,6 +268,7 @@ impl Default for World {
             unfiled: Unfiled::default(),
             left: retire::Leavers::default(),
             requests: RequestLog::default(),
+            without_requests: false,
             kubelet: Arc::default(),
             pulls: Arc::default(),
             files: Chunked::default(),
@@ -214,7 +276,7 @@ impl Default for World {
             by_uid: ShardMap::default(),
             by_name: ShardMap::default(),
             by_runtime: ShardMap::default(),
-            by_call: ShardMap::default(),
+            by_call: CallIndex::default(),
             by_span: Generations::new(JOINS),
             by_trace: Generations::new(JOINS),
             by_audit: Generations::new(JOINS),
@@ -244,6 +306,13 @@ impl World {
             selection,
             ..Self::default()
         }
+    }
+    /// Leaves out the log of requests to the apiserver: for who asks about pods, and never for [`requests`](Self::requests). What
+    /// requests tell of a pod is filed under it all the same.
+    #[must_use]
+    pub fn without_requests(mut self) -> Self {
+        self.without_requests = true;
+        self
     }
     /// The newest `seen` so far.
     pub const fn now(&self) -> Nanos {

@@ -269,7 +269,7 @@ pub fn of_line<'l>(
             return of_sync_error(said.error());
         }
         if let Some((reason, text)) = said.failure() {
-            return Some((reason, l.container.clone(), text));
+            return Some((reason, Text::clone(&l.container), text));
         }
     }
     if l.severity < Severity::Warning {
@@ -277,17 +277,18 @@ pub fn of_line<'l>(
     }
     // An old kubelet quotes the error of a volume's operation once more.
     let text = unescaped(if l.error.is_empty() {
-        &l.message
+        l.message.as_str()
     } else {
-        &l.error
+        l.error.as_str()
     });
     let reason = reason_of(&ERRORS.kubelet.errors, &text).unwrap_or("@log");
-    Some((reason.into(), l.container.clone(), text))
+    Some((reason.into(), Text::clone(&l.container), text))
 }
 
 /// containerd: `RunPodSandbox for &PodSandboxMetadata{…} failed, error`, with `error=`; CRI-O: its stages.
 fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
-    let all = |reason: &'static str, text| Some((Cow::Borrowed(reason), l.container.clone(), text));
+    let all =
+        |reason: &'static str, text| Some((Cow::Borrowed(reason), Text::clone(&l.container), text));
     let errors = &ERRORS.runtime.errors;
     if let Some(reason) = reason_of(errors, &l.message).or_else(|| reason_of(errors, &l.error)) {
         return all(reason, Cow::Borrowed(l.message.as_str()));

@@ -38,7 +38,7 @@ fn line(ns: i64, component: Component, message: &str, kv: &[(&str, &str)]) -> Ar
             location: "".into(),
             message: message.into(),
             pod: PodRef::by_name("s01", "healthy"),
-            more_pods: vec![],
+            more_pods: kflow_model::Seldom::default(),
             container: "".into(),
             container_id: "".into(),
             error: "".into(),

@@ -293,15 +293,15 @@ mod tests {
     use super::*;
     use kflow_model::cri::{Inventory, InventoryItem, RuntimeState};
     use kflow_model::gap::{WatchKind, WatchNote};
-    use kflow_model::{ContainerId, Nanos, PodRef, PodUid, SandboxId, Source, Stamp};
+    use kflow_model::{ContainerId, Nanos, PodNames, PodRef, PodUid, SandboxId, Source, Stamp};
 
     fn subject(pod: &str, container: &str) -> Subject {
         Subject {
-            pod: PodRef {
+            pod: PodRef::from(PodNames {
                 namespace: if pod.is_empty() { "" } else { "ns" }.into(),
                 name: pod.into(),
                 uid: PodUid::from(pod),
-            },
+            }),
             container_id: ContainerId::from(container),
             sandbox_id: SandboxId::default(),
             ..Subject::default()

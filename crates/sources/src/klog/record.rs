@@ -122,7 +122,7 @@ impl Record {
     pub(super) fn put(&mut self, key: &str, value: Cow<'_, str>) {
         let l = &mut self.line;
         match key {
-            "err" => l.error = cut(&value, FIELD_MAX),
+            "err" => l.error = cut(&value, FIELD_MAX).into(),
             "pod" | "preemptor" => {
                 if let Some(p) = pod_value(&value) {
                     let uid = std::mem::take(&mut l.pod.uid);
@@ -138,13 +138,13 @@ impl Record {
             "podName" => match pod_value(&value) {
                 Some(p) => {
                     if l.pod.name.is_empty() {
-                        l.pod.name = p.name;
+                        l.pod.name.clone_from(&p.name);
                     }
                     if l.pod.namespace.is_empty() {
-                        l.pod.namespace = p.namespace;
+                        l.pod.namespace.clone_from(&p.namespace);
                     }
                     if l.pod.uid.is_empty() {
-                        l.pod.uid = p.uid;
+                        l.pod.uid.clone_from(&p.uid);
                     }
                 }
                 None => self.field(key, &value),
@@ -162,7 +162,7 @@ impl Record {
             "containerName" | "container" | "initContainerName"
                 if !value.starts_with(['{', '[']) =>
             {
-                l.container = cut(&value, 253);
+                l.container = cut(&value, 253).into();
             }
             "containerID" | "containerId" | "containerStatusID" => match bare_id(&value) {
                 Some(id) => l.container_id = id.into(),
@@ -262,7 +262,9 @@ impl Record {
                     more.extend(fill(&mut l.pod, pods));
                 }
             }
-            l.more_pods.extend(more);
+            if !more.is_empty() {
+                l.more_pods.extend(more);
+            }
         }
         l
     }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::KlogDecoder;
 use crate::{Fed, LineDecoder, TimeHint};
 use kflow_model::log::{Component, LogLine, Severity};
-use kflow_model::{Body, Nanos, Observation, PodRef, Source, Stamp};
+use kflow_model::{Body, Nanos, Observation, PodNames, PodRef, Source, Stamp};
 
 /// One real line of every kubelet message (1.36, `-v=4`, text and JSON), with the keys, the pod and the UID that an
 /// independent parser found in it.
@@ -130,10 +130,11 @@ fn a_pleg_event_gives_pod_and_container() {
 #[test]
 fn old_kubelets_print_prose_and_name_their_pods_too() {
     let uid = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
-    let web = PodRef {
+    let web = PodRef::from(PodNames {
         uid: uid.into(),
-        ..PodRef::by_name("default", "web")
-    };
+        namespace: "default".into(),
+        name: "web".into(),
+    });
     for text in [
         format!(r#"SyncLoop (ADD, "api"): "web_default({uid})""#),
         format!(
@@ -158,7 +159,7 @@ fn a_list_of_pods_gives_the_first_and_the_others() {
     );
     assert_eq!(l.pod, PodRef::by_name("a", "x"));
     assert_eq!(
-        l.more_pods,
+        *l.more_pods,
         [PodRef::by_name("b", "y"), PodRef::by_name("c", "z")]
     );
     assert_eq!(l.fields, [("source".into(), "api".into())]);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use kflow_model::PodRef;
+use kflow_model::{PodNames, PodRef};
 
 /// Most pods that one line may name: `SyncLoop ADD` after a restart names every pod of the node (110 by default).
 const PODS_MAX: usize = 1024;
@@ -114,9 +114,12 @@ fn is_name(s: &str) -> bool {
 /// `name_ns` and a UID: what `format.Pod` prints as `name_ns(uid)`.
 fn underscored(names: &str, uid: &str) -> Option<PodRef> {
     let (name, ns) = names.split_once('_')?;
-    (is_name(name) && is_name(ns) && is_uid(uid)).then(|| PodRef {
-        uid: uid.into(),
-        ..PodRef::by_name(ns, name)
+    (is_name(name) && is_name(ns) && is_uid(uid)).then(|| {
+        PodRef::from(PodNames {
+            uid: uid.into(),
+            namespace: ns.into(),
+            name: name.into(),
+        })
     })
 }
 
@@ -311,10 +314,11 @@ fn parenthesised(before: &str, after: &str) -> Option<PodRef> {
         } else {
             ""
         };
-        return Some(PodRef {
+        return Some(PodRef::from(PodNames {
             uid: uid.into(),
-            ..PodRef::by_name("", name)
-        });
+            name: name.into(),
+            ..PodNames::default()
+        }));
     }
     let uid = until(after, &[')']);
     if !is_uid(uid) {
@@ -347,10 +351,11 @@ mod tests {
     const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
 
     fn pod(uid: &str, ns: &str, name: &str) -> PodRef {
-        PodRef {
+        PodRef::from(PodNames {
             uid: uid.into(),
-            ..PodRef::by_name(ns, name)
-        }
+            namespace: ns.into(),
+            name: name.into(),
+        })
     }
 
     #[test]

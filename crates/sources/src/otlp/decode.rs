@@ -126,7 +126,7 @@ fn record(service: &Text, span: wire::Span) -> Option<SpanRecord> {
         parent: span_id(&span.parent_span_id),
         end: nanos(span.end),
         error: status.code == 2,
-        message: cut(&message, FIELD_MAX),
+        message: cut(&message, FIELD_MAX).into(),
         attributes: attributes.into(),
         events: span
             .events
@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(kind, w["kind"].as_i64().unwrap());
             assert_eq!(s.error, w["status"]["code"] == 2);
             if s.error && !text(&w["status"], "msg").is_empty() {
-                assert_eq!(s.message, text(&w["status"], "msg"));
+                assert_eq!(*s.message, text(&w["status"], "msg"));
             }
             assert_eq!(s.links.len(), w["links"].as_array().unwrap().len());
             let events = w["events"].as_array().unwrap();

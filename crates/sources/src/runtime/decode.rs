@@ -110,7 +110,7 @@ impl RuntimeDecoder {
         for (key, value) in fields {
             match key.as_ref() {
                 "time" | "level" | "msg" => {}
-                "error" | "err" => line.error = cut(value, FIELD_MAX),
+                "error" | "err" => line.error = cut(value, FIELD_MAX).into(),
                 "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
                     match bare_id(value) {
                         Some(id) => line.container_id = id.into(),

@@ -2,7 +2,7 @@
 
 use kflow_model::cri::{CallKey, CallStart, Subject, method};
 use kflow_model::pod::{ContainerState, PodSeen};
-use kflow_model::{Body, ObjectRef, Observation, PodRef, PodUid, Source, Stamp, clock};
+use kflow_model::{Body, ObjectRef, Observation, PodNames, PodRef, PodUid, Source, Stamp, clock};
 use serde_json::{Value, json};
 
 /// A pod as the API has it, on a node whose clock, by which its kubelet turns conditions, is ahead, ns.
@@ -117,11 +117,11 @@ pub(in crate::cluster) fn invented(node: usize, n: usize, sick: bool) -> Value {
 /// The call that the first invented pod of a node waits for: its sandbox is being made for three minutes.
 pub(in crate::cluster) fn invented_call(node: usize) -> Observation {
     let begun = clock::now().plus(-180_000_000_000);
-    let pod = PodRef {
+    let pod = PodRef::from(PodNames {
         uid: PodUid::from(invented_uid(node, 0).as_str()),
         namespace: format!("ns-{node}").into(),
         name: "invented-0".into(),
-    };
+    });
     Observation {
         stamp: Stamp::exact(begun),
         source: Source::Cri,

@@ -80,7 +80,7 @@ fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
         span.parent = Some(parent);
         span.message = s
             .attribute("webhook")
-            .map_or_else(|| s.message.clone(), Text::from);
+            .map_or_else(|| Text::clone(&s.message), Text::from);
         if s.error {
             span.outcome = Outcome::Error;
             span.message.clone_from(&s.message);

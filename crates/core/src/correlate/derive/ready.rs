@@ -145,7 +145,7 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
             .lines(&[Fact::ProbePassed])
             .find(|(o, l)| {
                 o.stamp.at >= start.at
-                    && l.container == c.name
+                    && *l.container == c.name
                     && l.field("probeType")
                         .is_some_and(|t| t.eq_ignore_ascii_case(kind))
             })

@@ -190,7 +190,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
         } else {
             code
         },
-        message: s.message.clone(),
+        message: Text::clone(&s.message),
         certainty: Certainty::Measured,
         key: None,
         deadline_ns: None,

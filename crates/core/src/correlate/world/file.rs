@@ -6,10 +6,10 @@ mod node;
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::pods::{NOBODY, PodFile, Slot};
-use super::{CallAt, Owner, WaitKey, World};
+use super::{CallAt, Owner, WaitKey, Waiting, World};
 use kflow_model::cri::{CONFIG_SEEN, CallStart, Subject, is_noise, method};
 use kflow_model::{Body, Evidence, PodRef, SpanId, Text};
 
@@ -68,13 +68,17 @@ impl World {
                 self.file_log(o, l);
             }
             Body::Audit(a) => {
-                self.requests.observe(o);
+                if !self.without_requests {
+                    self.requests.observe(o);
+                }
                 Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_audit(o, a);
             }
             Body::Span(s) => {
                 self.links.observe(s, o.stamp.at, &mut self.offset);
-                self.requests.observe(o);
+                if !self.without_requests {
+                    self.requests.observe(o);
+                }
                 Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_span(o, s);
             }
@@ -213,10 +217,10 @@ impl World {
                 if v.len() < WAIT_FOR_ONE {
                     v.push(Arc::clone(o));
                 } else {
-                    let one = vec![Arc::clone(o)];
+                    let one: Waiting = smallvec![Arc::clone(o)];
                     self.unfiled.given_up += self.count_waiting([(&key, &one)]);
                 }
-            } else if let Some(forgotten) = self.waiting.insert(key, vec![Arc::clone(o)]) {
+            } else if let Some(forgotten) = self.waiting.insert(key, smallvec![Arc::clone(o)]) {
                 self.unfiled.given_up += self.count_waiting(forgotten.iter());
             }
         }
@@ -224,7 +228,7 @@ impl World {
     /// How many observations wait under these keys, each once.
     pub(super) fn count_waiting<'w>(
         &self,
-        waiting: impl IntoIterator<Item = (&'w WaitKey, &'w Vec<Evidence>)>,
+        waiting: impl IntoIterator<Item = (&'w WaitKey, &'w Waiting)>,
     ) -> u64 {
         waiting
             .into_iter()
@@ -236,7 +240,7 @@ impl World {
                 }
                 Body::CallStart(c) => {
                     call_keys(c).first() == Some(*key)
-                        && self.by_call.get(&c.key).is_some_and(|a| a.slot.is_none())
+                        && self.by_call.get(c.key).is_some_and(|a| a.slot.is_none())
                 }
                 Body::Inventory(i) => i
                     .items

@@ -267,7 +267,7 @@ impl World {
     ) {
         let mut later = Vec::new();
         for key in keys {
-            let Some(at) = self.by_call.get(&key).copied() else {
+            let Some(at) = self.by_call.get(key).copied() else {
                 continue;
             };
             let owner = self.calls.get(at.start, key).and_then(|c| {

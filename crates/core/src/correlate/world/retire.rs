@@ -120,7 +120,7 @@ impl World {
         while let Some(gone) = self.calls.shrink(keep.calls) {
             self.unfiled.calls_forgotten += gone.len() as u64;
             for call in gone.iter() {
-                self.by_call.remove(&call.key);
+                self.by_call.remove(call.key);
             }
         }
         if leaving > 0 {

@@ -4,17 +4,17 @@
 use super::{Pod, World};
 use crate::correlate::{Call, Request};
 use kflow_model::cri::Subject;
-use kflow_model::{Body, ObjectRef, Observation, PodRef, PodUid};
+use kflow_model::{Body, ObjectRef, Observation, PodNames, PodRef, PodUid};
 
 impl World {
     /// True for a call that the selection admits.
     pub fn selects_call(&self, call: &Call) -> bool {
         self.selection.is_all()
-            || self.admits_ref(&PodRef {
+            || self.admits_ref(&PodRef::from(PodNames {
                 uid: call.pod_uid.clone(),
                 namespace: call.namespace.clone(),
                 name: call.pod.clone(),
-            })
+            }))
     }
 
     /// True for a request that the selection admits.
@@ -28,11 +28,11 @@ impl World {
             return true;
         }
         let of = |uid: &PodUid, namespace: &kflow_model::Text, name: &kflow_model::Text| {
-            self.admits_ref(&PodRef {
+            self.admits_ref(&PodRef::from(PodNames {
                 uid: uid.clone(),
                 namespace: namespace.clone(),
                 name: name.clone(),
-            })
+            }))
         };
         match &o.body {
             Body::Pod(p) => of(&p.uid, &p.namespace, &p.name),
@@ -41,7 +41,7 @@ impl World {
             Body::Object(x) => self.admits_object("", &x.object),
             Body::Audit(a) => self.admits_object(&a.resource, &a.object),
             Body::CallStart(c) => self.admits_subject(&c.subject),
-            Body::CallEnd(c) => match self.by_call.get(&c.key).and_then(|at| at.slot) {
+            Body::CallEnd(c) => match self.by_call.get(c.key).and_then(|at| at.slot) {
                 Some(slot) => self.at(slot).is_some_and(|p| self.selection.admits(p)),
                 None => self.admits_subject(&c.subject),
             },
@@ -80,11 +80,11 @@ impl World {
 
     fn admits_object(&self, resource: &str, object: &ObjectRef) -> bool {
         if resource.split('/').next() == Some("pods") && !object.name.is_empty() {
-            return self.admits_ref(&PodRef {
+            return self.admits_ref(&PodRef::from(PodNames {
                 uid: PodUid(object.uid.clone()),
                 namespace: object.namespace.clone(),
                 name: object.name.clone(),
-            });
+            }));
         }
         self.selection.is_of_nodes() || self.selection.admits_owner(&object.namespace)
     }

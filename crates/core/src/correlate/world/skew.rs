@@ -133,7 +133,7 @@ mod tests {
         let server = SpanRecord {
             service: "apiserver".into(),
             kind: SpanKind::Server,
-            links: [(kflow_model::TraceId(1), SpanId(7))].into(),
+            links: vec![(kflow_model::TraceId(1), SpanId(7))].into(),
             ..SpanRecord::default()
         };
         let (mut a, mut b) = (Offset::default(), Offset::default());

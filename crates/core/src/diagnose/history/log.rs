@@ -113,7 +113,7 @@ impl<'a> PodHistory<'a> {
     /// alone has been probed, or there is one alone.
     fn probed(&self, l: &LogLine) -> Option<Text> {
         if !l.container.is_empty() {
-            return Some(l.container.clone());
+            return Some(Text::clone(&l.container));
         }
         let mut probed = self.containers.iter().filter(|c| c.readiness.is_some());
         match (probed.next(), probed.next(), self.containers.as_slice()) {
@@ -126,7 +126,7 @@ impl<'a> PodHistory<'a> {
         if l.container.is_empty() {
             self.name_of(&l.container_id)
         } else {
-            l.container.clone()
+            Text::clone(&l.container)
         }
     }
 }

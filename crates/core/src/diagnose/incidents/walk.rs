@@ -56,7 +56,7 @@ impl Walk {
         (from, until): (Nanos, Nanos),
     ) -> Self {
         Self {
-            world: World::selecting(selection),
+            world: World::selecting(selection).without_requests(),
             diagnoser: Diagnoser::new(),
             incidents: Incidents::default(),
             knowledge: Knowledge::default(),

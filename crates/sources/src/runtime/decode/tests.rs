@@ -1,6 +1,7 @@
 //! Tests of the runtime's log.
 
 use super::*;
+use kflow_model::PodNames;
 use proptest::prelude::*;
 
 const A: &str = "2c93681428e261bbf96c9c70c7653ad2db3b26a1657b6ee3bfebb88bd36208a9";
@@ -37,10 +38,11 @@ fn a_real_line_keeps_its_nanoseconds() {
 
 #[test]
 fn messages_give_up_pod_sandbox_and_container() {
-    let pod = PodRef {
+    let pod = PodRef::from(PodNames {
         uid: "4ac3c3e9-1ad8-496b-869a-7687fcb13acf".into(),
-        ..PodRef::by_name("s01", "healthy")
-    };
+        namespace: "s01".into(),
+        name: "healthy".into(),
+    });
     let meta = "&PodSandboxMetadata{Name:healthy,Uid:4ac3c3e9-1ad8-496b-869a-7687fcb13acf,Namespace:s01,Attempt:0,}";
     let none = PodRef::default();
     for (text, want_pod, sandbox, container, id) in [

@@ -237,7 +237,7 @@ fn said(ctx: &Ctx<'_>, work: Work, l: &LogLine) -> (String, String) {
         None => format!("{}/{}", l.pod.namespace, l.pod.name),
     };
     let container = pod
-        .and_then(|p| p.containers.iter().find(|c| c.id == l.container_id))
+        .and_then(|p| p.containers.iter().find(|c| c.id == *l.container_id))
         .map_or(l.container.as_str(), |c| c.name.as_str());
     if !container.is_empty() {
         who.push_str(&format!(" [{container}]"));

@@ -7,7 +7,7 @@ use crate::correlate::world::World;
 use crate::correlate::world::pods::{NOBODY, Pile, Slot};
 use crate::flow::{self, Fact, Map};
 use kflow_model::{
-    Evidence, ObjectRef, PodRef, PodUid, Text,
+    Evidence, ObjectRef, PodNames, PodRef, PodUid, Text,
     audit::AuditRecord,
     event::EventSeen,
     pod::{PodSeen, WatchEvent},
@@ -193,9 +193,9 @@ fn preemptor(e: &EventSeen) -> Option<PodRef> {
 }
 
 fn pod_of(o: &ObjectRef) -> PodRef {
-    PodRef {
+    PodRef::from(PodNames {
         uid: PodUid(o.uid.clone()),
         namespace: o.namespace.clone(),
         name: o.name.clone(),
-    }
+    })
 }

@@ -16,7 +16,7 @@ use kflow_model::{
 
 impl World {
     pub(super) fn file_call(&mut self, o: &Evidence, c: &CallStart) {
-        if self.by_call.get(&c.key).is_some() {
+        if self.by_call.get(c.key).is_some() {
             return;
         }
         self.by_call.insert(
@@ -57,7 +57,7 @@ impl World {
         if let Some(gone) = self.calls.shrink(CALLS) {
             self.unfiled.calls_forgotten += gone.len() as u64;
             for call in gone.iter() {
-                self.by_call.remove(&call.key);
+                self.by_call.remove(call.key);
             }
         }
         self.join_call(o, c);
@@ -111,7 +111,7 @@ impl World {
                     self.release(&WaitKey::Trace(trace));
                 }
             }
-            if let Some(at) = self.by_call.get_mut(&c.key) {
+            if let Some(at) = self.by_call.get_mut(c.key) {
                 at.slot = Some(slot);
             }
             self.put(slot, o);
@@ -139,14 +139,14 @@ impl World {
         }
     }
     fn calls_end(&self, key: CallKey) -> Option<Evidence> {
-        let at = self.by_call.get(&key)?;
+        let at = self.by_call.get(key)?;
         self.calls.get(at.start, key)?.ended.clone()
     }
     pub(super) fn file_call_end(&mut self, o: &Evidence, c: &CallEnd) {
         if c.began_unseen {
             return;
         }
-        let Some(at) = self.by_call.get(&c.key).copied() else {
+        let Some(at) = self.by_call.get(c.key).copied() else {
             // It waits for its start. One that is known is not replaced by one that is not.
             let known = |e: &Evidence| matches!(&e.body, Body::CallEnd(e) if e.outcome != CallOutcome::Lost);
             if c.outcome == CallOutcome::Lost && self.ends.get(&c.key).is_some_and(known) {

@@ -5,7 +5,7 @@ use crate::timeline::MarkKind;
 use kflow_model::Evidence;
 use kflow_model::stamp::SECOND;
 use kflow_model::{
-    ObjectRef, Observation, PodRef, Source, Stamp,
+    ObjectRef, Observation, PodNames, PodRef, Source, Stamp,
     event::EventSeen,
     gap::{WatchKind, WatchNote},
     log::{Component, LogLine, Severity},
@@ -22,11 +22,11 @@ fn seen(at: i64, source: Source, body: Body) -> Evidence {
 
 fn log(message: &str, uid: &str, container_id: &str) -> Body {
     Body::Log(Box::new(LogLine {
-        pod: PodRef {
+        pod: PodRef::from(PodNames {
             uid: uid.into(),
             namespace: "ns".into(),
             name: "web-0".into(),
-        },
+        }),
         container_id: container_id.into(),
         ..LogLine::new(Component::Kubelet, Severity::Info, message)
     }))

@@ -4,7 +4,8 @@ use kflow_model::event::EventSeen;
 use kflow_model::pod::PodSeen;
 use kflow_model::stamp::MILLI;
 use kflow_model::{
-    ContainerId, ObjectRef, Observation, PodRef, SandboxId, Source, SpanId, Stamp, TraceId,
+    ContainerId, ObjectRef, Observation, PodNames, PodRef, SandboxId, Source, SpanId, Stamp,
+    TraceId,
 };
 
 fn o(ms: i64, source: Source, body: Body) -> Evidence {
@@ -64,11 +65,11 @@ fn event(name: &str, uid: &str, ms: i64) -> Evidence {
 fn life(n: u32, name: &str) -> Vec<Evidence> {
     let ms = i64::from(n) * 1000;
     let of = Subject {
-        pod: PodRef {
+        pod: PodRef::from(PodNames {
             uid: uid(n),
             namespace: "ns".into(),
             name: name.into(),
-        },
+        }),
         ..Subject::default()
     };
     let mut all = vec![state(n, name, ms, WatchEvent::Added)];

@@ -1,0 +1,173 @@
+//! What most observations of a kind do not have: it takes the room of a pointer where it is not.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{ContainerId, Nanos, PodRef, SpanId, Text, TraceId};
+
+/// What has an empty value, which stands where there is none.
+pub trait Empty: Default + 'static {
+    /// The one empty value.
+    fn empty() -> &'static Self;
+    /// True for a value like it.
+    fn is_empty(&self) -> bool;
+}
+
+macro_rules! empty {
+    ($($of:ty = $value:expr),* $(,)?) => {$(
+        impl Empty for $of {
+            fn empty() -> &'static Self {
+                static EMPTY: $of = $value;
+                &EMPTY
+            }
+            fn is_empty(&self) -> bool {
+                <$of>::is_empty(self)
+            }
+        }
+    )*};
+}
+empty! {
+    Text = Text::EMPTY,
+    ContainerId = ContainerId(Text::EMPTY),
+    Vec<PodRef> = Vec::new(),
+    Vec<(Nanos, Text)> = Vec::new(),
+    Vec<(TraceId, SpanId)> = Vec::new(),
+}
+
+/// A value that is empty most of the time, and is boxed otherwise. It reads, compares and is written as the value.
+#[derive(Clone)]
+pub struct Seldom<T>(Option<Box<T>>);
+
+impl<T: Empty> Seldom<T> {
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        T::is_empty(self)
+    }
+}
+
+impl<T> Default for Seldom<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+impl<T: Empty> From<T> for Seldom<T> {
+    fn from(value: T) -> Self {
+        Self((!value.is_empty()).then(|| Box::new(value)))
+    }
+}
+impl<T: Empty + for<'s> From<&'s str>> From<&str> for Seldom<T> {
+    fn from(s: &str) -> Self {
+        T::from(s).into()
+    }
+}
+impl<A> FromIterator<A> for Seldom<Vec<A>>
+where
+    Vec<A>: Empty,
+{
+    fn from_iter<I: IntoIterator<Item = A>>(items: I) -> Self {
+        Vec::from_iter(items).into()
+    }
+}
+impl<'s, A> IntoIterator for &'s Seldom<Vec<A>>
+where
+    Vec<A>: Empty,
+{
+    type Item = &'s A;
+    type IntoIter = std::slice::Iter<'s, A>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+impl<T: Empty> Deref for Seldom<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::empty())
+    }
+}
+impl<T: Empty> DerefMut for Seldom<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl<T: Empty + fmt::Debug> fmt::Debug for Seldom<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        T::fmt(self, f)
+    }
+}
+impl<T: Empty + fmt::Display> fmt::Display for Seldom<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        T::fmt(self, f)
+    }
+}
+impl<T: Empty + PartialEq> PartialEq for Seldom<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+impl<T: Empty + Eq> Eq for Seldom<T> {}
+impl<T: Empty + Ord> PartialOrd for Seldom<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T: Empty + Ord> Ord for Seldom<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        T::cmp(self, other)
+    }
+}
+impl<T: Empty + Hash> Hash for Seldom<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        T::hash(self, state);
+    }
+}
+impl PartialEq<&str> for Seldom<Text> {
+    fn eq(&self, other: &&str) -> bool {
+        **self == *other
+    }
+}
+impl PartialEq<str> for Seldom<Text> {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl<T: Empty + Serialize> Serialize for Seldom<T> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        T::serialize(self, s)
+    }
+}
+impl<'de, T: Empty + Deserialize<'de>> Deserialize<'de> for Seldom<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        T::deserialize(d).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_a_pointer_and_reads_as_the_value() {
+        assert_eq!(size_of::<Seldom<Text>>(), 8);
+        let (none, empty) = (Seldom::<Text>::default(), Seldom::<Text>::from(""));
+        assert!(none.is_empty() && empty.0.is_none());
+        let mut some = Seldom::<Text>::from("why");
+        assert_eq!(some.len(), 3);
+        assert!(some > none);
+        *some = Text::default();
+        assert_eq!(some, none, "one that was emptied is equal to none");
+    }
+
+    #[test]
+    fn it_is_written_and_read_as_the_value() {
+        for text in ["", "why"] {
+            let json = serde_json::to_string(&Seldom::<Text>::from(text)).unwrap();
+            assert_eq!(json, serde_json::to_string(text).unwrap());
+            assert_eq!(serde_json::from_str::<Seldom<Text>>(&json).unwrap(), text);
+        }
+    }
+}
