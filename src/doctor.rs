@@ -133,8 +133,7 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     ));
     all.push(carried);
     all.push(tap);
-    let agent = agent::agent(config).await;
-    let answered = agent.first().is_some_and(|c| c.health == Health::Works);
+    let (agent, sent) = agent::agent(config).await;
     all.extend(agent);
     all.push(logs::kubelet(root, config).await);
     let kubelet_root = config.kubelet_root.as_deref();
@@ -151,7 +150,7 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     all.push(inotify(root));
     all.push(cluster::kubelet(config).await);
     all.push(logs::audit(root, &config.control));
-    all.push(logs::spans(&config.control, answered).await);
+    all.push(logs::spans(&config.control, sent).await);
     all.extend(cluster::rights(config).await);
     all.extend(files::late());
     all

@@ -88,6 +88,10 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
         ring_bytes: RING.0,
         ring_age: RING.1,
         findings: found.findings,
+        root: match (&args.root, root.path()) {
+            (None, path) if path != Path::new("/") => path.display().to_string(),
+            _ => String::new(),
+        },
     };
     let at = options.listen.map(|a| format!(" and {a}"));
     let agent = Agent::start(&config, options, &log)?;

@@ -74,12 +74,16 @@ pub(super) fn off(node: &Text, ahead_ns: i64) -> Option<String> {
 
 /// Says by whose clocks times are, where some of these are off.
 pub(super) fn tell_of_clocks(off: Vec<String>) {
-    if !off.is_empty() {
-        out::tell_later(&format!(
-            "times of evidence are by the clocks of its nodes, of which some are off: {}",
-            names(off.into_iter())
-        ));
+    if let Some(line) = clocks(off) {
+        out::tell_later(&line);
     }
+}
+
+pub(super) fn clocks(off: Vec<String>) -> Option<String> {
+    (!off.is_empty()).then(|| {
+        let off = names(off.into_iter());
+        format!("times of evidence are by the clocks of its nodes, of which some are off: {off}")
+    })
 }
 
 /// What is said of the nodes of which something was heard, and of those of which nothing was.

@@ -92,8 +92,8 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         for_time: None,
         ..args.input.clone()
     };
-    let mut watched = Watched::start(&first, query)?;
-    known_methods(&args.filter, &watched.look(query).world)?;
+    let mut watched = Watched::start(&first, query, false)?;
+    known_methods(&args.filter, &watched.look(query).snapshot.world)?;
     let mut follow = calls::Follow::default();
     let mut tell = |snapshot: &Snapshot, last: bool| -> std::io::Result<bool> {
         let world = &snapshot.world;
@@ -120,7 +120,7 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         if watched.check().is_err() {
             return false;
         }
-        let snapshot = watched.look(query);
+        let snapshot = watched.look(query).snapshot;
         let written = tell(&snapshot, false);
         let goes_on = matches!(written, Ok(true));
         unwritten = written.err();
@@ -130,7 +130,7 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         return Err(e.into());
     }
     watched.check()?;
-    let snapshot = watched.look(query);
+    let snapshot = watched.look(query).snapshot;
     tell(&snapshot, true)?;
     drop(watched);
     let (world, asked) = (&snapshot.world, snapshot.asked());

@@ -40,7 +40,7 @@ const YEAR: i64 = 366 * DAY;
 const BEFORE: i64 = 15 * MINUTE;
 
 /// What is said of who was asked for all that a node knows.
-const SAID: Said = Said {
+pub(super) const SAID: Said = Said {
     heard: "is in what is shown",
     silent: "are shown by the API alone",
 };

@@ -311,16 +311,24 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let mut watched = Watched::start(&args.input, args.pod.as_deref())?;
+    let mut watched = Watched::start(&args.input, args.pod.as_deref(), true)?;
     let (mut told, mut last, mut unwritten) = (None, OK, None);
     super::live::wait(None, || {
         if watched.check().is_err() {
             return false;
         }
-        let snapshot = watched.look(args.pod.as_deref());
+        let look = watched.look(args.pod.as_deref());
+        let snapshot = look.snapshot;
         let asked = snapshot.asked();
         let mut json = Vec::new();
-        let (now, text) = match answer(args, asked) {
+        let mut found = answer(args, asked);
+        if let Answer::Verdicts(v) = &mut found
+            && (look.coming
+                || (look.several && !heard::listening(args, &mut watched, asked.world, v)))
+        {
+            return true;
+        }
+        let (now, text) = match found {
             Answer::Verdicts(v) => {
                 last = code(&v);
                 let now: Vec<_> = v

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{AS_ROOT, Check, Health, denied, files};
+use kflow_agent::find::KUBELET_SPANS;
 use kflow_engine::live::{Agent, Config, Place, connect};
 use kflow_model::units::wait;
 use kflow_sources::agent::{Absent, Mark, SOCKET, Way, reach, said};
@@ -25,12 +26,13 @@ pub fn own(root: &Path) -> Option<Agent> {
     })
 }
 
-/// Whether there is one, how it is doing, and what it lacks. Nothing where none is looked for.
-pub(super) async fn agent(config: &Config) -> Vec<Check> {
+/// Whether there is one, how it is doing, and what it lacks; nothing where none is looked for. Of one that answers also whether the
+/// kubelet sends it its spans.
+pub(super) async fn agent(config: &Config) -> (Vec<Check>, Option<bool>) {
     const WHAT: &str = "agent";
     let node = config.scope.as_ref().and_then(|s| s.node.clone());
     let way = match config.agent.as_ref().map(|a| &a.place) {
-        None => return Vec::new(),
+        None => return (Vec::new(), None),
         Some(Place::Socket(path)) => Way::Socket(path.clone()),
         Some(Place::Pods {
             namespace,
@@ -39,7 +41,7 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
         }) => {
             // What stands in the way to the apiserver is told of it.
             let (Some(node), Ok((client, _))) = (node, connect(config).await) else {
-                return Vec::new();
+                return (Vec::new(), None);
             };
             Way::Pod {
                 client,
@@ -63,10 +65,11 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
         Ok(info) => info,
         Err(why) => {
             let check = Check::new(WHAT, Health::Off, why.to_string());
-            return vec![match &way {
+            let check = match &way {
                 Way::Socket(path) if denied(path) => check.todo(AS_ROOT),
                 _ => check,
-            }];
+            };
+            return (vec![check], None);
         }
     };
     let of = info.agent.as_ref().map_or("", |a| a.node.as_str());
@@ -80,5 +83,9 @@ pub(super) async fn agent(config: &Config) -> Vec<Check> {
         let found = format!("{}: {}", f.what, f.found);
         Check::new(WHAT, Health::Warning, found).todo(f.todo.clone())
     }));
-    all
+    let findings = info.agent.iter().flat_map(|a| &a.findings);
+    let sent = findings
+        .filter(|f| f.what == KUBELET_SPANS)
+        .all(|f| f.there);
+    (all, Some(sent))
 }

@@ -182,12 +182,19 @@ pub(super) fn audit(root: &Path, asked: &Control) -> Check {
 }
 
 /// Whether spans could be received; `agent`: one is asked, which receives the kubelet's and tells whether it is sent any.
-pub(super) async fn spans(asked: &Control, agent: bool) -> Check {
+/// `agent`: whether the kubelet sends its spans to the agent that was asked, if one was.
+pub(super) async fn spans(asked: &Control, agent: Option<bool>) -> Check {
     const WHAT: &str = "spans";
     let sends = "in the kubelet's configuration: tracing: {endpoint: \"127.0.0.1:4317\", samplingRatePerMillion: 1000000}";
     let Some(addr) = asked.otlp.first().copied() else {
-        if agent {
-            return Check::new(WHAT, Health::Works, "the agent receives the kubelet's");
+        if let Some(sent) = agent {
+            return if sent {
+                Check::new(WHAT, Health::Works, "the agent receives the kubelet's")
+            } else {
+                let none =
+                    "the agent listens for them, and the kubelet sends it none, as is told of it";
+                Check::new(WHAT, Health::Off, none)
+            };
         }
         return Check::new(WHAT, Health::Off, "nobody listens for them")
             .todo(format!("kflow tui --otlp\n{sends}"));
@@ -226,10 +233,12 @@ mod tests {
     #[tokio::test]
     async fn where_an_agent_is_asked_nobody_else_has_to_listen_for_spans() {
         let control = Config::nothing().control;
-        let alone = spans(&control, false).await;
+        let alone = spans(&control, None).await;
         assert_eq!(alone.health, Health::Off);
-        let with = spans(&control, true).await;
-        assert_eq!((with.health, with.todo.as_str()), (Health::Works, ""));
+        for (sent, health) in [(true, Health::Works), (false, Health::Off)] {
+            let with = spans(&control, Some(sent)).await;
+            assert_eq!((with.health, with.todo.as_str()), (health, ""));
+        }
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ mod here;
 mod reach;
 mod rig;
 mod timeline;
+mod watch;
 mod why;
 
 use std::ops::{Deref, DerefMut};

@@ -8,6 +8,9 @@ use kflow_model::log::Component;
 use kflow_sources::agent::SPANS;
 use kflow_sources::klog::pods::component_of;
 
+/// What [`Finding::what`] says of where the kubelet sends its spans.
+pub const KUBELET_SPANS: &str = "kubelet spans";
+
 /// How Kubernetes came to a node, as far as it decides where things are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
@@ -362,7 +365,7 @@ struct Tracing {
 ///
 /// A unix socket is an endpoint that Kubernetes takes: `component-base/tracing/api/v1/config.go` (`validateEndpoint`).
 fn tracing(seen: &Seen, found: &mut Found) {
-    const WHAT: &str = "kubelet spans";
+    const WHAT: &str = KUBELET_SPANS;
     let Some((path, text)) = &seen.kubelet else {
         return;
     };

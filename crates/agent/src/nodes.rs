@@ -47,7 +47,8 @@ pub enum Agent {
 }
 
 /// All nodes, or the one that is named, by name. `here` is the socket of an agent on this machine, which is asked where its node has
-/// none that answers, or pods of agents cannot be listed. The second is what could not be listed, so that nodes are missing.
+/// none that answers, or pods of agents cannot be listed. The second is why nodes without an agent are not among them, when they could
+/// not be listed.
 pub async fn nodes(
     client: &Client,
     namespace: &str,
@@ -63,11 +64,9 @@ pub async fn nodes(
     let listed = match list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await {
         Ok(pods) => pods,
         Err(e) => {
-            let Some((name, agent)) = own else {
-                return Err(e);
-            };
-            let unlisted = only.is_none().then_some(e);
-            return Ok((vec![Node { name, agent }], unlisted));
+            // Whether an unnamed node is one of this cluster is not known.
+            let (name, agent) = own.filter(|_| only.is_some()).ok_or(e)?;
+            return Ok((vec![Node { name, agent }], None));
         }
     };
     let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
@@ -92,7 +91,7 @@ pub async fn nodes(
         },
     };
     if only.is_none() {
-        names.extend(pods.keys().chain(own.iter().map(|(n, _)| n)).cloned());
+        names.extend(pods.keys().cloned());
         names.sort_unstable();
         names.dedup();
     }

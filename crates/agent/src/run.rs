@@ -56,6 +56,8 @@ pub struct Options {
     pub ring_age: Duration,
     /// What was looked for on the node.
     pub findings: Vec<Finding>,
+    /// What paths of the node begin with for this process, and is left out of what is told of them; empty for nothing.
+    pub root: String,
 }
 
 /// Why an agent could not start.
@@ -149,15 +151,20 @@ impl Host for About {
     fn info(&self) -> wire::InfoResponse {
         let sources = self.board.statuses();
         let observations = sources.iter().map(|s| s.count).sum();
+        let root = self.options.root.as_str();
+        let of_node = |text: &str| match root {
+            "" => text.to_owned(),
+            root => text.replace(root, ""),
+        };
         let sources = sources.into_iter().map(|s| wire::SourceState {
             kind: s.source.name().to_owned(),
-            name: s.name.to_string(),
+            name: of_node(&s.name),
             state: match s.status {
                 Status::Starting => 0,
                 Status::On(_) => 1,
                 Status::Off(_) => 2,
             },
-            detail: s.detail().to_owned(),
+            detail: of_node(s.detail()),
             observations: s.count,
             lost: s.lost,
         });

@@ -287,7 +287,11 @@ impl ApiTold {
     }
 
     /// Of these nodes. `world` is made of the observations, and knows of each pod where it runs.
-    pub fn of(world: &World, observations: &[Evidence], nodes: &[Text]) -> Self {
+    pub fn of<'a>(
+        world: &World,
+        observations: impl IntoIterator<Item = &'a Evidence>,
+        nodes: &[Text],
+    ) -> Self {
         let wanted: FxHashSet<&Text> = nodes.iter().collect();
         let (mut by_uid, mut by_name) = (FxHashMap::default(), FxHashMap::default());
         let mut told = Self {
@@ -352,22 +356,25 @@ impl ApiTold {
         told
     }
 
-    /// What is about a node, with what its agent told.
-    fn with(&self, node: &Text, said: &Told, apiserver: Option<Offset>) -> NodeTold {
-        let ahead = said.offset.certain_ns();
-        let cluster = Text::default();
+    /// What is about a node, by a clock that is ahead of this machine's, ns.
+    pub(crate) fn about(&self, node: &Text, ahead: i64) -> impl Iterator<Item = Evidence> {
         let namespaces = self.namespaces.get(node).into_iter().flatten();
         let shared = namespaces
-            .chain([&cluster])
-            .filter_map(|n| self.of_namespace.get(n));
+            .filter_map(|n| self.of_namespace.get(n))
+            .chain(self.of_namespace.get(&Text::default()));
         let own = self.of_node.get(node).into_iter();
         let by_api = self.of_all.iter().chain(own.chain(shared).flatten());
-        let by_api = by_api.map(|o| match ahead {
+        by_api.map(move |o| match ahead {
             0 => Arc::clone(o),
             _ => by_clock_ahead(o, ahead),
-        });
+        })
+    }
+
+    /// The same, with what its agent told.
+    fn with(&self, node: &Text, said: &Told, apiserver: Option<Offset>) -> NodeTold {
+        let ahead = said.offset.certain_ns();
         let mut observations: Vec<Evidence> = said.observations().map(Arc::new).collect();
-        observations.extend(by_api);
+        observations.extend(self.about(node, ahead));
         observations.sort_by_key(|o| o.stamp.seen);
         NodeTold {
             observations,
@@ -380,7 +387,7 @@ impl ApiTold {
 }
 
 /// The same by a clock that is ahead, ns: when it was received, and its own time where that is the same.
-fn by_clock_ahead(o: &Evidence, ns: i64) -> Evidence {
+pub(crate) fn by_clock_ahead(o: &Evidence, ns: i64) -> Evidence {
     let mut o = kflow_model::Observation::clone(o);
     if o.stamp.at == o.stamp.seen {
         o.stamp.at = o.stamp.at.plus(ns);

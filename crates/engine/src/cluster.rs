@@ -6,6 +6,8 @@
 //! node's sources, whose clock and whose kubelet it can take for those of its pods. The pods of an owner are looked at side by
 //! side by such a run of each of their nodes, and rows are taken out of their worlds.
 
+mod beside;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,21 +17,20 @@ use crate::live::{AGENT, Agent, Agents, Config, Control, Error, KubeletLog, Live
 use crate::nodes::{self, NodeRow};
 use crate::record::State;
 use crate::snapshot::Snapshot;
-use kflow_core::correlate::{Pod, World};
+use kflow_core::correlate::Pod;
 use kflow_core::selection::{Selection, SelectionError};
 use kflow_export::abreast::{self, Clock, Lane};
 use kflow_model::clock;
-use kflow_model::offset::Offset;
 use kflow_model::{Nanos, ObjectRef, Scope, Text};
 use kflow_sources::agent::Mark;
+
+pub use beside::{BESIDE, Hearing, NodeHeard};
+use beside::{Beside, Listened};
 
 /// How often nodes are looked through at most.
 const ROWS: Duration = Duration::from_secs(1);
 /// Nodes that were left and whose recordings may still be closing, at most.
 const LEAVING: usize = 4;
-
-/// Nodes whose agents are listened to at a time beside the one that is open, at most.
-pub const BESIDE: usize = 16;
 
 /// The pods of an owner, each as its node's agent shows it, where that is listened to.
 #[derive(Debug)]
@@ -129,42 +130,15 @@ struct Side {
     made: u64,
 }
 
-/// A node beside the one that is open.
-#[derive(Debug)]
-struct Beside {
-    /// It asks the apiserver for the node's pods alone.
-    live: Live,
-    /// Its world by the node's clock, and of what that was made.
-    world: Option<(Arc<Snapshot>, Clocks, World)>,
-}
-
-/// The node's clock, and the apiserver's, each against this machine's.
-type Clocks = (Offset, Option<Offset>);
-
-impl Beside {
-    fn compare(&mut self, snap: &Arc<Snapshot>, clocks: Clocks) {
-        let same = |(of, with, _): &(Arc<Snapshot>, Clocks, World)| {
-            Arc::ptr_eq(of, snap) && *with == clocks
-        };
-        if self.world.as_ref().is_some_and(same) {
-            return;
-        }
-        let mut world = World::clone(&snap.world);
-        // What the API tells is put on the node's clock.
-        if let (node, Some(apiserver)) = clocks {
-            world.compare_clocks(apiserver, node);
-            world.refresh();
-        }
-        self.world = Some((Arc::clone(snap), clocks, world));
-    }
-}
-
 /// See the [module](self). Dropping it stops everything.
 #[derive(Debug)]
 pub struct Cluster {
     main: Live,
     open: Option<Node>,
     side: Option<Side>,
+    /// Nodes that are listened to for who judges their pods, and when what is heard may be made anew.
+    listened: BTreeMap<Text, Listened>,
+    due: Option<Instant>,
     /// What a node's run is made of; `None` where no node can be opened.
     base: Option<Config>,
     look: Option<Look>,
@@ -188,6 +162,8 @@ impl Cluster {
             main: Live::start(config)?,
             open: None,
             side: None,
+            listened: BTreeMap::new(),
+            due: None,
             base,
             marks: BTreeMap::new(),
             leaving: Vec::new(),
@@ -294,17 +270,14 @@ impl Cluster {
         let found = self.look.as_ref().map(Look::found).unwrap_or_default();
         let nodes = lanes.iter().filter(|l| l.pod.gone.is_none());
         let nodes: BTreeSet<Text> = nodes.map(|l| l.pod.node.clone()).collect();
-        let agents = |n: &Text| found.by_node.get(n.as_str()).is_some_and(|a| a.ready);
+        let agents = |n: &Text| found.of(n).is_some_and(|a| a.ready);
         let wanted: BTreeSet<&Text> = nodes.iter().filter(|n| agents(n)).take(BESIDE).collect();
         // A node whose pods went stays until another owner is looked at: they are still in their rows.
         let mut unheard = Vec::new();
         for node in wanted {
             if !side.runs.contains_key(node) && side.runs.len() < BESIDE {
                 match self.beside(node) {
-                    Ok(live) => {
-                        let run = Beside { live, world: None };
-                        side.runs.insert(node.clone(), run);
-                    }
+                    Ok(run) => drop(side.runs.insert(node.clone(), run)),
                     Err(e) => unheard.push((node.clone(), e.to_string())),
                 }
             }
@@ -319,7 +292,7 @@ impl Cluster {
             return Arc::clone(shown);
         }
         for ((node, run), snap) in side.runs.iter_mut().zip(of.iter().skip(1)) {
-            if let Some(clock) = self.marks.get(node.as_str()).and_then(Mark::clock) {
+            if let Some(clock) = self.clock(node) {
                 run.compare(snap, (clock, found.apiserver));
             }
         }
@@ -352,12 +325,8 @@ impl Cluster {
                 ("", _) => continue,
                 (_, Some(agent)) => agent.detail().to_owned(),
                 (_, None) if by_node.contains_key(node) => continue,
-                (_, None) if agents(node) => {
-                    format!("agents of {BESIDE} nodes are listened to at a time")
-                }
-                _ if !found.known => (found.failing.clone())
+                _ => (self.unheard(node, &found))
                     .unwrap_or_else(|| "whether it has an agent is not known yet".to_owned()),
-                _ => format!("no agent that is ready (namespace {})", self.namespace()),
             };
             if unheard.iter().all(|(n, _)| n != node) {
                 unheard.push((node.clone(), why));
@@ -371,20 +340,6 @@ impl Cluster {
         side.shown = Some((of, Arc::clone(&shown)));
         side.made += 1;
         shown
-    }
-
-    /// A run of a node for its pods alone: the cluster's run watches all else already.
-    fn beside(&mut self, node: &str) -> Result<Live, CannotOpen> {
-        let config = Config {
-            of_node_only: true,
-            kubelet_log: KubeletLog::Off,
-            control: Control::default(),
-            ..self.of_node(node)?
-        };
-        Live::start(config).map_err(|source| CannotOpen::Start {
-            node: node.to_owned(),
-            source,
-        })
     }
 
     fn namespace(&self) -> &str {
@@ -456,6 +411,7 @@ impl Cluster {
     pub fn stop(&mut self) -> Option<State> {
         let of_node = self.open.as_mut().and_then(|n| n.live.stop());
         drop(self.side.take());
+        self.listened.clear();
         let of_all = self.main.stop();
         for l in self.leaving.drain(..) {
             // It was told by the panic hook.

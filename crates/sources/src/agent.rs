@@ -356,10 +356,11 @@ async fn session(
         }
     };
     compare(offset);
-    follow.gives.send_replace(Gives::of(&info));
-    out.on(said(&info));
+    // Before it is said to be on: who sees that it is knows then whether all is here that it saw.
     let has = position.has(&info);
     position.set_behind(!has, out).await.map_err(End::Stopped)?;
+    follow.gives.send_replace(Gives::of(&info));
+    out.on(said(&info));
     let mut stream = in_time(
         client.subscribe(SubscribeRequest {
             from: position.next,

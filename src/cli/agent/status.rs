@@ -235,7 +235,7 @@ fn of_cluster(args: &StatusArgs) -> anyhow::Result<u8> {
     let whole = args.node.is_some();
     write_as(&all, args.output, |out| write_nodes(out, &all, whole))?;
     if let Some(e) = unlisted {
-        out::tell(&format!("not all nodes are among them: {e}"));
+        out::tell(&format!("nodes without an agent are not among them: {e}"));
     }
     if all.iter().all(|n| n.state == "none") {
         out::tell(&format!(

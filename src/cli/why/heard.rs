@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::super::agents::{self, Said};
 use super::super::args::WhyArgs;
+use super::super::collect::Watched;
 use super::super::input::Observations;
 use super::{is_bad, worst_first};
 use kflow_core::correlate::{PodView, World};
@@ -22,6 +23,56 @@ struct Judged {
     node: Option<Verdict>,
 }
 
+const SAID: Said = Said {
+    heard: "is in the verdicts",
+    silent: "are judged by the API alone",
+};
+
+/// Of whom agents are asked.
+struct Concerned {
+    pods: BTreeMap<Text, Vec<PodUid>>,
+    /// Those with most to ask about first.
+    nodes: Vec<Text>,
+    /// What is well is not told.
+    only_bad: bool,
+}
+
+impl Concerned {
+    fn of(args: &WhyArgs, world: &World, verdicts: &[Arc<Verdict>]) -> Self {
+        let targets = args.pod.as_deref().map(|q| diagnose::find(world, q));
+        let pods = asked_about(targets.as_deref(), world, verdicts);
+        let mut nodes: Vec<Text> = pods.keys().cloned().collect();
+        nodes.sort_by_key(|n| std::cmp::Reverse(pods.get(n).map(Vec::len)));
+        Self {
+            pods,
+            nodes,
+            only_bad: !matches!(targets.as_deref(), Some([Target::Pod(_), ..])),
+        }
+    }
+}
+
+/// Gives verdicts of what is watched what the agents of their nodes know by now. False while it is not known, or not again, what that is.
+pub(super) fn listening(
+    args: &WhyArgs,
+    watched: &mut Watched,
+    world: &World,
+    verdicts: &mut Vec<Arc<Verdict>>,
+) -> bool {
+    let of = Concerned::of(args, world, verdicts);
+    let Some(heard) = watched.hear(&of.nodes, SAID) else {
+        return false;
+    };
+    for (node, told) in heard {
+        let ahead = told.offset.certain_ns();
+        let judged = judged(&node, &told.world, told.now, ahead, of.pods.get(&node));
+        put(verdicts, of.only_bad, &node, judged);
+    }
+    if args.pod.is_none() {
+        worst_first(verdicts);
+    }
+    true
+}
+
 /// Gives verdicts what the agents of their nodes know; the moment that they are of then.
 pub(super) fn heard(
     args: &WhyArgs,
@@ -32,23 +83,21 @@ pub(super) fn heard(
     if !agents::asks(&args.input) {
         return Ok(source.at);
     }
-    let targets = args.pod.as_deref().map(|q| diagnose::find(world, q));
-    let pods = asked_about(targets.as_deref(), world, verdicts);
+    let Concerned {
+        pods,
+        nodes,
+        only_bad,
+    } = Concerned::of(args, world, verdicts);
     if pods.is_empty() {
         return Ok(source.at);
     }
-    // Those with most to ask about first.
-    let mut nodes: Vec<Text> = pods.keys().cloned().collect();
-    nodes.sort_by_key(|n| std::cmp::Reverse(pods.get(n).map(Vec::len)));
-    let only_bad = !matches!(targets.as_deref(), Some([Target::Pod(_), ..]));
     let told = ApiTold::of(world, &source.session.observations, &nodes);
-    let look = move |node: &Text, told: NodeTold| judged(node, &told, pods.get(node));
-    let heard = agents::heard(&args.input, &nodes, None, told, look)?;
-    let said = Said {
-        heard: "is in the verdicts",
-        silent: "are judged by the API alone",
+    let look = move |node: &Text, told: NodeTold| {
+        let ahead = told.offset.certain_ns();
+        judged(node, &told.world(), told.now, ahead, pods.get(node))
     };
-    agents::tell(&heard, args.input.live.agents(), said);
+    let heard = agents::heard(&args.input, &nodes, None, told, look)?;
+    agents::tell(&heard, args.input.live.agents(), SAID);
     let mut at = source.at;
     let mut clocks = Vec::new();
     for (node, answer) in heard.nodes {
@@ -108,19 +157,23 @@ fn is_unsettled(p: &PodView) -> bool {
         })
 }
 
-fn judged(node: &Text, told: &NodeTold, pods: Option<&Vec<PodUid>>) -> Judged {
-    let (world, now) = (told.world(), told.now);
-    let ahead = told.offset.certain_ns();
+fn judged(
+    node: &Text,
+    world: &World,
+    now: Nanos,
+    ahead: i64,
+    pods: Option<&Vec<PodUid>>,
+) -> Judged {
     let here = |v: Verdict| v.by_clock_behind(ahead);
     let known = pods.into_iter().flatten().filter_map(|uid| world.pod(uid));
     let known: Vec<&PodView> = known.map(|p| &***p).collect();
-    let verdicts = diagnose::why_each(&world, known.iter().copied(), now);
+    let verdicts = diagnose::why_each(world, known.iter().copied(), now);
     let uids = known.iter().map(|p| p.uid.clone());
     Judged {
         now,
         ahead,
         pods: uids.zip(verdicts.map(|v| v.map(here))).collect(),
-        node: diagnose::why_node(&world, node, now).map(here),
+        node: diagnose::why_node(world, node, now).map(here),
     }
 }
 

@@ -33,6 +33,7 @@ use tonic::codegen::http::{Request, Response, StatusCode};
 
 use crate::agent::forward;
 use crate::program::{Said, command, run};
+pub(super) use objects::ended_call;
 pub(super) use objects::name;
 use objects::{invented, invented_call, node_json, owners_json, pod_json};
 

@@ -220,7 +220,7 @@ impl Coverage {
     }
 
     /// True while a list of this kind has begun and not ended.
-    pub(crate) fn is_being_listed(&self, resource: &str) -> bool {
+    pub fn is_being_listed(&self, resource: &str) -> bool {
         self.watches()
             .any(|(r, _, w)| r == resource && w.open.is_some())
     }

@@ -15,14 +15,24 @@ const LOOK: Duration = Duration::from_secs(30);
 /// The agents of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agents {
-    /// Agents by node, as of the last list that was read, and the one on this machine.
+    /// Pods of agents by node, as of the last list that was read.
     pub by_node: BTreeMap<String, AgentPod>,
+    /// The agent on this machine, and its node, which need not be one of this cluster.
+    pub here: Option<(String, AgentPod)>,
     /// A list was read.
     pub known: bool,
     /// Why the last one could not be read.
     pub failing: Option<String>,
     /// The apiserver's clock, where it told one with the list.
     pub apiserver: Option<Offset>,
+}
+
+impl Agents {
+    /// The agent of a node: its pod, or the one on this machine.
+    pub fn of(&self, node: &str) -> Option<&AgentPod> {
+        let here = self.here.as_ref().filter(|(its, _)| its == node);
+        self.by_node.get(node).or(here.map(|(_, agent)| agent))
+    }
 }
 
 /// Agents that are looked for in a namespace, and the newest of what was found.
@@ -77,26 +87,24 @@ impl Look {
 /// Lists agents every 15 to 30 s: many who look do not ask in step.
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
-        let own = match &look.here {
+        let here = match &look.here {
             Some(socket) => on_this_machine(socket).await,
             None => None,
         };
-        let mut found = match agents(&client, &look.namespace).await {
+        look.set(match agents(&client, &look.namespace).await {
             Ok((by_node, apiserver)) => Agents {
                 by_node,
+                here,
                 known: true,
                 failing: None,
                 apiserver,
             },
             Err(why) => Agents {
                 failing: Some(why.to_string()),
+                here,
                 ..Agents::clone(&look.found())
             },
-        };
-        if let Some((node, agent)) = own {
-            found.by_node.entry(node).or_insert(agent);
-        }
-        look.set(found);
+        });
         tokio::time::sleep(LOOK.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
     }
 }

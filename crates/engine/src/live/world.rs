@@ -10,6 +10,7 @@ use tracing::{info, info_span, warn};
 use super::traces::Post;
 use super::{BATCH, Command, Config, FRAME, KEEP, Published, lock};
 use crate::Pipeline;
+use crate::cluster::BESIDE;
 use crate::record::{self, Ended, Kept, Recorder, Recording};
 use crate::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::Retention;
@@ -41,6 +42,8 @@ pub(super) struct WorldThread {
     stepped: Option<(Instant, i64)>,
     /// The last step forward.
     leapt: Option<(Instant, i64)>,
+    /// Observations that the log keeps: of nodes that are listened to beside each other together as many as of one.
+    log: usize,
     keep: Retention,
     scope: Option<Arc<Scope>>,
     /// Sources that no flag asked for.
@@ -71,6 +74,11 @@ impl WorldThread {
             stepped: None,
             leapt: None,
             keep: config.keep,
+            log: if config.of_node_only {
+                KEEP / BESIDE
+            } else {
+                KEEP
+            },
             scope,
             guessed: config.guessed.clone(),
             post,
@@ -101,7 +109,7 @@ impl WorldThread {
             let now = clock::monotonic();
             pace.changed |= n > 0;
             if pace.due(now) {
-                self.pipeline.shrink(KEEP);
+                self.pipeline.shrink(self.log);
                 if retired.is_none_or(|t| now.saturating_duration_since(t) >= RETIRE) {
                     self.pipeline
                         .retire(self.ages_end(clock::both()), &self.keep);

@@ -1,6 +1,6 @@
 //! Objects of the played apiserver: of recordings as the API has them, and invented ones.
 
-use kflow_model::cri::{CallKey, CallStart, Subject, method};
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Subject, method};
 use kflow_model::pod::{ContainerState, PodSeen};
 use kflow_model::{Body, ObjectRef, Observation, PodNames, PodRef, PodUid, Source, Stamp, clock};
 use serde_json::{Value, json};
@@ -114,6 +114,11 @@ pub(in crate::cluster) fn invented(node: usize, n: usize, sick: bool) -> Value {
     })
 }
 
+const INVENTED: CallKey = CallKey {
+    conn: u32::MAX / 2,
+    stream: 1,
+};
+
 /// The call that the first invented pod of a node waits for: its sandbox is being made for three minutes.
 pub(in crate::cluster) fn invented_call(node: usize) -> Observation {
     let begun = clock::now().plus(-180_000_000_000);
@@ -126,10 +131,7 @@ pub(in crate::cluster) fn invented_call(node: usize) -> Observation {
         stamp: Stamp::exact(begun),
         source: Source::Cri,
         body: Body::CallStart(Box::new(CallStart {
-            key: CallKey {
-                conn: u32::MAX / 2,
-                stream: 1,
-            },
+            key: INVENTED,
             service: kflow_model::cri::Service::Runtime,
             method: method::RUN_POD_SANDBOX.into(),
             subject: Subject {
@@ -141,6 +143,27 @@ pub(in crate::cluster) fn invented_call(node: usize) -> Observation {
             traceparent: None,
             request_bytes: 0,
             filtered: false,
+            fields: kflow_model::Pairs::default(),
+        })),
+    }
+}
+
+/// Its end, by an error.
+pub(in crate::cluster) fn ended_call() -> Observation {
+    Observation {
+        stamp: Stamp::exact(clock::now()),
+        source: Source::Cri,
+        body: Body::CallEnd(Box::new(CallEnd {
+            key: INVENTED,
+            outcome: CallOutcome::Status,
+            code: Some(2),
+            inferred: false,
+            began_unseen: false,
+            message: "failed to create shim task".into(),
+            subject: Subject::default(),
+            request_bytes: 0,
+            response_bytes: 0,
+            messages: 1,
             fields: kflow_model::Pairs::default(),
         })),
     }

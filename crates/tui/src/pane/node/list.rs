@@ -64,7 +64,7 @@ pub(super) struct List {
 /// What the agent's column says of a node, and how.
 fn agent(ctx: &Ctx<'_>, agents: Option<&Agents>, node: &str) -> (String, Style) {
     let t = ctx.theme;
-    match agents.and_then(|a| a.by_node.get(node)) {
+    match agents.and_then(|a| a.of(node)) {
         None if agents.is_none_or(|a| !a.known) => ("?".to_owned(), t.faint),
         None => ("none".to_owned(), t.faint),
         Some(a) if !a.ready => ("not ready".to_owned(), t.wait),
@@ -119,7 +119,7 @@ impl List {
     }
     fn takes(&self, r: &NodeRow, agents: Option<&Agents>) -> bool {
         let version = agents
-            .and_then(|a| a.by_node.get(r.name.as_str()))
+            .and_then(|a| a.of(&r.name))
             .map_or("", |a| a.version.as_str());
         let texts = [
             r.name.as_str(),
@@ -329,7 +329,12 @@ fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(Str
         return None;
     }
     let namespace = &c.namespace;
-    if agents.by_node.is_empty() {
+    // The agent of this machine may be of another cluster.
+    let here = agents.here.iter().filter(|(node, _)| {
+        !agents.by_node.contains_key(node) && c.nodes.iter().any(|r| r.name == *node)
+    });
+    let all: Vec<_> = (agents.by_node.values().chain(here.map(|(_, a)| a))).collect();
+    if all.is_empty() {
         return Some((
             format!(
                 "No node has an agent of kflow (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, `--debug-pod IMAGE` for one look, or run kflow on the node itself."
@@ -337,12 +342,11 @@ fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(Str
             t.dim,
         ));
     }
-    let all = agents.by_node.values();
-    let ready = all.clone().filter(|a| a.ready).count();
-    let other = all.filter(|a| is_other(&a.version)).count();
+    let ready = all.iter().filter(|a| a.ready).count();
+    let other = all.iter().filter(|a| is_other(&a.version)).count();
     let mut text = format!(
         "{} of {} nodes have an agent (namespace {namespace}), {} ready",
-        count(agents.by_node.len()),
+        count(all.len()),
         count(nodes),
         count(ready)
     );
