@@ -100,6 +100,8 @@ const ENOUGH: usize = 512 << 10;
 /// Bytes that are decoded (in some 10 µs) before whoever waits for this core may have it. A scheduler lets a thread that it
 /// has started run for a millisecond whatever its nice value: the pumps, and both ends of the connection, would wait.
 const TURN: usize = 32 << 10;
+/// Bytes that could be decoded in the time that an item takes besides its own: small calls come by the hundred.
+const ITEM_TURN: usize = 2 << 10;
 /// Memory that a queued item takes besides its bytes.
 const ITEM: usize = 96;
 
@@ -497,7 +499,7 @@ impl Decoding {
         }
         Counters::add(&queue.counters.panics, step.is_err().into());
         queue.release(size);
-        self.turn += size;
+        self.turn += size + ITEM_TURN;
         if self.turn >= TURN {
             self.turn = 0;
             give(&mut self.out, queue, ring);
