@@ -37,12 +37,13 @@ if [ -z "$program" ]; then
   triple=${target^^}
   # A flag for the target alone: procedural macros are loaded by the compiler, and cannot be static.
   declare -x "CARGO_TARGET_${triple//-/_}_RUSTFLAGS=-C target-feature=+crt-static"
+  # As a program, of a profile, with features.
   built() {
-    cargo build --release --locked --features "$1" --target "$target"
-    install -D "target/$target/release/kflow" "target/released/$2"
+    cargo build --profile "$2" --locked --features "$3" --target "$target"
+    install -D "target/$target/$2/kflow" "target/released/$1"
   }
-  built "$features" kflow
-  built "$features,fleet" kflow-fleet
+  built kflow release "$features"
+  built kflow-fleet fleet "$features,fleet"
   program=target/released/kflow fleet=target/released/kflow-fleet
 fi
 version=$("$program" --version | awk '{print $2; exit}')

@@ -76,7 +76,7 @@ pub const ERROR: u8 = 2;
 pub const NO_SUCH: u8 = 3;
 
 #[cfg(not(feature = "fleet"))]
-const WITHOUT_FLEET: &str = "this kflow was built without its tables: use kflow-fleet of the release, or build it with --features fleet";
+const WITHOUT_FLEET: &str = "this kflow was built without its tables: use kflow-fleet of the release, or build it with --profile fleet --features fleet";
 
 /// What `--at` says.
 fn moment(text: &str) -> anyhow::Result<Moment> {

@@ -3,8 +3,8 @@
 //! The rows are **synthesised**: 1,000 nodes, a day, 23 methods and 200 images with the frequencies and lengths that a seed gives. No
 //! recording has so many, and the time depends on their number and on how many different values a column has, not on what they say.
 //!
-//!     cargo bench -p kflow-fleet --bench ask                  # makes them, asks each question some times, tells seconds
-//!     cargo bench -p kflow-fleet --bench ask -- make FOLDER   # makes a store of them, for `kflow fleet --store file://FOLDER`
+//!     cargo bench --profile fleet -p kflow-fleet --bench ask                  # makes them, asks each question some times, tells seconds
+//!     cargo bench --profile fleet -p kflow-fleet --bench ask -- make FOLDER   # makes a store of them, for `kflow fleet --store file://FOLDER`
 
 #![expect(
     clippy::expect_used,
