@@ -14,7 +14,8 @@ mod doctor;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    // In pages of 2 MiB a session takes a tenth more memory, and the system clears each whole when its first byte is written.
+    // In pages of 2 MiB a session takes a tenth more memory, and an agent, which fills little of them, more than twice as much; the
+    // system clears each whole when its first byte is written. Where the kernel lets nobody choose, it is as it was.
     let _kept_where_refused = rustix::thread::disable_transparent_huge_pages(true);
     cli::main()
 }

@@ -44,9 +44,6 @@ pub(super) fn agent(args: &AgentArgs) -> anyhow::Result<u8> {
 
 fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
-    // The allocator asks for pages of 2 MiB, of which an agent fills little: 45 of 72 MiB were such room. Where the kernel
-    // lets nobody choose, it is as it was.
-    rustix::thread::disable_transparent_huge_pages(true).ok();
     let root = args.root.clone().map_or_else(Root::of_node, Root::named);
     let configuration = kubelet::configuration(root.path());
     let mut found = look::found_at(root.path(), configuration.as_deref());
