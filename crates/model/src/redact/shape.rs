@@ -209,20 +209,23 @@ pub fn is_plain_parameter(name: &str) -> bool {
     PARAMETERS.binary_search(&name).is_ok()
 }
 
-/// The query of a URL, `?` included, with the values of unknown parameters replaced. Of an exec the program stays and
-/// its arguments go.
+/// The query of a URL, `?` included, with the values of unknown parameters replaced, also in a query that the value of a known
+/// one holds. Of an exec the program stays and its arguments go.
 fn kept(query: &str) -> String {
-    let mut out = String::from("?");
+    let mut out = String::new();
     let (mut command, mut hidden) = (false, false);
-    for (n, part) in query.split(['&', ';']).enumerate() {
+    let mut before = '?';
+    for part in query.split_inclusive(['&', ';', '?']) {
+        let marked = part.strip_suffix(['&', ';', '?']);
+        let nested = part.ends_with('?');
+        let part = marked.unwrap_or(part);
+        let mark = std::mem::replace(&mut before, if nested { '?' } else { '&' });
         let pair = part.split_once('=');
         if pair.is_none() && hidden {
             // The value before it had such a mark in it.
             continue;
         }
-        if n > 0 {
-            out.push('&');
-        }
+        out.push(mark);
         let Some((name, value)) = pair else {
             out.push_str(part);
             continue;
@@ -247,6 +250,9 @@ fn kept(query: &str) -> String {
             let end = value.trim_end_matches([':', ',', '.', ')', ']', '}']);
             out.push_str(value.get(end.len()..).unwrap_or_default());
         }
+    }
+    if query.ends_with(['&', ';', '?']) && !hidden {
+        out.push(before);
     }
     out
 }

@@ -177,6 +177,10 @@ fn what_stands_beside_a_credential_stays() {
             "https://s3/x?X-Amz-Signature=<redacted>&timeout=5s: 403",
         ),
         (
+            "GET /api?limit=500?sig=deadbeef&watch=true&fieldSelector=a=b?x=1?y&",
+            "GET /api?limit=500?sig=<redacted>&watch=true&fieldSelector=a=b?x=<redacted>",
+        ),
+        (
             r#"headers=[{"name":"Authorization","value":"Bearer x"}] probeType="Startup""#,
             r#"headers=<redacted> probeType="Startup""#,
         ),
