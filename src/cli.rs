@@ -51,6 +51,7 @@ pub(crate) mod tap;
 mod timeline;
 mod traces;
 mod tui;
+mod watched;
 mod why;
 
 use std::ffi::{OsStr, OsString};

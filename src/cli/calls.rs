@@ -5,12 +5,12 @@ use std::io::Write as _;
 use anyhow::{bail, ensure};
 
 use super::args::{CallFilter, CallsArgs, Input, TableFormat};
-use super::collect::Watched;
 use super::input::Observations;
 use super::out;
 use super::pods::{
     chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
 };
+use super::watched::Watched;
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown;
 use kflow_core::query::Field;

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
-use super::collect::Watched;
 use super::input::Observations;
+use super::watched::Watched;
 use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};

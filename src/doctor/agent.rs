@@ -30,27 +30,17 @@ pub fn own(root: &Path) -> Option<Agent> {
 /// kubelet sends it its spans.
 pub(super) async fn agent(config: &Config) -> (Vec<Check>, Option<bool>) {
     const WHAT: &str = "agent";
+    let Some(place) = config.agent.as_ref().map(|a| a.place.clone()) else {
+        return (Vec::new(), None);
+    };
     let node = config.scope.as_ref().and_then(|s| s.node.clone());
-    let way = match config.agent.as_ref().map(|a| &a.place) {
-        None => return (Vec::new(), None),
-        Some(Place::Socket(path)) => Way::Socket(path.clone()),
-        Some(Place::Pods {
-            namespace,
-            labels,
-            here,
-        }) => {
-            // What stands in the way to the apiserver is told of it.
-            let (Some(node), Ok((client, _))) = (node, connect(config).await) else {
-                return (Vec::new(), None);
-            };
-            Way::Pod {
-                client,
-                namespace: namespace.clone(),
-                labels: labels.clone(),
-                node,
-                here: here.clone(),
-            }
-        }
+    let through = match (&place, node) {
+        // What stands in the way to the apiserver is told of it.
+        (Place::Pods { .. }, Some(node)) => (connect(config).await).ok().map(|(c, _)| (c, node)),
+        _ => None,
+    };
+    let Some(way) = place.way(through) else {
+        return (Vec::new(), None);
     };
     let asked = async {
         let mut reached = reach(&way).await?;

@@ -181,8 +181,7 @@ pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     }
 }
 
-/// Whether spans could be received; `agent`: one is asked, which receives the kubelet's and tells whether it is sent any.
-/// `agent`: whether the kubelet sends its spans to the agent that was asked, if one was.
+/// Whether spans could be received. `agent`: whether the kubelet sends its spans to the agent that was asked, if one was.
 pub(super) async fn spans(asked: &Control, agent: Option<bool>) -> Check {
     const WHAT: &str = "spans";
     let sends = "in the kubelet's configuration: tracing: {endpoint: \"127.0.0.1:4317\", samplingRatePerMillion: 1000000}";

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use kflow_model::units::wait;
 use kflow_serve::wire::InfoResponse;
-use kflow_sources::agent::{LABEL, Way, reach};
+use kflow_sources::agent::{LABEL, Way, on_this_machine, reach};
 
 use crate::install::{is_ready, unready};
 use crate::objects::{Error, list};
@@ -55,19 +55,20 @@ pub async fn nodes(
     only: Option<&str>,
     here: &Path,
 ) -> Result<(Vec<Node>, Option<Error>), Error> {
-    let mut own = by_socket(here).await;
-    if let Some((node, _)) = &own
-        && only.is_some_and(|only| only != node)
-    {
-        own = None;
-    }
-    let listed = match list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await {
+    let agents = list(client, ("", "v1", "Pod"), Some(namespace), LABEL);
+    let (own, agents) = tokio::join!(on_this_machine(here), agents);
+    let own = own.filter(|(node, _)| only.is_none_or(|only| only == node));
+    let own = own.map(|(name, info)| Node {
+        name,
+        agent: Agent::Answers {
+            pod: String::new(),
+            info: Box::new(info),
+        },
+    });
+    let listed = match agents {
         Ok(pods) => pods,
-        Err(e) => {
-            // Whether an unnamed node is one of this cluster is not known.
-            let (name, agent) = own.filter(|_| only.is_some()).ok_or(e)?;
-            return Ok((vec![Node { name, agent }], None));
-        }
+        // Whether an unnamed node is one of this cluster is not known.
+        Err(e) => return Ok((vec![own.filter(|_| only.is_some()).ok_or(e)?], None)),
     };
     let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
     for pod in listed {
@@ -116,31 +117,14 @@ pub async fn nodes(
         // A panic of a task was told by the panic hook.
         all.extend(done);
     }
-    if let Some((node, agent)) = own
-        && let Some(row) = all.iter_mut().find(|n: &&mut Node| n.name == node)
+    if let Some(own) = own
+        && let Some(row) = all.iter_mut().find(|n: &&mut Node| n.name == own.name)
         && !matches!(row.agent, Agent::Answers { .. })
     {
-        row.agent = agent;
+        *row = own;
     }
     all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok((all, unlisted))
-}
-
-/// What the agent at a socket says of itself, where one answers, and its node.
-async fn by_socket(socket: &Path) -> Option<(String, Agent)> {
-    let answer = timeout(ANSWER, info(&Way::Socket(socket.to_owned()))).await;
-    let info = answer.ok()?.ok()?;
-    let node = info.agent.as_ref()?.node.clone();
-    let agent = Agent::Answers {
-        pod: String::new(),
-        info: Box::new(info),
-    };
-    Some((node, agent))
-}
-
-async fn info(way: &Way) -> Result<InfoResponse, String> {
-    let mut reached = reach(way).await.map_err(|e| e.to_string())?;
-    reached.client.info().await.map_err(|e| e.to_string())
 }
 
 async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject) -> Agent {
@@ -156,7 +140,11 @@ async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject
         node: node.to_owned(),
         here: None,
     };
-    let answer = timeout(ANSWER, info(&way)).await;
+    let asked = async {
+        let mut reached = reach(&way).await.map_err(|e| e.to_string())?;
+        reached.client.info().await.map_err(|e| e.to_string())
+    };
+    let answer = timeout(ANSWER, asked).await;
     match answer.unwrap_or_else(|_| Err(format!("no answer for {}", wait(ANSWER)))) {
         Ok(info) => Agent::Answers {
             pod: name,

@@ -56,7 +56,7 @@ pub struct Options {
     pub ring_age: Duration,
     /// What was looked for on the node.
     pub findings: Vec<Finding>,
-    /// What paths of the node begin with for this process, and is left out of what is told of them; empty for nothing.
+    /// Folder in which this process sees the node's root, left out of the paths that are told; empty where that is `/`.
     pub root: String,
 }
 

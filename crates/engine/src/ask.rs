@@ -172,23 +172,19 @@ async fn all<T: Send + 'static>(
     told: ApiTold,
     look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
 ) -> Heard<T> {
-    let listed = listed(&question).await;
+    let by_socket = async {
+        // One that cannot be had is as none.
+        let greeted = timeout(question.patience.answer, agent::greet_here(question.here?)).await;
+        greeted.ok()?.ok()
+    };
+    let (listed, mut here) = tokio::join!(listed(&question), by_socket);
     let Question {
         namespace,
-        here,
         patience,
         nodes,
         past,
         ..
     } = question;
-    let mut here = match here {
-        // One that cannot be had is as none.
-        Some(socket) => {
-            let greeted = timeout(patience.answer, agent::greet_here(socket)).await;
-            greeted.ok().and_then(Result::ok)
-        }
-        None => None,
-    };
     let until = Instant::now() + patience.turns;
     let apiserver = listed.as_ref().ok().and_then(|(_, _, its)| *its);
     let (told, look) = (Arc::new(told), Arc::new(look));

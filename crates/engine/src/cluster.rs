@@ -24,7 +24,7 @@ use kflow_model::clock;
 use kflow_model::{Nanos, ObjectRef, Scope, Text};
 use kflow_sources::agent::Mark;
 
-pub use beside::{BESIDE, Hearing, NodeHeard};
+pub use beside::{BESIDE, Hearing, Joined, NodeHeard};
 use beside::{Beside, Listened};
 
 /// How often nodes are looked through at most.

@@ -52,7 +52,7 @@ pub const AGENT: &str = "agent";
 /// Observations that may wait for the world.
 const ROOM: usize = 16_384;
 /// Observations that the log keeps; older ones live on in what the world made of them.
-const KEEP: usize = 500_000;
+pub(crate) const KEEP: usize = 500_000;
 /// How often a new picture is made at most.
 const FRAME: Duration = Duration::from_millis(100);
 /// Observations that are taken before it is looked whether a picture is due.
@@ -112,6 +112,8 @@ pub struct Config {
     pub pace: Pace,
     /// How much is kept of pods that are gone.
     pub keep: Retention,
+    /// Observations that the log keeps.
+    pub log: usize,
     /// Sources that no flag asked for, and that may be absent.
     pub guessed: Vec<Source>,
     /// The agent of the scope's node.
@@ -145,6 +147,7 @@ impl Config {
             traces: None,
             pace: Pace::default(),
             keep: Retention::default(),
+            log: KEEP,
             guessed: Vec::new(),
             agent: None,
             agents: None,

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use rustc_hash::FxHasher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Text;
+use super::remembered::Remembered;
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -131,7 +131,7 @@ pub struct PodRef(Option<Arc<PodNames>>);
 const PODS: usize = 1 << 10;
 
 thread_local! {
-    static MADE: RefCell<Vec<PodRef>> = const { RefCell::new(Vec::new()) };
+    static MADE: RefCell<Remembered<PodRef>> = const { RefCell::new(Remembered::new()) };
 }
 
 impl PodRef {
@@ -170,22 +170,9 @@ impl From<PodNames> for PodRef {
         if names == *NOBODY {
             return Self::default();
         }
-        let hash = BuildHasherDefault::<FxHasher>::default().hash_one(&names);
-        // The upper bits are the better mixed ones.
-        let slot = (hash >> 32) as usize & (PODS - 1);
-        MADE.with_borrow_mut(|made| {
-            if made.is_empty() {
-                made.resize(PODS, Self::default());
-            }
-            match made.get_mut(slot) {
-                Some(have) if **have == names => have.clone(),
-                Some(place) => {
-                    *place = Self(Some(Arc::new(names)));
-                    place.clone()
-                }
-                None => Self(Some(Arc::new(names))),
-            }
-        })
+        let is = |have: &Self, names: &PodNames| **have == *names;
+        let made = |names| Self(Some(Arc::new(names)));
+        MADE.with_borrow_mut(|all| all.get(PODS, names, is, made))
     }
 }
 

@@ -48,6 +48,7 @@ pub mod patient;
 pub mod pod;
 pub mod pull;
 pub mod redact;
+mod remembered;
 pub mod runtime;
 pub mod sample;
 pub mod scope;

@@ -162,14 +162,10 @@ impl Body {
                 p.repositories.shrink_to_fit();
                 p.layers.shrink_to_fit();
             }
-            Self::Log(l) if !l.more_pods.is_empty() => l.more_pods.shrink_to_fit(),
+            Self::Log(l) => l.more_pods.shrink_to_fit(),
             Self::Span(s) => {
-                if !s.events.is_empty() {
-                    s.events.shrink_to_fit();
-                }
-                if !s.links.is_empty() {
-                    s.links.shrink_to_fit();
-                }
+                s.events.shrink_to_fit();
+                s.links.shrink_to_fit();
             }
             Self::Sample(s) => {
                 s.values.shrink_to_fit();

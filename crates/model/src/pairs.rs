@@ -5,20 +5,19 @@
 //! remembers the last that it made. What was remembered is never visible.
 
 use std::cell::RefCell;
-use std::hash::{BuildHasher, BuildHasherDefault};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rustc_hash::FxHasher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Text;
+use crate::remembered::Remembered;
 
 /// Lists that a thread remembers, a power of two.
 const SLOTS: usize = 1 << 13;
 
 thread_local! {
-    static MADE: RefCell<Vec<Pairs>> = const { RefCell::new(Vec::new()) };
+    static MADE: RefCell<Remembered<Pairs>> = const { RefCell::new(Remembered::new()) };
 }
 
 /// Names with their values, in the order in which they were given. Cheap to clone; it does not change.
@@ -50,22 +49,9 @@ impl From<Vec<(Text, Text)>> for Pairs {
         if pairs.is_empty() {
             return Self::default();
         }
-        let hash = BuildHasherDefault::<FxHasher>::default().hash_one(&pairs);
-        // The upper bits are the better mixed ones.
-        let slot = (hash >> 32) as usize & (SLOTS - 1);
-        MADE.with_borrow_mut(|made| {
-            if made.is_empty() {
-                made.resize(SLOTS, Self::default());
-            }
-            match made.get_mut(slot) {
-                Some(have) if **have == *pairs => have.clone(),
-                Some(place) => {
-                    *place = Self(Some(pairs.into()));
-                    place.clone()
-                }
-                None => Self(Some(pairs.into())),
-            }
-        })
+        let is = |have: &Self, pairs: &Vec<_>| **have == **pairs;
+        let made = |pairs: Vec<_>| Self(Some(pairs.into()));
+        MADE.with_borrow_mut(|all| all.get(SLOTS, pairs, is, made))
     }
 }
 

@@ -48,6 +48,23 @@ impl<T: Empty> Seldom<T> {
     }
 }
 
+impl<A> Seldom<Vec<A>> {
+    /// Gives back the room for more than there are.
+    pub fn shrink_to_fit(&mut self) {
+        if let Some(items) = &mut self.0 {
+            items.shrink_to_fit();
+        }
+    }
+}
+impl<A> Extend<A> for Seldom<Vec<A>> {
+    fn extend<I: IntoIterator<Item = A>>(&mut self, items: I) {
+        let mut items = items.into_iter().peekable();
+        if items.peek().is_some() {
+            self.0.get_or_insert_default().extend(items);
+        }
+    }
+}
+
 impl<T> Default for Seldom<T> {
     fn default() -> Self {
         Self(None)
@@ -160,6 +177,17 @@ mod tests {
         assert!(some > none);
         *some = Text::default();
         assert_eq!(some, none, "one that was emptied is equal to none");
+    }
+
+    #[test]
+    fn a_list_takes_no_room_until_something_is_in_it() {
+        let mut list = Seldom::<Vec<PodRef>>::default();
+        list.extend([]);
+        list.shrink_to_fit();
+        assert!(list.0.is_none());
+        list.extend([PodRef::by_uid("a")]);
+        list.shrink_to_fit();
+        assert_eq!((list.len(), list.capacity()), (1, 1));
     }
 
     #[test]

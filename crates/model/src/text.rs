@@ -14,6 +14,8 @@ use std::ops::Deref;
 use ecow::EcoString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::remembered::Remembered;
+
 /// Longer texts hardly come again.
 const LONGEST: usize = 512;
 /// Texts that a thread remembers, a power of two. More would save little where what it makes is kept (with these instead of
@@ -23,8 +25,7 @@ const FEW: usize = 1 << 11;
 const MANY: usize = 1 << 14;
 
 thread_local! {
-    /// The last long texts that this thread made, each in the slot of its hash: bounded, and nothing to clean up.
-    static MADE: RefCell<Vec<EcoString>> = const { RefCell::new(Vec::new()) };
+    static MADE: RefCell<Remembered<EcoString>> = const { RefCell::new(Remembered::new()) };
 }
 
 /// A text of 16 bytes, cheap to clone.
@@ -39,7 +40,8 @@ impl Text {
         if s.len() <= EcoString::INLINE_LIMIT || s.len() > LONGEST {
             return Self(EcoString::from(s));
         }
-        Self(remembered(s))
+        let is = |have: &EcoString, s: &&str| have.as_str() == *s;
+        Self(MADE.with_borrow_mut(|all| all.get(FEW, s, is, EcoString::from)))
     }
     /// Appends a string.
     pub fn push_str(&mut self, s: &str) {
@@ -61,30 +63,7 @@ impl Text {
 
 /// Has the calling thread remember eight times as many of the texts that it makes: for one that reads a session.
 pub fn remember_many() {
-    MADE.with_borrow_mut(|made| {
-        made.clear();
-        made.resize(MANY, EcoString::new());
-    });
-}
-
-fn remembered(s: &str) -> EcoString {
-    let mut hasher = rustc_hash::FxHasher::default();
-    s.hash(&mut hasher);
-    MADE.with_borrow_mut(|made| {
-        if made.is_empty() {
-            made.resize(FEW, EcoString::new());
-        }
-        // The upper bits are the better mixed ones.
-        let slot = (hasher.finish() >> 32) as usize & (made.len() - 1);
-        match made.get_mut(slot) {
-            Some(have) if have.as_str() == s => have.clone(),
-            Some(place) => {
-                *place = EcoString::from(s);
-                place.clone()
-            }
-            None => EcoString::from(s),
-        }
-    })
+    MADE.with_borrow_mut(|all| all.resize(MANY));
 }
 
 impl Deref for Text {

@@ -65,8 +65,8 @@ pub struct Added {
     pub cut: Option<String>,
 }
 
-/// Puts a recording into a store. `node` is of one that names none; `scratch` is a folder that does not exist yet, in which segments lie
-/// meanwhile.
+/// Puts a recording into a store. `node` names the node of a recording that names none. `scratch` is a folder to make, for segments until
+/// they are sent.
 pub async fn add(
     store: &Store,
     cluster: &Cluster,

@@ -1,5 +1,5 @@
-//! A folder for what is made of segments, for its owner only. It goes with its value; that of a process that was killed goes when the
-//! next one is made beside it.
+//! A temporary folder for what is made of segments, of mode 0700. It is removed when its value is dropped; one that a killed process left is
+//! removed when the next is made in the same place.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -46,7 +46,7 @@ impl Scratch {
     }
 }
 
-/// Removes the folders below `parent` whose process has ended: nobody holds their lock. One of another user cannot be opened, and stays.
+/// Removes folders of processes that have ended, which no longer hold the lock. One of another user cannot be opened, and stays.
 fn remove_left(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX);

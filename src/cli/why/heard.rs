@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::super::agents::{self, Said};
 use super::super::args::WhyArgs;
-use super::super::collect::Watched;
 use super::super::input::Observations;
+use super::super::watched::Watched;
 use super::{is_bad, worst_first};
 use kflow_core::correlate::{PodView, World};
 use kflow_core::diagnose::{self, Target, Verdict};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kflow_agent::nodes::{Agent, nodes};
 use kflow_engine::ask::{Patience, Unheard};
-use kflow_engine::live::{Config, Look, connect};
+use kflow_engine::live::Look;
 use kflow_model::Text;
 use kflow_sources::agent::{LABEL, Way, reach};
 
@@ -61,11 +61,7 @@ fn a_way_to_a_node_leads_to_the_agent_of_this_machine_only_if_that_is_its() {
     block_on(async {
         let played = Played::start(3, 1).await;
         let here = played.by_hand(1);
-        let config = Config {
-            kubeconfig: Some(played.kubeconfig()),
-            ..Config::nothing()
-        };
-        let (client, _) = connect(&config).await.unwrap();
+        let client = played.client().await;
         let to = |n: usize| Way::Pod {
             client: client.clone(),
             namespace: "kflow".to_owned(),
@@ -139,11 +135,7 @@ fn status_has_the_agent_of_this_machine_whatever_the_apiserver_lists() {
     block_on(async {
         let played = Played::start(2, 1).await;
         let here = played.by_hand(1);
-        let config = Config {
-            kubeconfig: Some(played.kubeconfig()),
-            ..Config::nothing()
-        };
-        let (client, _) = connect(&config).await.unwrap();
+        let client = played.client().await;
         let answers = |a: &Agent| matches!(a, Agent::Answers { .. });
         let all = async |only: Option<&str>, here: &Path| nodes(&client, "kflow", only, here).await;
         let own = name(1);

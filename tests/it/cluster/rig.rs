@@ -17,6 +17,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use kflow_engine::live::{Config, connect};
 use kflow_model::pod::PodSeen;
 use kflow_model::{Body, Nanos, Observation, clock};
 use kflow_serve::ring::Ring;
@@ -355,6 +356,14 @@ impl Played {
         );
         fs::write(&path, text).unwrap();
         path
+    }
+
+    pub(super) async fn client(&self) -> kube::Client {
+        let config = Config {
+            kubeconfig: Some(self.kubeconfig()),
+            ..Config::nothing()
+        };
+        connect(&config).await.unwrap().0
     }
 
     /// The agent of a node dies, without a word to who listens.

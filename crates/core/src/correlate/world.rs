@@ -1,5 +1,6 @@
 //! The world and its indexes.
 
+mod calls;
 mod file;
 mod heard;
 mod known;
@@ -20,13 +21,13 @@ pub use known::Presence;
 pub use pod::{LazyPod, Pod};
 pub use retire::{Retention, Retired, Sizes};
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::context::PodContext;
 use super::shards::{Chunked, Generations, ShardMap};
 use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
+use calls::{CallAt, CallIndex};
 use kflow_model::Evidence;
 use kflow_model::offset::Offset as ClockOffset;
 use kflow_model::scope::{is_uid_begin, pod_asked};
@@ -124,66 +125,6 @@ struct Owner {
     within: Option<Arc<str>>,
 }
 
-/// A call: where it stands in the log, and whose it is.
-#[derive(Clone, Copy, Debug)]
-struct CallAt {
-    start: Nanos,
-    slot: Option<Slot>,
-}
-
-/// Calls of one connection whose streams are as near to each other as this share a piece of the index.
-const NEAR: u32 = 1 << 9;
-
-/// Where each call stands. Calls are told in the order of their streams: what is added between two clones of the world is in
-/// a few pieces, and those alone are copied.
-#[derive(Clone, Debug, Default)]
-struct CallIndex {
-    pieces: ShardMap<(u32, u32), Arc<FxHashMap<u32, CallAt>>>,
-    len: usize,
-}
-
-impl CallIndex {
-    const fn piece(key: CallKey) -> (u32, u32) {
-        (key.conn, key.stream / NEAR)
-    }
-    fn get(&self, key: CallKey) -> Option<&CallAt> {
-        self.pieces.get(&Self::piece(key))?.get(&key.stream)
-    }
-    fn get_mut(&mut self, key: CallKey) -> Option<&mut CallAt> {
-        // Looked up first, so that asking for what is not there copies nothing.
-        self.get(key)?;
-        let piece = self.pieces.get_mut(&Self::piece(key))?;
-        Arc::make_mut(piece).get_mut(&key.stream)
-    }
-    fn insert(&mut self, key: CallKey, at: CallAt) {
-        let before = match self.pieces.get_mut(&Self::piece(key)) {
-            Some(piece) => Arc::make_mut(piece).insert(key.stream, at),
-            None => {
-                let piece = FxHashMap::from_iter([(key.stream, at)]);
-                self.pieces.insert(Self::piece(key), Arc::new(piece));
-                None
-            }
-        };
-        self.len += usize::from(before.is_none());
-    }
-    fn remove(&mut self, key: CallKey) {
-        if self.get(key).is_none() {
-            return;
-        }
-        self.len -= 1;
-        let Some(piece) = self.pieces.get_mut(&Self::piece(key)).map(Arc::make_mut) else {
-            return;
-        };
-        piece.remove(&key.stream);
-        if piece.is_empty() {
-            self.pieces.remove(&Self::piece(key));
-        }
-    }
-    const fn len(&self) -> usize {
-        self.len
-    }
-}
-
 /// What evidence waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum WaitKey {
@@ -219,7 +160,7 @@ pub struct World {
     unfiled: Unfiled,
     left: retire::Leavers,
     requests: RequestLog,
-    /// Nobody will ask for requests: they are not filed.
+    /// The log of requests stays empty.
     without_requests: bool,
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
@@ -307,8 +248,8 @@ impl World {
             ..Self::default()
         }
     }
-    /// Leaves out the log of requests to the apiserver: for who asks about pods, and never for [`requests`](Self::requests). What
-    /// requests tell of a pod is filed under it all the same.
+    /// Keeps no log of requests to the apiserver, to save memory: [`requests`](Self::requests) stays empty. A pod's evidence has
+    /// its requests as before.
     #[must_use]
     pub fn without_requests(mut self) -> Self {
         self.without_requests = true;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{CannotOpen, Cluster};
 use crate::ask::{ApiTold, by_clock_ahead};
-use crate::live::{AGENT, Agents, Config, Control, KubeletLog, Live, Look};
+use crate::live::{AGENT, Agents, Config, Control, KEEP, KubeletLog, Live, Look};
 use crate::snapshot::{Snapshot, SourceStatus};
 use kflow_core::correlate::World;
 use kflow_model::gap::WatchNote;
@@ -51,6 +51,18 @@ impl Beside {
     }
 }
 
+/// Whether a picture of a node has all that its agent saw before it was connected to.
+#[derive(Debug, Default)]
+pub struct Joined(Option<Nanos>);
+
+impl Joined {
+    /// Looks at the newest picture: the first one may lack that, and that it does.
+    pub fn has_all(&mut self, snap: &Snapshot) -> bool {
+        let first = *self.0.get_or_insert(snap.now);
+        first != snap.now && !snap.world.coverage().is_being_listed(WatchNote::CALLS)
+    }
+}
+
 /// A node that is listened to for who judges its pods.
 #[derive(Debug)]
 pub(super) struct Listened {
@@ -59,8 +71,7 @@ pub(super) struct Listened {
     wanted: Instant,
     /// Its agent was heard once, up to what it saw then.
     heard: bool,
-    /// Moment of the first picture in which its agent was on: it may lack what the agent saw before.
-    joined: Option<Nanos>,
+    joined: Joined,
 }
 
 /// What is known of a node by its agent and by the apiserver.
@@ -112,7 +123,8 @@ impl Cluster {
         Some(all)
     }
 
-    /// Begins to listen to those that have an agent, and leaves those that nobody asked for lately, or whose room is needed.
+    /// Starts a run for each of these nodes that has a ready agent. Runs of nodes that were not asked for within [`LINGERS`] end, and
+    /// where there are [`BESIDE`], that of the node that was not asked for the longest.
     fn listen_to(&mut self, nodes: &[Text], found: &Agents, now: Instant) {
         for node in nodes {
             if let Some(listened) = self.listened.get_mut(node) {
@@ -144,7 +156,7 @@ impl Cluster {
                 live,
                 wanted: now,
                 heard: false,
-                joined: None,
+                joined: Joined::default(),
             };
             self.listened.insert(node.clone(), listened);
         }
@@ -177,6 +189,8 @@ impl Cluster {
     pub(super) fn beside(&mut self, node: &str) -> Result<Beside, CannotOpen> {
         let config = Config {
             of_node_only: true,
+            // All of them together keep as much as one that is open.
+            log: KEEP / BESIDE,
             kubelet_log: KubeletLog::Off,
             control: Control::default(),
             ..self.of_node(node)?
@@ -198,8 +212,7 @@ impl Listened {
         let snap = self.live.snapshot();
         let agent = snap.sources.iter().find(|s| s.name == AGENT);
         if agent.is_some_and(SourceStatus::is_on) {
-            let later = *self.joined.get_or_insert(snap.now) != snap.now;
-            self.heard |= later && !snap.world.coverage().is_being_listed(WatchNote::CALLS);
+            self.heard |= self.joined.has_all(&snap);
         }
         let off = agent.filter(|a| a.is_off()).map(|a| a.detail().to_owned());
         if !self.heard {

@@ -39,6 +39,24 @@ impl Place {
             here: Some(SOCKET.into()),
         }
     }
+
+    /// The way there. To a pod it is through an apiserver, on a node: `None` without them.
+    pub fn way(self, through: Option<(kube::Client, String)>) -> Option<Way> {
+        match self {
+            Self::Socket(path) => Some(Way::Socket(path)),
+            Self::Pods {
+                namespace,
+                labels,
+                here,
+            } => through.map(|(client, node)| Way::Pod {
+                client,
+                namespace,
+                labels,
+                node,
+                here,
+            }),
+        }
+    }
 }
 
 /// An agent that is to be followed.
@@ -92,24 +110,13 @@ pub(super) fn spawn(
     let (past, over) = oneshot::channel();
     let config = config.clone();
     tasks.spawn(async move {
-        let way = match agent.place {
-            Place::Socket(path) => Way::Socket(path),
-            Place::Pods {
-                namespace,
-                labels,
-                here,
-            } => {
-                let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) else {
-                    return;
-                };
-                Way::Pod {
-                    client: client(&config, &out).await,
-                    namespace,
-                    labels,
-                    node,
-                    here,
-                }
-            }
+        let node = config.scope.as_ref().and_then(|s| s.node.clone());
+        let through = match (&agent.place, node) {
+            (Place::Pods { .. }, Some(node)) => Some((client(&config, &out).await, node)),
+            _ => None,
+        };
+        let Some(way) = agent.place.way(through) else {
+            return;
         };
         let wanted = Follow {
             way,

@@ -88,7 +88,14 @@ impl Look {
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
         let here = match &look.here {
-            Some(socket) => on_this_machine(socket).await,
+            Some(socket) => on_this_machine(socket).await.map(|(node, info)| {
+                let agent = AgentPod {
+                    name: String::new(),
+                    version: info.version,
+                    ready: true,
+                };
+                (node, agent)
+            }),
             None => None,
         };
         look.set(match agents(&client, &look.namespace).await {

@@ -8,9 +8,8 @@ use tokio::sync::mpsc::Receiver;
 use tracing::{info, info_span, warn};
 
 use super::traces::Post;
-use super::{BATCH, Command, Config, FRAME, KEEP, Published, lock};
+use super::{BATCH, Command, Config, FRAME, Published, lock};
 use crate::Pipeline;
-use crate::cluster::BESIDE;
 use crate::record::{self, Ended, Kept, Recorder, Recording};
 use crate::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::Retention;
@@ -42,7 +41,6 @@ pub(super) struct WorldThread {
     stepped: Option<(Instant, i64)>,
     /// The last step forward.
     leapt: Option<(Instant, i64)>,
-    /// Observations that the log keeps: of nodes that are listened to beside each other together as many as of one.
     log: usize,
     keep: Retention,
     scope: Option<Arc<Scope>>,
@@ -74,11 +72,7 @@ impl WorldThread {
             stepped: None,
             leapt: None,
             keep: config.keep,
-            log: if config.of_node_only {
-                KEEP / BESIDE
-            } else {
-                KEEP
-            },
+            log: config.log,
             scope,
             guessed: config.guessed.clone(),
             post,

@@ -212,14 +212,14 @@ pub fn is_plain_parameter(name: &str) -> bool {
 /// The query of a URL, `?` included, with the values of unknown parameters replaced, also in a query that the value of a known
 /// one holds. Of an exec the program stays and its arguments go.
 fn kept(query: &str) -> String {
+    const MARKS: [char; 3] = ['&', ';', '?'];
     let mut out = String::new();
     let (mut command, mut hidden) = (false, false);
-    let mut before = '?';
-    for part in query.split_inclusive(['&', ';', '?']) {
-        let marked = part.strip_suffix(['&', ';', '?']);
-        let nested = part.ends_with('?');
-        let part = marked.unwrap_or(part);
-        let mark = std::mem::replace(&mut before, if nested { '?' } else { '&' });
+    // What stands before the next part.
+    let mut next = '?';
+    for part in query.split_inclusive(MARKS) {
+        let mark = std::mem::replace(&mut next, if part.ends_with('?') { '?' } else { '&' });
+        let part = part.trim_end_matches(MARKS);
         let pair = part.split_once('=');
         if pair.is_none() && hidden {
             // The value before it had such a mark in it.
@@ -251,8 +251,8 @@ fn kept(query: &str) -> String {
             out.push_str(value.get(end.len()..).unwrap_or_default());
         }
     }
-    if query.ends_with(['&', ';', '?']) && !hidden {
-        out.push(before);
+    if query.ends_with(MARKS) && !hidden {
+        out.push(next);
     }
     out
 }

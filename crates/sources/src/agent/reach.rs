@@ -25,6 +25,7 @@ use kflow_model::Nanos;
 use kflow_model::clock;
 use kflow_model::offset::Offset;
 use kflow_model::units::wait;
+use kflow_serve::wire::InfoResponse;
 
 /// Longest list of pods of one node that is read, bytes.
 const LIST: usize = 4 << 20;
@@ -123,16 +124,11 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
     }
 }
 
-/// The agent at a socket, where one answers, and its node: no pod is known of it.
-pub async fn on_this_machine(socket: &Path) -> Option<(String, AgentPod)> {
+/// The node of the agent at a socket, and what that says of itself, where one answers.
+pub async fn on_this_machine(socket: &Path) -> Option<(String, InfoResponse)> {
     let asked = async {
         let info = by_socket(socket).await.ok()?.client.info().await.ok()?;
-        let agent = AgentPod {
-            name: String::new(),
-            version: info.version,
-            ready: true,
-        };
-        Some((info.agent?.node, agent))
+        Some((info.agent.as_ref()?.node.clone(), info))
     };
     timeout(ANSWER, asked).await.ok().flatten()
 }

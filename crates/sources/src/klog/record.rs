@@ -262,9 +262,7 @@ impl Record {
                     more.extend(fill(&mut l.pod, pods));
                 }
             }
-            if !more.is_empty() {
-                l.more_pods.extend(more);
-            }
+            l.more_pods.extend(more);
         }
         l
     }
