@@ -194,11 +194,18 @@ pub(crate) fn observations(proxy: &Proxy) -> Vec<Observation> {
 
 /// Observations in a ring; all of them once the proxy has stopped.
 pub(crate) fn in_ring(ring: &kflow_serve::ring::Ring) -> Vec<Observation> {
-    let lines = ring.read(0, usize::MAX).lines;
-    lines
-        .iter()
-        .map(|l| serde_json::from_slice(l).unwrap())
-        .collect()
+    let mut all = vec![];
+    let mut from = 0;
+    // One read gives what is left of one block.
+    loop {
+        let batch = ring.read(from, usize::MAX);
+        if batch.lines.is_empty() {
+            return all;
+        }
+        from = batch.first + batch.lines.len() as u64;
+        let lines = batch.lines.iter();
+        all.extend(lines.map(|l| serde_json::from_slice::<Observation>(l).unwrap()));
+    }
 }
 
 /// Reasons of the gaps in the proxy's ring, with connection and number of lost units.
