@@ -60,7 +60,8 @@ pub(super) fn heard<T: Send + 'static>(
 
 /// Tells in a line of whom something was heard, and in one for each reason of whom nothing was.
 pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
-    for line in lines(&heard.nodes, namespace, said) {
+    let lines = lines(&heard.nodes, namespace, said).into_iter();
+    for line in lines.chain(heard.note.clone()) {
         out::tell_later(&line);
     }
 }

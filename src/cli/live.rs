@@ -7,20 +7,22 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use super::args::live::{ControlArgs, LiveArgs};
 use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
 use kflow_core::query::{self, Moment};
-use kflow_engine::live::{Agent, Config, Control, KubeletLog, Place};
+use kflow_engine::live::{Agent, Config, Control, KubeletLog, Place, connect};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::redact;
+use kflow_model::units::wait as wait_for;
 use kflow_serve::Log;
-use kflow_sources::agent::Mark;
+use kflow_sources::agent::{Machine, Mark, machine};
 use kflow_sources::klog::live::Journal;
 use kflow_sources::tap::needs;
 
@@ -76,6 +78,49 @@ pub(super) fn is_this_machine(node: &str) -> bool {
         || doctor::kubelet::node_name(Path::new("/")).as_deref() == Some(node)
 }
 
+/// How long a Node is waited for before its name has to do.
+const NODE: Duration = Duration::from_secs(3);
+
+/// True when this machine is the node of that name in the cluster that is asked, and not one of another cluster.
+fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
+    if args.no_api || !is_this_machine(node) {
+        return Ok(is_this_machine(node));
+    }
+    let config = Config {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        ..Config::nothing()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let asked = async {
+        // Without a cluster there is no other node.
+        let (client, _) = connect(&config).await.ok()?;
+        Some(machine(&client, node).await)
+    };
+    let answer = runtime.block_on(async { timeout(NODE, asked).await });
+    // What still waits for a resolver is not waited for.
+    runtime.shutdown_background();
+    let late = || Some(Machine::Named(format!("no answer for {}", wait_for(NODE))));
+    Ok(match answer.unwrap_or_else(|_| late()) {
+        None | Some(Machine::Node) => true,
+        Some(Machine::Named(why)) => {
+            super::out::tell_later(&format!(
+                "that this machine is {node} is known by the name alone: {why}"
+            ));
+            true
+        }
+        Some(Machine::Another) => {
+            super::out::tell(&format!(
+                "this machine is called {node} as the node is, and is another one (their boot IDs differ): what it has itself is left out; --local takes it"
+            ));
+            false
+        }
+    })
+}
+
 /// The journal of the unit that this machine's kubelet runs in.
 fn own_journal() -> KubeletLog {
     KubeletLog::Journal(doctor::kubelet::unit(Path::new("/")).to_owned())
@@ -93,7 +138,12 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     let told = patient::late();
     let node = args.scope.node.as_deref();
     let started = args.debugged.is_some();
-    let here = !started && (args.local || node.is_some_and(is_this_machine));
+    let here = match node {
+        _ if started => false,
+        _ if args.local => true,
+        Some(node) => is_the_node(args, node)?,
+        None => false,
+    };
     let scope = (!args.no_api).then_some(looked_at);
     let agent = agent(args, here, scope.is_some());
     // An agent on this machine sees all that could be seen from here.

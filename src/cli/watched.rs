@@ -26,6 +26,8 @@ pub(super) struct Watched {
     said: String,
     /// What was told of the agent of each node.
     told: BTreeMap<Text, Told>,
+    /// What was said of the agent on this machine.
+    note: Option<String>,
     begun: Instant,
     joined: Joined,
 }
@@ -76,6 +78,7 @@ impl Watched {
             listens,
             said: String::new(),
             told: BTreeMap::new(),
+            note: None,
             begun: clock::monotonic(),
             joined: Joined::default(),
         })
@@ -130,6 +133,7 @@ impl Watched {
                 ..alone(false)
             };
         }
+        self.tell_note(&node);
         let coming = !self.joined.has_all(&of_node) && self.may_wait();
         if !coming {
             self.tell_of_open(node, &of_node);
@@ -138,6 +142,16 @@ impl Watched {
             coming,
             snapshot: of_node,
             several: false,
+        }
+    }
+
+    fn tell_note(&mut self, node: &str) {
+        let note = self.cluster.note(node);
+        if note.is_some() && note != self.note {
+            if let Some(said) = &note {
+                super::out::tell(said);
+            }
+            self.note = note;
         }
     }
 
@@ -157,6 +171,7 @@ impl Watched {
                 Hearing::Coming => {}
                 Hearing::Silent(why) => all.push((node, How::Silent(why), 0)),
                 Hearing::Heard(told) => {
+                    self.tell_note(&node);
                     let how = told.off.clone().map_or(How::Heard, How::Off);
                     all.push((node.clone(), how, told.lost));
                     if !self.told.contains_key(&node) {

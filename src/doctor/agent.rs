@@ -9,7 +9,7 @@ use super::{AS_ROOT, Check, Health, denied, files};
 use kflow_agent::find::KUBELET_SPANS;
 use kflow_engine::live::{Agent, Config, Place, connect};
 use kflow_model::units::wait;
-use kflow_sources::agent::{Absent, Mark, SOCKET, Way, reach, said};
+use kflow_sources::agent::{Absent, Mark, SOCKET, Way, reach};
 
 /// How long an agent may take: a port-forward through the apiserver is part of it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,14 +45,15 @@ pub(super) async fn agent(config: &Config) -> (Vec<Check>, Option<bool>) {
     let asked = async {
         let mut reached = reach(&way).await?;
         let info = reached.client.info().await;
-        info.map_err(|e| Absent::Failed(e.to_string()))
+        let info = info.map_err(|e| Absent::Failed(e.to_string()))?;
+        Ok((reached.said(&info), info))
     };
     let answer = timeout(PATIENCE, asked).await.unwrap_or_else(|_| {
         let why = format!("{}: no answer for {}", way.name(), wait(PATIENCE));
         Err(Absent::Failed(why))
     });
-    let info = match answer {
-        Ok(info) => info,
+    let (said, info) = match answer {
+        Ok(told) => told,
         Err(why) => {
             let check = Check::new(WHAT, Health::Off, why.to_string());
             let check = match &way {
@@ -63,11 +64,7 @@ pub(super) async fn agent(config: &Config) -> (Vec<Check>, Option<bool>) {
         }
     };
     let of = info.agent.as_ref().map_or("", |a| a.node.as_str());
-    let mut all = vec![Check::new(
-        WHAT,
-        Health::Works,
-        format!("on {of}: {}", said(&info)),
-    )];
+    let mut all = vec![Check::new(WHAT, Health::Works, format!("on {of}: {said}"))];
     let missing = info.agent.iter().flat_map(|a| &a.findings);
     all.extend(missing.filter(|f| !f.there).map(|f| {
         let found = format!("{}: {}", f.what, f.found);

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use kflow_model::units::wait;
 use kflow_serve::wire::InfoResponse;
-use kflow_sources::agent::{LABEL, Way, on_this_machine, reach};
+use kflow_sources::agent::{LABEL, Machine, Way, machine, on_this_machine, reach};
 
 use crate::install::{is_ready, unready};
 use crate::objects::{Error, list};
@@ -46,29 +46,41 @@ pub enum Agent {
     },
 }
 
-/// All nodes, or the one that is named, by name. `here` is the socket of an agent on this machine, which is asked where its node has
-/// none that answers, or pods of agents cannot be listed. The second is why nodes without an agent are not among them, when they could
-/// not be listed.
+/// The nodes of a cluster that are known.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// By name.
+    pub all: Vec<Node>,
+    /// Why nodes without an agent are not among them, when they could not be listed.
+    pub unlisted: Option<Error>,
+    /// What there is to say of the agent on this machine.
+    pub note: Option<String>,
+}
+
+/// All nodes, or the one that is named. `here` is the socket of an agent on this machine, which is asked where its node has
+/// none that answers, or pods of agents cannot be listed.
 pub async fn nodes(
     client: &Client,
     namespace: &str,
     only: Option<&str>,
     here: &Path,
-) -> Result<(Vec<Node>, Option<Error>), Error> {
+) -> Result<Nodes, Error> {
     let agents = list(client, ("", "v1", "Pod"), Some(namespace), LABEL);
-    let (own, agents) = tokio::join!(on_this_machine(here), agents);
-    let own = own.filter(|(node, _)| only.is_none_or(|only| only == node));
-    let own = own.map(|(name, info)| Node {
-        name,
-        agent: Agent::Answers {
-            pod: String::new(),
-            info: Box::new(info),
-        },
-    });
-    let listed = match agents {
-        Ok(pods) => pods,
+    let (own, agents) = tokio::join!(own(client, only, here), agents);
+    let listed = match (agents, own.as_ref().filter(|_| only.is_some())) {
+        (Ok(pods), _) => pods,
         // Whether an unnamed node is one of this cluster is not known.
-        Err(e) => return Ok((vec![own.filter(|_| only.is_some()).ok_or(e)?], None)),
+        (Err(e), None) => return Err(e),
+        (Err(e), Some(own)) => {
+            let Some(row) = own.row() else {
+                return Err(Error::Stranger(Box::new(e), own.said().unwrap_or_default()));
+            };
+            return Ok(Nodes {
+                all: vec![row],
+                note: own.said(),
+                ..Nodes::default()
+            });
+        }
     };
     let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
     for pod in listed {
@@ -117,14 +129,58 @@ pub async fn nodes(
         // A panic of a task was told by the panic hook.
         all.extend(done);
     }
+    let silent = |n: &&mut Node| !matches!(n.agent, Agent::Answers { .. });
+    let mut note = None;
     if let Some(own) = own
-        && let Some(row) = all.iter_mut().find(|n: &&mut Node| n.name == own.name)
-        && !matches!(row.agent, Agent::Answers { .. })
+        && let Some(row) = all.iter_mut().filter(silent).find(|n| n.name == own.node)
     {
-        *row = own;
+        note = own.said();
+        if let Some(own) = own.row() {
+            *row = own;
+        }
     }
     all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok((all, unlisted))
+    Ok(Nodes {
+        all,
+        unlisted,
+        note,
+    })
+}
+
+/// The agent on this machine.
+struct Own {
+    node: String,
+    info: InfoResponse,
+    machine: Machine,
+}
+
+impl Own {
+    /// Its row, if it is this cluster's.
+    fn row(&self) -> Option<Node> {
+        (self.machine != Machine::Another).then(|| Node {
+            name: self.node.clone(),
+            agent: Agent::Answers {
+                pod: String::new(),
+                info: Box::new(self.info.clone()),
+            },
+        })
+    }
+    fn said(&self) -> Option<String> {
+        self.machine.of_agent(&self.node)
+    }
+}
+
+async fn own(client: &Client, only: Option<&str>, here: &Path) -> Option<Own> {
+    let (node, info) = on_this_machine(here).await?;
+    if only.is_some_and(|only| only != node) {
+        return None;
+    }
+    let machine = machine(client, &node).await;
+    Some(Own {
+        node,
+        info,
+        machine,
+    })
 }
 
 async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject) -> Agent {

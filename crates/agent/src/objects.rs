@@ -43,6 +43,9 @@ pub enum Error {
         "the agents of this cluster are those of Helm's release {release} in namespace {namespace}: helm upgrade {release} -n {namespace}, or helm uninstall {release} -n {namespace}"
     )]
     Helm { release: String, namespace: String },
+    /// The agent on this machine, whose node has the same name, is no help; what is said of it.
+    #[error("{0}; {1}")]
+    Stranger(Box<Error>, String),
     /// There is nothing to upgrade.
     #[error("no agents in namespace {namespace}: kflow agent install --image IMAGE")]
     NotInstalled { namespace: String },

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,7 +22,7 @@ use kflow_model::offset::Offset;
 use kflow_model::units::wait;
 use kflow_model::{Body, Evidence, Nanos, Text};
 pub use kflow_sources::agent::Past;
-use kflow_sources::agent::{self, AgentPod, Silent, Told};
+use kflow_sources::agent::{self, AgentPod, Greeted, Machine, Silent, Told, machine};
 
 /// Agents that are connected to at a time: one that does not answer keeps a connection, and nothing else, from the others.
 pub const TOGETHER: usize = 32;
@@ -88,6 +88,9 @@ pub enum Unheard {
     /// Which agents there are could not be asked.
     #[error("{0}")]
     Unlisted(String),
+    /// One on this machine, whose node has the same name, is no help; what is said of it.
+    #[error("{0}; {1}")]
+    Stranger(Box<Unheard>, String),
     #[error("kflow failed at what the agent there told (a bug)")]
     Bug,
 }
@@ -116,6 +119,8 @@ pub struct Heard<T> {
     pub nodes: Vec<(Text, Result<T, Unheard>)>,
     /// The apiserver's clock, where it told one.
     pub apiserver: Option<Offset>,
+    /// What there is to say of the agent on this machine that was asked.
+    pub note: Option<String>,
 }
 
 /// Whom to ask, and how.
@@ -152,19 +157,46 @@ pub fn ask<T: Send + 'static>(
     Ok(answers)
 }
 
-/// The agents' pods by node, the client that reaches them, and the apiserver's clock.
-type Listed = (kube::Client, BTreeMap<String, AgentPod>, Option<Offset>);
-
-async fn listed(question: &Question<'_>) -> Result<Listed, String> {
+async fn connected(question: &Question<'_>) -> Result<kube::Client, String> {
     let most = question.patience.answer;
     let connected = timeout(most, connect(question.config)).await;
     let (client, _) = connected
         .unwrap_or_else(|_| Err(format!("no kubeconfig within {}", wait(most))))
         .map_err(|why| format!("cannot ask agents: {why}"))?;
+    Ok(client)
+}
+
+/// The agents' pods by node, the client that reaches them, and the apiserver's clock.
+type Listed = (kube::Client, BTreeMap<String, AgentPod>, Option<Offset>);
+
+async fn listed(
+    question: &Question<'_>,
+    client: Result<kube::Client, String>,
+) -> Result<Listed, String> {
+    let client = client?;
     let (pods, apiserver) = agent::agents(&client, question.namespace)
         .await
         .map_err(|e| e.to_string())?;
     Ok((client, pods, apiserver))
+}
+
+/// The agent on this machine, where it answers, and whether its node is the one of that name that is asked about.
+async fn here(
+    question: &Question<'_>,
+    client: &Result<kube::Client, String>,
+) -> Option<(Greeted, Machine)> {
+    let greeted = timeout(question.patience.answer, agent::greet_here(question.here?)).await;
+    // One that cannot be had is as none.
+    let greeted = greeted.ok()?.ok()?;
+    let node = greeted.node()?;
+    if !question.nodes.iter().any(|n| n == node) {
+        return None;
+    }
+    let machine = match client {
+        Ok(client) => machine(client, node).await,
+        Err(why) => Machine::Named(why.clone()),
+    };
+    Some((greeted, machine))
 }
 
 async fn all<T: Send + 'static>(
@@ -172,12 +204,9 @@ async fn all<T: Send + 'static>(
     told: ApiTold,
     look: impl Fn(&Text, NodeTold) -> T + Send + Sync + 'static,
 ) -> Heard<T> {
-    let by_socket = async {
-        // One that cannot be had is as none.
-        let greeted = timeout(question.patience.answer, agent::greet_here(question.here?)).await;
-        greeted.ok()?.ok()
-    };
-    let (listed, mut here) = tokio::join!(listed(&question), by_socket);
+    let client = connected(&question).await;
+    let (listed, mut here) =
+        tokio::join!(listed(&question, client.clone()), here(&question, &client));
     let Question {
         namespace,
         patience,
@@ -191,6 +220,7 @@ async fn all<T: Send + 'static>(
     let [turns, reads, worlds] = [TOGETHER, READ, WORLDS].map(|n| Arc::new(Semaphore::new(n)));
     let mut asked = JoinSet::new();
     let mut answers: BTreeMap<usize, Result<T, Unheard>> = BTreeMap::new();
+    let note = Arc::new(OnceLock::new());
     for (n, node) in nodes.iter().enumerate() {
         let pod = match &listed {
             Ok((client, pods, _)) => match pods.get(node.as_str()) {
@@ -199,7 +229,7 @@ async fn all<T: Send + 'static>(
             },
             Err(why) => Err(Unheard::Unlisted(why.clone())),
         };
-        let own = here.take_if(|here| here.node() == Some(node));
+        let own = here.take_if(|(here, _)| here.node() == Some(node));
         let pod = match pod {
             Err(why) if own.is_none() => {
                 answers.insert(n, Err(why));
@@ -215,6 +245,7 @@ async fn all<T: Send + 'static>(
         let (namespace, node) = (namespace.to_owned(), node.clone());
         let (told, look) = (Arc::clone(&told), Arc::clone(&look));
         let (reads, worlds) = (Arc::clone(&reads), Arc::clone(&worlds));
+        let note = Arc::clone(&note);
         asked.spawn(async move {
             let _turn = turn;
             let late = || Unheard::Late(patience.answer);
@@ -230,7 +261,16 @@ async fn all<T: Send + 'static>(
                     None => Err(Unheard::None),
                 };
                 let greeted = match (by_pod, own) {
-                    (Err(_), Some(own)) => own,
+                    (Err(why), Some((own, machine))) => {
+                        match (&machine, machine.of_agent(&node)) {
+                            (Machine::Another, Some(said)) => {
+                                return Err(Unheard::Stranger(Box::new(why), said));
+                            }
+                            (_, Some(said)) => drop(note.set(said)),
+                            (_, None) => {}
+                        }
+                        own
+                    }
                     (by_pod, _) => by_pod?,
                 };
                 let room = timeout_at(until, reads.acquire_owned()).await;
@@ -259,7 +299,11 @@ async fn all<T: Send + 'static>(
         (node.clone(), answer)
     };
     let nodes = nodes.iter().enumerate().map(named).collect();
-    Heard { nodes, apiserver }
+    Heard {
+        nodes,
+        apiserver,
+        note: note.get().cloned(),
+    }
 }
 
 /// What the apiserver told of some nodes, as far as it is about one of them, its pods, or what these belong to.

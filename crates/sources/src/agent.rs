@@ -4,6 +4,7 @@
 //! it is taken too.
 
 mod ask;
+mod machine;
 mod reach;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
+pub use machine::{Machine, machine};
 pub use reach::{Absent, AgentPod, Reached, agents, on_this_machine, reach};
 
 /// Where an agent serves on its node unless told otherwise.
@@ -340,8 +342,7 @@ async fn session(
     backoff: &mut Backoff,
     out: &mut Out,
 ) -> Result<(), End> {
-    let client = &mut reached.client;
-    let (info, offset) = match in_time(ask::clocked(client)).await {
+    let (info, offset) = match in_time(ask::clocked(&mut reached.client)).await {
         Err(End::Failed(e)) => {
             return Err(End::Failed(match reached.broken.take() {
                 Some(broken) => broken.why(e).await,
@@ -360,9 +361,9 @@ async fn session(
     let has = position.has(&info);
     position.set_behind(!has, out).await.map_err(End::Stopped)?;
     follow.gives.send_replace(Gives::of(&info));
-    out.on(said(&info));
+    out.on(reached.said(&info));
     let mut stream = in_time(
-        client.subscribe(SubscribeRequest {
+        reached.client.subscribe(SubscribeRequest {
             from: position.next,
             epoch: position.epoch,
             only_new: false,
@@ -377,18 +378,18 @@ async fn session(
         let message = tokio::select! {
             message = stream.message() => message,
             _ = look.tick() => {
-                let (info, offset) = in_time(ask::clocked(client)).await?;
+                let (info, offset) = in_time(ask::clocked(&mut reached.client)).await?;
                 compare(offset);
                 let gives = Gives::of(&info);
                 follow.gives.send_if_modified(|g| std::mem::replace(g, gives) != gives);
-                out.on(said(&info));
+                out.on(reached.said(&info));
                 continue;
             }
         };
         let batch = match message {
             Ok(Some(batch)) => batch,
             Ok(None) => return Ok(()),
-            Err(status) => return Err(End::Failed(client.status(status).to_string())),
+            Err(status) => return Err(End::Failed(reached.client.status(status).to_string())),
         };
         backoff.reset();
         let reached = position.reached;
@@ -447,7 +448,7 @@ fn is_of_node(o: &Observation) -> bool {
 }
 
 /// How an agent is doing, in a line.
-pub fn said(info: &InfoResponse) -> String {
+fn said(info: &InfoResponse) -> String {
     let own = env!("CARGO_PKG_VERSION");
     let mut text = if info.version == own {
         format!("kflow {own}")

@@ -226,16 +226,19 @@ fn node_row(node: Node, now: Nanos) -> NodeRow {
 /// The agents of a cluster, and one on this machine that is no pod of it. A node that was named has to have one.
 fn of_cluster(args: &StatusArgs) -> anyhow::Result<u8> {
     let namespace = &args.cluster.agent_namespace;
-    let (found, unlisted) = block_on(async {
+    let found = block_on(async {
         let client = client(&args.cluster).await?;
         anyhow::Ok(nodes::nodes(&client, namespace, args.node.as_deref(), Path::new(SOCKET)).await?)
     })?;
     let now = clock::now();
-    let all: Vec<NodeRow> = found.into_iter().map(|n| node_row(n, now)).collect();
+    let all: Vec<NodeRow> = found.all.into_iter().map(|n| node_row(n, now)).collect();
     let whole = args.node.is_some();
     write_as(&all, args.output, |out| write_nodes(out, &all, whole))?;
-    if let Some(e) = unlisted {
+    if let Some(e) = found.unlisted {
         out::tell(&format!("nodes without an agent are not among them: {e}"));
+    }
+    if let Some(note) = found.note {
+        out::tell(&note);
     }
     if all.iter().all(|n| n.state == "none") {
         out::tell(&format!(

@@ -341,10 +341,11 @@ fn each_node_is_told_with_its_agent_or_without() {
         let cluster = Shared::default();
         installed(&cluster, "kflow:1", false).await.unwrap();
         cluster.lock().unwrap().broken = true;
-        let (all, unlisted) = nodes(&client(&cluster), "kflow", None, Path::new("/no/such"))
+        let found = nodes(&client(&cluster), "kflow", None, Path::new("/no/such"))
             .await
             .unwrap();
-        assert!(unlisted.is_none());
+        assert!(found.unlisted.is_none());
+        let all = found.all;
         let names: Vec<_> = all.iter().map(|n| n.name.as_str()).collect();
         assert_eq!(names, ["node1", "node2"]);
         let Agent::Silent { pod, why } = &all[0].agent else {

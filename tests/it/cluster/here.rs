@@ -9,8 +9,8 @@ use kflow_engine::live::Look;
 use kflow_model::Text;
 use kflow_sources::agent::{LABEL, Way, reach};
 
-use super::rig::{Played, Shape, name};
-use super::why::asked;
+use super::rig::{NODE, Played, Shape, name};
+use super::why::{asked, heard};
 use super::{calls, gaps, looking, on, said, until};
 use crate::agent::block_on;
 
@@ -144,19 +144,20 @@ fn status_has_the_agent_of_this_machine_whatever_the_apiserver_lists() {
             // Without a name the cluster's nodes are asked for, of which that one may be none.
             let every = all(None, &here.socket).await;
             assert_eq!(every.is_err(), refused.is_some());
-            for row in every.iter().flat_map(|(rows, _)| rows) {
+            for row in every.iter().flat_map(|n| &n.all) {
                 assert!(row.name != own || answers(&row.agent), "{row:?}");
             }
-            let (rows, missing) = all(Some(&own), &here.socket).await.unwrap();
+            let of = all(Some(&own), &here.socket).await.unwrap();
+            let sure = of.unlisted.is_none() && of.note.is_none();
             assert!(
-                rows.len() == 1 && answers(&rows[0].agent) && missing.is_none(),
-                "{rows:?}"
+                sure && of.all.len() == 1 && answers(&of.all[0].agent),
+                "{of:?}"
             );
         }
         *played.forbidden.lock().unwrap() = None;
         let stranger = played.by_hand(7);
-        let (rows, _) = all(None, &stranger.socket).await.unwrap();
-        assert!(rows.iter().all(|n| n.name != name(7)), "{rows:?}");
+        let of = all(None, &stranger.socket).await.unwrap();
+        assert!(of.all.iter().all(|n| n.name != name(7)), "{of:?}");
         // Another node's, and one where nobody serves.
         *played.forbidden.lock().unwrap() = Some(REFUSED[0]);
         assert!(all(Some(&name(0)), &here.socket).await.is_err());
@@ -205,5 +206,118 @@ fn doctor_tells_what_the_agent_of_this_machine_lacks_without_a_node() {
         drop(std::os::unix::net::UnixListener::bind(folder.join("agent.sock")).unwrap());
         let dead = rows(&[]).await;
         assert!(dead.len() == 1 && dead[0].starts_with("off"), "{dead:?}");
+    });
+}
+
+/// What is said of an agent of this machine whose node is called as one of another cluster is.
+const ANOTHER: &str = "the agent on this machine is not asked: its node is called simulated-1 too, and is another one (their boot IDs differ)";
+/// And where the Node cannot be read.
+const NAMED: &str = "that the agent on this machine is that of simulated-1 is known by the name alone: the Node cannot be read: needs get on nodes";
+
+#[test]
+fn an_agent_of_this_machine_whose_node_is_another_clusters_is_not_asked() {
+    block_on(async {
+        let played = Played::start(2, 0).await;
+        let here = played.by_hand(1);
+        let client = played.client().await;
+        let node: [Text; 1] = [name(1).into()];
+        for (moved, refused, want) in [
+            (false, None, Ok(None)),
+            (false, Some(NODE), Ok(Some(NAMED))),
+            (true, Some(NODE), Ok(Some(NAMED))),
+            (true, None, Err(ANOTHER)),
+            (true, Some(REFUSED[0]), Err(ANOTHER)),
+        ] {
+            if moved {
+                played.on_another_machine(&name(1));
+            }
+            *played.forbidden.lock().unwrap() = refused;
+            // To follow it.
+            let way = Way::Pod {
+                client: client.clone(),
+                namespace: "kflow".to_owned(),
+                labels: LABEL.to_owned(),
+                node: name(1),
+                here: Some(here.socket.clone()),
+            };
+            let told = |text: &str, what: &str| match want {
+                Ok(None) => assert!(!text.contains("on this machine"), "{what}: {text}"),
+                Ok(Some(said)) | Err(said) => assert!(text.contains(said), "{what}: {text}"),
+            };
+            match reach(&way).await {
+                Ok(mut reached) => {
+                    let info = reached.client.info().await.unwrap();
+                    assert!(want.is_ok());
+                    told(&reached.said(&info), "followed");
+                }
+                Err(e) => {
+                    assert!(want.is_err() && e.is_final(), "{e}");
+                    told(&e.to_string(), "followed");
+                }
+            }
+            // For one look.
+            let heard = heard(&played, &node, Some(&here.socket), Patience::default()).await;
+            match &heard.nodes[0].1 {
+                Ok(calls) => {
+                    assert!(*calls == 1 && want.is_ok());
+                    told(&heard.note.unwrap_or_default(), "looked at");
+                }
+                Err(e) => {
+                    assert!(want.is_err(), "{e}");
+                    told(&e.to_string(), "looked at");
+                }
+            }
+            // For status.
+            match nodes(&client, "kflow", Some(&name(1)), &here.socket).await {
+                Ok(of) => {
+                    let answers = matches!(of.all[0].agent, Agent::Answers { .. });
+                    assert_eq!(answers, want.is_ok(), "{of:?}");
+                    told(&of.note.unwrap_or_default(), "status");
+                }
+                Err(e) => told(&e.to_string(), "status"),
+            }
+            // In the view of the cluster.
+            let mut cluster = looking(&played, Look::new("kflow").here(&here.socket));
+            let all = until(&mut cluster, "agents", |_, v| {
+                let agents = v.agents.as_ref().unwrap();
+                (agents.known || agents.failing.is_some()) && v.nodes.len() == 2
+            })
+            .await;
+            let agents = all.cluster.as_ref().unwrap().agents.clone().unwrap();
+            assert_eq!(agents.of(&name(1)).is_some(), want.is_ok());
+            told(agents.note(&name(1)).unwrap_or_default(), "the cluster");
+            if refused != Some(REFUSED[0]) {
+                let rows = said(&all, "6");
+                let begin = match want {
+                    Ok(None) => "1 of 2 nodes have an agent (namespace kflow), 1 ready",
+                    Ok(Some(_)) => "1 ready (that the agent on this machine is",
+                    Err(_) => "(the agent on this machine is not asked",
+                };
+                assert!(rows.contains(begin), "{rows}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_node_that_is_called_as_this_machine_is_may_be_another_one() {
+    block_on(async {
+        let played = Played::start(1, 0).await;
+        let own = rustix::system::uname();
+        let own = own.nodename().to_str().unwrap();
+        let whose = format!("this machine is called {own} as the node is, and is another one");
+        played.on_another_machine(own);
+        for (refused, args, want) in [
+            (None, &[][..], whose.as_str()),
+            (Some(NODE), &[], "is known by the name alone"),
+            (None, &["--local"], ""),
+        ] {
+            *played.forbidden.lock().unwrap() = refused;
+            let args = [&["doctor", "--no-agent", "--node", own], args].concat();
+            let told = played.kflow(&args).await;
+            assert!(told.err.contains(want), "{args:?} {}", told.err);
+            let silent = !told.err.contains("this machine is");
+            assert_eq!(silent, want.is_empty(), "{args:?} {}", told.err);
+        }
     });
 }

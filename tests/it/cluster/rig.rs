@@ -67,6 +67,8 @@ pub(super) struct Shape {
     pub(super) ahead: BTreeMap<usize, i64>,
 }
 
+/// Where one node is.
+pub(super) const NODE: &str = "/api/v1/nodes/";
 /// Version of a list before any change.
 const LISTED: usize = 1000;
 
@@ -241,7 +243,7 @@ pub(super) struct Played {
     /// Every request is refused, and every watch ends.
     down: AtomicBool,
     restart: watch::Sender<usize>,
-    /// What is forbidden: `/pods` of the agents' namespace, or `/portforward`.
+    /// What is forbidden: `/pods` of the agents' namespace, or `/portforward`; or a [`NODE`].
     pub(super) forbidden: Mutex<Option<&'static str>>,
     pub(super) requests: AtomicUsize,
     /// When each was asked, and for what.
@@ -410,6 +412,17 @@ impl Played {
         let all = self.agents.lock().unwrap();
         all.get(&name(n))?.as_ref().map(look)
     }
+    /// A node of this name is on another machine.
+    pub(super) fn on_another_machine(&self, node: &str) {
+        let mut nodes = self.nodes.lock().unwrap();
+        if nodes.iter().all(|x| x["metadata"]["name"] != node) {
+            let mut object = node_json(0);
+            object["metadata"]["name"] = node.into();
+            nodes.push(object);
+        }
+        let of = nodes.iter_mut().find(|x| x["metadata"]["name"] == node);
+        of.unwrap()["status"]["nodeInfo"]["bootID"] = "another".into();
+    }
     /// A node is deleted, and its agent with it.
     pub(super) fn delete(&self, n: usize) {
         self.kill(n);
@@ -472,8 +485,16 @@ impl Played {
         };
         let of_agents = path.starts_with("/api/v1/namespaces/kflow/");
         let forbidden = *self.forbidden.lock().unwrap();
-        if of_agents && forbidden.is_some_and(|end| path.ends_with(end)) {
+        let refused = of_agents && forbidden.is_some_and(|end| path.ends_with(end));
+        let node = path.strip_prefix(NODE);
+        if refused || (node.is_some() && forbidden == Some(NODE)) {
             return Ok(status(StatusCode::FORBIDDEN));
+        }
+        if let Some(node) = node.filter(|n| !n.contains('/')) {
+            let nodes = self.nodes.lock().unwrap();
+            let object = nodes.iter().find(|x| x["metadata"]["name"] == node);
+            let json = object.map(|x| Response::new(whole(x.to_string())));
+            return Ok(json.unwrap_or_else(|| status(StatusCode::NOT_FOUND)));
         }
         let fields = value("fieldSelector").unwrap_or_default();
         let resource = path.rsplit('/').next().unwrap_or_default().to_owned();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kflow_core::correlate::World;
-use kflow_engine::ask::{ApiTold, Patience, Question, TOGETHER, Unheard, ask};
+use kflow_engine::ask::{ApiTold, Heard, Patience, Question, TOGETHER, Unheard, ask};
 use kflow_engine::live::Config;
 use kflow_model::{Scope, Text};
 use serde_json::Value;
@@ -27,6 +27,16 @@ pub(super) async fn asked(
     here: Option<&Path>,
     patience: Patience,
 ) -> Vec<(Text, Result<usize, Unheard>)> {
+    heard(played, nodes, here, patience).await.nodes
+}
+
+/// The same, with what else was heard.
+pub(super) async fn heard(
+    played: &Played,
+    nodes: &[Text],
+    here: Option<&Path>,
+    patience: Patience,
+) -> Heard<usize> {
     let config = Config {
         scope: Some(Scope::default()),
         kubeconfig: Some(played.kubeconfig()),
@@ -46,7 +56,7 @@ pub(super) async fn asked(
         ask(question, api, |_, told| told.world().calls().len())
     };
     let answers = tokio::task::spawn_blocking(ask).await;
-    answers.unwrap().unwrap().nodes
+    answers.unwrap().unwrap()
 }
 
 /// Cause and call in flight of each pod, owner or node.

@@ -177,7 +177,18 @@ impl Cluster {
             return found.failing.clone();
         }
         let namespace = self.namespace();
-        Some(format!("no agent that is ready (namespace {namespace})"))
+        let mut why = format!("no agent that is ready (namespace {namespace})");
+        if let Some(said) = found.note(node) {
+            why.push_str(&format!("; {said}"));
+        }
+        Some(why)
+    }
+
+    /// What there is to say of the agent of a node that is the one on this machine.
+    pub fn note(&self, node: &str) -> Option<String> {
+        let found = self.look.as_ref()?.found();
+        found.of(node)?;
+        found.note(node).map(str::to_owned)
     }
 
     /// How far the clock of a node is off, as its agent told.

@@ -1,13 +1,13 @@
 //! Which nodes of a cluster have an agent: asked of the apiserver by one list now and then, of no agent.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Place;
 use kflow_model::offset::Offset;
-use kflow_sources::agent::{AgentPod, LABEL, SOCKET, agents, on_this_machine};
+use kflow_sources::agent::{AgentPod, LABEL, Machine, SOCKET, agents, machine, on_this_machine};
 
 /// How often their pods are listed.
 const LOOK: Duration = Duration::from_secs(30);
@@ -19,6 +19,8 @@ pub struct Agents {
     pub by_node: BTreeMap<String, AgentPod>,
     /// The agent on this machine, and its node, which need not be one of this cluster.
     pub here: Option<(String, AgentPod)>,
+    /// What there is to say of that one, and the name of its node.
+    pub note: Option<(String, String)>,
     /// A list was read.
     pub known: bool,
     /// Why the last one could not be read.
@@ -32,6 +34,12 @@ impl Agents {
     pub fn of(&self, node: &str) -> Option<&AgentPod> {
         let here = self.here.as_ref().filter(|(its, _)| its == node);
         self.by_node.get(node).or(here.map(|(_, agent)| agent))
+    }
+
+    /// What there is to say of the agent on this machine, if its node is called so.
+    pub fn note(&self, node: &str) -> Option<&str> {
+        let note = self.note.as_ref().filter(|(of, _)| of == node);
+        note.map(|(_, said)| said.as_str())
     }
 }
 
@@ -87,21 +95,19 @@ impl Look {
 /// Lists agents every 15 to 30 s: many who look do not ask in step.
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
-        let here = match &look.here {
-            Some(socket) => on_this_machine(socket).await.map(|(node, info)| {
-                let agent = AgentPod {
-                    name: String::new(),
-                    version: info.version,
-                    ready: true,
-                };
-                (node, agent)
-            }),
-            None => None,
+        let agents = agents(&client, &look.namespace).await;
+        let (here, note) = match &look.here {
+            Some(socket) => {
+                let has_pod = |node: &str| matches!(&agents, Ok((of, _)) if of.contains_key(node));
+                own(&client, socket, has_pod).await
+            }
+            None => (None, None),
         };
-        look.set(match agents(&client, &look.namespace).await {
+        look.set(match agents {
             Ok((by_node, apiserver)) => Agents {
                 by_node,
                 here,
+                note,
                 known: true,
                 failing: None,
                 apiserver,
@@ -109,9 +115,30 @@ pub(super) async fn look(client: kube::Client, look: Look) {
             Err(why) => Agents {
                 failing: Some(why.to_string()),
                 here,
+                note,
                 ..Agents::clone(&look.found())
             },
         });
         tokio::time::sleep(LOOK.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
     }
+}
+
+type Own = (Option<(String, AgentPod)>, Option<(String, String)>);
+
+/// The agent on this machine, unless it is of another cluster's node, and what there is to say of it. One that has a pod is asked by that.
+async fn own(client: &kube::Client, socket: &Path, has_pod: impl Fn(&str) -> bool) -> Own {
+    let Some((node, info)) = on_this_machine(socket).await.filter(|(n, _)| !has_pod(n)) else {
+        return (None, None);
+    };
+    let machine = machine(client, &node).await;
+    let note = machine.of_agent(&node).map(|said| (node.clone(), said));
+    let here = (machine != Machine::Another).then(|| {
+        let agent = AgentPod {
+            name: String::new(),
+            version: info.version,
+            ready: true,
+        };
+        (node, agent)
+    });
+    (here, note)
 }

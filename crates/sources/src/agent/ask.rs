@@ -120,7 +120,11 @@ pub async fn greet_here(socket: &Path) -> Result<Greeted, Silent> {
     greeted(by_socket(socket).await?).await
 }
 
-async fn greeted(Reached { mut client, broken }: Reached) -> Result<Greeted, Silent> {
+async fn greeted(
+    Reached {
+        mut client, broken, ..
+    }: Reached,
+) -> Result<Greeted, Silent> {
     let (info, offset) = match info(&mut client).await {
         Ok(told) => told,
         Err(e) => {

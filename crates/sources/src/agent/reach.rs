@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::client::{Body as HttpBody, Client as Kube};
+use prost::bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -17,6 +18,7 @@ use tonic::codegen::http::header::DATE;
 use tonic::codegen::http::{Request, StatusCode, Uri};
 use tonic::transport::Endpoint;
 
+use super::machine::{Machine, machine};
 use super::{ANSWER, LABEL, PORT, Way};
 use crate::kube::live::escape;
 use crate::live::{root, unix};
@@ -64,15 +66,19 @@ pub enum Absent {
     /// It cannot be reached.
     #[error("{0}")]
     Failed(String),
+    /// One on this machine, whose node has the same name, is no help; what is said of it.
+    #[error("{0}; {1}")]
+    Stranger(Box<Absent>, String),
 }
 
 impl Absent {
     /// True when only a person can change it: it is not asked for often.
-    pub const fn is_final(&self) -> bool {
-        matches!(
-            self,
-            Self::None { .. } | Self::Gone { .. } | Self::Forbidden { .. }
-        )
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::None { .. } | Self::Gone { .. } | Self::Forbidden { .. } => true,
+            Self::NotRunning { .. } | Self::Failed(_) => false,
+            Self::Stranger(why, _) => why.is_final(),
+        }
     }
 }
 
@@ -82,6 +88,19 @@ pub struct Reached {
     pub client: Client,
     /// What the kubelet says when the port-forward fails.
     pub(super) broken: Option<Broken>,
+    /// What there is to say of how it was reached.
+    pub(super) note: Option<String>,
+}
+
+impl Reached {
+    /// How the agent is doing, in a line.
+    pub fn said(&self, info: &InfoResponse) -> String {
+        let said = super::said(info);
+        match &self.note {
+            Some(note) => format!("{said}; {note}"),
+            None => said,
+        }
+    }
 }
 
 /// What the other end of a port-forward says of its failure.
@@ -115,7 +134,19 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
             };
             match (by_pod.await, here) {
                 (Err(why), Some(socket)) => match on_this_machine(socket).await {
-                    Some((its, _)) if its == *node => by_socket(socket).await,
+                    Some((its, _)) if its == *node => {
+                        let machine = machine(client, node).await;
+                        let note = machine.of_agent(node);
+                        match (machine, note) {
+                            (Machine::Another, Some(note)) => {
+                                Err(Absent::Stranger(Box::new(why), note))
+                            }
+                            (_, note) => Ok(Reached {
+                                note,
+                                ..by_socket(socket).await?
+                            }),
+                        }
+                    }
                     _ => Err(why),
                 },
                 (reached, _) => reached,
@@ -141,6 +172,7 @@ pub(super) async fn by_socket(path: &Path) -> Result<Reached, Absent> {
     Ok(Reached {
         client: Client::over(channel, who),
         broken: None,
+        note: None,
     })
 }
 
@@ -206,6 +238,36 @@ pub struct AgentPod {
     pub ready: bool,
 }
 
+/// An answer of the apiserver.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+    /// The apiserver's clock, where it told one.
+    clock: Option<Offset>,
+}
+
+/// Asks the apiserver for JSON, of so many bytes at most.
+pub(super) async fn get(client: &Kube, uri: &str, most: usize) -> Result<Answer, String> {
+    let request = Request::get(uri)
+        .header("Accept", "application/json")
+        .body(HttpBody::empty())
+        .map_err(|e| e.to_string())?;
+    let sent = clock::now();
+    let response = client.send(request).await.map_err(|e| root(&e))?;
+    let (received, status) = (clock::now(), response.status());
+    let date = response.headers().get(DATE).and_then(|d| d.to_str().ok());
+    let date = date.and_then(Nanos::parse_http_date);
+    let body = http_body_util::Limited::new(response.into_body(), most)
+        .collect()
+        .await
+        .map_err(|e| root(&*e))?;
+    Ok(Answer {
+        status,
+        body: body.to_bytes(),
+        clock: date.map(|d| Offset::between(sent, d, received).to_the_second()),
+    })
+}
+
 /// Lists the pods of agents: of one node, or of all. Those that end are left out: they serve no longer.
 async fn list(
     client: &Kube,
@@ -230,27 +292,11 @@ async fn list(
     let most = if node.is_some() { LIST } else { LIST_ALL };
     let failed =
         |why: String| Absent::Failed(format!("cannot look for an agent on {whose}: {why}"));
-    let request = Request::get(uri)
-        .header("Accept", "application/json")
-        .body(HttpBody::empty())
-        .map_err(|e| failed(e.to_string()))?;
-    let whole = async {
-        let sent = clock::now();
-        let response = client.send(request).await.map_err(|e| failed(root(&e)))?;
-        let (received, status) = (clock::now(), response.status());
-        let date = response.headers().get(DATE).and_then(|d| d.to_str().ok());
-        let date = date.and_then(Nanos::parse_http_date);
-        let its = date.map(|d| Offset::between(sent, d, received).to_the_second());
-        let body = http_body_util::Limited::new(response.into_body(), most)
-            .collect()
-            .await
-            .map_err(|e| failed(root(&*e)))?;
-        Ok((status, body.to_bytes(), its))
-    };
-    let (status, body, its) = timeout(ANSWER, whole)
-        .await
-        .map_err(|_| failed(format!("no answer for {}", wait(ANSWER))))??;
-    match status {
+    let asked = timeout(ANSWER, get(client, &uri, most)).await;
+    let answer = asked
+        .map_err(|_| failed(format!("no answer for {}", wait(ANSWER))))?
+        .map_err(failed)?;
+    match answer.status {
         StatusCode::OK => {}
         StatusCode::FORBIDDEN => {
             return Err(Absent::Forbidden {
@@ -261,12 +307,12 @@ async fn list(
         }
         other => return Err(failed(format!("the apiserver answers {other}"))),
     }
-    let list: List = serde_json::from_slice(&body)
+    let list: List = serde_json::from_slice(&answer.body)
         .map_err(|_| failed("the apiserver answers not as a Kubernetes API does".to_owned()))?;
     let mut all = list.items;
     all.retain(|p| p.metadata.deletion_timestamp.is_none());
     all.sort_by_cached_key(Item::rank);
-    Ok((all, its))
+    Ok((all, answer.clock))
 }
 
 /// The agents of a cluster by node, as their pods tell: none of them is asked. Also the apiserver's clock, where it tells one.
@@ -375,5 +421,6 @@ pub(super) async fn forward(
     Ok(Reached {
         client: Client::over(channel, who),
         broken: Some(Broken(told)),
+        note: None,
     })
 }

@@ -173,6 +173,12 @@ pub(in crate::cluster) fn name(node: usize) -> String {
     format!("simulated-{node}")
 }
 
+/// Of this machine, on which all nodes are.
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    id.trim().to_owned()
+}
+
 pub(in crate::cluster) fn node_json(n: usize) -> Value {
     json!({
         "metadata": {"name": name(n), "uid": name(n), "resourceVersion": "900", "creationTimestamp": "2026-11-01T00:00:00Z"},
@@ -181,7 +187,7 @@ pub(in crate::cluster) fn node_json(n: usize) -> Value {
             "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
                 "lastTransitionTime": "2026-11-01T00:00:00Z", "lastHeartbeatTime": clock::now().to_rfc3339()}],
-            "nodeInfo": {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.1.9"},
+            "nodeInfo": {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.1.9", "bootID": boot_id()},
         },
     })
 }

@@ -334,10 +334,12 @@ fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(Str
         !agents.by_node.contains_key(node) && c.nodes.iter().any(|r| r.name == *node)
     });
     let all: Vec<_> = (agents.by_node.values().chain(here.map(|(_, a)| a))).collect();
+    let note = c.nodes.iter().find_map(|r| agents.note(&r.name));
+    let note = note.map_or_else(String::new, |said| format!(" ({said})"));
     if all.is_empty() {
         return Some((
             format!(
-                "No node has an agent of kflow (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, `--debug-pod IMAGE` for one look, or run kflow on the node itself."
+                "No node has an agent of kflow (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, `--debug-pod IMAGE` for one look, or run kflow on the node itself.{note}"
             ),
             t.dim,
         ));
@@ -357,5 +359,6 @@ fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(Str
             count(other)
         ));
     }
+    text.push_str(&note);
     Some((text, if other > 0 { t.warn } else { t.dim }))
 }

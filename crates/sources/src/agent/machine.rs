@@ -1,0 +1,94 @@
+//! Whether this machine is a node of a cluster: two clusters may have nodes of one name.
+
+use kube::client::Client as Kube;
+use serde::Deserialize;
+use tokio::time::timeout;
+use tonic::codegen::http::StatusCode;
+
+use super::ANSWER;
+use super::reach::get;
+use crate::kube::live::escape;
+use kflow_model::units::wait;
+
+/// The kubelet's cadvisor reads it here for `status.nodeInfo.bootID`, and a container has no other one: `bootIDFilePath` in
+/// google/cadvisor, machine/info.go; `MachineInfo` in kubernetes, pkg/kubelet/nodestatus/setters.go.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Longest Node that is read, bytes: it names images.
+const NODE: usize = 4 << 20;
+
+/// Whether this machine is a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// By its boot ID.
+    Node,
+    /// The node has another boot ID.
+    Another,
+    /// By its name alone, and why.
+    Named(String),
+}
+
+impl Machine {
+    /// What is to be said of the agent on this machine, whose node is called as this node is.
+    pub fn of_agent(&self, node: &str) -> Option<String> {
+        match self {
+            Self::Node => None,
+            Self::Another => Some(format!(
+                "the agent on this machine is not asked: its node is called {node} too, and is another one (their boot IDs differ)"
+            )),
+            Self::Named(why) => Some(format!(
+                "that the agent on this machine is that of {node} is known by the name alone: {why}"
+            )),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    status: Status,
+}
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    node_info: NodeInfo,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "bootID")]
+    boot_id: String,
+}
+
+/// Compares the boot ID of this machine with that of the Node of this name.
+pub async fn machine(client: &Kube, node: &str) -> Machine {
+    match timeout(ANSWER, same(client, node)).await {
+        Ok(Ok(true)) => Machine::Node,
+        Ok(Ok(false)) => Machine::Another,
+        Ok(Err(why)) => Machine::Named(why),
+        Err(_) => Machine::Named(format!(
+            "the Node cannot be read: no answer for {}",
+            wait(ANSWER)
+        )),
+    }
+}
+
+async fn same(client: &Kube, node: &str) -> Result<bool, String> {
+    let own = tokio::fs::read_to_string(BOOT_ID)
+        .await
+        .map_err(|e| format!("{BOOT_ID}: {e}"))?;
+    let unread = |why: String| format!("the Node cannot be read: {why}");
+    let uri = format!("/api/v1/nodes/{}", escape(node));
+    let answer = get(client, &uri, NODE).await.map_err(unread)?;
+    match answer.status {
+        StatusCode::OK => {}
+        StatusCode::FORBIDDEN => return Err(unread("needs get on nodes".to_owned())),
+        other => return Err(unread(format!("the apiserver answers {other}"))),
+    }
+    let its: Node = serde_json::from_slice(&answer.body)
+        .map_err(|_| unread("the apiserver answers not as a Kubernetes API does".to_owned()))?;
+    let its = its.status.node_info.boot_id;
+    if its.is_empty() {
+        return Err("the Node tells no boot ID".to_owned());
+    }
+    Ok(its == own.trim())
+}
