@@ -153,7 +153,8 @@ impl Apiserver {
             }
             "/api/v1/nodes/node1" => json(
                 StatusCode::OK,
-                json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "node1"}}),
+                // Whatever runs on this machine is not of this cluster.
+                json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "node1"}, "status": {"nodeInfo": {"bootID": "another"}}}),
             ),
             "/api/v1/namespaces/kflow/pods" => {
                 let query = request.uri().query().unwrap();

@@ -443,7 +443,7 @@ fn pod() -> Value {
             "name": "web-0", "namespace": "shop", "uid": "00000000-0000-0000-0000-000000000001",
             "resourceVersion": "900", "creationTimestamp": since, "labels": {"app": "web"},
         },
-        "spec": {"nodeName": "node1", "containers": [{"name": "web", "image": "web:1"}]},
+        "spec": {"nodeName": "played", "containers": [{"name": "web", "image": "web:1"}]},
         "status": {
             "phase": "Running",
             "conditions": [condition("PodScheduled"), condition("Initialized"), condition("ContainersReady"), condition("Ready")],

@@ -19,6 +19,8 @@ use crate::unknown::api::head;
 #[derive(Clone)]
 pub(super) enum Page {
     Whole(u16, String),
+    /// Of this path alone, and of none that begins with it.
+    Exact(String),
     /// A file, of which a range is asked for.
     File(String),
     /// These lines, and then nothing until the client goes.
@@ -69,7 +71,10 @@ fn serve(
             .and_then(|(_, value)| value.strip_prefix("bytes=").map(str::to_owned));
         let known = pages
             .iter()
-            .filter(|(path, _)| uri.starts_with(path.as_str()))
+            .filter(|(path, page)| match page {
+                Page::Exact(_) => uri == **path,
+                _ => uri.starts_with(path.as_str()),
+            })
             .max_by_key(|(path, _)| path.len());
         let (code, more, body) = match known.map(|(_, page)| page) {
             None => {
@@ -77,6 +82,7 @@ fn serve(
                 (404, String::new(), String::new())
             }
             Some(Page::Whole(code, body)) => (*code, String::new(), body.clone()),
+            Some(Page::Exact(body)) => (200, String::new(), body.clone()),
             Some(Page::File(text)) => {
                 let range = range.unwrap_or_default();
                 let (from, last) = range.split_once('-').unwrap_or_default();
@@ -125,6 +131,9 @@ pub(super) fn scope() -> Scope {
 /// The apiserver: every resource that kflow watches, listed and watched, and by its way the kubelet.
 pub(super) fn apiserver(c: &mut Canaries) -> Pages {
     let mut pages = Pages::new();
+    // Whatever runs on this machine is not of this cluster.
+    let node = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"node1"},"status":{"nodeInfo":{"bootID":"another"}}}"#;
+    pages.insert("/api/v1/nodes/node1".into(), Page::Exact(node.into()));
     // No agent is on the node.
     let none =
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
