@@ -321,3 +321,30 @@ fn a_node_that_is_called_as_this_machine_is_may_be_another_one() {
         }
     });
 }
+
+#[test]
+fn where_the_apiserver_does_not_answer_every_look_names_the_way_without_it() {
+    block_on(async {
+        let played = Played::start(1, 0).await;
+        played.set_down(true);
+        for args in [
+            &["why", "shop/web-0"][..],
+            &["why", "-A"],
+            &["timeline", "shop/web-0"],
+            &["calls", "--pod", "shop/web-0"],
+            &["requests", "--pod", "shop/web-0"],
+            &["flow", "shop/web-0"],
+            &["stats"],
+            &["export", "shop/web-0", "-o", "json", "-O", "/dev/null"],
+        ] {
+            let told = played.kflow(args).await;
+            assert_eq!(told.code, Some(2), "{args:?} {}", told.err);
+            for part in [
+                "cannot reach the apiserver",
+                "on the pod's node `--no-api --node NODE` needs none",
+            ] {
+                assert!(told.err.contains(part), "{args:?} {}", told.err);
+            }
+        }
+    });
+}

@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Moment;
 use kflow_core::selection::Selection;
 use kflow_engine::{Player, Snapshot};
-use kflow_model::Scope;
+use kflow_model::gap::WatchKind;
+use kflow_model::{Body, Observation, Scope};
 
 use super::{WELL, banners, each, kflow};
 use crate::proxy::rig::eventually;
@@ -405,4 +408,35 @@ fn a_recording_without_a_list_of_pods() {
     }
     let snap = played(&file, Some(RUNNING), &Scope::default());
     banners("unlisted", &snap, &WELL);
+}
+
+/// An agent that asks an apiserver tells what it saw of late: the list is older.
+#[test]
+fn what_an_agent_watched_without_a_list_is_not_told_of_a_recording() {
+    let session =
+        kflow_model::session::load(&crate::fixture("sessions/S1-basics.kflow.zst")).unwrap();
+    let (_, end) = session.range().unwrap();
+    let mut world = World::new();
+    let is_list = |o: &Observation| {
+        let kinds = [WatchKind::ListBegin, WatchKind::ListEnd];
+        matches!(&o.body, Body::Watch(n) if kinds.contains(&n.kind))
+    };
+    let of = session.observations.iter().filter(|o| !is_list(o));
+    of.for_each(|o| world.observe(o));
+    world.refresh();
+    for (recorded, why) in [
+        (None, "the agent of the node tells"),
+        (Some(end), "the recording follows"),
+    ] {
+        let unknown = unknown::every(Asked {
+            world: &world,
+            at: end,
+            scope: None,
+            recorded,
+        });
+        let unknown = unknown.unwrap();
+        assert!(unknown.why.starts_with(why), "{unknown}");
+        let asks = unknown.help.contains("without --no-api");
+        assert_eq!(asks, recorded.is_none(), "{unknown}");
+    }
 }

@@ -155,6 +155,14 @@ impl Asked<'_> {
                 format!("no apiserver was asked for {resource}"),
                 "leave out --no-api".to_owned(),
             ),
+            // Whoever asks an apiserver himself has its list first.
+            Incomplete::NoList if self.recorded.is_none() => (
+                Reason::NotAsked,
+                format!(
+                    "the agent of the node tells what it saw of {resource} lately, and no list of them"
+                ),
+                alone::ASK.to_owned(),
+            ),
             Incomplete::NoList => (
                 Reason::NotRecorded,
                 format!(

@@ -7,6 +7,9 @@ use crate::diagnose::limits;
 use crate::diagnose::rules::{Health, health};
 use crate::diagnose::text::span;
 
+/// What would help who asks none.
+pub(super) const ASK: &str = "let an apiserver be asked (without --no-api)";
+
 /// Of a pod that only its node's sources show, in one stage for long: what it waits for, if it does, they do not tell.
 pub(super) fn unheard(
     asked: Asked<'_>,
@@ -68,7 +71,7 @@ fn without_api(asked: Asked<'_>, what: String, why: String) -> Unknown {
     let help = if asked.recorded.is_some() {
         "record with an apiserver to ask"
     } else {
-        "let an apiserver be asked (without --no-api)"
+        ASK
     };
     Unknown {
         what,

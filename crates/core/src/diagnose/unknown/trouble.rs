@@ -135,12 +135,15 @@ pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
 pub(super) const fn help(failure: Failure, namespaced: bool) -> &'static str {
     match failure {
         Failure::NoCluster => {
-            "name one with --kubeconfig or --context, or a recording with --session; `kflow doctor` says what works"
+            "name one with --kubeconfig or --context, or a recording with --session; on the pod's node `--no-api --node NODE` needs none; `kflow doctor` says what works"
         }
-        Failure::Unreachable => "check that it runs and that the kubeconfig has its address",
-        Failure::TimedOut | Failure::Throttled | Failure::Expired => {
-            "ask again later, or wait longer with --for 1m"
+        Failure::Unreachable => {
+            "check that it runs and that the kubeconfig has its address; on the pod's node `--no-api --node NODE` needs none"
         }
+        Failure::TimedOut => {
+            "ask again later, or wait longer with --for 1m; on the pod's node `--no-api --node NODE` needs no apiserver"
+        }
+        Failure::Throttled | Failure::Expired => "ask again later, or wait longer with --for 1m",
         Failure::Unauthorized => "log in again, or name another --context",
         Failure::Forbidden if namespaced => "`kflow doctor` prints what grants the right",
         Failure::Forbidden => {
