@@ -475,12 +475,13 @@ pub struct TimelineArgs {
 kflow calls --errors -s incident.kflow.zst\n  \
 kflow calls --pod shop/web-0 --slower-than 1ms -s incident.kflow.zst -o wide\n  \
 kflow calls --filter 'method:PullImage !ok' -s incident.kflow.zst -o jsonl\n  \
-kflow calls --follow --local -o jsonl")]
+kflow calls --follow --local -o jsonl\n  \
+kflow calls --follow --pod deploy/web -n shop")]
 pub struct CallsArgs {
     /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: TableFormat,
-    /// Stay, and print each call when it ends (what runs, no recording); until Ctrl-C, or --for
+    /// Stay, and print each call when it ends (what runs, no recording), with its node where there are several; until Ctrl-C, or --for
     #[arg(long)]
     pub follow: bool,
     /// Which calls.
@@ -583,7 +584,7 @@ fn filter(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Filter")]
 pub struct CallFilter {
-    /// Only calls about this pod: ns/name, name, or UID
+    /// Only calls about this pod: ns/name, name, or UID; or about those of what makes pods: deploy/NAME, NAMESPACE/rs/NAME, job/NAME
     #[arg(long, value_name = "POD")]
     pub pod: Option<String>,
     /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'

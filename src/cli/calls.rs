@@ -5,18 +5,19 @@ use std::io::Write as _;
 use anyhow::{bail, ensure};
 
 use super::args::{CallFilter, CallsArgs, Input, TableFormat};
-use super::input::Observations;
-use super::out;
+use super::input::{Observations, SAID};
 use super::pods::{
-    chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
+    no_such_pod, of_targets, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
 };
 use super::watched::Watched;
+use super::{ERROR, out, pods};
 use kflow_core::correlate::{Pod, World};
-use kflow_core::diagnose::unknown;
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Field;
 use kflow_core::suggest::suggest;
-use kflow_engine::Snapshot;
+use kflow_engine::cluster::NodeHeard;
 use kflow_export::{calls, names};
+use kflow_model::Text;
 use kflow_model::cri::method;
 
 /// `kflow calls`
@@ -27,7 +28,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     let query = args.filter.pod.as_deref();
     let source = Observations::open(&args.input, query)?;
     let world = source.world()?;
-    let pods = query.map(|query| chosen(&world, Some(query), true).0);
+    let pods = query.map(|query| of_targets(&world, query));
     let asked = source.asked(&world);
     if let (Some(query), Some([])) = (query, pods.as_deref()) {
         return no_such_pod(query, asked);
@@ -92,36 +93,19 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         for_time: None,
         ..args.input.clone()
     };
-    let mut watched = Watched::start(&first, query, false)?;
+    let mut watched = Watched::start(&first, query)?;
     known_methods(&args.filter, &watched.look(query).snapshot.world)?;
-    let mut follow = calls::Follow::default();
-    let mut tell = |snapshot: &Snapshot, last: bool| -> std::io::Result<bool> {
-        let world = &snapshot.world;
-        let pods = query.map(|query| chosen(world, Some(query), true).0);
-        let filter = filter(args, pods.as_deref());
-        let mut out = out::stdout();
-        let (form, wide) = (args.output.rows(), args.output.is_wide());
-        let colour = out::colour();
-        follow.tell(
-            &mut out,
-            world,
-            &filter,
-            snapshot.now,
-            form,
-            wide,
-            colour,
-            last,
-        )?;
-        out.flush()?;
-        Ok(!out.reader_gone())
+    let mut follow = Following {
+        args,
+        told: calls::Follow::default(),
+        heard: Vec::new(),
     };
     let mut unwritten = None;
     super::live::wait(args.input.for_time, || {
         if watched.check().is_err() {
             return false;
         }
-        let snapshot = watched.look(query).snapshot;
-        let written = tell(&snapshot, false);
+        let written = follow.tell(&mut watched, false);
         let goes_on = matches!(written, Ok(true));
         unwritten = written.err();
         goes_on
@@ -130,17 +114,83 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         return Err(e.into());
     }
     watched.check()?;
-    let snapshot = watched.look(query).snapshot;
-    tell(&snapshot, true)?;
+    follow.tell(&mut watched, true)?;
+    let look = watched.look(query);
     drop(watched);
-    let (world, asked) = (&snapshot.world, snapshot.asked());
+    let (world, asked) = (&look.snapshot.world, look.snapshot.asked());
     if let Some(query) = query
-        && chosen(world, Some(query), true).0.is_empty()
+        && of_targets(world, query).is_empty()
     {
         return no_such_pod(query, asked);
     }
-    tell_of_loss(world);
-    Ok(whole(unknown::calls(asked).as_ref()))
+    if !look.several {
+        tell_of_loss(world);
+        return Ok(whole(unknown::calls(asked).as_ref()));
+    }
+    let missing = follow.heard.iter().find_map(|(_, told)| {
+        tell_of_loss(&told.world);
+        let asked = Asked {
+            world: &told.world,
+            at: told.now,
+            ..asked
+        };
+        unknown::calls(asked)
+    });
+    let silent = follow.heard.len() < pods::nodes(world, query).len();
+    Ok(if silent {
+        ERROR
+    } else {
+        whole(missing.as_ref())
+    })
+}
+
+/// What of calls that are followed was told, and what of it is known.
+struct Following<'a> {
+    args: &'a CallsArgs,
+    told: calls::Follow,
+    /// The newest of several nodes.
+    heard: Vec<(Text, NodeHeard)>,
+}
+
+impl Following<'_> {
+    /// False when nobody reads any more.
+    fn tell(&mut self, watched: &mut Watched, last: bool) -> std::io::Result<bool> {
+        let args = self.args;
+        let query = args.filter.pod.as_deref();
+        let of = |node, world, now, ahead| calls::OfNode {
+            node,
+            world,
+            filter: filter(args, query.map(|q| of_targets(world, q)).as_deref()),
+            now,
+            ahead,
+        };
+        let look = watched.look(query);
+        let nodes = if look.several {
+            let nodes = pods::nodes(&look.snapshot.world, query);
+            let nodes: Vec<Text> = nodes.into_iter().collect();
+            if let Some(heard) = watched.hear(&nodes, SAID) {
+                self.heard = heard;
+            } else if !last {
+                return Ok(true);
+            }
+            let heard = self.heard.iter();
+            heard
+                .map(|(node, told)| of(node, &told.world, told.now, told.offset.certain_ns()))
+                .collect()
+        } else {
+            let node = look.node.as_deref().unwrap_or_default();
+            vec![of(node, &look.snapshot.world, look.snapshot.now, 0)]
+        };
+        let form = calls::Form {
+            rows: args.output.rows(),
+            wide: args.output.is_wide(),
+            colour: out::colour(),
+        };
+        let mut out = out::stdout();
+        self.told.tell(&mut out, &nodes, look.several, form, last)?;
+        out.flush()?;
+        Ok(!out.reader_gone())
+    }
 }
 
 /// Refuses a method that the CRI does not have and that was not seen either: a slip of the hand would look like a runtime

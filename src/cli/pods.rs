@@ -6,7 +6,7 @@ use super::out::{conclude, tell};
 use super::{ERROR, NO_SUCH, OK};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::diagnose::{Unknown, namespace_of, owner_asked};
+use kflow_core::diagnose::{self, Target, Unknown, namespace_of, node_asked, owner_asked};
 use kflow_core::suggest::suggest;
 use kflow_model::scope::pod_asked;
 use kflow_model::{PodUid, Text};
@@ -65,10 +65,25 @@ pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod
     (pods, left_out)
 }
 
+/// The same, and of an owner or a node its pods.
+pub(super) fn of_targets(world: &World, query: &str) -> Vec<Pod> {
+    if owner_asked(query).is_none() && node_asked(query).is_none() {
+        return find(world, query);
+    }
+    let mut pods = Vec::new();
+    for target in diagnose::find(world, query) {
+        match target {
+            Target::Pod(p) => pods.push(p.clone()),
+            other => pods.extend(other.pods().iter().map(|p| (*p).clone())),
+        }
+    }
+    pods
+}
+
 /// The nodes of those that exist.
 pub(super) fn nodes(world: &World, query: Option<&str>) -> BTreeSet<Text> {
-    let (pods, _) = chosen(world, query, false);
-    let there = pods.iter().filter(|p| p.gone.is_none());
+    let pods = query.map_or_else(|| world.pods().to_vec(), |q| of_targets(world, q));
+    let there = pods.iter().filter(|p| p.gone.is_none() && !p.past);
     let nodes = there.map(|p| &p.node).filter(|n| !n.is_empty());
     nodes.cloned().collect()
 }
@@ -146,6 +161,10 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
             .filter(|o| o.object.kind == kind);
         let known: Vec<String> = known.map(|o| o.object.name.to_string()).collect();
         let near = suggest(name, known.iter().map(String::as_str), |n| n);
+        if known.iter().any(|k| k == name) {
+            tell(&format!("{query}{place} has no pods"));
+            return NO_SUCH;
+        }
         let (word, _) = query.rsplit_once('/').unwrap_or_default();
         let hint = match near.as_slice() {
             [] => format!("{} of the kind are known", known.len()),

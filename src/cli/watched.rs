@@ -1,5 +1,5 @@
 //! What runs, for commands that stay: where all pods that are asked about lie on one node, that node with its agent is followed as if it
-//! had been named; of pods on several nodes the agents of each may be listened to.
+//! had been named; of pods on several nodes the agents of each are listened to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,6 @@ pub(super) struct Watched {
     cluster: Cluster,
     /// Agents may be asked.
     asks: bool,
-    /// Who looks judges pods of several nodes by the agents of each.
-    listens: bool,
     /// What was said of the nodes.
     said: String,
     /// What was told of the agent of each node.
@@ -52,6 +50,8 @@ enum How {
 /// What is known now.
 pub(super) struct Look {
     pub(super) snapshot: Arc<Snapshot>,
+    /// The node that it is of, where it is of one.
+    pub(super) node: Option<Text>,
     /// The pods are on several nodes, whose agents may be listened to.
     pub(super) several: bool,
     /// It is soon known what an agent saw.
@@ -63,7 +63,7 @@ const COMING: Duration = Duration::from_secs(10);
 
 impl Watched {
     /// Once it has told what there is.
-    pub(super) fn start(input: &Input, pod: Option<&str>, listens: bool) -> anyhow::Result<Self> {
+    pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         let asks = agents::asks(input);
         let config = Config {
             agents: asks.then(|| live::Look::new(input.live.agents())),
@@ -75,7 +75,6 @@ impl Watched {
         Ok(Self {
             cluster,
             asks,
-            listens,
             said: String::new(),
             told: BTreeMap::new(),
             note: None,
@@ -95,6 +94,7 @@ impl Watched {
         let whole = self.cluster.main().snapshot();
         let alone = |several| Look {
             snapshot: Arc::clone(&whole),
+            node: (whole.scope.as_ref()).and_then(|s| s.node.as_deref().map(Text::from)),
             several,
             coming: false,
         };
@@ -108,13 +108,9 @@ impl Watched {
                 Ok(()) => format!("{node} is followed, with its agent if it has one"),
                 Err(e) => e.to_string(),
             },
-            (n, _) => {
+            _ => {
                 self.cluster.leave();
-                if several && !self.listens {
-                    agents::several(n)
-                } else {
-                    String::new()
-                }
+                String::new()
             }
         };
         if said != self.said && !said.is_empty() {
@@ -122,7 +118,7 @@ impl Watched {
         }
         self.said = said;
         let Some(node) = self.cluster.node().map(Text::from) else {
-            return alone(several && self.listens);
+            return alone(several);
         };
         let of_node = self.cluster.live().snapshot();
         // Before its first picture it has no scope.
@@ -136,9 +132,10 @@ impl Watched {
         self.tell_note(&node);
         let coming = !self.joined.has_all(&of_node) && self.may_wait();
         if !coming {
-            self.tell_of_open(node, &of_node);
+            self.tell_of_open(node.clone(), &of_node);
         }
         Look {
+            node: Some(node),
             coming,
             snapshot: of_node,
             several: false,

@@ -311,7 +311,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let mut watched = Watched::start(&args.input, args.pod.as_deref(), true)?;
+    let mut watched = Watched::start(&args.input, args.pod.as_deref())?;
     let (mut told, mut last, mut unwritten) = (None, OK, None);
     super::live::wait(None, || {
         if watched.check().is_err() {

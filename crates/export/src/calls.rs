@@ -1,7 +1,7 @@
 //! CRI calls as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
 use kflow_core::diagnose::pulls::Progress;
 use kflow_core::query::{CallRecord, Query};
-use kflow_model::cri::{CallKey, CallOutcome, Service, code_name};
+use kflow_model::cri::{CallOutcome, Service, code_name};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid};
 
@@ -80,6 +80,9 @@ pub fn status(c: &Call) -> &'static str {
     }
 }
 
+/// Widest column of nodes, characters.
+const NODE: usize = 32;
+
 #[derive(Default, Serialize)]
 struct CallJson<'a> {
     start_ns: Nanos,
@@ -137,6 +140,14 @@ impl<'a> CallJson<'a> {
     }
 }
 
+#[derive(Default, Serialize)]
+struct Followed<'a> {
+    /// Empty where it is not known.
+    node: &'a str,
+    #[serde(flatten)]
+    call: CallJson<'a>,
+}
+
 /// A call as its row.
 pub fn row(call: &Call) -> impl Serialize + '_ {
     CallJson::of(call)
@@ -156,45 +167,76 @@ pub fn rows(
     rows::write(out, form, rows)
 }
 
+/// The calls of one node, for who follows calls.
+#[derive(Debug)]
+pub struct OfNode<'a> {
+    /// Empty where it is not known.
+    pub node: &'a str,
+    pub world: &'a World,
+    pub filter: Filter,
+    /// By the node's clock.
+    pub now: Nanos,
+    /// That clock is ahead of the others' by so much, ns.
+    pub ahead: i64,
+}
+
+/// How calls are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// As rows, or for people.
+    pub rows: Option<Rows>,
+    pub wide: bool,
+    pub colour: bool,
+}
+
 /// Calls as they end, each once, in the forms that can be continued: all but one JSON array.
 #[derive(Debug, Default)]
 pub struct Follow {
-    /// Of calls that the world still holds.
-    told: HashSet<(CallKey, Nanos)>,
+    /// Of calls that the world of a node still holds; a run that begins anew numbers connections anew.
+    told: HashMap<String, HashSet<(u32, Nanos)>>,
     begun: bool,
+    /// The last head has a column for nodes.
+    several: bool,
 }
 
 impl Follow {
-    /// Writes the calls that have ended since it was called last, by start; at the end, with `last`, also those in flight.
-    #[expect(clippy::too_many_arguments, reason = "as text and rows together")]
+    /// Writes the calls that have ended since it was called last, by start; at the end, with `last`, also those in flight. For people a
+    /// call has its node where there are several.
     pub fn tell(
         &mut self,
         out: &mut impl Write,
-        world: &World,
-        filter: &Filter,
-        now: Nanos,
-        form: Option<Rows>,
-        wide: bool,
-        colour: bool,
+        nodes: &[OfNode<'_>],
+        several: bool,
+        form: Form,
         last: bool,
     ) -> io::Result<()> {
-        let mut held = HashSet::with_capacity(self.told.len());
         let mut new = Vec::new();
-        for c in selected(world).filter(|c| c.end.is_some() || last) {
-            let id = (c.key, c.start);
-            if !self.told.contains(&id) && filter.takes(c, now) && !filter.folds(c) {
-                new.push(c);
+        for of in nodes {
+            let told = self.told.entry(of.node.to_owned()).or_default();
+            let mut held = HashSet::with_capacity(told.len());
+            for c in selected(of.world).filter(|c| c.end.is_some() || last) {
+                let id = (c.key.stream, c.start);
+                if !told.contains(&id) && of.filter.takes(c, of.now) && !of.filter.folds(c) {
+                    new.push((of, c));
+                }
+                held.insert(id);
             }
-            held.insert(id);
+            *told = held;
         }
-        self.told = held;
+        if nodes.len() > 1 {
+            new.sort_by_key(|(of, c)| c.start.plus(of.ahead.saturating_neg()));
+        }
         let first = !self.begun;
         self.begun |= !new.is_empty();
-        match form {
+        let Form { rows, wide, colour } = form;
+        match rows {
             // A head, or an empty list, is there also where nothing comes.
             _ if new.is_empty() && !(first && last) => Ok(()),
             Some(form) => {
-                let new = new.into_iter().map(|c| CallJson::of(c));
+                let new = new.into_iter().map(|(of, c)| Followed {
+                    node: of.node,
+                    call: CallJson::of(c),
+                });
                 if first {
                     rows::write(out, form, new)
                 } else {
@@ -203,11 +245,19 @@ impl Follow {
             }
             None => {
                 let paint = Paint { colour };
-                if first && !new.is_empty() {
-                    head(out, wide, &paint)?;
+                let width = several.then(|| {
+                    let nodes = self.told.keys().map(|n| clean(n).chars().count());
+                    nodes.max().unwrap_or(0).clamp(4, NODE)
+                });
+                let another = first || self.several != several;
+                self.several = several;
+                if another && !new.is_empty() {
+                    head(out, width, wide, &paint)?;
                 }
-                new.into_iter()
-                    .try_for_each(|c| line(out, (world, c), now, wide, &paint))
+                new.into_iter().try_for_each(|(of, c)| {
+                    let node = width.map(|width| (of.node, width));
+                    line(out, (of.world, c), node, of.now, wide, &paint)
+                })
             }
         }
     }
@@ -226,14 +276,14 @@ pub fn text(
     let mut folded = 0_u64;
     for (n, c) in selected(world).filter(|c| filter.takes(c, now)).enumerate() {
         if n == 0 {
-            head(out, wide, &paint)?;
+            head(out, None, wide, &paint)?;
         }
         if filter.folds(c) {
             folded += 1;
             continue;
         }
         fold(out, &mut folded, &paint)?;
-        line(out, (world, c), now, wide, &paint)?;
+        line(out, (world, c), None, now, wide, &paint)?;
     }
     fold(out, &mut folded, &paint)
 }
@@ -278,11 +328,17 @@ fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()>
     Ok(())
 }
 
-fn head(out: &mut impl Write, wide: bool, paint: &Paint) -> io::Result<()> {
+/// `node`: width of its column, where there is one.
+fn head(out: &mut impl Write, node: Option<usize>, wide: bool, paint: &Paint) -> io::Result<()> {
     let more = if wide { wide_head() } else { String::new() };
+    let node = node.map(|width| format!("{:<width$} ", "NODE"));
     let head = format!(
-        "{:<18} {:>8} {:<16} {:<24} {more}ABOUT",
-        "START (UTC)", "LENGTH", "STATUS", "METHOD",
+        "{:<18} {:>8} {:<16} {:<24} {}{more}ABOUT",
+        "START (UTC)",
+        "LENGTH",
+        "STATUS",
+        "METHOD",
+        node.unwrap_or_default(),
     );
     writeln!(out, "{}", paint.bold(&head))
 }
@@ -312,6 +368,7 @@ fn wide_cells(c: &Call) -> String {
 fn line(
     out: &mut impl Write,
     (world, c): (&World, &Call),
+    node: Option<(&str, usize)>,
     now: Nanos,
     wide: bool,
     paint: &Paint,
@@ -352,11 +409,13 @@ fn line(
     if let Some(progress) = Progress::of_call(world, c, now) {
         about.push_str(&format!(", {}", progress.whole(now)));
     }
+    let node = node.map(|(node, width)| format!("{:<width$} ", cut(&clean(node), width)));
     let row = format!(
-        "{:<18} {:>8} {status} {:<24} {}{about}",
+        "{:<18} {:>8} {status} {:<24} {}{}{about}",
         time_of_day(c.start, 1),
         duration(c.duration(now)),
         clean(&c.method),
+        node.unwrap_or_default(),
         if wide { wide_cells(c) } else { String::new() },
     );
     writeln!(out, "{}", row.trim_end())

@@ -1,4 +1,4 @@
-//! `kflow why --watch` of pods on several nodes: the agent of each is listened to, and what becomes of them is told.
+//! `kflow why --watch` and `calls --follow` of pods on several nodes: the agent of each is listened to, and what becomes of them is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -44,7 +44,10 @@ fn gather(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
 
 impl Watching {
     fn start(played: &Played, args: &[&str]) -> Self {
-        let mut command = played.command(&[&["why", "--watch", "-o", "json"], args].concat());
+        Self::of(played, &[&["why", "--watch", "-o", "json"], args].concat())
+    }
+    fn of(played: &Played, args: &[&str]) -> Self {
+        let mut command = played.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = gather(child.stdout.take().unwrap());
@@ -66,7 +69,8 @@ impl Watching {
     async fn hears(&self, nodes: impl IntoIterator<Item = usize>) {
         for node in nodes.into_iter().map(name) {
             let begun = clock::monotonic();
-            let heard = |l: &str| l.ends_with("saw is in the verdicts") && l.contains(&node);
+            let ends = ["saw is in the verdicts", "saw is in what is shown"];
+            let heard = |l: &str| ends.iter().any(|e| l.ends_with(e)) && l.contains(&node);
             while !self.said().lines().any(heard) {
                 assert!(begun.elapsed() < PATIENCE / 2, "{node}: {}", self.said());
                 tokio::task::yield_now().await;
@@ -78,6 +82,34 @@ impl Watching {
         let out = self.out.lock().unwrap();
         let all = serde_json::Deserializer::from_str(&out).into_iter::<Vec<Value>>();
         all.map_while(Result::ok).last().unwrap_or_default()
+    }
+    /// The rows so far, of `-o jsonl`.
+    fn rows(&self) -> Vec<Value> {
+        let out = self.out.lock().unwrap();
+        let whole = out.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let rows = whole.lines().map(|l| serde_json::from_str(l).expect(l));
+        rows.collect()
+    }
+    /// Waits until so many calls of a method were told, by node.
+    async fn calls(&self, method: &str, wanted: &BTreeMap<String, usize>) {
+        let begun = clock::monotonic();
+        loop {
+            let rows = self.rows();
+            let mut got = BTreeMap::new();
+            for row in rows.iter().filter(|r| r["method"] == method) {
+                let node = row["node"].as_str().unwrap().to_owned();
+                *got.entry(node).or_insert(0) += 1;
+            }
+            if got == *wanted {
+                return;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE / 2,
+                "{got:?} {wanted:?} {}",
+                self.said()
+            );
+            tokio::task::yield_now().await;
+        }
     }
     /// Waits for an answer.
     async fn answers(&self, what: &str, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
@@ -226,5 +258,120 @@ fn so_many_agents_are_listened_to_and_no_more() {
         }
         assert_eq!(played.forwards.load(Ordering::Relaxed), BESIDE);
         assert_eq!(watching.ends().await, Some(1));
+    });
+}
+
+/// What identifies a call of a node.
+fn id(v: &Value) -> (String, i64, u64, String) {
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let start = v["start_ns"].as_i64().unwrap();
+    (
+        text(&v["node"]),
+        start,
+        v["stream"].as_u64().unwrap(),
+        text(&v["method"]),
+    )
+}
+
+#[test]
+fn calls_of_several_nodes_are_followed_each_once_with_its_node() {
+    block_on(async {
+        let played = Played::of(sick(6, 4, &[(3, 3_600_000_000_000)])).await;
+        // What each node says by itself.
+        let mut wanted = BTreeSet::new();
+        let mut pulls = BTreeMap::new();
+        for node in (0..4).map(name) {
+            let args = ["calls", "--node", &node, "-o", "json"];
+            let said = played.kflow(&args).await;
+            let all: Vec<Value> = serde_json::from_str(&said.out).expect(&said.err);
+            assert!(!all.is_empty(), "{node} {}", said.err);
+            for mut call in all {
+                if call["end_ns"].is_null() {
+                    continue;
+                }
+                let is_one = call["method"] == "ImageStatus";
+                *pulls.entry(node.clone()).or_insert(0) += usize::from(is_one);
+                call["node"] = node.as_str().into();
+                wanted.insert(id(&call));
+            }
+        }
+        pulls.retain(|_, n| *n > 0);
+        assert!(pulls.len() > 1, "{pulls:?}");
+        let following = Watching::of(&played, &["calls", "--follow", "-A", "-o", "jsonl"]);
+        following.hears(0..4).await;
+        following.calls("ImageStatus", &pulls).await;
+        following
+            .tells("pods of simulated-4, simulated-5 are shown by the API alone: no agent that is ready (namespace kflow)")
+            .await;
+        following
+            .tells("simulated-3 (1h00m ahead of this machine's)")
+            .await;
+        // An agent that dies and comes back tells nothing twice, and the others go on.
+        played.kill(1);
+        following
+            .tells("the agent of simulated-1 is not heard any more, and what it saw stands as it was: ")
+            .await;
+        played.revive(1);
+        following
+            .tells("the agent of simulated-1 is heard again, after ")
+            .await;
+        let ends = |a: &super::rig::Served| a.see(vec![ended_call()]);
+        played.with_agent(3, ends).unwrap();
+        let one = BTreeMap::from([(name(3), 1)]);
+        let sandboxes = |node: &str| {
+            let of = wanted.iter();
+            of.filter(|(n, _, _, m)| n == node && m == "RunPodSandbox")
+                .count()
+        };
+        let mut all: BTreeMap<String, usize> =
+            (0..4).map(|n| (name(n), sandboxes(&name(n)))).collect();
+        all.insert(name(3), one[&name(3)] + sandboxes(&name(3)));
+        all.retain(|_, n| *n > 0);
+        following.calls("RunPodSandbox", &all).await;
+        let rows = following.rows();
+        let got: BTreeSet<_> = rows.iter().map(id).collect();
+        assert_eq!(got.len(), rows.len(), "a call was told twice");
+        let unseen: Vec<_> = wanted.difference(&got).collect();
+        assert!(unseen.is_empty(), "{unseen:?}");
+        // Of two nodes nothing is known.
+        assert_eq!(following.ends().await, Some(2));
+    });
+}
+
+#[test]
+fn followed_calls_have_a_column_for_nodes_where_there_are_several() {
+    block_on(async {
+        let played = Played::of(sick(4, 4, &[])).await;
+        let args = ["calls", "--follow", "-A", "--method", "ImageStatus"];
+        let args = [&args[..], &["--for", "15s"]].concat();
+        let said = played.kflow(&args).await;
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let mut lines = said.out.lines();
+        let head = lines.next().unwrap_or_default();
+        let at = head.find(" NODE").expect(&said.err) + 1;
+        // Of a length in µs a byte more than characters.
+        let cell = |l: &str| l.chars().skip(at).take_while(|c| *c != ' ').collect();
+        let nodes: BTreeSet<String> = lines.map(cell).collect();
+        assert!(nodes.len() > 1, "{}", said.out);
+        assert!(
+            nodes.iter().all(|n| n.starts_with("simulated-")),
+            "{nodes:?}"
+        );
+        let args = ["calls", "--follow", "--node", "simulated-1", "--for", "3s"];
+        let one = played.kflow(&args).await;
+        assert!(
+            one.out.starts_with("START") && !one.out.contains("NODE"),
+            "{}",
+            one.err
+        );
+        let args = [&args[..], &["-o", "csv"]].concat();
+        let one = played.kflow(&args).await;
+        let mut lines = one.out.lines();
+        assert!(
+            lines
+                .next()
+                .is_some_and(|l| l.starts_with("node,start_ns,"))
+        );
+        assert!(lines.next().is_some_and(|l| l.starts_with("simulated-1,")));
     });
 }
