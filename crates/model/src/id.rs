@@ -83,10 +83,15 @@ macro_rules! hex_id {
         impl $name {
             /// Parses hex digits; `None` when there is anything else, or nothing.
             pub fn parse(s: &str) -> Option<Self> {
-                if s.is_empty() || !s.bytes().all(|b| b.is_ascii_hexdigit()) {
+                let digits = s.trim_start_matches('0');
+                if s.is_empty() || digits.len() > size_of::<$int>() * 2 {
                     return None;
                 }
-                <$int>::from_str_radix(s, 16).ok().map(Self)
+                let digit = |n: $int, b: u8| {
+                    let value = char::from(b).to_digit(16)?;
+                    Some((n << 4) | <$int>::from(value))
+                };
+                digits.bytes().try_fold(0, digit).map(Self)
             }
             /// W3C: an id of zeros is invalid and means "none".
             pub fn is_valid(self) -> bool {
@@ -100,8 +105,18 @@ macro_rules! hex_id {
         }
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                let s = <std::borrow::Cow<'de, str>>::deserialize(d)?;
-                Self::parse(&s).ok_or_else(|| serde::de::Error::custom("not a hex id"))
+                struct Hex;
+                impl serde::de::Visitor<'_> for Hex {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a hex id")
+                    }
+                    // Not of a text of its own: a span has three of them.
+                    fn visit_str<E: serde::de::Error>(self, s: &str) -> Result<$name, E> {
+                        $name::parse(s).ok_or_else(|| E::custom("not a hex id"))
+                    }
+                }
+                d.deserialize_str(Hex)
             }
         }
     };

@@ -156,7 +156,11 @@ pub fn decode(line: &[u8]) -> Line {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Line::Blank;
     }
-    match serde_json::from_slice::<Wire>(line) {
+    // Looked at once for the whole line, and not for each text in it.
+    let Ok(line) = std::str::from_utf8(line) else {
+        return Line::Malformed;
+    };
+    match serde_json::from_str::<Wire>(line) {
         Ok(mut w) => {
             w.body.shrink();
             Line::Observation(Observation {
@@ -184,8 +188,8 @@ struct BoundBody {
     recorded: Bound,
 }
 
-fn bound(line: &[u8]) -> Option<Line> {
-    let l: BoundLine = serde_json::from_slice(line).ok()?;
+fn bound(line: &str) -> Option<Line> {
+    let l: BoundLine = serde_json::from_str(line).ok()?;
     Some(Line::Bound(l.b.recorded, l.s))
 }
 
@@ -206,14 +210,14 @@ pub fn encode_bound(recorded: Bound, at: Nanos, out: &mut Vec<u8>) {
 }
 
 /// The name of the body or source that this kflow does not know, when that is what is wrong with a line.
-fn unknown_kind(line: &[u8]) -> Option<String> {
+fn unknown_kind(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Outer<'a> {
         src: Text,
         #[serde(borrow)]
         b: std::collections::BTreeMap<Text, &'a serde_json::value::RawValue>,
     }
-    let o: Outer<'_> = serde_json::from_slice(line).ok()?;
+    let o: Outer<'_> = serde_json::from_str(line).ok()?;
     let body = o.b.keys().next()?;
     if !KINDS.contains(&body.as_str()) {
         return Some(body.to_string());
@@ -364,7 +368,8 @@ mod tests {
             let mut line = Vec::new();
             encode_bound(b, Nanos(7), &mut line);
             assert_eq!(decode(line.trim_ascii_end()), Line::Bound(b, Nanos(7)));
-            assert_eq!(unknown_kind(&line), Some("recorded".to_owned()));
+            let line = std::str::from_utf8(&line).unwrap();
+            assert_eq!(unknown_kind(line), Some("recorded".to_owned()));
         }
     }
 
