@@ -1,6 +1,7 @@
 //! Where a command that reads takes its observations from, and as of when.
 
 use anyhow::{bail, ensure};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,10 +20,11 @@ use kflow_model::session::{self, Header, Report, Session};
 use kflow_model::units::{DAY, MINUTE};
 use kflow_model::{Nanos, Scope, Text};
 
-/// A session that was read, or what runs gave, and the moment that was asked for.
+/// A session that was read, or what runs gave, and the moment that was asked for. Nothing of it is taken apart: the process
+/// ends with the answer, and its memory with it.
 #[derive(Debug)]
 pub struct Observations {
-    pub session: Session,
+    pub session: ManuallyDrop<Session>,
     /// The moment: of what was seen up to it.
     pub at: Nanos,
     /// What was asked for; `None` for all that a recording holds.
@@ -87,7 +89,7 @@ impl Observations {
         let snapshot = collected.live.snapshot();
         let session = super::collect::session(&snapshot, &input.live);
         let mut source = Self {
-            session,
+            session: ManuallyDrop::new(session),
             at: snapshot.now,
             scope: collected.scope,
             selection: Arc::clone(snapshot.world.selection()),
@@ -112,7 +114,7 @@ impl Observations {
         };
         outside(range, at)?;
         Ok(Self {
-            session,
+            session: ManuallyDrop::new(session),
             at,
             scope: None,
             selection: Arc::default(),
@@ -187,7 +189,7 @@ impl Observations {
         let range = session.range();
         outside(range, at)?;
         Ok(Self {
-            session,
+            session: ManuallyDrop::new(session),
             at,
             scope: Some(scope),
             selection,
@@ -212,8 +214,9 @@ impl Observations {
     }
 
     /// The world as of the moment. An error when nothing in it is of the scope.
-    pub fn world(&self) -> Result<World, Unknown> {
-        let mut world = world_at(&self.session, self.at, Arc::clone(&self.selection));
+    pub fn world(&self) -> Result<ManuallyDrop<World>, Unknown> {
+        let world = world_at(&self.session, self.at, Arc::clone(&self.selection));
+        let mut world = ManuallyDrop::new(world);
         if let Some((apiserver, node)) = self.clocks {
             world.compare_clocks(apiserver, node);
             world.refresh();
