@@ -31,6 +31,7 @@ pub mod scheduler;
 pub mod signal;
 mod target;
 pub mod text;
+mod told;
 pub mod unknown;
 pub mod verdict;
 
@@ -55,6 +56,7 @@ use finding::Finding;
 use history::PodHistory;
 use kflow_model::{Nanos, ObjectRef, PodUid, stamp::SECOND};
 use rules::{Context, Health};
+use told::Texts;
 
 /// Verdicts by pod, and those of owners that cannot create pods and of nodes that stand still.
 pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
@@ -104,9 +106,11 @@ impl Diagnoser {
         let fingerprint = shared.fingerprint(now);
         let moved = fingerprint != self.fingerprint;
         self.fingerprint = fingerprint;
+        let texts = Texts::default();
         let cx = Context {
             world,
             shared: &shared,
+            texts: &texts,
             now,
         };
         let stale: Vec<&Pod> = world
@@ -121,7 +125,18 @@ impl Diagnoser {
             })
             .collect();
         let changed = !stale.is_empty() || self.said.len() != world.pods().len();
-        let told = parallel::map(&stale, |pod| pod_verdict(cx, pod));
+        let told = parallel::map_with(&stale, Texts::default, |texts, pod| {
+            let cx = Context {
+                world,
+                shared: &shared,
+                texts,
+                now,
+            };
+            let (health, verdict) = pod_verdict(cx, pod);
+            (health, verdict.map(Arc::new))
+        });
+        let new = world.pods().len().saturating_sub(self.said.len());
+        self.said.reserve(new);
         for (pod, (health, verdict)) in stale.iter().copied().zip(told) {
             self.said.insert(
                 pod.uid.clone(),
@@ -129,7 +144,7 @@ impl Diagnoser {
                     view: pod.clone(),
                     at: now,
                     quiet: health == Health::Well && verdict.is_none() && over(pod),
-                    verdict: verdict.map(Arc::new),
+                    verdict,
                 },
             );
         }
@@ -212,33 +227,26 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
     let Some(api) = view.api.as_deref() else {
         return false;
     };
-    // Ready for longer than readiness is remembered to have come and gone, or it never went since it came.
-    let ready = api.condition("Ready").is_some_and(|c| {
-        c.is_true()
-            && (c
-                .transition
-                .is_some_and(|t| now.since(t) > backoff::FORGOTTEN_NS)
-                || never_unready(view))
-    });
-    let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none())
+    // The dearest question last: most pods that are not well are known by a cheaper one.
+    let calm = api.status.phase == PodPhase::Running
+        && api.deletion.is_none()
+        && view.deletion_requested.is_none()
+        && api.statuses().all(|s| s.restarts == 0 && s.last.is_none())
         && view
             .containers
             .iter()
-            .all(|c| c.attempt == 0 && (c.init || !c.state.is_terminated()));
-    let resizing = api.condition("PodResizePending").is_some();
-    let refused = view
-        .evidence
-        .iter()
-        .rev()
-        .take(LAST)
-        .any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a)));
-    ready
-        && calm
-        && !resizing
-        && !refused
-        && api.deletion.is_none()
-        && view.deletion_requested.is_none()
-        && api.status.phase == PodPhase::Running
+            .all(|c| c.attempt == 0 && (c.init || !c.state.is_terminated()))
+        && api.condition("PodResizePending").is_none();
+    let refused = || {
+        let mut last = view.evidence.iter().rev().take(LAST);
+        last.any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a)))
+    };
+    // Ready for longer than readiness is remembered to have come and gone, or it never went since it came.
+    let ready = |c: &Condition| {
+        let long = |t| now.since(t) > backoff::FORGOTTEN_NS;
+        c.is_true() && (c.transition.is_some_and(long) || never_unready(view))
+    };
+    calm && !refused() && api.condition("Ready").is_some_and(ready)
 }
 
 /// No state of the API shows the pod as not ready after it was ready.
@@ -318,10 +326,12 @@ pub fn why_each<'p>(
     now: Nanos,
 ) -> impl Iterator<Item = Option<Verdict>> {
     let shared = Cluster::gather(world, now);
+    let texts = Texts::default();
     pods.into_iter().map(move |pod| {
         let cx = Context {
             world,
             shared: &shared,
+            texts: &texts,
             now,
         };
         why_in(cx, pod)
@@ -485,6 +495,7 @@ pub fn why_node(world: &World, name: &str, now: Nanos) -> Option<Verdict> {
     let cx = Context {
         world,
         shared: &shared,
+        texts: &Texts::default(),
         now,
     };
     rules::node(cx, name)
@@ -496,6 +507,7 @@ pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict
     let cx = Context {
         world,
         shared: &shared,
+        texts: &Texts::default(),
         now,
     };
     rules::owner(

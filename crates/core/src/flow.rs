@@ -18,6 +18,7 @@ mod index;
 pub mod map;
 pub mod matcher;
 mod names;
+mod needle;
 mod reading;
 mod readyz;
 pub mod runs;
@@ -28,6 +29,7 @@ mod template;
 
 pub use fact::Fact;
 pub use map::{Map, MapError};
+pub use needle::Needle;
 pub use reading::{Line, Said};
 pub use runs::{Run, StepRuns};
 pub use stage::Stage;
@@ -37,6 +39,11 @@ pub use template::Template;
 /// What a log line says, by the map in use. A line is looked up once, whoever asks.
 pub fn line(line: &kflow_model::log::LogLine) -> Option<Line<'_>> {
     Map::active().line_once(line)
+}
+
+/// True for a line that was looked up and says nothing, as most of a verbose log.
+pub fn is_silent(line: &kflow_model::log::LogLine) -> bool {
+    line.noted.get() == Some(reading::NOTHING)
 }
 
 /// What the reason and the message of an Event say, by the map in use.
@@ -53,11 +60,14 @@ pub fn span(span: &kflow_model::span::SpanRecord) -> Option<Fact> {
 /// not known. containerd makes the process within StartContainer and CRI-O within CreateContainer, so that the error decides:
 /// a container whose process cannot be made does not start, whichever call says so.
 pub fn container_error_stage(reason: &str, error: &str) -> Stage {
+    if reason == "RunContainerError" {
+        return Stage::Start;
+    }
     // The kubelet's Event of it: what a hook of its own says, or `Error: ` and the error.
     let said = |message: &str| event("Failed", message);
     let own = said(error).filter(|f| *f == Fact::PreStartFailed);
     match (own.or_else(|| said(&format!("Error: {error}"))), reason) {
-        (Some(Fact::PreStartFailed), _) | (_, "RunContainerError") => Stage::Start,
+        (Some(Fact::PreStartFailed), _) => Stage::Start,
         (_, "CreateContainerConfigError") => Stage::Create,
         (Some(Fact::ProcessNotMade), _) => Stage::Start,
         _ => Stage::Create,

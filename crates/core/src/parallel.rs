@@ -27,19 +27,30 @@ fn threads() -> usize {
 
 /// What `f` makes of each item, in order. Threads that the system does not give are done without.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_with(items, || (), |(), item| f(item))
+}
+
+/// The same with something that each thread has of its own.
+pub(crate) fn map_with<T: Sync, O, R: Send>(
+    items: &[T],
+    own: impl Fn() -> O + Sync,
+    f: impl Fn(&O, &T) -> R + Sync,
+) -> Vec<R> {
     if items.len() < FEW || threads() < 2 {
-        return items.iter().map(f).collect();
+        let own = own();
+        return items.iter().map(|item| f(&own, item)).collect();
     }
     let blocks: Vec<&[T]> = items.chunks(BLOCK).collect();
     let next = AtomicUsize::new(0);
     let work = || {
+        let own = own();
         let mut done: Vec<(usize, Vec<R>)> = Vec::new();
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = blocks.get(n) else {
                 return done;
             };
-            done.push((n, block.iter().map(&f).collect()));
+            done.push((n, block.iter().map(|item| f(&own, item)).collect()));
         }
     };
     let mut done = thread::scope(|scope| {

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::cause::{self, CauseId};
 use super::signal::unframed;
 use super::text::Names;
+use super::told::Told;
 use super::{Confidence, State};
 use crate::embedded;
 use crate::flow::Stage;
@@ -124,7 +125,7 @@ impl Cause {
         self.any || self.any_on.iter().any(|r| r == reason)
     }
     /// What the named groups of a pattern hold. Patterns are compiled when they are first needed: most never are.
-    fn names(&self, pattern: usize, text: &str) -> Option<Names> {
+    pub(super) fn names(&self, pattern: usize, text: &str) -> Option<Names> {
         let re = self
             .compiled
             .get(pattern)?
@@ -267,7 +268,17 @@ impl Catalogue {
         text: &str,
         allow: impl Fn(&Cause) -> bool,
     ) -> Option<(&Cause, Names)> {
-        let under = self.below(reason)?;
+        // A text of which no cause may be told is not looked at.
+        self.under(reason)
+            .any(&allow)
+            .then(|| self.told(reason, text))?
+            .best(text, allow)
+    }
+    /// The causes that a text under a reason tells.
+    pub fn told(&self, reason: &str, text: &str) -> Told<'_> {
+        let Some(under) = self.below(reason) else {
+            return Told::default();
+        };
         let text = &*unframed(text);
         let set = under.set.get_or_init(|| {
             let patterns = under.patterns.iter().map(|&(c, p)| {
@@ -280,19 +291,18 @@ impl Catalogue {
         });
         let hits = set.matches(text);
         let mut hits = hits.iter().filter_map(|i| under.patterns.get(i)).peekable();
+        let mut told = Told::default();
         for &i in &under.causes {
-            let cause = self.causes.get(i)?;
             let mut pattern = None;
             while let Some(&&(_, p)) = hits.peek().filter(|(c, _)| *c == i) {
                 pattern = pattern.or(Some(p));
                 hits.next();
             }
-            if (pattern.is_some() || cause.alone(reason)) && !cause.barred(text) && allow(cause) {
-                let names = pattern.and_then(|p| cause.names(p, text));
-                return Some((cause, names.unwrap_or_default()));
-            }
+            let cause = self.causes.get(i);
+            let of_it = |c: &&Cause| (pattern.is_some() || c.alone(reason)) && !c.barred(text);
+            told.extend(cause.filter(of_it), pattern);
         }
-        None
+        told
     }
     fn below(&self, reason: &str) -> Option<&Under> {
         self.by_reason.get(reason).or_else(|| {

@@ -296,6 +296,7 @@ impl<'a> Finding<'a> {
             name: view.node.clone(),
             ..ObjectRef::default()
         });
+        let sentence = self.names.sentence(&self.cause.say);
         Verdict {
             uid: view.uid.clone(),
             namespace: view.namespace.clone(),
@@ -319,9 +320,8 @@ impl<'a> Finding<'a> {
             next_retry: self.next_retry.filter(|t| *t > f.now),
             behind: self.behind.or(node),
             recurrence: self.recurrence,
-            same: self.names.constant(&self.cause.say),
-            sentence: unnamed(self.names.sentence(&self.cause.say))
-                + &again(self.state, self.recurrence, f.now),
+            same: self.names.constant(&self.cause.say, &sentence),
+            sentence: unnamed(sentence) + &again(self.state, self.recurrence, f.now),
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
             next,

@@ -11,6 +11,7 @@ pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn};
 
 use kflow_model::pod::PodPhase;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::signal::{self, Signal, same_subject};
 use crate::correlate::PodView;
@@ -21,6 +22,7 @@ use kflow_model::{
     audit::AuditRecord,
     cri::{CallKey, ContainerEventKind, RuntimeState, method},
     fs::{FsAction, FsObject},
+    log::Component,
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
 };
@@ -83,7 +85,12 @@ pub struct PodHistory<'a> {
     /// The kubelet or the runtime has let the pod go.
     pub removed: Option<Nanos>,
     ids: Vec<(ContainerId, Text)>,
+    /// The runtime told of containers as they changed.
+    told: bool,
 }
+
+/// Observations that are looked at ahead of the reading.
+const AHEAD: usize = 64;
 
 /// Signals kept of one pod: causes that matter are among the newest of each kind.
 const SIGNALS: usize = 48;
@@ -176,6 +183,7 @@ impl<'a> PodHistory<'a> {
             sandbox_stopped: None,
             removed: None,
             ids: Vec::new(),
+            told: false,
         };
         for c in &view.containers {
             f.container(&c.name);
@@ -184,95 +192,123 @@ impl<'a> PodHistory<'a> {
             }
         }
         let mut open: FxHashMap<CallKey, PodCall<'a>> = FxHashMap::default();
-        for o in view.evidence.iter() {
-            let at = o.stamp.at;
-            if o.source.is_node() {
-                f.node_seen = Some(at);
+        // Memory is waited for once for many lines of a verbose log, most of which tell nothing.
+        let mut telling: SmallVec<[&'a Evidence; AHEAD]> = SmallVec::new();
+        for some in view.evidence.chunks(AHEAD) {
+            for o in some {
+                if o.source.is_node() {
+                    f.node_seen = Some(o.stamp.at);
+                }
+                let idle = match &o.body {
+                    Body::Log(l) => {
+                        f.has_log |= l.component == Component::Kubelet;
+                        signal::is_idle(l)
+                    }
+                    _ => false,
+                };
+                if !idle {
+                    telling.push(o);
+                }
             }
-            match &o.body {
-                Body::Event(e) => f.event(o, e),
-                Body::Pod(p) if o.source == Source::Kube => {
-                    f.api_evidence = Some(o);
-                    f.turn_of(at, p);
-                    if p.spec.node.is_empty() {
-                        f.bound = None;
-                    } else if f.bound.is_none() {
-                        f.bound = Some(at);
-                    }
-                    f.exits_of(o, p);
-                }
-                Body::CallStart(c) => {
-                    f.has_cri = true;
-                    f.call_start(o, c, &mut open);
-                }
-                Body::CallEnd(c) => f.call_end(o, c, &mut open),
-                Body::Inventory(i) => {
-                    for item in &i.items {
-                        let s = &item.subject;
-                        if s.container.is_empty() {
-                            continue;
-                        }
-                        f.learn(&s.container_id, &s.container);
-                        if item.state == RuntimeState::Exited {
-                            let code = item.exit_code.unwrap_or(0);
-                            let known = item.exit_code.is_some();
-                            if known {
-                                let finished = if item.finished.0 > 0 {
-                                    item.finished
-                                } else {
-                                    at
-                                };
-                                f.exit(
-                                    &s.container,
-                                    Exit {
-                                        at: finished,
-                                        code: Some(code),
-                                        reason: item.reason.clone(),
-                                        message: Text::default(),
-                                        id: s.container_id.clone(),
-                                        evidence: o,
-                                    },
-                                );
-                            }
-                        } else if item.state == RuntimeState::Running && item.started.0 > 0 {
-                            let c = f.container(&s.container);
-                            c.started = c.started.max(Some(item.started));
-                        }
-                    }
-                }
-                // Who has a container in the runtime was picked up by the kubelet.
-                Body::ContainerEvent(c) if c.kind != ContainerEventKind::Deleted => f.sign(at),
-                Body::Log(l) => f.log(o, l),
-                Body::Fs(c) => {
-                    if matches!(
-                        c.object,
-                        FsObject::PodCgroup { .. } | FsObject::PodDir { .. }
-                    ) {
-                        f.sign(at);
-                        if c.action == FsAction::Created {
-                            f.volumes_wait.get_or_insert((at, o));
-                        }
-                    }
-                }
-                Body::Audit(a) => {
-                    if a.resource == "pods/binding" && a.code == 201 {
-                        f.bound.get_or_insert(at);
-                    } else if refused_delete(a) {
-                        f.push("@delete", "", a.message.as_str(), o, 1);
-                    } else if refused_create(a) && view.api.is_none() {
-                        f.push("FailedCreate", "", a.message.as_str(), o, 1);
-                    }
-                }
-                _ => {}
+            for o in telling.drain(..) {
+                f.read(o, &mut open);
             }
         }
-        f.told_exits();
+        if f.told {
+            f.told_exits();
+        }
         f.open = open.into_values().filter(|c| c.end.is_none()).collect();
         f.open.sort_by_key(|c| (c.at, c.start.key));
         f.finish();
         f.ends_of_runs();
         f.backed_off();
         f
+    }
+
+    /// Reads one observation of the pod.
+    fn read(&mut self, o: &'a Evidence, open: &mut FxHashMap<CallKey, PodCall<'a>>) {
+        let at = o.stamp.at;
+        match &o.body {
+            Body::Event(e) => self.event(o, e),
+            Body::Pod(p) if o.source == Source::Kube => {
+                self.api_evidence = Some(o);
+                self.turn_of(at, p);
+                if p.spec.node.is_empty() {
+                    self.bound = None;
+                } else if self.bound.is_none() {
+                    self.bound = Some(at);
+                }
+                self.exits_of(o, p);
+            }
+            Body::CallStart(c) => {
+                self.has_cri = true;
+                self.call_start(o, c, open);
+            }
+            Body::CallEnd(c) => self.call_end(o, c, open),
+            Body::Inventory(i) => {
+                for item in &i.items {
+                    let s = &item.subject;
+                    if s.container.is_empty() {
+                        continue;
+                    }
+                    self.learn(&s.container_id, &s.container);
+                    if item.state == RuntimeState::Exited {
+                        let code = item.exit_code.unwrap_or(0);
+                        let known = item.exit_code.is_some();
+                        if known {
+                            let finished = if item.finished.0 > 0 {
+                                item.finished
+                            } else {
+                                at
+                            };
+                            self.exit(
+                                &s.container,
+                                Exit {
+                                    at: finished,
+                                    code: Some(code),
+                                    reason: item.reason.clone(),
+                                    message: Text::default(),
+                                    id: s.container_id.clone(),
+                                    evidence: o,
+                                },
+                            );
+                        }
+                    } else if item.state == RuntimeState::Running && item.started.0 > 0 {
+                        let c = self.container(&s.container);
+                        c.started = c.started.max(Some(item.started));
+                    }
+                }
+            }
+            Body::ContainerEvent(c) => {
+                self.told = true;
+                // Who has a container in the runtime was picked up by the kubelet.
+                if c.kind != ContainerEventKind::Deleted {
+                    self.sign(at);
+                }
+            }
+            Body::Log(l) => self.log(o, l),
+            Body::Fs(c) => {
+                if matches!(
+                    c.object,
+                    FsObject::PodCgroup { .. } | FsObject::PodDir { .. }
+                ) {
+                    self.sign(at);
+                    if c.action == FsAction::Created {
+                        self.volumes_wait.get_or_insert((at, o));
+                    }
+                }
+            }
+            Body::Audit(a) => {
+                if a.resource == "pods/binding" && a.code == 201 {
+                    self.bound.get_or_insert(at);
+                } else if refused_delete(a) {
+                    self.push("@delete", "", a.message.as_str(), o, 1);
+                } else if refused_create(a) && self.view.api.is_none() {
+                    self.push("FailedCreate", "", a.message.as_str(), o, 1);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The container of a name, made when it is new.
@@ -345,9 +381,9 @@ impl<'a> PodHistory<'a> {
         }
         let at = o.stamp.at;
         let same = |s: &Signal<'_>| {
-            s.reason == reason
+            s.source == o.source
+                && s.reason == reason
                 && s.container == container
-                && s.source == o.source
                 // Several volumes, several claims: what the text is about tells them apart.
                 && (!matches!(s.reason.as_ref(), "FailedMount" | "@log" | "@unmount") || same_subject(&s.text, &text))
         };

@@ -29,6 +29,7 @@ use super::finding::Finding;
 use super::history::{self, PodHistory};
 use super::signal::Signal;
 use super::text::span;
+use super::told::Texts;
 use super::{Catalogue, State, cause, limits};
 use crate::backoff;
 use crate::correlate::World;
@@ -44,6 +45,8 @@ pub struct Context<'a> {
     pub world: &'a World,
     /// What concerns several pods.
     pub shared: &'a Cluster,
+    /// What was read in texts of other pods.
+    pub texts: &'a Texts,
     /// The moment that is asked about.
     pub now: Nanos,
 }

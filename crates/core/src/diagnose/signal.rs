@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::flow::{Fact, Line, Map, Template};
+use crate::flow::{self, Fact, Line, Map, Needle, Template};
 use kflow_model::cri::method;
 use kflow_model::{
     Evidence, Nanos, Source, Text,
@@ -57,16 +57,16 @@ struct RuntimeErrors {
     deadline: String,
     image: Template,
     cause_after: String,
-    unanswered: Vec<String>,
-    timed_out: Vec<String>,
+    unanswered: Vec<Needle>,
+    timed_out: Vec<Needle>,
     wait: Template,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NodeErrors {
-    starting: Vec<String>,
-    runtime_down: Vec<String>,
+    starting: Vec<Needle>,
+    runtime_down: Vec<Needle>,
 }
 
 /// What joins the clauses of the scheduler's sentence.
@@ -86,8 +86,8 @@ pub(super) fn scheduler() -> &'static SchedulerSentence {
     &ERRORS.scheduler
 }
 
-fn holds(text: &str, any: &[String]) -> bool {
-    any.iter().any(|t| text.contains(t.as_str()))
+fn holds(text: &str, any: &[Needle]) -> bool {
+    any.iter().any(|t| t.is_in(text))
 }
 
 /// The image that an error is about.
@@ -123,7 +123,7 @@ pub fn runtime_is_down(text: &str) -> bool {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ErrorText {
-    contains: Vec<String>,
+    contains: Vec<Needle>,
     reason: String,
 }
 
@@ -189,18 +189,33 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
 
 /// A message that quotes another one escapes its quotes, once for each time.
 fn unescaped(text: &str) -> Cow<'_, str> {
-    if text.contains("\\\"") {
-        Cow::Owned(text.replace("\\\\\\\"", "\"").replace("\\\"", "\""))
-    } else {
-        Cow::Borrowed(text)
+    let bytes = text.as_bytes();
+    let escaped = |i: usize| bytes.get(i + 1) == Some(&b'"');
+    if !memchr::memchr_iter(b'\\', bytes).any(escaped) {
+        return Cow::Borrowed(text);
     }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('"') {
+        let bare = before.trim_end_matches('\\');
+        out.push_str(bare);
+        // What was escaped twice (`\\\"`) is, as what was once (`\"`), a quote.
+        let slashes = before.len() - bare.len();
+        let slashes = if slashes < 3 { slashes } else { slashes - 3 };
+        out.extend(std::iter::repeat_n('\\', slashes.saturating_sub(1)));
+        out.push('"');
+        rest = after;
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// What another program's error says, without the frame of its logger (logrus: `time="…" level=error msg="…"`): runc and
 /// conmon write one to their standard error, and CRI-O passes that on as it is.
 pub fn unframed(text: &str) -> Cow<'_, str> {
+    static FRAME: LazyLock<Needle> = LazyLock::new(|| "time=\"".into());
     let framed = || {
-        let (before, frame) = text.split_once("time=\"")?;
+        let (before, frame) = FRAME.split(text)?;
         let (head, said) = frame.split_once(" msg=\"")?;
         let said = said.trim_end().trim_end_matches("\\n");
         let said = said.strip_suffix('"').unwrap_or(said);
@@ -256,6 +271,13 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
     }
 }
 
+/// True for a line of which [`of_line`] and everybody else make nothing, as far as that is known without its text.
+pub fn is_idle(l: &LogLine) -> bool {
+    flow::is_silent(l)
+        && l.severity < Severity::Warning
+        && !matches!(l.component, Component::Containerd | Component::Crio)
+}
+
 /// Reason, container and text of a log line, when it tells of something that failed for one pod.
 pub fn of_line<'l>(
     l: &'l LogLine,
@@ -307,7 +329,8 @@ fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
 /// `failed to "StartContainer" for "c" with ErrImagePull: "…"`, possibly in a list, or a text of its own.
 fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     let all = &ERRORS.sync;
-    let name = |key: &str| all.action.find(key, error);
+    let names = all.action.names(error).unwrap_or_default();
+    let name = |key: &str| names.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
     let (Some(action), Some(who), Some(reason), Some(text)) =
         (name("action"), name("who"), name("reason"), name("text"))
     else {
@@ -378,6 +401,14 @@ mod tests {
         assert_eq!(method_of("ErrImagePull"), Some(method::PULL_IMAGE));
         assert_eq!(of_method(method::REMOVE_POD_SANDBOX), Some("@stop"));
         assert_eq!((method_of("@stop"), method_of("Killing")), (None, None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_quote_that_was_escaped_twice_is_as_one_that_was_once(text in r#"[a\\"]{0,16}"#) {
+            let twice = text.replace("\\\\\\\"", "\"").replace("\\\"", "\"");
+            proptest::prop_assert_eq!(unescaped(&text), twice);
+        }
     }
 
     #[test]

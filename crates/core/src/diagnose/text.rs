@@ -72,17 +72,22 @@ impl Names {
                 rest = tail;
                 break;
             };
-            let mut piece = String::new();
-            if self.fill(inside, &mut piece, "?") {
-                out.push_str(&piece);
+            let before = out.len();
+            if !self.fill(inside, &mut out, "?") {
+                out.truncate(before);
             }
             rest = after;
         }
         self.fill(rest, &mut out, "?");
-        tidy(&out)
+        tidy(out)
     }
-    /// Fills a sentence with the names alone that do not say how long or how often.
-    pub fn constant(&self, template: &str) -> String {
+    /// A sentence that was filled, with the names alone that do not say how long or how often.
+    pub fn constant(&self, template: &str, sentence: &str) -> String {
+        let varies = |key: &str| self.varying.iter().any(|(name, _)| name == key);
+        let mut keys = template.split('{').skip(1);
+        if !keys.any(|tail| tail.split_once('}').is_some_and(|(key, _)| varies(key))) {
+            return sentence.to_owned();
+        }
         let mut names = self.clone();
         for (k, v) in &mut names.known {
             if let Some((_, constant)) = self.varying.iter().find(|(name, _)| name == k) {
@@ -149,6 +154,10 @@ impl Names {
 /// error that has no code of theirs, `: unknown` (`errdefs.ErrUnknown`), is left out too.
 pub fn unframed(message: &str) -> Cow<'_, str> {
     const DESC: &str = "desc = ";
+    // What is a name and no message has nothing of that.
+    if memchr::memchr2(b':', b'=', message.as_bytes()).is_none() {
+        return Cow::Borrowed(message);
+    }
     let message = uncoded(message);
     if !message.contains(RPC) && !message.contains(DESC) {
         return message;
@@ -204,7 +213,13 @@ fn is_plain(c: char) -> bool {
 }
 
 /// One space between words, none before a full stop, no two of them.
-fn tidy(s: &str) -> String {
+fn tidy(s: String) -> String {
+    let bytes = s.as_bytes();
+    let plain = bytes.iter().all(|b| *b == b' ' || b.is_ascii_graphic())
+        && bytes.windows(2).all(|two| two != b"  ");
+    if plain && !s.starts_with(' ') && !s.ends_with(' ') && !s.ends_with("..") {
+        return s;
+    }
     let mut out = String::with_capacity(s.len());
     for word in s.split_whitespace() {
         if !out.is_empty() {

@@ -50,7 +50,7 @@ impl Map {
                 matches!(w, What::Event { reason, message, contains, about, by }
                     if reason.fits(&e.reason)
                         && message.fits(&e.message)
-                        && (contains.is_empty() || e.message.contains(contains.as_str()))
+                        && (contains.is_empty() || contains.is_in(&e.message))
                         && about.fits(&e.object.kind)
                         && by.fits(&e.component))
             }),
@@ -153,9 +153,7 @@ pub(super) fn log(what: &What, line: &LogLine) -> bool {
     };
     component.is_none_or(|c| c == line.component)
         && message.fits(&line.message)
-        && (contains.is_empty()
-            || line.message.contains(contains.as_str())
-            || line.error.contains(contains.as_str()))
+        && (contains.is_empty() || contains.is_in(&line.message) || contains.is_in(&line.error))
         && fields
             .iter()
             .all(|(k, v)| line.field(k).is_some_and(|told| v.fits(told)))

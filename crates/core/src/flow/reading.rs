@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::fact::Fact;
 use super::index::Texts;
@@ -129,25 +130,23 @@ pub struct LoggedEvent<'a> {
 }
 
 /// What is noted of a line that says nothing.
-const NOTHING: u16 = u16::MAX - 1;
+pub(super) const NOTHING: u16 = u16::MAX - 1;
 
 /// The signatures that say a fact, where a text finds them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readings {
-    signatures: Vec<Signature>,
+    signatures: Vec<(Signature, Option<Arc<Report>>)>,
     logs: Texts<u16>,
     events: Texts<u16>,
     spans: Texts<u16>,
     statuses: Texts<u16>,
-    reports: FxHashMap<Fact, Report>,
 }
 
 impl Readings {
     pub(super) fn compile(signatures: Vec<Signature>, reports: FxHashMap<Fact, Report>) -> Self {
-        let mut all = Self {
-            reports,
-            ..Self::default()
-        };
+        let mut all = Self::default();
+        let reports: FxHashMap<Fact, Arc<Report>> =
+            reports.into_iter().map(|(f, r)| (f, Arc::new(r))).collect();
         for (i, signature) in (0..).zip(&signatures) {
             match &signature.what {
                 What::Log { message, .. } => all.logs.add(message, i),
@@ -157,14 +156,19 @@ impl Readings {
                 _ => {}
             }
         }
-        all.signatures = signatures;
+        let known = |s: &Signature| reports.get(&s.fact?).cloned();
+        let with = |s: Signature| {
+            let report = known(&s);
+            (s, report)
+        };
+        all.signatures = signatures.into_iter().map(with).collect();
         all
     }
 
     /// The facts that some evidence says.
     #[cfg(test)]
     pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
-        self.signatures.iter().filter_map(|c| c.fact)
+        self.signatures.iter().filter_map(|(c, _)| c.fact)
     }
 
     /// The best of the signatures that fit: the whole text before its beginning, a longer beginning before a shorter one, one
@@ -186,14 +190,11 @@ impl Readings {
     ) -> Option<u16> {
         let mut best: Option<((usize, bool), u16)> = None;
         for i in found {
-            let Some(signature) = self.signatures.get(usize::from(*i)) else {
+            let Some((signature, _)) = self.signatures.get(usize::from(*i)) else {
                 continue;
             };
-            if !fits(&signature.what) {
-                continue;
-            }
             let sure = exactness(&signature.what);
-            if best.is_none_or(|(known, _)| sure > known) {
+            if best.is_none_or(|(known, _)| sure > known) && fits(&signature.what) {
                 best = Some((sure, *i));
             }
         }
@@ -202,13 +203,12 @@ impl Readings {
 
     /// A text that was read by the signature of a number.
     fn said<'a>(&'a self, number: u16, text: &'a str) -> Option<Said<'a>> {
-        let signature = self.signatures.get(usize::from(number))?;
-        let fact = signature.fact?;
+        let (signature, report) = self.signatures.get(usize::from(number))?;
         Some(Said {
-            fact,
+            fact: signature.fact?,
             text,
             signature,
-            report: self.reports.get(&fact),
+            report: report.as_deref(),
         })
     }
 }
@@ -244,6 +244,10 @@ impl Map {
             line.noted.set(number);
             number
         });
+        // Most lines of a verbose log: nothing of their text is looked at again.
+        if number == NOTHING {
+            return None;
+        }
         self.said(number, line)
     }
     fn number(&self, line: &LogLine) -> Option<u16> {
@@ -261,7 +265,7 @@ impl Map {
             matches!(w, What::Event { reason: r, message: m, contains, .. }
                 if r.fits(reason)
                     && m.fits(message)
-                    && (contains.is_empty() || message.contains(contains.as_str())))
+                    && (contains.is_empty() || contains.is_in(message)))
         })
     }
     /// What the message of a pod's status says.

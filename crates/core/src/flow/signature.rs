@@ -6,6 +6,7 @@ use std::fmt;
 pub(super) mod raw;
 
 use super::fact::Fact;
+use super::needle::Needle;
 use super::template::Template;
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
@@ -147,7 +148,7 @@ pub enum What {
         component: Option<Component>,
         message: Pattern,
         /// A text inside the message or the error, empty for none.
-        contains: Text,
+        contains: Needle,
         /// Fields and their values.
         fields: Vec<(Text, Pattern)>,
     },
@@ -156,7 +157,7 @@ pub enum What {
         reason: Pattern,
         message: Pattern,
         /// A text inside the message, empty for none.
-        contains: Text,
+        contains: Needle,
         /// Kind of the object.
         about: Pattern,
         /// Reporting component.
@@ -269,7 +270,7 @@ impl fmt::Display for Signature {
                     write!(f, " {k}={v}")?;
                 }
                 if !contains.is_empty() {
-                    write!(f, " with `{contains}`")?;
+                    write!(f, " with `{}`", contains.as_str())?;
                 }
             }
             What::Event {

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use kflow_model::Text;
 use serde::Deserialize;
+use smallvec::SmallVec;
+
+use super::needle::Needle;
 
 /// Where a name stands in a text: `for volume "{volume}"`. Every `{…}` but `{}` is a name; it ends where the text after
 /// it begins, or with the message.
@@ -11,9 +14,9 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 pub struct Template {
     /// Text before a name, and the name.
-    parts: Vec<(Text, Text)>,
+    parts: Vec<(Needle, Text)>,
     /// Text after the last name.
-    last: Text,
+    last: Needle,
 }
 
 impl TryFrom<String> for Template {
@@ -27,8 +30,8 @@ impl Template {
     /// A name alone.
     pub(super) fn name(name: &str) -> Self {
         Self {
-            parts: vec![(Text::default(), name.into())],
-            last: Text::default(),
+            parts: vec![(Needle::default(), name.into())],
+            last: Needle::default(),
         }
     }
     /// Reads a template; `None` when a brace is open.
@@ -46,25 +49,32 @@ impl Template {
 
     /// What stands in a text where the template has a name.
     pub fn find<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
+        if !self.parts.iter().any(|(_, n)| n == name) {
+            return None;
+        }
+        let names = self.names(text)?;
+        names.iter().rfind(|(n, _)| *n == name).map(|(_, v)| *v)
+    }
+
+    /// All names of the template with what stands in a text where they are; `None` when it is another text.
+    pub fn names<'s, 't>(&'s self, text: &'t str) -> Option<SmallVec<[(&'s str, &'t str); 4]>> {
         let mut rest = text;
         let (first, _) = self.parts.first()?;
         if !first.is_empty() {
-            rest = rest.split_once(first.as_str())?.1;
+            rest = first.split(rest)?.1;
         }
-        let mut found = None;
+        let mut found = SmallVec::new();
         for (i, (_, this)) in self.parts.iter().enumerate() {
             let after = self.parts.get(i + 1).map_or(&self.last, |(text, _)| text);
             let (value, tail) = if after.is_empty() {
                 (rest, "")
             } else {
-                rest.split_once(after.as_str())?
+                after.split(rest)?
             };
-            if this == name {
-                found = Some(value);
-            }
+            found.push((this.as_str(), value));
             rest = tail;
         }
-        found
+        Some(found)
     }
 
     /// The template with its names filled in; `None` when one is not known. A name alone is not copied.
@@ -77,10 +87,10 @@ impl Template {
         }
         let mut out = String::new();
         for (before, name) in &self.parts {
-            out.push_str(before);
+            out.push_str(before.as_str());
             out.push_str(known(name)?);
         }
-        out.push_str(&self.last);
+        out.push_str(self.last.as_str());
         Some(Cow::Owned(out))
     }
 }

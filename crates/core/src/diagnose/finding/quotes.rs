@@ -25,6 +25,9 @@ const CONDITION: usize = 300;
 
 /// One line for one thing: the kubelet writes its events to its log, and its errors a second time when it gives up.
 pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
+    if proofs.len() < 2 {
+        return;
+    }
     let gives_up = |p: &Proof| said(p).is_some_and(|l| l.fact() == Fact::SyncFailed);
     let told: Vec<Text> = proofs
         .iter()
@@ -34,24 +37,34 @@ pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
         })
         .collect();
     let better = proofs.iter().any(|p| !gives_up(p));
-    // Amounts and times change from one repeat to the next.
-    let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-    let mut seen = Vec::new();
     proofs.retain(|p| {
         let logged = said(p)
             .and_then(|l| l.event())
             .is_some_and(|e| told.iter().any(|t| t == e.reason));
-        if logged || (better && gives_up(p)) {
-            return false;
-        }
-        let key = (p.source, plain(&p.what), p.words.as_ref().map(|w| plain(w)));
-        let known = seen.contains(&key);
-        if !known {
-            seen.push(key);
-        }
-        !known
+        !(logged || better && gives_up(p))
     });
-    proofs.truncate(PROOFS);
+    let mut kept: Vec<Proof> = Vec::with_capacity(proofs.len().min(PROOFS));
+    for p in proofs.drain(..) {
+        if kept.len() < PROOFS && !kept.iter().any(|k| repeats(&p, k)) {
+            kept.push(p);
+        }
+    }
+    *proofs = kept;
+}
+
+/// It says what another one said: amounts and times change from one repeat to the next.
+fn repeats(p: &Proof, other: &Proof) -> bool {
+    fn plain(text: &str) -> impl Iterator<Item = u8> {
+        text.bytes().filter(|b| !b.is_ascii_digit())
+    }
+    let same = |a: &str, b: &str| plain(a).eq(plain(b));
+    p.source == other.source
+        && same(&p.what, &other.what)
+        && match (&p.words, &other.words) {
+            (Some(a), Some(b)) => same(a, b),
+            (None, None) => true,
+            _ => false,
+        }
 }
 
 /// What a proof's line of the kubelet's log says.

@@ -3,16 +3,10 @@
 use super::{PodHistory, Turn};
 use crate::diagnose::signal;
 use crate::flow::{self, Fact, Line};
-use kflow_model::{
-    Evidence, Text,
-    log::{Component, LogLine},
-};
+use kflow_model::{Evidence, Text, log::LogLine};
 
 impl<'a> PodHistory<'a> {
     pub(super) fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
-        if l.component == Component::Kubelet {
-            self.has_log = true;
-        }
         match flow::line(l) {
             Some(said) => self.line(o, &said),
             None => self.failure(o, l, None),

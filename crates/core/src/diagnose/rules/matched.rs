@@ -34,7 +34,11 @@ pub(super) fn matched<'a>(
             };
             !by_code && in_time && !f.is_of_ephemeral(s) && !f.is_over(stage, s)
         };
-        if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
+        if !catalogue.under(&s.reason).any(allow) {
+            continue;
+        }
+        let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
+        if let Some((cause, names)) = told {
             let stage = stands_in(cause, s);
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
             let since = if stage == Stage::Ready && f.is_ready() == Some(true) {

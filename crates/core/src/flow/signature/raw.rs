@@ -107,7 +107,7 @@ impl RawSignature {
                     None => component,
                 },
                 message,
-                contains: text(&self.contains),
+                contains: self.contains.as_deref().unwrap_or_default().into(),
                 fields: self
                     .fields
                     .iter()
@@ -118,7 +118,7 @@ impl RawSignature {
             What::Event {
                 reason: Pattern::parse(reason),
                 message: pattern(&self.message),
-                contains: text(&self.contains),
+                contains: self.contains.as_deref().unwrap_or_default().into(),
                 about: Pattern::parse(self.about.as_deref().unwrap_or("Pod")),
                 by: pattern(&self.by),
             }

@@ -1,0 +1,77 @@
+//! What texts tell of causes, each read once: an Event, the line of the log that repeats it and the error of the whole have
+//! the same words, and so have the pods of one owner.
+
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::catalogue::{Catalogue, Cause};
+use super::signal::unframed;
+use super::text::Names;
+
+/// Most texts that are remembered of one look at all pods: those that repeat are few.
+const TEXTS: usize = 1024;
+
+/// The causes that a text under a reason tells.
+#[derive(Debug, Default)]
+pub struct Told<'c> {
+    /// Highest first.
+    causes: SmallVec<[Hit<'c>; 2]>,
+}
+
+#[derive(Debug)]
+struct Hit<'c> {
+    cause: &'c Cause,
+    /// The first of its patterns that hits; `None` where the reason alone is enough.
+    pattern: Option<usize>,
+    names: OnceCell<Names>,
+}
+
+impl<'c> Told<'c> {
+    pub(super) fn extend(&mut self, cause: Option<&'c Cause>, pattern: Option<usize>) {
+        self.causes.extend(cause.map(|cause| Hit {
+            cause,
+            pattern,
+            names: OnceCell::new(),
+        }));
+    }
+    /// The highest of them that is allowed, with the names that the text gives.
+    pub fn best(&self, text: &str, allow: impl Fn(&Cause) -> bool) -> Option<(&'c Cause, Names)> {
+        let hit = self.causes.iter().find(|h| allow(h.cause))?;
+        let read = || {
+            let names = hit
+                .pattern
+                .and_then(|p| hit.cause.names(p, &unframed(text)));
+            names.unwrap_or_default()
+        };
+        Some((hit.cause, hit.names.get_or_init(read).clone()))
+    }
+}
+
+/// By text, then by reason.
+type Known = FxHashMap<Box<str>, SmallVec<[(Box<str>, Rc<Told<'static>>); 1]>>;
+
+/// The texts that one thread has read in one look at all pods.
+#[derive(Debug, Default)]
+pub struct Texts {
+    known: RefCell<Known>,
+}
+
+impl Texts {
+    /// The causes that a text under a reason tells.
+    pub fn told(&self, reason: &str, text: &str) -> Rc<Told<'static>> {
+        let mut known = self.known.borrow_mut();
+        let same = |(r, _): &&(Box<str>, Rc<_>)| **r == *reason;
+        if let Some((_, told)) = known.get(text).and_then(|under| under.iter().find(same)) {
+            return Rc::clone(told);
+        }
+        let told = Rc::new(Catalogue::get().told(reason, text));
+        if known.len() < TEXTS {
+            let under = known.entry(text.into()).or_default();
+            under.push((reason.into(), Rc::clone(&told)));
+        }
+        told
+    }
+}

@@ -1,0 +1,70 @@
+//! A text that is looked for in many others.
+
+use kflow_model::Text;
+use memchr::memmem::Finder;
+use serde::Deserialize;
+
+/// What a search wants to know of the text that it looks for is found out once: that takes longer than the search.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "String")]
+pub struct Needle {
+    text: Text,
+    finder: Finder<'static>,
+}
+
+impl Needle {
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+    pub fn is_in(&self, text: &str) -> bool {
+        self.finder.find(text.as_bytes()).is_some()
+    }
+    /// What stands before it and after it, where it stands first.
+    pub fn split<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let at = self.finder.find(text.as_bytes())?;
+        Some((text.get(..at)?, text.get(at + self.text.len()..)?))
+    }
+}
+
+impl From<&str> for Needle {
+    fn from(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            finder: Finder::new(text).into_owned(),
+        }
+    }
+}
+impl From<String> for Needle {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+impl Default for Needle {
+    fn default() -> Self {
+        "".into()
+    }
+}
+
+impl PartialEq for Needle {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+impl Eq for Needle {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn it_is_found_where_a_text_is_split_at_it(n in "[ab\"é]{0,3}", text in "[ab\"é]{0,12}") {
+            let needle = Needle::from(n.as_str());
+            proptest::prop_assert_eq!(needle.is_in(&text), text.contains(&n));
+            proptest::prop_assert_eq!(needle.split(&text), text.split_once(&n));
+        }
+    }
+}
