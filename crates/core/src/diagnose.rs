@@ -34,6 +34,7 @@ pub mod text;
 mod told;
 pub mod unknown;
 pub mod verdict;
+mod well;
 
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
@@ -49,14 +50,13 @@ use rustc_hash::FxHashMap;
 
 use crate::backoff;
 use crate::correlate::{Pod, PodView, World};
-use crate::flow::Stage;
 use crate::parallel;
 use cluster::Cluster;
-use finding::Finding;
 use history::PodHistory;
 use kflow_model::{Nanos, ObjectRef, PodUid, stamp::SECOND};
 use rules::{Context, Health};
 use told::Texts;
+use well::{unexplained, well};
 
 /// Verdicts by pod, and those of owners that cannot create pods and of nodes that stand still.
 pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
@@ -352,141 +352,6 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
         Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
         health => worst(cx, &f, health),
     }
-}
-
-/// It comes and goes, for a reason that no rule knows.
-fn unexplained(f: &PodHistory<'_>) -> Verdict {
-    let mut v = well(f, false);
-    let Some(r) = f.flapping() else { return v };
-    v.state = State::Flapping;
-    v.title = "Readiness comes and goes".into();
-    v.recurrence = Some(r);
-    v.sentence = finding::again(State::Flapping, Some(r), f.now)
-        .trim()
-        .into();
-    v
-}
-
-/// What is said of a pod that is well: whether it always was.
-fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
-    let v = f.view;
-    let past: Vec<&signal::Signal<'_>> = f
-        .signals
-        .iter()
-        .filter(|s| s.source != kflow_model::Source::Runtime)
-        .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
-        .filter(|s| Catalogue::get().knows(&s.reason) && !f.is_of_ephemeral(s))
-        .collect();
-    let waiting: Vec<Finding<'_>> = if gone {
-        Vec::new()
-    } else {
-        rules::of_ephemeral(f)
-    };
-    let before = f.past().filter(|_| !gone);
-    // From the moment on at which it runs and is ready again, however short: after a single exit nothing shows that it
-    // comes again (`crash_loop` wants two), how long it took before depends on what failed, and the words say how long it
-    // is well and how long ago it ended.
-    let recovered = !gone && (!past.is_empty() || before.is_some());
-    let since = f.well_since().unwrap_or_else(|| f.since(Stage::Ready));
-    let state = match (gone, recovered) {
-        (true, _) => State::Gone,
-        (false, true) => State::Recovered,
-        (false, false) => State::Healthy,
-    };
-    let sentence = if gone {
-        "The pod is gone.".to_owned()
-    } else if v.phase == PodPhase::Succeeded {
-        "The pod has completed.".to_owned()
-    } else if recovered {
-        let mut what: Vec<String> = Vec::new();
-        match before {
-            Some((Some(c), r)) => what.push(format!(
-                "container {} ended {}{}",
-                c.name,
-                text::times(r.times),
-                last_time(f, c, r)
-            )),
-            Some((None, r)) => what.push(format!(
-                "it became not ready {}, the last time {} ago",
-                text::times(r.times),
-                text::span(f.now.since(r.last))
-            )),
-            None => {}
-        }
-        let mut reasons: Vec<&str> = past
-            .iter()
-            .map(|s| s.reason.trim_start_matches('@'))
-            .collect();
-        reasons.dedup();
-        if !reasons.is_empty() {
-            what.push(format!("it went through {}", text::list(&reasons)));
-        }
-        format!(
-            "The pod has been well for {}; before, {}.",
-            text::span(f.now.since(since)),
-            what.join(", and ")
-        )
-    } else if let Some(x) = waiting.first() {
-        format!(
-            "The pod is well; its ephemeral container {} does not start.",
-            x.container
-        )
-    } else {
-        "The pod is well.".to_owned()
-    };
-    Verdict {
-        uid: v.uid.clone(),
-        namespace: v.namespace.clone(),
-        pod: v.name.clone(),
-        owner: v.owners.first().cloned(),
-        root: incidents::root(&v.owners),
-        cause: None,
-        title: match state {
-            State::Gone => "Gone".into(),
-            State::Recovered => "Recovered".into(),
-            _ => "Healthy".into(),
-        },
-        stage: if v.deletion_requested.is_some() || gone {
-            Stage::Terminate
-        } else {
-            Stage::Ready
-        },
-        container: kflow_model::Text::default(),
-        state,
-        since: if recovered {
-            since
-        } else {
-            f.since(Stage::Ready)
-        },
-        in_flight: None,
-        attempt: 0,
-        next_retry: None,
-        behind: None,
-        recurrence: before.map(|(_, r)| Recurrence {
-            up: Some(since),
-            ..r
-        }),
-        same: sentence.clone(),
-        sentence,
-        evidence: past.iter().map(|s| finding::signal_proof(s)).collect(),
-        not_reached: Vec::new(),
-        next: Vec::new(),
-        confidence: Confidence::Certain,
-        also: waiting.into_iter().map(|x| x.verdict(f)).collect(),
-    }
-}
-
-/// How and when a container ended last.
-fn last_time(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>, r: Recurrence) -> String {
-    let ago = text::span(f.now.since(r.last));
-    let Some(e) = c.exits.last() else {
-        return String::new();
-    };
-    let last = if r.times > 1 { "the last time " } else { "" };
-    let code = e
-        .code
-        .map_or(String::new(), |code| format!(", with exit code {code}"));
-    format!(" ({last}{ago} ago{code})")
 }
 
 /// The verdict on a node that stands still.

@@ -6,16 +6,16 @@ mod log;
 mod records;
 mod recurrence;
 mod roles;
+mod status;
 
 pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn};
 
-use kflow_model::pod::PodPhase;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::signal::{self, Signal, same_subject};
 use crate::correlate::PodView;
-use crate::flow::{Map, Stage};
+use crate::flow::Stage;
 use kflow_model::Evidence;
 use kflow_model::{
     Body, ContainerId, Nanos, Source, Text,
@@ -411,80 +411,6 @@ impl<'a> PodHistory<'a> {
             source: o.source,
             evidence: o,
         });
-    }
-
-    /// What the newest API state adds.
-    fn finish(&mut self) {
-        let Some(api) = self.api else { return };
-        if !api.spec.node.is_empty() && self.bound.is_none() {
-            self.bound = Some(api.created);
-        }
-        if let Some(t) = api.status.start_time {
-            self.sign(t);
-        }
-        if let Some(d) = api.deletion {
-            let grace = api.deletion_grace_s.unwrap_or(0);
-            // The view knows the request itself, where it was seen; the API tells whole seconds.
-            self.deleted
-                .get_or_insert(d.plus(grace.saturating_mul(-SECOND)));
-            self.grace_s = Some(grace);
-        }
-        let Some(o) = self.api_evidence else { return };
-        if let Some(c) = api.condition("PodReadyToStartContainers")
-            && c.is_true()
-            && let Some(t) = c.transition
-        {
-            self.sandbox = self.sandbox.max(Some(t));
-        }
-        for c in &api.status.conditions {
-            let reason = c.reason.as_str();
-            match (c.kind.as_str(), c.status.as_str()) {
-                ("PodScheduled", "False") => {
-                    let reason = if reason == "Unschedulable" {
-                        "FailedScheduling"
-                    } else {
-                        reason
-                    };
-                    self.push(reason, "", c.message.as_str(), o, 0);
-                }
-                ("DisruptionTarget", "True") => self.push(reason, "", c.message.as_str(), o, 0),
-                ("PodResizePending", "True") => {
-                    self.push(
-                        "PodResizePending",
-                        "",
-                        format!("{reason} {}", c.message),
-                        o,
-                        1,
-                    );
-                }
-                ("PodResizeInProgress", _) if reason == "Error" => {
-                    self.push("PodResizeInProgress", "", c.message.as_str(), o, 0);
-                }
-                _ => {}
-            }
-        }
-        if api.status.phase == PodPhase::Failed && !api.status.reason.is_empty() {
-            let message = Map::active()
-                .status(&api.status.message)
-                .and_then(|s| s.name("message"))
-                .unwrap_or(&api.status.message);
-            self.push(api.status.reason.as_str(), "", message, o, 0);
-        }
-        for s in api.statuses() {
-            self.container(&s.name).status = Some(s);
-            if let ContainerState::Waiting { reason, message } = &s.state
-                && !matches!(
-                    reason.as_str(),
-                    "" | "ContainerCreating" | "PodInitializing"
-                )
-            {
-                self.push(reason.as_str(), &s.name, message.as_str(), o, 0);
-            }
-            if !s.id.is_empty() {
-                // A container id exists: its sandbox and image do too.
-                self.sandbox = self.sandbox.max(Some(api.created));
-            }
-        }
     }
 
     /// Made in what was seen, not found as it was left by an earlier time.
