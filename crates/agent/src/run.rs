@@ -13,6 +13,7 @@ use kflow_engine::live::{Config, Sources};
 use kflow_model::clock::{self, Steps};
 use kflow_model::gap::ClockStep;
 use kflow_model::session::format;
+use kflow_model::turns::Turns;
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp};
 use kflow_serve::Log;
 use kflow_serve::ring::{self, Ring};
@@ -28,6 +29,8 @@ use crate::scrape::{self, Page};
 
 /// Observations that are taken at once.
 const BATCH: usize = 4096;
+/// Observations of a turn: each is redacted.
+const TURN: usize = 8;
 /// Longest pause between two looks at the clock and at whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long what was closed last is sent when the agent ends: less than a pod is given by default (30 s).
@@ -386,6 +389,7 @@ fn take(
     let mut got = Vec::with_capacity(BATCH);
     let mut steps = Steps::default();
     steps.look(clock::both());
+    let mut turns = Turns::of(TURN);
     loop {
         let stopping = stop.load(Ordering::Relaxed);
         // A time-out is no end: nothing has come.
@@ -399,11 +403,15 @@ fn take(
                 body: Body::ClockStep(Box::new(ClockStep { by })),
             });
         }
+        if n < BATCH {
+            turns.waited();
+        }
         // As a session would hold it: what is served may end in a file.
-        let mut all: Vec<Evidence> = got
-            .drain(..)
-            .map(|o| Arc::new(format::redacted(o)))
-            .collect();
+        let mut all: Vec<Evidence> = Vec::with_capacity(got.len());
+        for o in got.drain(..) {
+            all.push(Arc::new(format::redacted(o)));
+            turns.done();
+        }
         if let Some(keeper) = &keeper {
             for o in &all {
                 keeper.take(o);

@@ -21,6 +21,7 @@ use kflow_model::gap::Gap;
 use kflow_model::session::Carried;
 use kflow_model::session::format::Bound;
 use kflow_model::session::{Header, SessionError, Writer};
+use kflow_model::turns::Turns;
 use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
@@ -41,6 +42,8 @@ const OPEN: Duration = Duration::from_secs(5);
 pub const CLOSE: Duration = Duration::from_secs(30);
 /// How often at least bytes go to the kernel.
 const FLUSH: Duration = Duration::from_millis(500);
+/// Observations of a turn: each is redacted, and written.
+const TURN: usize = 8;
 
 /// What to record, and where to.
 #[derive(Clone, Debug)]
@@ -322,9 +325,17 @@ impl Tape {
 
     fn record(&mut self, from: &Receiver<Given>) -> Result<(), SessionError> {
         let mut flushed = clock::monotonic();
+        let mut turns = Turns::of(TURN);
         loop {
-            match from.recv_timeout(FLUSH) {
-                Ok(Given::One(o)) => self.take(&o, &mut flushed)?,
+            let given = from.try_recv().or_else(|_| {
+                turns.waited();
+                from.recv_timeout(FLUSH)
+            });
+            match given {
+                Ok(Given::One(o)) => {
+                    self.take(&o, &mut flushed)?;
+                    turns.done();
+                }
                 Ok(Given::History(all)) => {
                     for (n, o) in all.history().enumerate() {
                         if n > 0 && n == all.carried() {

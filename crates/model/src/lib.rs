@@ -22,6 +22,7 @@
 //! | [`sample`] | metrics and health endpoints |
 //! | [`units`] | durations, sizes and times of day as kflow prints and reads them |
 //! | [`patient`] | limits for file systems that do not answer |
+//! | [`turns`] | work that lets others have the core |
 //! | [`redact`] | what looks like a credential, and its absence |
 //! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
 //! | [`pairs`], [`seldom`] | how lists of names with values are held, and what is mostly not there |
@@ -57,6 +58,8 @@ pub mod session;
 pub mod span;
 pub mod stamp;
 pub mod text;
+#[cfg(feature = "clock")]
+pub mod turns;
 pub mod units;
 
 pub use id::{ContainerId, ObjectRef, PodNames, PodRef, PodUid, SandboxId, SpanId, TraceId};

@@ -14,6 +14,7 @@ use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap, root, unix};
 use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
+use kflow_model::turns::Turns;
 use kflow_model::units::wait;
 use kflow_model::{Nanos, Source};
 use kflow_serve::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
@@ -152,6 +153,9 @@ pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
 /// How often the proxy is asked how it is doing.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// Lines of a turn: each is decoded.
+const TURN: usize = 16;
+
 /// How far a subscriber has got.
 #[derive(Debug, Default)]
 struct Position {
@@ -184,6 +188,7 @@ async fn session(
     let begun = client.info().await.map_err(End::Failed)?.ring_age_ns;
     let begun = wait(Duration::from_nanos(begun));
     let mut look = tokio::time::interval(LOOK);
+    let mut turns = Turns::of(TURN);
     loop {
         let message = tokio::select! {
             message = stream.message() => message,
@@ -210,6 +215,7 @@ async fn session(
         };
         backoff.reset();
         position.take(&batch);
+        turns.waited();
         for line in &batch.lines {
             // A line of a later kflow that this one does not know is passed over, as in a session.
             if let Line::Observation(mut o) = format::decode(line) {
@@ -217,6 +223,7 @@ async fn session(
                 o.stamp.seen = clock::now();
                 out.send(o).await.map_err(End::Stopped)?;
             }
+            turns.done();
         }
     }
 }

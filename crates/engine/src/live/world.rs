@@ -16,11 +16,14 @@ use kflow_core::correlate::Retention;
 use kflow_model::clock::{self, Reading, Steps};
 use kflow_model::gap::{ClockStep, Note};
 use kflow_model::session::format;
+use kflow_model::turns::Turns;
 use kflow_model::{Body, Evidence, Nanos, Observation, Scope, Source, Stamp, Text};
 use kflow_sources::live::Board;
 
 /// Most time between two pictures: ages grow while nothing happens.
 const SLOWEST: Duration = Duration::from_secs(1);
+/// Observations of a turn: each is redacted, and filed.
+const TURN: usize = 8;
 /// How often it is looked whether pods are to leave.
 const RETIRE: Duration = Duration::from_secs(10);
 /// How long after a step of the clock observations may still come that were stamped before it.
@@ -42,6 +45,7 @@ pub(super) struct WorldThread {
     /// The last step forward.
     leapt: Option<(Instant, i64)>,
     log: usize,
+    turns: Turns,
     keep: Retention,
     scope: Option<Arc<Scope>>,
     /// Sources that no flag asked for.
@@ -73,6 +77,7 @@ impl WorldThread {
             leapt: None,
             keep: config.keep,
             log: config.log,
+            turns: Turns::of(TURN),
             scope,
             guessed: config.guessed.clone(),
             post,
@@ -96,6 +101,9 @@ impl WorldThread {
                     .await
                     .unwrap_or(0)
             });
+            if n < BATCH {
+                self.turns.waited();
+            }
             self.take_all(&mut got, clock::both());
             while let Ok(command) = asked.try_recv() {
                 self.command(command);
@@ -190,6 +198,7 @@ impl WorldThread {
             k.take(&o);
         }
         self.pipeline.observe(o);
+        self.turns.done();
     }
 
     fn command(&mut self, command: Command) {
