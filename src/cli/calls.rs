@@ -153,7 +153,7 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    /// False when nobody reads any more.
+    /// Prints the calls that ended since the last time. Returns false once the reader of standard output has gone.
     fn tell(&mut self, watched: &mut Watched, last: bool) -> std::io::Result<bool> {
         let args = self.args;
         let query = args.filter.pod.as_deref();

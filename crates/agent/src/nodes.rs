@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use kflow_model::units::wait;
 use kflow_serve::wire::InfoResponse;
-use kflow_sources::agent::{LABEL, Machine, Way, machine, on_this_machine, reach};
+use kflow_sources::agent::{LABEL, OwnAgent, Way, own_agent, reach};
 
 use crate::install::{is_ready, unready};
 use crate::objects::{Error, list};
@@ -66,20 +66,23 @@ pub async fn nodes(
     here: &Path,
 ) -> Result<Nodes, Error> {
     let agents = list(client, ("", "v1", "Pod"), Some(namespace), LABEL);
-    let (own, agents) = tokio::join!(own(client, only, here), agents);
-    let listed = match (agents, own.as_ref().filter(|_| only.is_some())) {
-        (Ok(pods), _) => pods,
-        // Whether an unnamed node is one of this cluster is not known.
-        (Err(e), None) => return Err(e),
-        (Err(e), Some(own)) => {
-            let Some(row) = own.row() else {
-                return Err(Error::Stranger(Box::new(e), own.said().unwrap_or_default()));
+    let own = own_agent(client, here, |node| only.is_none_or(|only| only == node));
+    let (own, agents) = tokio::join!(own, agents);
+    let listed = match agents {
+        Ok(pods) => pods,
+        Err(e) => {
+            // Whether an unnamed node is one of this cluster is not known.
+            let Some(own) = own.filter(|_| only.is_some()) else {
+                return Err(e);
             };
-            return Ok(Nodes {
-                all: vec![row],
-                note: own.said(),
-                ..Nodes::default()
-            });
+            return match own.may_tell.clone() {
+                Ok(note) => Ok(Nodes {
+                    all: vec![row(own)],
+                    note,
+                    ..Nodes::default()
+                }),
+                Err(said) => Err(Error::Stranger(Box::new(e), said)),
+            };
         }
     };
     let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
@@ -132,12 +135,15 @@ pub async fn nodes(
     let silent = |n: &&mut Node| !matches!(n.agent, Agent::Answers { .. });
     let mut note = None;
     if let Some(own) = own
-        && let Some(row) = all.iter_mut().filter(silent).find(|n| n.name == own.node)
+        && let Some(its) = all.iter_mut().filter(silent).find(|n| n.name == own.node)
     {
-        note = own.said();
-        if let Some(own) = own.row() {
-            *row = own;
-        }
+        note = match own.may_tell.clone() {
+            Ok(said) => {
+                *its = row(own);
+                said
+            }
+            Err(said) => Some(said),
+        };
     }
     all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(Nodes {
@@ -147,40 +153,15 @@ pub async fn nodes(
     })
 }
 
-/// The agent on this machine.
-struct Own {
-    node: String,
-    info: InfoResponse,
-    machine: Machine,
-}
-
-impl Own {
-    /// Its row, if it is this cluster's.
-    fn row(&self) -> Option<Node> {
-        (self.machine != Machine::Another).then(|| Node {
-            name: self.node.clone(),
-            agent: Agent::Answers {
-                pod: String::new(),
-                info: Box::new(self.info.clone()),
-            },
-        })
+/// The row of the agent on this machine.
+fn row(own: OwnAgent) -> Node {
+    Node {
+        name: own.node,
+        agent: Agent::Answers {
+            pod: String::new(),
+            info: Box::new(own.info),
+        },
     }
-    fn said(&self) -> Option<String> {
-        self.machine.of_agent(&self.node)
-    }
-}
-
-async fn own(client: &Client, only: Option<&str>, here: &Path) -> Option<Own> {
-    let (node, info) = on_this_machine(here).await?;
-    if only.is_some_and(|only| only != node) {
-        return None;
-    }
-    let machine = machine(client, &node).await;
-    Some(Own {
-        node,
-        info,
-        machine,
-    })
 }
 
 async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject) -> Agent {

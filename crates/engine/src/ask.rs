@@ -262,12 +262,10 @@ async fn all<T: Send + 'static>(
                 };
                 let greeted = match (by_pod, own) {
                     (Err(why), Some((own, machine))) => {
-                        match (&machine, machine.of_agent(&node)) {
-                            (Machine::Another, Some(said)) => {
-                                return Err(Unheard::Stranger(Box::new(why), said));
-                            }
-                            (_, Some(said)) => drop(note.set(said)),
-                            (_, None) => {}
+                        match machine.may_tell_of(&node) {
+                            Ok(Some(said)) => drop(note.set(said)),
+                            Ok(None) => {}
+                            Err(said) => return Err(Unheard::Stranger(Box::new(why), said)),
                         }
                         own
                     }

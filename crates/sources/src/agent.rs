@@ -27,8 +27,8 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
-pub use machine::{Machine, machine};
-pub use reach::{Absent, AgentPod, Reached, agents, on_this_machine, reach};
+pub use machine::{Machine, OwnAgent, machine, own_agent};
+pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.
 pub const SOCKET: &str = "/run/kflow/agent.sock";

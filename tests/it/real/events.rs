@@ -15,7 +15,7 @@ use kflow_model::{Body, Nanos, Source, session};
 use super::cri::{
     Image, Pod, Real, SECRET, call, end_pod, id, runtime, start_pod, start_pod_of, works,
 };
-use super::life::{block_on, connect};
+use super::life::{answers, block_on, connect, waits};
 use super::pulls::{PullImage, Registry};
 use crate::proxy::rig::eventually;
 
@@ -169,34 +169,23 @@ fn exits_oom_kills_and_images_are_known_from_containerd_alone() {
     real.start();
     events_are(true);
     block_on(async {
-        let mut raw = connect(&real.socket()).await;
-        while call(&mut raw, "Version", &id(""))
-            .await
-            .trailer("grpc-status")
-            != Some("0")
-        {
-            raw = connect(&real.socket()).await;
-        }
+        let mut raw = answers(&real).await;
         let after = start_pod(&mut raw, "after-restart").await;
-        tokio::task::block_in_place(|| {
-            eventually("what starts after the restart is told", || {
-                life(&live.snapshot(), &after)
-                    .iter()
-                    .any(|(k, ..)| *k == Kind::Started)
-                    .then_some(())
-            });
+        waits("what starts after the restart is told", || {
+            life(&live.snapshot(), &after)
+                .iter()
+                .any(|(k, ..)| *k == Kind::Started)
+                .then_some(())
         });
         for pod in [&three, &killed, &after] {
             end_pod(&mut raw, pod).await;
         }
         works(&mut raw, "Version", &id("")).await;
-        tokio::task::block_in_place(|| {
-            eventually("its deletion is told", || {
-                life(&live.snapshot(), &after)
-                    .iter()
-                    .any(|(k, ..)| *k == Kind::Deleted)
-                    .then_some(())
-            });
+        waits("its deletion is told", || {
+            life(&live.snapshot(), &after)
+                .iter()
+                .any(|(k, ..)| *k == Kind::Deleted)
+                .then_some(())
         });
     });
     live.stop_recording(Duration::from_secs(60)).unwrap();

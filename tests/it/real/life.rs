@@ -47,6 +47,22 @@ pub(super) async fn connect(path: &std::path::Path) -> Raw {
     }
 }
 
+/// Waits in a task, while those of the runtime's other threads go on.
+pub(super) fn waits<T>(what: &str, is: impl FnMut() -> Option<T>) -> T {
+    tokio::task::block_in_place(|| eventually(what, is))
+}
+
+/// A connection to the runtime, once it answers after a restart.
+pub(super) async fn answers(real: &Real) -> Raw {
+    loop {
+        let mut raw = connect(&real.socket()).await;
+        let version = call(&mut raw, "Version", &id("")).await;
+        if version.trailer("grpc-status") == Some("0") {
+            return raw;
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn a_pods_whole_life_passes_and_every_answer_is_that_of_a_direct_connection() {

@@ -19,10 +19,10 @@ use kflow_sources::tap::probe;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cri::Real;
-use crate::proxy::rig::eventually;
+use super::life::waits;
 
-/// The containerd that is tapped. Where the kernel does not take the tap's programs, that is said, and nothing of this is
-/// tried.
+/// The containerd whose clients are tapped; `None`, with a line on standard error, where the kernel refuses the tap's BPF
+/// programs: the test is then skipped.
 #[expect(clippy::print_stderr, reason = "what was not tried is said")]
 fn tapped() -> Option<Real> {
     match probe() {
@@ -37,11 +37,6 @@ fn tapped() -> Option<Real> {
 /// Clients of the test's own: not kflow's, which asks the runtime for what exists.
 fn is_test(peer: &str) -> bool {
     peer != "kflow"
-}
-
-/// Waits where the runtime's other tasks go on meanwhile.
-fn waits<T>(what: &str, is: impl FnMut() -> Option<T>) -> T {
-    tokio::task::block_in_place(|| eventually(what, is))
 }
 
 /// `kflow record --tap ebpf`

@@ -1,5 +1,5 @@
-//! What texts tell of causes, each read once: an Event, the line of the log that repeats it and the error of the whole have
-//! the same words, and so have the pods of one owner.
+//! Which causes a message tells, matched once for each message in a run of the diagnosis: an Event and the log line that
+//! repeats it have the same message, and so have the replicas of one owner.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use super::catalogue::{Catalogue, Cause};
 use super::signal::unframed;
 use super::text::Names;
 
-/// Most texts that are remembered of one look at all pods: those that repeat are few.
+/// Most messages that are remembered: those that repeat are few.
 const TEXTS: usize = 1024;
 
-/// The causes that a text under a reason tells.
+/// The causes whose patterns match a message of an Event's reason.
 #[derive(Debug, Default)]
 pub struct Told<'c> {
     /// Highest first.
@@ -53,7 +53,7 @@ impl<'c> Told<'c> {
 /// By text, then by reason.
 type Known = FxHashMap<Box<str>, SmallVec<[(Box<str>, Rc<Told<'static>>); 1]>>;
 
-/// The texts that one thread has read in one look at all pods.
+/// The messages that one thread has matched in one run of the diagnosis.
 #[derive(Debug, Default)]
 pub struct Texts {
     known: RefCell<Known>,

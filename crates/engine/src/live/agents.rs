@@ -1,13 +1,13 @@
 //! Which nodes of a cluster have an agent: asked of the apiserver by one list now and then, of no agent.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Place;
 use kflow_model::offset::Offset;
-use kflow_sources::agent::{AgentPod, LABEL, Machine, SOCKET, agents, machine, on_this_machine};
+use kflow_sources::agent::{AgentPod, LABEL, SOCKET, agents, own_agent};
 
 /// How often their pods are listed.
 const LOOK: Duration = Duration::from_secs(30);
@@ -96,13 +96,25 @@ impl Look {
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
         let agents = agents(&client, &look.namespace).await;
-        let (here, note) = match &look.here {
-            Some(socket) => {
-                let has_pod = |node: &str| matches!(&agents, Ok((of, _)) if of.contains_key(node));
-                own(&client, socket, has_pod).await
-            }
-            None => (None, None),
+        // An agent that is a pod is asked through that pod.
+        let has_pod = |node: &str| matches!(&agents, Ok((of, _)) if of.contains_key(node));
+        let own = match &look.here {
+            Some(socket) => own_agent(&client, socket, |node| !has_pod(node)).await,
+            None => None,
         };
+        let (mut here, mut note) = (None, None);
+        if let Some(own) = own {
+            if own.may_tell.is_ok() {
+                let agent = AgentPod {
+                    name: String::new(),
+                    version: own.info.version,
+                    ready: true,
+                };
+                here = Some((own.node.clone(), agent));
+            }
+            let said = own.may_tell.unwrap_or_else(Some);
+            note = said.map(|said| (own.node, said));
+        }
         look.set(match agents {
             Ok((by_node, apiserver)) => Agents {
                 by_node,
@@ -121,24 +133,4 @@ pub(super) async fn look(client: kube::Client, look: Look) {
         });
         tokio::time::sleep(LOOK.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
     }
-}
-
-type Own = (Option<(String, AgentPod)>, Option<(String, String)>);
-
-/// The agent on this machine, unless it is of another cluster's node, and what there is to say of it. One that has a pod is asked by that.
-async fn own(client: &kube::Client, socket: &Path, has_pod: impl Fn(&str) -> bool) -> Own {
-    let Some((node, info)) = on_this_machine(socket).await.filter(|(n, _)| !has_pod(n)) else {
-        return (None, None);
-    };
-    let machine = machine(client, &node).await;
-    let note = machine.of_agent(&node).map(|said| (node.clone(), said));
-    let here = (machine != Machine::Another).then(|| {
-        let agent = AgentPod {
-            name: String::new(),
-            version: info.version,
-            ready: true,
-        };
-        (node, agent)
-    });
-    (here, note)
 }

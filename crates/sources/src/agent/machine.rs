@@ -1,14 +1,17 @@
 //! Whether this machine is a node of a cluster: two clusters may have nodes of one name.
 
+use std::path::Path;
+
 use kube::client::Client as Kube;
 use serde::Deserialize;
 use tokio::time::timeout;
 use tonic::codegen::http::StatusCode;
 
 use super::ANSWER;
-use super::reach::get;
+use super::reach::{get, on_this_machine};
 use crate::kube::live::escape;
 use kflow_model::units::wait;
+use kflow_serve::wire::InfoResponse;
 
 /// The kubelet's cadvisor reads it here for `status.nodeInfo.bootID`, and a container has no other one: `bootIDFilePath` in
 /// google/cadvisor, machine/info.go; `MachineInfo` in kubernetes, pkg/kubelet/nodestatus/setters.go.
@@ -28,18 +31,45 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// What is to be said of the agent on this machine, whose node is called as this node is.
-    pub fn of_agent(&self, node: &str) -> Option<String> {
+    /// Whether the agent on this machine is that of the node of this name: what is to be said beside what it tells, or why it is
+    /// not asked.
+    pub fn may_tell_of(&self, node: &str) -> Result<Option<String>, String> {
         match self {
-            Self::Node => None,
-            Self::Another => Some(format!(
+            Self::Node => Ok(None),
+            Self::Another => Err(format!(
                 "the agent on this machine is not asked: its node is called {node} too, and is another one (their boot IDs differ)"
             )),
-            Self::Named(why) => Some(format!(
+            Self::Named(why) => Ok(Some(format!(
                 "that the agent on this machine is that of {node} is known by the name alone: {why}"
-            )),
+            ))),
         }
     }
+}
+
+/// The agent on this machine.
+#[derive(Debug)]
+pub struct OwnAgent {
+    /// The name of its node.
+    pub node: String,
+    /// What it says of itself.
+    pub info: InfoResponse,
+    /// What is to be said beside what it tells, or why it is not asked: its node is another cluster's.
+    pub may_tell: Result<Option<String>, String>,
+}
+
+/// The agent at a socket, where one answers whose node's name is one that is `wanted`.
+pub async fn own_agent(
+    client: &Kube,
+    socket: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Option<OwnAgent> {
+    let (node, info) = on_this_machine(socket).await.filter(|(n, _)| wanted(n))?;
+    let may_tell = machine(client, &node).await.may_tell_of(&node);
+    Some(OwnAgent {
+        node,
+        info,
+        may_tell,
+    })
 }
 
 #[derive(Default, Deserialize)]

@@ -18,7 +18,7 @@ use tonic::codegen::http::header::DATE;
 use tonic::codegen::http::{Request, StatusCode, Uri};
 use tonic::transport::Endpoint;
 
-use super::machine::{Machine, machine};
+use super::machine::own_agent;
 use super::{ANSWER, LABEL, PORT, Way};
 use crate::kube::live::escape;
 use crate::live::{root, unix};
@@ -133,22 +133,17 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
                 forward(client, namespace, node, &name).await
             };
             match (by_pod.await, here) {
-                (Err(why), Some(socket)) => match on_this_machine(socket).await {
-                    Some((its, _)) if its == *node => {
-                        let machine = machine(client, node).await;
-                        let note = machine.of_agent(node);
-                        match (machine, note) {
-                            (Machine::Another, Some(note)) => {
-                                Err(Absent::Stranger(Box::new(why), note))
-                            }
-                            (_, note) => Ok(Reached {
-                                note,
-                                ..by_socket(socket).await?
-                            }),
-                        }
+                (Err(why), Some(socket)) => {
+                    let own = own_agent(client, socket, |its| its == node).await;
+                    match own.map(|own| own.may_tell) {
+                        Some(Ok(note)) => Ok(Reached {
+                            note,
+                            ..by_socket(socket).await?
+                        }),
+                        Some(Err(said)) => Err(Absent::Stranger(Box::new(why), said)),
+                        None => Err(why),
                     }
-                    _ => Err(why),
-                },
+                }
                 (reached, _) => reached,
             }
         }
@@ -156,7 +151,7 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
 }
 
 /// The node of the agent at a socket, and what that says of itself, where one answers.
-pub async fn on_this_machine(socket: &Path) -> Option<(String, InfoResponse)> {
+pub(super) async fn on_this_machine(socket: &Path) -> Option<(String, InfoResponse)> {
     let asked = async {
         let info = by_socket(socket).await.ok()?.client.info().await.ok()?;
         Some((info.agent.as_ref()?.node.clone(), info))

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use super::{Recorder, Told, calls, gaps, is_test, tapped};
 use crate::otlp::posting::{OK, Store};
 use crate::proxy::rig::eventually;
-use crate::real::cri::{call, end_pod, id, runtime, start_pod, works};
-use crate::real::life::{block_on, connect};
+use crate::real::cri::{end_pod, id, runtime, start_pod, works};
+use crate::real::life::{answers, block_on, connect};
 
 #[test]
 #[ignore = "needs a real containerd: tests/real/run.sh"]
@@ -140,14 +140,7 @@ fn clients_and_descriptors_that_come_and_go_are_followed() {
         raw.call(&runtime("Version"), b"", &[]).await.ok();
         drop(raw);
         real.start();
-        let mut raw = connect(&real.socket()).await;
-        while call(&mut raw, "Version", &id(""))
-            .await
-            .trailer("grpc-status")
-            != Some("0")
-        {
-            raw = connect(&real.socket()).await;
-        }
+        answers(&real).await;
     });
     recorder.sees(
         "the end of the runtime, and a call to the next one",
