@@ -214,8 +214,12 @@ fn ids(m: &str) -> Ids<'_> {
 
 /// CRI-O: `Running pod sandbox: ns/pod/POD`, `Ran pod sandbox <id> with infra container: ns/pod/POD`,
 /// `Creating container: ns/pod/container`, `Created container <id>: ns/pod/container`, `Stopping pod sandbox: <id>`; its
-/// network library: `Adding pod ns_pod to CNI network "net" (type=bridge)`, `Deleting pod ns_pod from CNI network …`.
+/// network library: `Adding pod ns_pod to CNI network "net" (type=bridge)`, `Deleting pod ns_pod from CNI network …`. What it
+/// makes has a name of the kubelet's making until it has an id: `Creation of sandbox k8s_pod_ns_uid_0 not yet finished.`
 fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
+    if reserved_name(m, ids) {
+        return;
+    }
     if m.contains(" CNI network ")
         && let Some(name) = between(m, " pod ", " ")
         && let Some((ns, pod)) = name.split_once('_')
@@ -228,13 +232,18 @@ fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
         "Ran pod sandbox",
         "Stopping pod sandbox: ",
         "Stopped pod sandbox",
+        "Removing pod sandbox: ",
         "Removed pod sandbox",
         "Creating container: ",
         "Created container ",
         "Starting container: ",
         "Started container",
         "Stopping container: ",
+        "Stopping container ",
+        "Killing container ",
+        "Detected process ",
         "Stopped container ",
+        "Removing container: ",
         "Removed container ",
     ];
     if !known.iter().any(|k| m.starts_with(k)) {
@@ -251,12 +260,42 @@ fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
             }
         }
     }
-    let id = m.split([' ', ':']).find(|w| w.len() == 64 && is_hex_id(w));
+    let id = m
+        .split([' ', ':', '.'])
+        .find(|w| w.len() == 64 && is_hex_id(w));
     if m.contains("pod sandbox") {
         ids.sandbox = ids.sandbox.or(id);
     } else {
         ids.container_id = ids.container_id.or(id);
     }
+}
+
+/// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. False where the
+/// message has no such name. No part of it can hold a `_`.
+/// cri-o/cri-o: internal/lib/sandbox/builder.go, `GenerateNameAndID`; internal/factory/container/container.go, `SetNameAndID`.
+fn reserved_name<'a>(m: &'a str, ids: &mut Ids<'a>) -> bool {
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let Some(parts) = m
+        .split(ends)
+        .find_map(|word| word.trim_end_matches('.').strip_prefix("k8s_"))
+        .map(|rest| rest.split('_').collect::<Vec<_>>())
+    else {
+        return false;
+    };
+    let (container, [pod, ns, uid, attempt]) = match parts[..] {
+        [pod, ns, uid, attempt] => ("", [pod, ns, uid, attempt]),
+        [container, pod, ns, uid, attempt] => (container, [pod, ns, uid, attempt]),
+        _ => return false,
+    };
+    let named = ![pod, ns, uid].iter().any(|part| part.is_empty());
+    if !named || attempt.parse::<u32>().is_err() {
+        return false;
+    }
+    ids.pod = PodRef::by_name(ns, pod);
+    ids.pod.uid = uid.into();
+    ids.container = if container == "POD" { "" } else { container };
+    ids.attempt = Some(attempt);
+    true
 }
 
 fn between<'a>(s: &'a str, open: &str, close: &str) -> Option<&'a str> {

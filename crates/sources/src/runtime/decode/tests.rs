@@ -167,12 +167,84 @@ fn messages_give_up_pod_sandbox_and_container() {
             "nginx",
             B,
         ),
+        (
+            format!("Stopping container {B} with stop signal(15) timed out. Killing..."),
+            &none,
+            "",
+            "",
+            B,
+        ),
+        (
+            format!(
+                "Detected process (77) blocked in uninterruptible sleep for more than 60 seconds for container {B}"
+            ),
+            &none,
+            "",
+            "",
+            B,
+        ),
     ] {
         let l = message(&text);
         assert_eq!(&l.pod, want_pod, "{text}");
         assert_eq!(l.field("sandbox").unwrap_or(""), sandbox, "{text}");
         assert_eq!(l.container, container, "{text}");
         assert_eq!(l.container_id.as_str(), id, "{text}");
+    }
+}
+
+/// cri-o/cri-o: server/utils.go, getResourceOrWait; server/sandbox_network.go, waitForCNIPlugin; server/container_create.go,
+/// CreateContainer, and the errors of naming.go.
+#[test]
+fn a_name_that_crio_reserves_names_its_pod() {
+    const UID: &str = "9fa66802-c68f-4924-a480-e45811a348ba";
+    for (text, container, attempt) in [
+        (
+            format!(
+                "Creation of sandbox k8s_web-0_shop_{UID}_2 not yet finished. Currently at stage sandbox network creation. Waiting up to 5m59.9s for it to finish"
+            ),
+            "",
+            "2",
+        ),
+        (
+            format!(
+                "Creation of container k8s_app_web-0_shop_{UID}_0 not yet finished. Currently at stage container storage creation. Waiting up to 4m0s for it to finish"
+            ),
+            "app",
+            "0",
+        ),
+        (
+            format!("CNI plugin not ready. Waiting to create k8s_web-0_shop_{UID}_0"),
+            "",
+            "0",
+        ),
+        (
+            format!("createCtr: releasing container name k8s_POD_web-0_shop_{UID}_1"),
+            "",
+            "1",
+        ),
+        (
+            format!("error reserving pod name k8s_web-0_shop_{UID}_0 for id {A}: name is reserved"),
+            "",
+            "0",
+        ),
+    ] {
+        let l = message(&text);
+        assert_eq!(
+            (&*l.pod.namespace, &*l.pod.name, l.pod.uid.as_str()),
+            ("shop", "web-0", UID),
+            "{text}"
+        );
+        assert_eq!(l.container, container, "{text}");
+        assert_eq!(l.field("attempt"), Some(attempt), "{text}");
+    }
+    for text in [
+        "k8s_",
+        "k8s_a_b_c",
+        "k8s_a_b_c_d_e_f_0",
+        "k8s_a_b__0",
+        "the folder k8s_a_b_c_x",
+    ] {
+        assert!(message(text).pod.is_empty(), "{text}");
     }
 }
 
