@@ -166,7 +166,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         add(map, &flows, (&all, whole), "", &source, &mut passed);
     }
     for p in &pods {
-        let whole = steps(map, p);
+        let whole = steps(map, &world, p);
         add(
             map,
             &flows,

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use kflow_core::correlate::World;
+use kflow_core::correlate::steps::steps;
 use kflow_core::flow::runs::{RunEnd, lit, passes};
 use kflow_core::flow::{Map, StepId, docs};
+use kflow_model::log::Component;
 use kflow_model::session::Session;
 use kflow_model::stamp::{MILLI, SECOND};
-use kflow_model::{Body, Source};
+use kflow_model::{Body, Nanos, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +18,19 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The recording of a node with CRI-O.
+const CRIO: &str = "fixtures/versions/S15-crio.kflow.zst";
+
 /// The recordings in the order of their numbers, with the steps that each lights, and whether the sessions in the
 /// fixtures have all sources: those that were made before kflow could read spans light fewer steps than the page says.
 fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
     let mut spans = true;
     let mut files: BTreeMap<u32, PathBuf> = BTreeMap::new();
-    for entry in std::fs::read_dir(root().join("fixtures/sessions")).unwrap() {
-        let path = entry.unwrap().path();
+    let folder = std::fs::read_dir(root().join("fixtures/sessions")).unwrap();
+    for path in folder
+        .map(|entry| entry.unwrap().path())
+        .chain([root().join(CRIO)])
+    {
         if let Some(n) = number(&path) {
             files.insert(n, path);
         }
@@ -33,13 +41,14 @@ fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
             let session = kflow_model::session::load(&path).unwrap();
             let (begin, _) = session.range().unwrap();
             spans &= has_spans(&session);
-            let steps: BTreeSet<StepId> = session
+            let evidence: Vec<_> = session
                 .observations
-                .iter()
+                .into_iter()
                 // A list of Events begins with those of earlier recordings: the API keeps them for an hour.
                 .filter(|o| o.stamp.until() >= begin)
-                .flat_map(|o| map.steps_of(o))
                 .collect();
+            let lit = lit(map, &evidence, Nanos(i64::MAX));
+            let steps: BTreeSet<StepId> = lit.into_iter().map(|l| l.step).collect();
             docs::Seen {
                 recording: format!("S{n}"),
                 steps,
@@ -66,7 +75,11 @@ fn number(path: &Path) -> Option<u32> {
 fn every_step_is_seen_in_a_recording_or_says_why_not_and_the_page_is_current() {
     let map = Map::embedded();
     let (seen, complete) = seen(map);
-    assert_eq!(seen.len(), 14, "recordings in fixtures/sessions");
+    assert_eq!(
+        seen.len(),
+        15,
+        "recordings in fixtures/sessions, and that of CRI-O"
+    );
     let mut wrong = Vec::new();
     for (i, step) in map.steps().iter().enumerate() {
         let lit = seen
@@ -163,9 +176,10 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     );
 }
 
-/// The begin of a recording of CRI-O (fixtures/README.md): with its spans, its log, or both, its own steps are lit.
+/// The begin of a recording of CRI-O (fixtures/README.md): with its spans, its log, or both, its own steps are lit, and none of
+/// another runtime's.
 #[test]
-fn a_healthy_start_with_cri_o_lights_the_runtimes_steps() {
+fn a_healthy_start_with_cri_o_lights_its_steps() {
     let map = Map::embedded();
     let path = root().join("fixtures/crio/healthy.kflow.zst");
     let session = kflow_model::session::load(&path).unwrap();
@@ -178,30 +192,58 @@ fn a_healthy_start_with_cri_o_lights_the_runtimes_steps() {
         }
         world.refresh();
         let pod = world.find("sd01/healthy")[0];
-        let mut steps: Vec<(&str, u32)> = lit(map, &pod.evidence, world.now())
-            .iter()
+        let lit = steps(map, &world, pod);
+        let of_a_runtime = lit.iter().filter(|l| map.runtime_of(l.step).is_some());
+        of_a_runtime
             .filter_map(|l| Some((map.get(l.step)?.id.as_str(), l.count)))
-            .filter(|(id, _)| id.starts_with('f'))
-            .collect();
-        steps.sort_unstable();
-        steps
+            .collect::<Vec<_>>()
     };
-    // The sandbox, its namespaces and network, and three containers; the image was there. conmon is started for each, and for the
-    // sandbox.
-    let log = [("f02", 1), ("f04", 1), ("f08", 3), ("f09", 3)];
+    // The sandbox, its namespaces and network, and three containers; the image was there. A conmon is started and the OCI runtime
+    // asked to start for each, and for the sandbox; the state is written behind both, of the sandbox once.
+    let log = [("m01", 1), ("m07", 1), ("m14", 3), ("m16", 3)];
     let both = [
-        ("f01", 1),
-        ("f02", 1),
-        ("f03", 1),
-        ("f04", 1),
-        ("f05", 4),
-        ("f08", 3),
-        ("f09", 3),
+        ("m01", 1),
+        ("m05", 1),
+        ("m06", 1),
+        ("m07", 1),
+        ("m09", 4),
+        ("m10", 4),
+        ("m11", 7),
+        ("m14", 3),
+        ("m15", 3),
+        ("m16", 3),
     ];
     assert_eq!(of(&[]), both, "spans and log");
     assert_eq!(of(&[Source::Runtime]), both, "spans");
     assert_eq!(of(&[Source::Otlp]), log, "log");
     assert_eq!(of(&[Source::Otlp, Source::Runtime]), [], "neither");
+}
+
+/// Every pod of every recording has steps of one runtime alone: its node's.
+#[test]
+fn steps_are_those_of_the_nodes_runtime() {
+    let map = Map::embedded();
+    for (path, other) in [
+        ("fixtures/sessions/S1-basics.kflow.zst", Component::Crio),
+        ("fixtures/sessions/S3-crashes.kflow.zst", Component::Crio),
+        (CRIO, Component::Containerd),
+    ] {
+        let session = kflow_model::session::load(&root().join(path)).unwrap();
+        let mut world = World::new();
+        for o in &session.observations {
+            world.observe(o);
+        }
+        world.refresh();
+        let mut of_runtime = 0;
+        for pod in world.pods() {
+            for l in steps(map, &world, pod) {
+                let runtime = map.runtime_of(l.step);
+                assert_ne!(runtime, Some(other), "{path} {}: {:?}", pod.key(), l.step);
+                of_runtime += usize::from(runtime.is_some());
+            }
+        }
+        assert!(of_runtime > 50, "{path}: {of_runtime}");
+    }
 }
 
 /// The runtime's step of a call was lit as often as the kubelet's, for each pod of each recording.

@@ -200,7 +200,7 @@ fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
 /// Flow and timeline agree on when attempts of a step began and ended, and how; and the flow has no fewer.
 fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let map = Map::embedded();
-    for l in steps(map, s.pod) {
+    for l in steps(map, s.world, s.pod) {
         let Some(step) = map.get(l.step) else {
             continue;
         };
@@ -388,7 +388,7 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
     // Flow and timeline: the last failure of a step.
     let map = Map::embedded();
-    for l in steps(map, s.pod) {
+    for l in steps(map, s.world, s.pod) {
         let Some(step) = map.get(l.step) else {
             continue;
         };

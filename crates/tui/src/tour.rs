@@ -202,7 +202,7 @@ impl Tour {
         let (part, stop) = self.here()?;
         let pod = snap.world.find(part.pod).first().copied()?;
         let (id, _) = self.step()?;
-        let lit = steps(Map::active(), pod);
+        let lit = steps(Map::active(), &snap.world, pod);
         let l = lit.iter().find(|l| l.step == id)?;
         about(l, stop.at)
     }

@@ -21,7 +21,7 @@ fn the_flow_shows_the_longest_run_of_a_step() {
             m.shared.pod = Some(p.uid.clone());
             press(&mut m, snap, "8");
             let text = shown(&mut m, snap);
-            for l in steps(map, p) {
+            for l in steps(map, &snap.world, p) {
                 let longest = l.runs.iter().filter_map(|r| r.duration(snap.now)).max();
                 let (Some(longest), Some(step)) = (longest, map.get(l.step)) else {
                     continue;

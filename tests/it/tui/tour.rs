@@ -38,7 +38,11 @@ fn its_moments_are_those_at_which_the_steps_were_seen() {
             pipeline.observe(Arc::clone(o));
         }
         pipeline.refresh();
-        let lit = steps(Map::embedded(), pipeline.world().find(part.pod)[0]);
+        let lit = steps(
+            Map::embedded(),
+            pipeline.world(),
+            pipeline.world().find(part.pod)[0],
+        );
         let mut pipeline = Pipeline::new();
         let mut observations = s.observations.iter().peekable();
         let mut now = part.stops[0].at.plus(-SECOND);
@@ -53,7 +57,7 @@ fn its_moments_are_those_at_which_the_steps_were_seen() {
             loop {
                 pipeline.refresh();
                 let is_lit = |p: &kflow_core::correlate::world::Pod| {
-                    let lit = steps(Map::embedded(), p);
+                    let lit = steps(Map::embedded(), pipeline.world(), p);
                     lit.iter().any(|l| l.step == id && about(l, now).is_some())
                 };
                 let arrived = first.stamp.seen <= now;

@@ -20,7 +20,7 @@ use super::Seen;
 fn runs_by_call(s: &Seen<'_>) -> BTreeMap<CallKey, (&'static str, Run)> {
     let map = Map::embedded();
     let mut all = BTreeMap::new();
-    for l in steps(map, s.pod) {
+    for l in steps(map, s.world, s.pod) {
         let Some(step) = map.get(l.step) else {
             continue;
         };
@@ -107,7 +107,7 @@ pub(super) fn node_and_timeline(s: &Seen<'_>, wrong: &mut Vec<String>) {
 /// Timeline and flow: a step of the map that the timeline has is lit.
 pub(super) fn timeline_in_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let map = Map::embedded();
-    let lit = steps(map, s.pod);
+    let lit = steps(map, s.world, s.pod);
     for x in s
         .spans()
         .filter(|x| !x.is_stage() && !x.evidence.is_empty())

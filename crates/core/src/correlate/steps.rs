@@ -5,20 +5,31 @@
 //! views tell the same of it. What only the map knows (a sync of the worker, a line of the runtime) is read from the
 //! evidence alone.
 
-use super::PodView;
+use super::{PodView, World};
 use crate::flow::map::{Map, StepId};
-use crate::flow::runs::{Run, RunEnd, StepRuns, lit};
+use crate::flow::runs::{Run, RunEnd, StepRuns, lit_on};
 use crate::flow::signature::SignatureKind;
 use crate::timeline::{Outcome, Span};
-use kflow_model::{Body, Nanos, Text, stamp::MILLI};
+use kflow_model::{Body, Nanos, Text, log::Component, stamp::MILLI};
 
 /// How much earlier than the timeline's attempt its evidence may be stamped, ns: the kubelet stamps an Event before or
 /// after the operation that it reports.
 const BESIDE_NS: i64 = 50 * MILLI;
 
-/// What each step did for a pod, by number. A view has no later evidence than the moment that it is of.
-pub fn steps(map: &Map, pod: &PodView) -> Vec<StepRuns> {
-    let mut all = lit(map, &pod.evidence, Nanos(i64::MAX));
+/// The runtime of the node that a pod is on, as the Node says; `None` where it was not seen, or the map has no flow of it.
+pub fn runtime_of(world: &World, pod: &PodView) -> Option<Component> {
+    let version = &world.node(&pod.node)?.api.as_ref()?.runtime_version;
+    match version.split_once("://")?.0 {
+        "containerd" => Some(Component::Containerd),
+        "cri-o" => Some(Component::Crio),
+        _ => None,
+    }
+}
+
+/// What each step did for a pod of a world, by number. A view has no later evidence than the moment that it is of.
+pub fn steps(map: &Map, world: &World, pod: &PodView) -> Vec<StepRuns> {
+    let runtime = runtime_of(world, pod);
+    let mut all = lit_on(map, &pod.evidence, Nanos(i64::MAX), runtime);
     for (i, step) in map.steps().iter().enumerate() {
         let attempts: Vec<&Span> = pod
             .timeline

@@ -97,7 +97,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     );
     add!(
         s,
-        "Generated from `crates/core/src/flow/map.toml` and from what the recordings of a real node light; do not edit.\n\
+        "Generated from `crates/core/src/flow/map.toml` and from what the recordings of real nodes light; do not edit.\n\
          {total} steps: {shown} are seen in the recordings, {invisible} cannot be seen by any source,\n\
          {} could be seen but do not occur in them. `kflow flow STEP` prints one step with all its evidence.\n",
         total.saturating_sub(shown).saturating_sub(invisible),

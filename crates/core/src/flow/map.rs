@@ -14,6 +14,7 @@ use super::step::functions;
 pub use super::step::{Flow, Scope, Step, StepId};
 use super::template::Template;
 use kflow_model::Text;
+use kflow_model::log::Component;
 
 /// The embedded file.
 pub const EMBEDDED: &str = include_str!("map.toml");
@@ -136,6 +137,10 @@ impl Map {
     /// A step by number.
     pub fn get(&self, id: StepId) -> Option<&Step> {
         self.steps.get(usize::from(id.0))
+    }
+    /// The runtime whose flow a step is of; `None` for the steps that all nodes have in common.
+    pub fn runtime_of(&self, id: StepId) -> Option<Component> {
+        self.flows.get(self.get(id)?.flow)?.runtime()
     }
     /// A step by id (`c09`).
     pub fn step(&self, id: &str) -> Option<(StepId, &Step)> {

@@ -17,7 +17,7 @@ use kflow_model::{
     Body, Nanos, Observation, Stamp, Text,
     audit::AuditStage,
     cri::{CallEnd, CallKey, CallOutcome, failed},
-    log::LogLine,
+    log::{Component, LogLine},
 };
 
 /// How a run ended.
@@ -85,6 +85,16 @@ pub struct StepRuns {
 /// What each step did, by number, as of `now`: evidence that came later is not used. The evidence may be one pod's or
 /// a node's, in any order.
 pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<StepRuns> {
+    lit_on(map, evidence, now, None)
+}
+
+/// [`lit`], on a node with this runtime.
+pub fn lit_on(
+    map: &Map,
+    evidence: &[Arc<Observation>],
+    now: Nanos,
+    runtime: Option<Component>,
+) -> Vec<StepRuns> {
     let mut sorted: Vec<&Arc<Observation>> =
         evidence.iter().filter(|o| o.stamp.seen <= now).collect();
     sorted.sort();
@@ -93,7 +103,25 @@ pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<StepRuns
     for o in sorted {
         build.take(map, o);
     }
-    build.done(map)
+    let mut steps = build.done(map);
+    of_the_runtime(map, &mut steps, runtime);
+    steps
+}
+
+/// Keeps, of the flows of runtimes, the steps of those that were at work. A network namespace, a mount or a container's event
+/// is of any runtime, and lights a step in the flow of each; spans, lines and Events are of one. Where neither these nor the
+/// node tell which it is, the map's first has it.
+fn of_the_runtime(map: &Map, steps: &mut Vec<StepRuns>, known: Option<Component>) {
+    let mut at_work: SmallVec<[Component; 2]> = known.into_iter().collect();
+    if at_work.is_empty() {
+        let own = |l: &StepRuns| l.evidence.iter().any(|(kind, _)| !kind.is_of_any_runtime());
+        let telling = steps.iter().filter(|l| own(l));
+        at_work.extend(telling.filter_map(|l| map.runtime_of(l.step)));
+    }
+    if at_work.is_empty() {
+        at_work.extend(steps.iter().find_map(|l| map.runtime_of(l.step)));
+    }
+    steps.retain(|l| map.runtime_of(l.step).is_none_or(|r| at_work.contains(&r)));
 }
 
 /// Evidence cut where a new pass of a flow begins (a new start of its component), oldest first. What lies before the

@@ -112,6 +112,10 @@ impl SignatureKind {
             Self::None => "–",
         }
     }
+    /// True where it looks the same whatever container runtime it is of.
+    pub const fn is_of_any_runtime(self) -> bool {
+        matches!(self, Self::Fs | Self::ContainerEvent)
+    }
 }
 
 /// A fact of a pod's status.
@@ -274,11 +278,17 @@ impl fmt::Display for Signature {
                 }
             }
             What::Event {
-                reason, message, ..
+                reason,
+                message,
+                contains,
+                ..
             } => {
                 write!(f, "{kind} {reason}")?;
                 if *message != Pattern::Any {
                     write!(f, " `{message}`")?;
+                }
+                if !contains.is_empty() {
+                    write!(f, " with `{}`", contains.as_str())?;
                 }
             }
             What::Call {

@@ -78,6 +78,16 @@ pub struct Step {
     pub unseen: Text,
 }
 
+impl Flow {
+    /// The container runtime whose side of the calls it tells; `None` for what all nodes have in common.
+    pub const fn runtime(&self) -> Option<Component> {
+        match self.component {
+            Component::Containerd | Component::Crio => Some(self.component),
+            _ => None,
+        }
+    }
+}
+
 impl Step {
     /// True when no source can show it.
     pub fn is_invisible(&self) -> bool {

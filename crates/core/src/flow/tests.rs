@@ -8,6 +8,7 @@ use kflow_model::{
     audit::{AuditRecord, AuditStage},
     cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject},
     event::EventSeen,
+    fs::{FsAction, FsChange, FsObject},
     log::{Component, LogLine, Severity},
     pod::{Condition, PodSeen},
     sample::{Sample, Value},
@@ -99,8 +100,8 @@ fn ids(o: &Observation) -> Vec<&'static str> {
 #[test]
 fn the_embedded_map_is_whole() {
     let map = Map::parse(&[map::EMBEDDED]).unwrap();
-    assert_eq!(map.flows().len(), 12);
-    assert!(map.steps().len() >= 220, "{}", map.steps().len());
+    assert_eq!(map.flows().len(), 13);
+    assert!(map.steps().len() >= 244, "{}", map.steps().len());
     for (i, s) in map.steps().iter().enumerate() {
         assert!(!s.label.is_empty() && !s.function.is_empty(), "{}", s.id);
         assert!(s.file.is_empty() == (s.function == "kubectl"), "{}", s.id);
@@ -144,7 +145,7 @@ fn every_step_says_in_sentences_what_it_does_and_how_it_hangs() {
             // What it refers to is a step.
             for id in words(text) {
                 let mut c = id.chars();
-                let is_id = c.next().is_some_and(|c| ('a'..='l').contains(&c))
+                let is_id = c.next().is_some_and(|c| ('a'..='m').contains(&c))
                     && id.len() == 3
                     && c.all(|c| c.is_ascii_digit());
                 if is_id && map.step(&id).is_none() {
@@ -158,7 +159,7 @@ fn every_step_says_in_sentences_what_it_does_and_how_it_hangs() {
     }
     let mut order: Vec<u8> = map.told().iter().map(|(_, f)| f.order).collect();
     order.dedup();
-    assert_eq!(order, (1..=12).collect::<Vec<u8>>());
+    assert_eq!(order, (1..=13).collect::<Vec<u8>>());
     for f in map.flows() {
         if !f.about.ends_with('.') {
             wrong.push(format!("({}): {}", f.id, f.about));

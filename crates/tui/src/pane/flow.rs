@@ -12,17 +12,19 @@ use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
 use crate::widget::scroll::Scroll;
-use kflow_core::correlate::steps::steps;
+use kflow_core::correlate::steps::{runtime_of, steps};
 use kflow_core::flow::map::{Map, StepId};
 use kflow_core::flow::runs::StepRuns;
 use kflow_engine::Snapshot;
-use kflow_model::{Nanos, PodUid};
+use kflow_model::{Nanos, PodUid, log::Component};
 use tree::{Row, Show, Turned};
 
 #[derive(Debug, Default)]
 pub struct FlowPane {
     pod: Option<PodUid>,
     lit: Vec<StepRuns>,
+    /// The runtime whose side of the calls is shown; `None` while nothing tells which it is.
+    runtime: Option<Component>,
     rows: Vec<Row>,
     scroll: Scroll,
     reached: bool,
@@ -100,8 +102,9 @@ impl Pane for FlowPane {
     }
     fn title(&self, _ctx: &Ctx<'_>) -> String {
         let map = Map::active();
-        let all = map.steps().len();
-        let dark = map.steps().iter().filter(|s| s.is_invisible()).count();
+        let shown = || tree::steps(map, self.runtime).map(|(_, s)| s);
+        let all = shown().count();
+        let dark = shown().filter(|s| s.is_invisible()).count();
         format!(
             "{} of {all} steps seen, {dark} cannot be; Kubernetes {}",
             self.lit.len(),
@@ -129,8 +132,11 @@ impl Pane for FlowPane {
         };
         let key = (p.evidence.len(), p.changed);
         if self.seen != Some(key) {
-            self.lit = steps(Map::active(), p);
+            let map = Map::active();
+            self.lit = steps(map, &snap.world, p);
             self.lit.sort_by_key(|l| l.step);
+            let at_work = || self.lit.iter().find_map(|l| map.runtime_of(l.step));
+            self.runtime = runtime_of(&snap.world, p).or_else(at_work);
             self.seen = Some(key);
             self.dirty = true;
         }
@@ -140,6 +146,7 @@ impl Pane for FlowPane {
             let show = Show {
                 reached: self.reached,
                 all: self.all,
+                runtime: self.runtime,
                 turned: &self.turned,
             };
             self.rows = tree::rows(Map::active(), &self.lit, show);

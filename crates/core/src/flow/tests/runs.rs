@@ -181,3 +181,39 @@ fn each_start_of_the_kubelet_is_a_pass_of_its_own() {
         "what lies before the first start lights no step of the flow"
     );
 }
+
+/// A network namespace is of any runtime; a line is of one.
+#[test]
+fn what_any_runtime_makes_is_a_step_of_the_runtime_at_work() {
+    let netns = || {
+        let change = FsChange {
+            action: FsAction::Created,
+            object: FsObject::NetNs { name: "a".into() },
+        };
+        at(5, Source::Fs, Body::Fs(Box::new(change)))
+    };
+    let line = |component, message| log(9, component, message);
+    let crio = line(Component::Crio, "Running pod sandbox: shop/web-0/POD");
+    let containerd = line(Component::Containerd, "begin cni setup");
+    let map = Map::embedded();
+    let of = |evidence: &[Arc<Observation>], runtime| -> Vec<&str> {
+        crate::flow::runs::lit_on(map, evidence, Nanos(1000), runtime)
+            .iter()
+            .filter_map(|l| Some(map.get(l.step)?.id.as_str()))
+            .collect()
+    };
+    assert_eq!(of(&[netns(), crio.clone()], None), ["m01", "m06"]);
+    assert_eq!(of(&[netns(), containerd.clone()], None), ["f03", "f04"]);
+    assert_eq!(of(&[netns()], None), ["f03"], "nothing tells which");
+    assert_eq!(
+        of(&[netns()], Some(Component::Crio)),
+        ["m06"],
+        "the node does"
+    );
+    let both = [netns(), crio, containerd];
+    assert_eq!(
+        of(&both, None),
+        ["f03", "f04", "m01", "m06"],
+        "a session of two nodes"
+    );
+}

@@ -5,8 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_core::correlate::KubeletActivity;
 use kflow_core::correlate::kubelet::Work;
-use kflow_core::flow::map::{Map, Scope, StepId};
+use kflow_core::flow::map::{Map, Scope, Step, StepId};
 use kflow_core::flow::runs::{Run, RunEnd, StepRuns};
+use kflow_model::log::Component;
 use kflow_model::stamp::SECOND;
 
 /// The function at the root of the node's own loop.
@@ -51,6 +52,8 @@ pub(super) struct Show<'a> {
     pub(super) reached: bool,
     /// Everything open.
     pub(super) all: bool,
+    /// Of the flows of runtimes only this one's, where it is known.
+    pub(super) runtime: Option<Component>,
     /// Nodes that are the other way round than by default.
     pub(super) turned: &'a FxHashSet<Turned>,
 }
@@ -70,12 +73,24 @@ fn ways(map: &Map, lit: &[StepRuns]) -> FxHashSet<StepId> {
     set
 }
 
+/// The steps that a node with this runtime can reach, by number; where it is not known, those of every runtime.
+pub(super) fn steps(
+    map: &Map,
+    runtime: Option<Component>,
+) -> impl Iterator<Item = (StepId, &Step)> {
+    let all = map.steps().iter().enumerate();
+    all.map(|(i, s)| (StepId(i as u16), s))
+        .filter(move |(id, _)| {
+            map.runtime_of(*id)
+                .is_none_or(|r| runtime.is_none_or(|known| known == r))
+        })
+}
+
 /// Rows, depth first.
 pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
     let reached = ways(map, lit);
     let mut below: FxHashMap<Option<StepId>, Vec<StepId>> = FxHashMap::default();
-    for (i, s) in map.steps().iter().enumerate() {
-        let id = StepId(i as u16);
+    for (id, s) in steps(map, show.runtime) {
         if !show.reached || reached.contains(&id) {
             below.entry(s.parent).or_default().push(id);
         }
@@ -94,7 +109,7 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
         let scheduler = map
             .flows()
             .get(*f)
-            .is_some_and(|f| f.component == kflow_model::log::Component::Scheduler);
+            .is_some_and(|f| f.component == Component::Scheduler);
         (!scheduler, *f)
     });
     for f in flows {
@@ -210,6 +225,7 @@ mod tests {
         let show = Show {
             reached: false,
             all: true,
+            runtime: None,
             turned: &turned,
         };
         let rows = rows(map, &[], show);
@@ -242,6 +258,7 @@ mod tests {
         let show = Show {
             reached: false,
             all: true,
+            runtime: None,
             turned: &turned,
         };
         let mut ids: Vec<StepId> = rows(map, &[], show)
