@@ -1,5 +1,12 @@
 //! What can be said on the command line. Only clap: completions and man pages are made from it.
 
+/// How what is looked at is named, in the help of every command that takes it.
+macro_rules! named {
+    () => {
+        "ns/name, name or UID; or of what has pods: KIND/name, ns/KIND/name (deploy, rs, sts, ds, job, cj, rc, pvc), node/name"
+    };
+}
+
 pub mod agent;
 pub mod control;
 pub mod fleet;
@@ -363,8 +370,8 @@ kflow why node/node1 -s incident.kflow.zst --at -5m\n  \
 kflow why --ever -s incident.kflow.zst -o markdown\n  \
 kflow why --all -n shop -o name | xargs -r kubectl -n shop describe")]
 pub struct WhyArgs {
-    /// ns/name, name, kind/name (deploy, rs, sts, ds, job, cj, pvc, node), or UID
-    #[arg(required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
+    /// A pod, or what has pods.
+    #[arg(help = concat!("A pod: ", named!()), required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
     pub pod: Option<String>,
     /// Every pod that is not well, worst first, and owners that cannot create any; -A, -n and selectors say it too
     #[arg(long, conflicts_with = "pod")]
@@ -453,7 +460,8 @@ kflow timeline --critical shop/web-0 -s incident.kflow.zst\n  \
 kflow timeline deploy/web -n shop -s night.kflow.zst\n  \
 kflow timeline -s incident.kflow.zst -o csv")]
 pub struct TimelineArgs {
-    /// ns/name, name, or UID (default: every pod); or what makes pods: deploy/NAME, NAMESPACE/rs/NAME, job/NAME
+    /// A pod, or what has pods.
+    #[arg(help = concat!("A pod: ", named!(), " [default: every pod]"))]
     pub pod: Option<String>,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
@@ -521,11 +529,13 @@ impl ValueEnum for ExportFormat {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow export shop/web-0 -s incident.kflow.zst -o html -O web-0.html\n  \
+kflow export deploy/web -n shop -s night.kflow.zst -o perfetto -O web.pftrace\n  \
 kflow export shop/web-0 -s incident.kflow.zst -o svg --theme light -O web-0.svg\n  \
 kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace\n  \
 kflow export -s incident.kflow.zst --otlp-to http://127.0.0.1:4318")]
 pub struct ExportArgs {
-    /// ns/name, name, or UID (default: every pod)
+    /// A pod, or what has pods.
+    #[arg(help = concat!("Of a pod: ", named!(), " [default: every pod]"))]
     pub pod: Option<String>,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
@@ -584,8 +594,8 @@ fn filter(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Filter")]
 pub struct CallFilter {
-    /// Only calls about this pod: ns/name, name, or UID; or about those of what makes pods: deploy/NAME, NAMESPACE/rs/NAME, job/NAME
-    #[arg(long, value_name = "POD")]
+    /// Only calls about these pods.
+    #[arg(help = concat!("Only calls about a pod: ", named!()), long, value_name = "POD")]
     pub pod: Option<String>,
     /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'
     #[arg(long, value_name = "EXPR", value_parser = of_calls)]

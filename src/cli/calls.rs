@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use super::args::{CallFilter, CallsArgs, Input, TableFormat};
 use super::input::{Observations, SAID};
 use super::pods::{
-    no_such_pod, of_targets, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
+    named, no_pods, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
 };
 use super::watched::Watched;
 use super::{ERROR, out, pods};
@@ -28,10 +28,10 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     let query = args.filter.pod.as_deref();
     let source = Observations::open(&args.input, query)?;
     let world = source.world()?;
-    let pods = query.map(|query| of_targets(&world, query));
+    let pods = query.map(|query| named(&world, query));
     let asked = source.asked(&world);
     if let (Some(query), Some([])) = (query, pods.as_deref()) {
-        return no_such_pod(query, asked);
+        return no_pods(query, asked);
     }
     let missing = unknown::calls(asked);
     if world.calls().is_empty()
@@ -119,9 +119,9 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     drop(watched);
     let (world, asked) = (&look.snapshot.world, look.snapshot.asked());
     if let Some(query) = query
-        && of_targets(world, query).is_empty()
+        && named(world, query).is_empty()
     {
-        return no_such_pod(query, asked);
+        return no_pods(query, asked);
     }
     if !look.several {
         tell_of_loss(world);
@@ -160,7 +160,7 @@ impl Following<'_> {
         let of = |node, world, now, ahead| calls::OfNode {
             node,
             world,
-            filter: filter(args, query.map(|q| of_targets(world, q)).as_deref()),
+            filter: filter(args, query.map(|q| named(world, q)).as_deref()),
             now,
             ahead,
         };

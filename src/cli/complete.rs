@@ -143,12 +143,8 @@ fn with_names(command: Command, asked: &Arc<Asked>) -> Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Session,
-    /// A pod.
-    Pod,
     /// A pod, or an owner, claim or node of it.
-    Subject,
-    /// A pod, or what makes pods.
-    Owner,
+    Pod,
     Namespace,
     Node,
     Context,
@@ -165,8 +161,6 @@ impl Kind {
     fn of(command: &str, arg: &str) -> Option<Self> {
         Some(match (command, arg) {
             (_, "session" | "compare") => Self::Session,
-            ("why", "pod") => Self::Subject,
-            ("timeline", "pod") => Self::Owner,
             (_, "pod") => Self::Pod,
             (_, "namespace") => Self::Namespace,
             ("import", "node") => return None,
@@ -186,9 +180,7 @@ impl Kind {
         let begin = |(name, _): &(String, String)| name.starts_with(typed);
         let all: Vec<(String, String)> = match self {
             Self::Session => Vec::new(),
-            Self::Pod => pods(typed, asked, &[]),
-            Self::Subject => pods(typed, asked, SUBJECTS),
-            Self::Owner => pods(typed, asked, OWNERS),
+            Self::Pod => pods(typed, asked),
             Self::Namespace => asked.names(Need::Namespaces, |n| bare(n.namespaces())),
             Self::Node => asked.names(Need::Nodes, |n| bare(&n.nodes)),
             Self::Context => asked.contexts().map(bare).unwrap_or_default(),
@@ -228,16 +220,7 @@ fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Kinds as they stand before a slash, and as the API names them.
-type Kinds = &'static [(&'static str, &'static str)];
-const OWNERS: Kinds = &[
-    ("cj", "CronJob"),
-    ("deploy", "Deployment"),
-    ("ds", "DaemonSet"),
-    ("job", "Job"),
-    ("rs", "ReplicaSet"),
-    ("sts", "StatefulSet"),
-];
-const SUBJECTS: Kinds = &[
+const KINDS: [(&str, &str); 8] = [
     ("cj", "CronJob"),
     ("deploy", "Deployment"),
     ("ds", "DaemonSet"),
@@ -249,7 +232,7 @@ const SUBJECTS: Kinds = &[
 ];
 
 /// Pods as they can be named where these words stand, and other kinds: first only the kind, then what there is of it.
-fn pods(typed: &str, asked: &Asked, kinds: Kinds) -> Vec<(String, String)> {
+fn pods(typed: &str, asked: &Asked) -> Vec<(String, String)> {
     let need = match typed.split_once('/') {
         Some(("node", _)) => Need::Nodes,
         _ => Need::Pods,
@@ -269,8 +252,8 @@ fn pods(typed: &str, asked: &Asked, kinds: Kinds) -> Vec<(String, String)> {
                 all.insert(format!("{kind}/{name}"));
             }
         }
-        for (short, kind) in kinds {
-            let of_kind: Vec<&str> = if *kind == "Node" {
+        for (short, kind) in KINDS {
+            let of_kind: Vec<&str> = if kind == "Node" {
                 names.nodes.iter().map(String::as_str).collect()
             } else {
                 let objects = names.objects.iter();
@@ -326,7 +309,7 @@ fn flows(typed: &str, asked: &Asked) -> Vec<(String, String)> {
             all.push((step.function.to_string(), step.label.to_string()));
         }
     }
-    all.extend(pods(typed, asked, &[]));
+    all.extend(pods(typed, asked));
     all
 }
 

@@ -8,7 +8,8 @@ use anyhow::Context as _;
 
 use super::args::{ExportArgs, ExportFormat, Input};
 use super::input::Observations;
-use super::{out, pods};
+use super::pods::Chosen;
+use super::{agents, out, pods};
 use kflow_core::correlate::{Hindsight, Pod};
 use kflow_core::diagnose::unknown;
 use kflow_core::suggest::suggest;
@@ -42,10 +43,10 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let snap = snapshot(&source, form);
     source.check(&snap.world)?;
-    let (pods, past) = pods::chosen(&snap.world, args.pod.as_deref(), args.past);
+    let Chosen { pods, past, .. } = pods::chosen(&snap.world, args.pod.as_deref(), args.past);
     let asked = source.asked(&snap.world);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        return pods::no_such_pod(query, asked);
+        return pods::no_pods(query, asked);
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
@@ -53,7 +54,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     {
         return Err(unknown.into());
     }
-    fits(form, &pods)?;
+    fits(form, args.pod.as_deref(), &pods)?;
     match output {
         _ if store.is_some() => {}
         None => {
@@ -128,17 +129,30 @@ fn no_session(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a choice of pods that a format cannot take.
-fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
+/// Refuses a choice of pods that a format cannot take, and names those that it can.
+fn fits(format: ExportFormat, query: Option<&str>, pods: &[Pod]) -> anyhow::Result<()> {
     let what = match format {
         ExportFormat::Svg => "picture",
         ExportFormat::Timelines(kind) if kind.of_one() => "diagram",
         ExportFormat::Timelines(_) => return Ok(()),
     };
+    let found = match query {
+        Some(query) => format!("{query} has {}", pods.len()),
+        None => format!("{} were found", pods.len()),
+    };
+    // A pod of a StatefulSet comes again under its name.
+    let name = |p: &Pod| match pods.iter().filter(|o| o.key() == p.key()).count() {
+        1 => p.key(),
+        _ => p.uid.to_string(),
+    };
+    let names = match pods {
+        [] => "ns/name or UID".to_owned(),
+        // The newest are asked for more often.
+        pods => agents::names(pods.iter().rev().map(name)),
+    };
     anyhow::ensure!(
         pods.len() == 1,
-        "a {what} is of one pod, and {} were found: name one, as ns/name or UID",
-        pods.len()
+        "a {what} is of one pod, and {found}: name one, as {names}"
     );
     Ok(())
 }

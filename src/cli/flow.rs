@@ -8,7 +8,7 @@ use super::args::Input;
 use super::args::control::FlowArgs;
 use super::args::live::ScopeArgs;
 use super::input::Observations;
-use super::pods::{find, no_such_pod, tell_of_empty_scope, whole};
+use super::pods::{named, no_pods, tell_of_empty_scope, whole};
 use super::{NO_SUCH, OK, out};
 use kflow_core::correlate::steps::steps;
 use kflow_core::diagnose::unknown;
@@ -118,12 +118,13 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     let pods = match pod {
         None => Vec::new(),
         Some(query) => {
-            let pods = find(&world, query);
+            let pods = named(&world, query);
             if pods.is_empty() {
-                if args.pod.is_none() {
+                // No name in the map has a slash.
+                if args.pod.is_none() && !query.contains('/') {
                     out::tell(&not_in_the_map(map, what));
                 }
-                return no_such_pod(query, asked_of);
+                return no_pods(query, asked_of);
             }
             pods
         }

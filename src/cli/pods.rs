@@ -9,7 +9,7 @@ use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{self, Target, Unknown, namespace_of, node_asked, owner_asked};
 use kflow_core::suggest::suggest;
 use kflow_model::scope::pod_asked;
-use kflow_model::{PodUid, Text};
+use kflow_model::{ObjectRef, Text};
 
 /// The exit status of a result that may not be whole; says what is missing.
 pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
@@ -40,49 +40,50 @@ pub(super) fn tell_of_empty_scope(asked: Asked<'_>) {
     }
 }
 
-/// Pods by `ns/name`, `name`, `pod/name` or UID (a mirror pod's UID leads to its static pod), oldest first.
-pub(super) fn find(world: &World, query: &str) -> Vec<Pod> {
-    let mut pods: Vec<Pod> = world.find(query).into_iter().cloned().collect();
-    if pods.is_empty() {
-        pods.extend(world.pod(&PodUid::from(pod_asked(query))).cloned());
-    }
-    pods.reverse();
-    pods
+/// What was asked for, and the pods of it.
+pub(super) struct Chosen<'w> {
+    /// Pods, and what has pods; nothing where nothing was named.
+    pub(super) targets: Vec<Target<'w>>,
+    /// Oldest first.
+    pub(super) pods: Vec<Pod>,
+    /// Pods of the past that were left out.
+    pub(super) past: usize,
 }
 
-/// The pods that were asked for, oldest first, and how many pods of the past were left out: those only when nobody
-/// named them, or when others bear the name.
-pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod>, usize) {
+/// What was asked for: the one way in which a command takes a pod, an owner, a claim or a node. Pods of the past are left out unless
+/// they are wanted, or are all that bears the name.
+pub(super) fn chosen<'w>(world: &'w World, query: Option<&str>, past: bool) -> Chosen<'w> {
+    let targets = query.map_or_else(Vec::new, |q| diagnose::find(world, q));
     let mut pods = match query {
-        Some(query) => find(world, query),
+        Some(_) => of_targets(&targets),
         None => world.pods().to_vec(),
     };
     let all = pods.len();
     if !past && (query.is_none() || pods.iter().any(|p| !p.past)) {
         pods.retain(|p| !p.past);
     }
-    let left_out = all - pods.len();
-    (pods, left_out)
+    Chosen {
+        targets,
+        past: all - pods.len(),
+        pods,
+    }
 }
 
-/// The same, and of an owner or a node its pods.
-pub(super) fn of_targets(world: &World, query: &str) -> Vec<Pod> {
-    if owner_asked(query).is_none() && node_asked(query).is_none() {
-        return find(world, query);
-    }
-    let mut pods = Vec::new();
-    for target in diagnose::find(world, query) {
-        match target {
-            Target::Pod(p) => pods.push(p.clone()),
-            other => pods.extend(other.pods().iter().map(|p| (*p).clone())),
-        }
-    }
+fn of_targets(targets: &[Target<'_>]) -> Vec<Pod> {
+    let pods = targets.iter().flat_map(|t| t.pods().iter());
+    let mut pods: Vec<Pod> = pods.map(|p| Pod::clone(p)).collect();
+    pods.sort_by(|a, b| a.listed_by().cmp(&b.listed_by()));
     pods
+}
+
+/// The pods that a filter names, of the past too.
+pub(super) fn named(world: &World, query: &str) -> Vec<Pod> {
+    chosen(world, Some(query), true).pods
 }
 
 /// The nodes of those that exist.
 pub(super) fn nodes(world: &World, query: Option<&str>) -> BTreeSet<Text> {
-    let pods = query.map_or_else(|| world.pods().to_vec(), |q| of_targets(world, q));
+    let pods = chosen(world, query, false).pods;
     let there = pods.iter().filter(|p| p.gone.is_none() && !p.past);
     let nodes = there.map(|p| &p.node).filter(|n| !n.is_empty());
     nodes.cloned().collect()
@@ -126,13 +127,11 @@ pub(super) fn tell_of_loss(world: &World) {
     }
 }
 
-/// Says so, and names what comes near; an error when it is not known.
-pub(super) fn no_such_pod(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
+/// Says that nothing has the name, or that what has it has no pods; an error when that is not known.
+pub(super) fn no_pods(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
     begins_one(query, asked.world)?;
-    if let Some(unknown) = unknown::absent(asked, query) {
-        return Err(unknown.into());
-    }
-    Ok(tell_of_no_such_pod(query, asked.world))
+    tell(&absence(query, asked)?);
+    Ok(NO_SUCH)
 }
 
 /// An error when it is how the UIDs of several pods begin.
@@ -145,49 +144,73 @@ pub(super) fn begins_one(query: &str, world: &World) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
-    let asked = query;
-    let query = pod_asked(query);
+/// The sentence that says so, with what comes near.
+pub(super) fn absence(query: &str, asked: Asked<'_>) -> Result<String, Unknown> {
+    if let Some(unknown) = unknown::absent(asked, query) {
+        return Err(unknown);
+    }
+    let world = asked.world;
     let selection = world.selection();
     let place = if selection.is_all() {
         String::new()
     } else {
         format!(" in {}", selection.scope().name())
     };
-    if let Some((_, kind, name)) = owner_asked(query) {
-        let known = world
-            .objects()
-            .into_iter()
-            .filter(|o| o.object.kind == kind);
-        let known: Vec<String> = known.map(|o| o.object.name.to_string()).collect();
-        let near = suggest(name, known.iter().map(String::as_str), |n| n);
-        if known.iter().any(|k| k == name) {
-            tell(&format!("{query}{place} has no pods"));
-            return NO_SUCH;
-        }
-        let (word, _) = query.rsplit_once('/').unwrap_or_default();
-        let hint = match near.as_slice() {
-            [] => format!("{} of the kind are known", known.len()),
-            near => format!("did you mean {word}/{}?", near.join(&format!(", {word}/"))),
-        };
-        tell(&format!("no {query}{place}: {hint}"));
-        return NO_SUCH;
+    if !diagnose::find(world, query).is_empty() {
+        return Ok(match owner_asked(query) {
+            Some((_, "PersistentVolumeClaim", _)) => format!("no pod mounts {query}{place}"),
+            _ => format!("{query}{place} has no pods"),
+        });
     }
-    let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
-    let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
-    let hint = if let Some(p) = world.every_pod().iter().find(bears) {
-        format!("there is {}, which is not of it", p.key())
-    } else if near.is_empty() {
-        format!("{} pods are known", world.pods().len())
-    } else {
-        format!("did you mean {}?", near.join(", "))
-    };
-    tell(&format!("no pod {asked}{place}: {hint}"));
-    NO_SUCH
+    if let Some(node) = node_asked(query) {
+        return Ok(no_node(node, world));
+    }
+    Ok(match owner_asked(query) {
+        Some(owner) => format!("no {query}{place}: {}", near_owner(query, owner, world)),
+        None => format!(
+            "no pod {query}{place}: {}",
+            near_pod(pod_asked(query), world)
+        ),
+    })
 }
 
-/// Says that all nodes were listed and none has the name, and names what comes near.
-pub(super) fn tell_of_no_such_node(node: &str, world: &World) -> u8 {
+/// What comes near an owner that is not there.
+fn near_owner(query: &str, owner: (Option<&str>, &str, &str), world: &World) -> String {
+    let (namespace, kind, name) = owner;
+    let (word, _) = query.rsplit_once('/').unwrap_or_default();
+    let objects = world.objects().into_iter().map(|o| &o.object);
+    let of_kind: Vec<&ObjectRef> = objects.filter(|o| o.kind == kind).collect();
+    if let Some(o) = of_kind.iter().find(|o| o.name == name) {
+        let short = word.rsplit('/').next().unwrap_or(word);
+        return format!(
+            "there is {}/{short}/{name}, which is not of it",
+            o.namespace
+        );
+    }
+    let within =
+        |ns: &str| namespace.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
+    let known = of_kind.iter().filter(|o| within(&o.namespace));
+    let known: BTreeSet<&str> = known.map(|o| o.name.as_str()).collect();
+    match suggest(name, known.iter().copied(), |n| n).as_slice() {
+        [] => format!("{} of the kind are known", known.len()),
+        near => format!("did you mean {word}/{}?", near.join(&format!(", {word}/"))),
+    }
+}
+
+/// What comes near a pod that is not there.
+fn near_pod(query: &str, world: &World) -> String {
+    let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
+    if let Some(p) = world.every_pod().iter().find(bears) {
+        return format!("there is {}, which is not of it", p.key());
+    }
+    match suggest(query, world.pods().iter().map(|p| p.key()), name_of).as_slice() {
+        [] => format!("{} pods are known", world.pods().len()),
+        near => format!("did you mean {}?", near.join(", ")),
+    }
+}
+
+/// That all nodes were listed and none has the name, and what comes near.
+fn no_node(node: &str, world: &World) -> String {
     let known = world.nodes().into_iter().map(|n| n.name.to_string());
     let near = suggest(node, known, |n: &str| n);
     let hint = if near.is_empty() {
@@ -195,8 +218,7 @@ pub(super) fn tell_of_no_such_node(node: &str, world: &World) -> u8 {
     } else {
         format!("did you mean node/{}?", near.join(", node/"))
     };
-    tell(&format!("no node {node}: {hint}"));
-    NO_SUCH
+    format!("no node {node}: {hint}")
 }
 
 fn name_of(key: &str) -> &str {

@@ -8,7 +8,7 @@ use anyhow::bail;
 
 use super::args::control::RequestsArgs;
 use super::input::Observations;
-use super::pods::{find, no_such_pod, tell_of_empty_scope, tell_of_no_match, whole, within};
+use super::pods::{named, no_pods, tell_of_empty_scope, tell_of_no_match, whole, within};
 use super::{OK, out};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown;
@@ -32,6 +32,16 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         );
     }
     let asked = source.asked(&world);
+    let ids = match &args.pod {
+        None => None,
+        Some(query) => {
+            let pods = named(&world, query);
+            if pods.is_empty() {
+                return no_pods(query, asked);
+            }
+            Some(audit_ids(&pods))
+        }
+    };
     let missing = unknown::requests(asked);
     if log.list().is_empty()
         && let Some(unknown) = missing
@@ -65,16 +75,6 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         out.flush()?;
         return Ok(OK);
     }
-    let ids = match &args.pod {
-        None => None,
-        Some(query) => {
-            let pods = find(&world, query);
-            if pods.is_empty() {
-                return no_such_pod(query, asked);
-            }
-            Some(audit_ids(&pods))
-        }
-    };
     if !listed {
         let groups = log.groups_of(|r| world.selects_request(r));
         match args.output.rows() {

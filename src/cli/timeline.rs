@@ -7,8 +7,11 @@ use super::agents::{self, Said};
 use super::args::{TimelineArgs, TimelineFormat as Format};
 use super::input::Observations;
 use super::out;
-use super::pods::{chosen, no_such_pod, tell_of_loss, tell_of_none, tell_of_past, whole, within};
+use super::pods::{
+    Chosen, absence, chosen, no_pods, tell_of_loss, tell_of_none, tell_of_past, whole, within,
+};
 use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_core::diagnose::Target;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_engine::ask::{ApiTold, NodeTold};
 use kflow_export::abreast::{Clock, Lane};
@@ -20,18 +23,22 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
     let asked = source.asked(&world);
-    let (pods, past) = chosen(&world, args.pod.as_deref(), args.past);
-    if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        let owners = owner::find(&world, query);
-        if owners.is_empty() {
-            return no_such_pod(query, asked);
+    let chosen = chosen(&world, args.pod.as_deref(), args.past);
+    if let Some(query) = args.pod.as_deref() {
+        let owners = chosen.targets.iter().filter_map(|t| match t {
+            Target::Owner(o, _) => Some(*o),
+            _ => None,
+        });
+        let owners: Vec<&ObjectState> = owners.collect();
+        // What its start waited for only a pod has.
+        if !owners.is_empty() && !args.critical {
+            return self::owners(args, &source, asked, query, &owners);
         }
-        anyhow::ensure!(
-            !args.critical,
-            "{query} makes pods, and --critical is about the start of a pod: name one of its pods"
-        );
-        return self::owners(args, &source, asked, query, &owners);
+        if chosen.pods.is_empty() {
+            return no_pods(query, asked);
+        }
     }
+    let Chosen { pods, past, .. } = chosen;
     let missing = unknown::partial(asked);
     if pods.is_empty()
         && let Some(unknown) = unknown::none(asked)
@@ -86,7 +93,14 @@ fn owners(
         }
     }
     out.flush()?;
-    Ok(whole(unknown::partial(asked).as_ref()))
+    let missing = unknown::partial(asked);
+    if missing.is_none()
+        && stories.iter().all(|s| s.pods.is_empty())
+        && let Ok(said) = absence(query, asked)
+    {
+        out::tell(&said);
+    }
+    Ok(whole(missing.as_ref()))
 }
 
 /// Gives pods the timelines that the agents of their nodes know, each by the clock of its node.

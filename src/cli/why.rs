@@ -9,7 +9,7 @@ use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
 use super::input::Observations;
 use super::watched::Watched;
 use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
-use kflow_core::correlate::World;
+use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Knowledge, Subject, Target, Unknown, Verdict,
@@ -36,16 +36,16 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     };
     let world = source.world()?;
     let found = answer(args, source.asked(&world));
-    if let (Some(query), Answer::NoSuchPod | Answer::Unknown(_)) = (&args.pod, &found)
+    if let (Some(query), Answer::None(_) | Answer::Unknown(_)) = (&args.pod, &found)
         && diagnose::find(&world, query).is_empty()
     {
         pods::begins_one(query, &world)?;
     }
     match found {
-        Answer::NoSuchPod => Ok(tell_of_absence(
-            args.pod.as_deref().unwrap_or_default(),
-            &world,
-        )),
+        Answer::None(said) => {
+            out::tell(&said);
+            Ok(NO_SUCH)
+        }
         Answer::Unknown(u) => Err(u.into()),
         Answer::Verdicts(mut verdicts) => {
             let at = heard::heard(args, &source, &world, &mut verdicts)?;
@@ -97,11 +97,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         // A node may be gone by now.
         let node = diagnose::node_asked(query);
         if node.is_none_or(|n| world.node(n).is_none()) {
-            pods::begins_one(query, &world)?;
-            return match absent(asked, query) {
-                Some(unknown) => Err(unknown.into()),
-                None => Ok(tell_of_absence(query, &world)),
-            };
+            return pods::no_pods(query, asked);
         }
     }
     let knowledge = Knowledge::clone(&found.knowledge).after(since);
@@ -175,8 +171,8 @@ enum Answer {
     Verdicts(Vec<Arc<Verdict>>),
     /// It cannot be known.
     Unknown(Unknown),
-    /// All pods are known, and none has that name.
-    NoSuchPod,
+    /// Nothing has that name; the sentence that says so.
+    None(String),
 }
 
 /// A verdict needs what shows it. That all is well, and that there is no such pod, needs that nothing was overlooked.
@@ -191,7 +187,7 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     };
     let targets = diagnose::find(world, query);
     if targets.is_empty() {
-        return absent(asked, query).map_or(Answer::NoSuchPod, Answer::Unknown);
+        return pods::absence(query, asked).map_or_else(Answer::Unknown, Answer::None);
     }
     let verdicts = of_targets(world, &targets, at);
     if verdicts.iter().any(|v| is_bad(v)) {
@@ -199,25 +195,10 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     }
     let unknown = targets.iter().find_map(|target| match target {
         Target::Pod(p) => unknown::known(asked, p),
-        Target::Owner(..) => unknown::every(asked),
+        Target::Owner(o, _) => unknown::known_owner(asked, &o.object),
         Target::Node(name, _) => unknown::known_node(asked, name).or_else(|| unknown::every(asked)),
     });
     unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
-}
-
-/// Why it cannot be said that there is nothing of a name.
-fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
-    match diagnose::node_asked(query) {
-        Some(node) => unknown::absent_node(asked, node),
-        None => unknown::absent(asked, query),
-    }
-}
-
-fn tell_of_absence(query: &str, world: &World) -> u8 {
-    match diagnose::node_asked(query) {
-        Some(node) => pods::tell_of_no_such_node(node, world),
-        None => pods::tell_of_no_such_pod(query, world),
-    }
 }
 
 fn code(verdicts: &[Arc<Verdict>]) -> u8 {
@@ -265,6 +246,7 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     };
     let mut text = String::new();
     for target in diagnose::find(world, query) {
+        let there = there(&target).count();
         let (head, body) = match target {
             Target::Pod(p) => {
                 let status = if p.status.is_empty() {
@@ -277,20 +259,22 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                     "Nothing has failed, and nothing has taken too long so far.",
                 )
             }
-            Target::Node(name, pods) => {
-                let body = match pods.len() {
+            Target::Node(name, _) => {
+                let body = match there {
                     0 => "It is well, and has no pods.",
                     _ => "It is well, and its pods are well or on their way.",
                 };
                 (format!("node/{name}"), body)
             }
             Target::Owner(o, pods) => {
-                let body = if pods.is_empty() && o.object.kind == "PersistentVolumeClaim" {
-                    "No pod mounts it."
-                } else if pods.is_empty() {
-                    "It has no pod, and nothing says that it was kept from making one."
-                } else {
+                let body = if there > 0 {
                     "Its pods are well, or on their way."
+                } else if o.object.kind == "PersistentVolumeClaim" {
+                    "No pod mounts it."
+                } else if !pods.is_empty() {
+                    "Its pods are gone, and nothing says that it is kept from making one."
+                } else {
+                    "It has no pods, and nothing says that it was kept from making one."
                 };
                 let o = &o.object;
                 let kind = o.kind.to_lowercase();
@@ -352,14 +336,16 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                 };
                 (Err(Some(u.what)), text)
             }
-            Answer::NoSuchPod => {
+            Answer::None(said) => {
                 last = NO_SUCH;
                 let text = match args.output {
-                    Format::Json | Format::Yaml => "[]\n",
-                    Format::Jsonl | Format::Csv | Format::Name => "",
-                    Format::Text | Format::Markdown => "there is no such pod\n",
+                    Format::Json | Format::Yaml => "[]\n".to_owned(),
+                    Format::Jsonl | Format::Csv | Format::Name => String::new(),
+                    Format::Text | Format::Markdown => {
+                        format!("{}\n", kflow_export::text::clean(&said))
+                    }
                 };
-                (Err(None), text.to_owned())
+                (Err(None), text)
             }
         };
         if told.as_ref() == Some(&now) {
@@ -388,14 +374,22 @@ fn is_bad(v: &Verdict) -> bool {
     !v.state.is_well()
 }
 
+/// The pods of a target that are there.
+fn there<'t>(target: &'t Target<'_>) -> impl Iterator<Item = &'t Pod> {
+    let pods = target.pods().iter().copied();
+    pods.filter(|p| p.gone.is_none())
+}
+
 /// The verdict on each target: the newest pod of a name, or an owner, claim or node and those of its pods that are not well.
 fn of_targets(world: &World, targets: &[Target<'_>], now: Nanos) -> Vec<Arc<Verdict>> {
     let mut verdicts = Vec::new();
     for target in targets {
         verdicts.extend(target.verdict(world, now));
-        let pods = target.pods().iter();
-        let of_pods = pods.filter_map(|p| diagnose::why(world, p, now));
-        verdicts.extend(of_pods.filter(is_bad));
+        if let Target::Pod(_) = target {
+            continue;
+        }
+        let pods = there(target).filter_map(|p| diagnose::why(world, p, now));
+        verdicts.extend(pods.filter(is_bad));
     }
     verdicts.into_iter().map(Arc::new).collect()
 }

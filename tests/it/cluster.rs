@@ -2,6 +2,7 @@
 
 mod abreast;
 mod here;
+mod named;
 mod reach;
 mod rig;
 mod timeline;

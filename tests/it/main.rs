@@ -32,6 +32,7 @@ mod incidents;
 mod judged;
 mod kubelet;
 mod markdown;
+mod named;
 mod otlp;
 mod perfetto;
 mod requests;

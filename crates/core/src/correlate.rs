@@ -14,6 +14,7 @@ pub mod coverage;
 mod derive;
 pub mod kubelet;
 mod lazy;
+pub mod owners;
 pub mod pulls;
 pub mod requests;
 mod shards;

@@ -39,7 +39,7 @@ mod well;
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
-pub use target::{Target, find, namespace_of, node_asked, owner_asked};
+pub use target::{Target, find, namespace_of, node_asked, owner_asked, pods_of};
 pub use unknown::Unknown;
 pub use verdict::{About, Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 

@@ -25,6 +25,7 @@ use kflow_model::turns::Turns;
 use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
+mod family;
 mod files;
 mod kept;
 mod pods;
@@ -52,7 +53,7 @@ pub struct Options {
     pub path: PathBuf,
     /// Size at which a new file begins, bytes.
     pub max_size: Option<u64>,
-    /// Only this pod: `ns/name`, `name`, `pod/name`, a UID or how it begins.
+    /// Only this pod: `ns/name`, `name`, `pod/name`, a UID or how it begins; or those of `kind/name`, `ns/kind/name`, `node/name`.
     pub pod: Option<String>,
     /// The node, for the header.
     pub node: Text,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Pod, PodView, World};
+use kflow_core::diagnose::pods_of;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
 use kflow_model::offset::Offset;
@@ -60,16 +61,12 @@ pub struct Lane {
 
 /// The pods of an owner, as a world knows them, by the clock that all of it have in common.
 pub fn of(world: &World, owner: &ObjectRef, now: Nanos) -> Vec<Lane> {
-    let pods = world.pods().iter().filter(|p| {
-        p.namespace == owner.namespace
-            && (p.owners.iter()).any(|o| o.kind == owner.kind && o.name == owner.name)
-    });
     let lane = |pod: &Pod| Lane {
         pod: Pod::clone(pod),
         clock: Clock::Common,
         now,
     };
-    pods.map(lane).collect()
+    pods_of(world, owner).into_iter().map(lane).collect()
 }
 
 impl Lane {

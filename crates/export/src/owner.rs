@@ -9,28 +9,13 @@ use super::abreast::{self, Lane, LaneJson};
 use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
+use kflow_core::correlate::owners::deployment_of;
 use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_core::diagnose::pods_of;
 use kflow_model::audit::AuditStage;
 use kflow_model::pod::WatchEvent;
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, Stamp};
-
-/// Kinds by the names that people write.
-const KINDS: &[(&[&str], &str)] = &[
-    (&["deployment", "deployments", "deploy"], "Deployment"),
-    (&["replicaset", "replicasets", "rs"], "ReplicaSet"),
-    (&["statefulset", "statefulsets", "sts"], "StatefulSet"),
-    (&["daemonset", "daemonsets", "ds"], "DaemonSet"),
-    (&["job", "jobs"], "Job"),
-    (&["cronjob", "cronjobs", "cj"], "CronJob"),
-    (
-        &["replicationcontroller", "replicationcontrollers", "rc"],
-        "ReplicationController",
-    ),
-    (&["persistentvolumeclaim", "pvc"], "PersistentVolumeClaim"),
-    (&["persistentvolume", "pv"], "PersistentVolume"),
-    (&["resourcequota", "quota"], "ResourceQuota"),
-];
 
 /// Something that happened to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,33 +49,6 @@ pub struct Story<'a> {
     pub lanes: Vec<Lane>,
 }
 
-/// Objects by `kind/name` or `ns/kind/name`, kinds as kubectl takes them: `deploy/web`, `s19/rs/web-1`.
-pub fn find<'a>(world: &'a World, query: &str) -> Vec<&'a ObjectState> {
-    let parts: Vec<&str> = query.split('/').collect();
-    let (namespace, kind, name) = match parts.as_slice() {
-        [kind, name] => (None, *kind, *name),
-        [namespace, kind, name] => (Some(*namespace), *kind, *name),
-        _ => return Vec::new(),
-    };
-    let kind = kind.to_lowercase();
-    let Some((_, kind)) = KINDS
-        .iter()
-        .find(|(names, _)| names.contains(&kind.as_str()))
-    else {
-        return Vec::new();
-    };
-    world
-        .objects()
-        .into_iter()
-        .filter(|o| {
-            o.object.kind == *kind
-                && o.object.name == name
-                && world.selection().admits_namespace(&o.object.namespace)
-                && namespace.is_none_or(|ns| o.object.namespace == ns)
-        })
-        .collect()
-}
-
 /// As of `now`, by the clock that all pods of a world have in common.
 pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<'a> {
     let mine = |o: &ObjectRef| {
@@ -98,11 +56,7 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
             && o.name == state.object.name
             && (o.namespace.is_empty() || o.namespace == state.object.namespace)
     };
-    let pods: Vec<&Pod> = world
-        .pods()
-        .iter()
-        .filter(|p| p.namespace == state.object.namespace && p.owners.iter().any(mine))
-        .collect();
+    let pods = pods_of(world, &state.object);
     let controls: Vec<&ObjectState> = world
         .objects()
         .into_iter()
@@ -117,7 +71,9 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
             });
             o.object.namespace == state.object.namespace
                 && !mine(&o.object)
-                && (told.is_some_and(mine) || by_pods || named_after(&o.object, &state.object))
+                && (told.is_some_and(mine)
+                    || by_pods
+                    || deployment_of(&o.object).is_some_and(|of| mine(&of)))
         })
         .collect();
     let mut happenings: Vec<Happening> = std::iter::once(state)
@@ -157,16 +113,6 @@ fn below(chain: &[ObjectRef], a: &ObjectRef, b: &ObjectRef) -> bool {
             .position(|x| x.kind == o.kind && x.name == o.name)
     };
     at(a) < at(b) && at(a).is_some()
-}
-
-/// A ReplicaSet bears its Deployment's name and a hash.
-fn named_after(child: &ObjectRef, parent: &ObjectRef) -> bool {
-    child.kind == "ReplicaSet"
-        && parent.kind == "Deployment"
-        && child
-            .name
-            .rsplit_once('-')
-            .is_some_and(|(base, hash)| base == parent.name && (8..=10).contains(&hash.len()))
 }
 
 fn happening(object: &ObjectRef, e: &Evidence) -> Option<Happening> {

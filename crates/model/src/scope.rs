@@ -106,6 +106,16 @@ pub fn is_uid_begin(text: &str) -> bool {
 const NODE: &str = "spec.nodeName=";
 const NAME: &str = "metadata.name=";
 
+/// Of a list of which only pods of what has pods are kept; no selector of the API says that.
+const OF: &str = "of=";
+
+/// What has pods, as bounds name it.
+#[derive(Clone, Copy, Debug)]
+pub struct OfOwner<'a> {
+    pub kind: &'a str,
+    pub name: &'a str,
+}
+
 /// Bounds of a list as a [`WatchNote`](super::gap::WatchNote) tells them: `shop`, `shop,spec.nodeName=node1`,
 /// `spec.nodeName=node1;app=web`. Empty for all.
 pub fn bounds(namespace: Option<&str>, fields: &str, labels: &str) -> Text {
@@ -163,12 +173,36 @@ pub fn includes(bounds: &str, scope: &Scope) -> bool {
         && fields.all(|f| asked.contains(&f))
 }
 
+/// True when a list of these bounds shows every pod of what has them, and is kept for these alone.
+pub fn is_of(bounds: &str, namespace: &str, owner: OfOwner<'_>) -> bool {
+    let (within, fields, labels) = read(bounds);
+    let mut fields = fields.peekable();
+    labels.is_empty()
+        && within.is_none_or(|ns| ns == namespace)
+        && fields.peek().is_some()
+        && fields.all(|f| f == owner.field())
+}
+
+impl OfOwner<'_> {
+    fn field(&self) -> String {
+        format!("{OF}{}/{}", self.kind, self.name)
+    }
+}
+
 /// The bounds of a list of which only pods of one name are kept: those of a namespace, or all.
-pub fn only(bounds_: &str, namespace: Option<&str>, name: &str) -> Text {
-    let (within, fields, labels) = read(bounds_);
+pub fn only(list: &str, namespace: Option<&str>, name: &str) -> Text {
+    with_field(list, namespace, &format!("{NAME}{name}"))
+}
+
+/// The same of those of what has pods.
+pub fn only_of(list: &str, namespace: Option<&str>, owner: OfOwner<'_>) -> Text {
+    with_field(list, namespace, &owner.field())
+}
+
+fn with_field(list: &str, namespace: Option<&str>, field: &str) -> Text {
+    let (within, fields, labels) = read(list);
     let mut fields: Vec<&str> = fields.collect();
-    let name = format!("{NAME}{name}");
-    fields.push(&name);
+    fields.push(field);
     bounds(within.or(namespace), &fields.join(","), labels)
 }
 
@@ -242,6 +276,23 @@ mod tests {
         let one = only("", Some("shop"), "web-0");
         assert!(!includes(&one, &shop));
         assert!(covers(&one, "shop", "", "web-0"));
+        let web = OfOwner {
+            kind: "Deployment",
+            name: "web",
+        };
+        let of_web = only_of("", Some("shop"), web);
+        assert_eq!(of_web, "shop,of=Deployment/web");
+        assert!(is_of(&of_web, "shop", web) && is_of("of=Deployment/web", "shop", web));
+        for other in [
+            "shop,of=Deployment/db",
+            "other,of=Deployment/web",
+            "shop",
+            "",
+            "shop,of=Deployment/web;a=b",
+        ] {
+            assert!(!is_of(other, "shop", web), "{other}");
+        }
+        assert!(!includes(&of_web, &shop) && !covers(&of_web, "shop", "", "web-0"));
         let named = only("", None, "web-0");
         assert!(covers(&named, "other", "", "web-0"));
         assert!(!covers(&named, "other", "", "web-1"));

@@ -10,18 +10,20 @@ use super::{Input, RowsFormat, TableFormat};
 #[command(
     after_help = "Alone, or with a flow or step, it prints the map: every function that Kubernetes and the runtime run for a \
 pod, and what shows it. With a pod, a session or something to look at it prints what each step did: `kflow flow POD` one pod's \
-steps, `kflow flow kubelet-startup --session FILE` every start of the kubelet.\n\
+steps, `kflow flow deploy/web` those of its pods, one after another, `kflow flow kubelet-startup --session FILE` every start of the kubelet.\n\
 Examples:\n  \
 kflow flow\n  \
 kflow flow RunPodSandbox\n  \
 kflow flow shop/web-0 -s incident.kflow.zst\n  \
+kflow flow runtime-sync deploy/web -n shop -s night.kflow.zst\n  \
 kflow flow kubelet-startup --all -s incident.kflow.zst -o json"
 )]
 pub struct FlowArgs {
     /// A flow (letter or name), a step (id or function), or a pod
     #[arg(value_name = "FLOW|STEP|POD")]
     pub what: Option<String>,
-    /// Only what this pod did: ns/name, name, or UID
+    /// Only what these pods did.
+    #[arg(help = concat!("Only what a pod did: ", named!()))]
     pub pod: Option<String>,
     /// Lay this file over the map [default: flow.toml beside the configuration, if there is one]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -48,6 +50,7 @@ requests themselves; with --id the waterfall of one: filters, admission with eac
 Examples:\n  \
 kflow requests -s incident.kflow.zst\n  \
 kflow requests --pod shop/web-0 -s incident.kflow.zst -o wide\n  \
+kflow requests --pod deploy/web -n shop -s night.kflow.zst\n  \
 kflow requests --slow 500ms -s incident.kflow.zst -o yaml"
 )]
 pub struct RequestsArgs {
@@ -66,8 +69,8 @@ pub struct RequestsArgs {
     /// Only requests that failed
     #[arg(long)]
     pub errors: bool,
-    /// Only requests about this pod: ns/name, name, or UID
-    #[arg(long, value_name = "POD")]
+    /// Only requests about these pods.
+    #[arg(help = concat!("Only requests about a pod: ", named!()), long, value_name = "POD")]
     pub pod: Option<String>,
     /// Input.
     #[command(flatten)]

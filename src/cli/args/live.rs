@@ -305,6 +305,7 @@ pub struct TracesArgs {
 #[command(after_help = "Examples:\n  \
 kflow record --node node1 -O incident.kflow.zst\n  \
 kflow record --pod shop/web-0 --for 10m -O web-0.kflow.zst\n  \
+kflow record --pod deploy/web -n shop --for 10m -O web.kflow.zst\n  \
 kflow record --node node1 --store file:///var/lib/kflow/store --cluster prod")]
 pub struct RecordArgs {
     /// Output.
@@ -319,8 +320,8 @@ pub struct RecordArgs {
     /// Begin a new file at this size; the last 5 are kept
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
-    /// Only this pod (ns/name, name, or UID), and what is about no pod
-    #[arg(long, value_name = "POD")]
+    /// Only these pods, and what is about no pod.
+    #[arg(help = concat!("Only what is about a pod, or about none: ", named!()), long, value_name = "POD")]
     pub pod: Option<String>,
     /// Where traces go.
     #[command(flatten)]

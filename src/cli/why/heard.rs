@@ -134,9 +134,6 @@ fn asked_about(
         None => world.pods().iter().for_each(|p| want(p)),
         Some(targets) => {
             for target in targets {
-                if let Target::Pod(p) = target {
-                    want(p);
-                }
                 target.pods().iter().for_each(|p| want(p));
             }
         }

@@ -36,7 +36,7 @@ use crate::agent::forward;
 use crate::program::{Said, command, run};
 pub(super) use objects::ended_call;
 pub(super) use objects::name;
-use objects::{invented, invented_call, node_json, owners_json, pod_json};
+use objects::{call_of, invented, invented_call, node_json, owners_json, pod_json, stuck_of};
 
 /// What agents serve, in turn, and up to where, permille of the recording: pods are stuck then. Those of these are in the API, on
 /// the first nodes.
@@ -55,11 +55,12 @@ pub(super) struct Shape {
     pub(super) nodes: usize,
     /// On the first ones.
     pub(super) agents: usize,
-    /// The first invented pod of each node waits for an invented call.
+    /// The first invented pod of each node waits for an invented call, and so does one more of the Deployment of [`SPREAD`] on each of its nodes.
     pub(super) sick: bool,
     /// Agents beyond the first ones serve a whole recording too.
     pub(super) whole: bool,
-    /// The Deployment of [`SPREAD`] has its pods on the first ones of the nodes, in turn, and agents serve that recording.
+    /// The Deployment of [`SPREAD`] has its pods on the first ones of the nodes, in turn, and no other is there; agents serve that
+    /// recording.
     pub(super) spread: usize,
     /// Nodes whose agents never answer.
     pub(super) mute: BTreeSet<usize>,
@@ -277,15 +278,22 @@ impl Played {
             }
         }
         let spread = (shape.spread > 0).then(|| Recorded::load(SPREAD));
+        let mut stuck = Vec::new();
         if let Some(r) = &spread {
             let on = |n: usize| n % shape.spread;
-            pods.clear();
+            let others: Vec<Value> = (shape.spread..nodes).map(|n| name(n).into()).collect();
+            pods.retain(|p| others.contains(&p["spec"]["nodeName"]));
             pods.extend(
                 r.pods
                     .iter()
                     .enumerate()
                     .map(|(n, p)| pod_json(p, &name(on(n)), ahead(on(n)))),
             );
+            let set = r.pods.iter().find_map(|p| Some((p, p.owner.as_ref()?)));
+            let of = (0..shape.spread).filter(|_| shape.sick);
+            let (pod, set) = set.unwrap();
+            stuck.extend(of.map(|n| stuck_of(n, &pod.namespace, set)));
+            pods.extend(stuck.iter().cloned());
         }
         let owners = spread.as_ref().map(|r| owners_json(&r.pods));
         let owners = owners.unwrap_or_default();
@@ -300,8 +308,10 @@ impl Played {
                 of.len().saturating_sub(200)
             };
             let mut lines = of[from..].to_vec();
-            if shape.sick && n >= recorded.len() {
-                lines.push(invented_call(n));
+            match stuck.get(n) {
+                Some(pod) => lines.push(call_of(pod)),
+                None if shape.sick && n >= recorded.len() => lines.push(invented_call(n)),
+                None => {}
             }
             let served = Served::start(&socket(dir.path(), n), &name(n), ahead(n), lines, kept);
             (name(n), Some(served))

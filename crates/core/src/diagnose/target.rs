@@ -9,13 +9,13 @@ use kflow_model::{Nanos, ObjectRef};
 #[derive(Clone, Debug)]
 pub enum Target<'w> {
     Pod(&'w Pod),
-    /// An owner and the pods that it has, or a claim and the pods that mount it.
+    /// An owner and the pods that it has or had, or a claim and those that mount it.
     Owner(&'w ObjectState, Vec<&'w Pod>),
     /// A node by name, and its pods.
     Node(&'w str, Vec<&'w Pod>),
 }
 
-impl Target<'_> {
+impl<'w> Target<'w> {
     /// The verdict on the pod, owner or node itself.
     pub fn verdict(&self, world: &World, now: Nanos) -> Option<Verdict> {
         match self {
@@ -24,10 +24,10 @@ impl Target<'_> {
             Self::Node(name, _) => why_node(world, name, now),
         }
     }
-    /// The pods of an owner, claim or node.
-    pub fn pods(&self) -> &[&Pod] {
+    /// The pod, or those of an owner, claim or node, gone ones too; oldest first.
+    pub fn pods(&self) -> &[&'w Pod] {
         match self {
-            Self::Pod(_) => &[],
+            Self::Pod(p) => std::slice::from_ref(p),
             Self::Owner(_, pods) | Self::Node(_, pods) => pods,
         }
     }
@@ -66,9 +66,11 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         .filter(|o| o.object.kind == kind && o.object.name == name && within(&o.object.namespace))
         .map(|o| Target::Owner(o, pods_of(world, &o.object)))
         .collect();
+    // One that no object is known of may be named by its pods.
     if out.is_empty() {
-        let pods = pods_of_name(world, kind, name).into_iter();
-        out.extend(pods.filter(|p| within(&p.namespace)).map(Target::Pod));
+        let pods = world.pods().iter().rev();
+        let of_it = pods.filter(|p| within(&p.namespace) && belongs(p, kind, name));
+        out.extend(of_it.map(Target::Pod));
     }
     out
 }
@@ -101,16 +103,14 @@ pub fn node_asked(query: &str) -> Option<&str> {
 
 /// A node that exists, or that pods are bound to.
 fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
-    let pods: Vec<&Pod> = world
-        .pods()
-        .iter()
-        .filter(|p| p.gone.is_none() && p.node == name)
-        .collect();
+    let pods = world.pods().iter().filter(|p| p.node == name);
+    let pods: Vec<&Pod> = pods.collect();
     let missing = matches!(world.presence(name), Presence::Missing { .. });
     let known = world.node(name).filter(|_| !missing);
+    let bound = || pods.iter().find(|p| p.gone.is_none());
     let name = known
         .map(|n: &NodeState| n.name.as_str())
-        .or_else(|| pods.first().map(|p| p.node.as_str()))?;
+        .or_else(|| bound().map(|p| p.node.as_str()))?;
     Some(Target::Node(name, pods))
 }
 
@@ -128,31 +128,20 @@ pub fn namespace_of(query: &str) -> Option<&str> {
     (!is_kind).then_some(namespace)
 }
 
-fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
-    pods_of_name(world, &owner.kind, &owner.name)
-        .into_iter()
-        .filter(|p| p.namespace == owner.namespace)
-        .collect()
+/// The pods of what makes pods, or of a claim, gone ones too; oldest first.
+pub fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
+    let pods = world.pods().iter();
+    let of_it =
+        pods.filter(|p| p.namespace == owner.namespace && belongs(p, &owner.kind, &owner.name));
+    of_it.collect()
 }
 
-fn pods_of_name<'w>(world: &'w World, kind: &str, name: &str) -> Vec<&'w Pod> {
-    world
-        .pods()
-        .iter()
-        .filter(|p| p.gone.is_none())
-        .filter(|p| {
-            if kind == CLAIM {
-                return mounts(p, name);
-            }
-            p.owners.iter().any(|o| {
-                (o.kind == kind && o.name == name)
-                    // A Deployment owns through a ReplicaSet whose name ends in the template's hash.
-                    || (kind == "Deployment"
-                        && o.kind == "ReplicaSet"
-                        && o.name.rsplit_once('-').is_some_and(|(d, _)| d == name))
-            })
-        })
-        .collect()
+fn belongs(pod: &PodView, kind: &str, name: &str) -> bool {
+    if kind == CLAIM {
+        return mounts(pod, name);
+    }
+    let mut owners = pod.owners.iter();
+    owners.any(|o| o.kind == kind && o.name == name)
 }
 
 /// True for a pod with a volume of this claim.

@@ -13,13 +13,13 @@ mod alone;
 mod missing;
 mod trouble;
 
-use super::target::owner_asked;
+use super::target::{self, Target, node_asked, owner_asked};
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
 use kflow_model::gap::{Failure, Gap};
-use kflow_model::scope::{covers, namespace_of};
-use kflow_model::{Nanos, Scope, Source};
+use kflow_model::scope::{OfOwner, covers, is_of, namespace_of};
+use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub use missing::elsewhere;
 use trouble::help;
 pub use trouble::{Trouble, troubles};
@@ -295,6 +295,12 @@ pub fn every(asked: Asked<'_>) -> Option<Unknown> {
     if let Some(why) = coverage.incomplete("pods", asked.scope, asked.at) {
         return Some(asked.because(what(), "pods", &why));
     }
+    telling(asked, what)
+}
+
+/// What is missing of what shows that an owner cannot make pods, or that a pod failed.
+fn telling(asked: Asked<'_>, what: impl Fn() -> String) -> Option<Unknown> {
+    let coverage = asked.world.coverage();
     TELLING
         .iter()
         .find_map(|kind| {
@@ -330,6 +336,30 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     }
     let why = coverage.unread("events", asked.at)?;
     Some(asked.because(what(), "events", &why))
+}
+
+/// Why it cannot be said that the pods of what has them are well: as [`every`], or by a recording of these alone.
+pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
+    let Some(why) = of_these(asked, owner) else {
+        return every(asked);
+    };
+    let what = || format!("how the pods of {} are", owner.name);
+    match why {
+        Err(why) => Some(asked.because(what(), "pods", &why)),
+        Ok(()) => telling(asked, what),
+    }
+}
+
+/// Whether a list of the pods of what has them, where one is kept for these alone, is complete.
+fn of_these(asked: Asked<'_>, owner: &ObjectRef) -> Option<Result<(), Incomplete>> {
+    let of = OfOwner {
+        kind: &owner.kind,
+        name: &owner.name,
+    };
+    let shown = |bounds: &str| is_of(bounds, &owner.namespace, of);
+    let coverage = asked.world.coverage();
+    let why = coverage.incomplete_where("pods", shown, asked.at)?;
+    Some(why.map_or(Ok(()), Err))
 }
 
 /// What is missing in a list of pods, their calls or requests, where it was asked for.
@@ -446,21 +476,31 @@ fn lost_of(asked: Asked<'_>, what: String, kinds: &[&str]) -> Option<Unknown> {
     Some(asked.because(what, "", &Incomplete::Lost(lost.clone())))
 }
 
-/// Why it cannot be said that there is no pod of a name among those that are looked at. Without a namespace it would have
-/// to be none of any.
+/// Why it cannot be said that there is nothing of a name among what is looked at, or that what has it has no pods. Without a
+/// namespace it would have to be none of any.
 pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
+    let found = target::find(asked.world, query);
+    let is_there = !found.is_empty();
+    let listed = |t: &Target<'_>| matches!(t, Target::Owner(o, _) if of_these(asked, &o.object) == Some(Ok(())));
+    if is_there && found.iter().all(listed) {
+        return None;
+    }
+    if let Some(node) = node_asked(query).filter(|_| !is_there) {
+        return absent_node(asked, node);
+    }
     let scope = asked.world.selection().scope();
     let coverage = asked.world.coverage();
     let unread = |resource: &str| coverage.incomplete(resource, Some(scope), asked.at);
     let kind = owner_asked(query).map(|(_, kind, _)| kind);
     let what = match kind {
+        _ if is_there => format!("whether {query} has pods"),
         Some(_) => format!("whether there is {query}"),
         None => format!("whether there is a pod {query}"),
     };
     if let Some(why) = unread("pods") {
         return Some(asked.because(what, "pods", &why));
     }
-    let kind = kind?;
+    let kind = kind.filter(|_| !is_there)?;
     // An owner may have no pod: only a list of its kind tells that it is not there.
     let resource = format!("{}s", kind.to_lowercase());
     if asked.recorded.is_none() && matches!(kind, "CronJob" | "ReplicationController") {
@@ -476,7 +516,7 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
 }
 
 /// Why it cannot be said that there is no node of a name.
-pub fn absent_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
+fn absent_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
     let missing = matches!(asked.world.presence(node), Presence::Missing { .. });
     without_nodes(asked, format!("whether there is a node {node}")).filter(|_| !missing)
 }

@@ -12,13 +12,13 @@ use super::pods::PodFilter;
 #[derive(Debug)]
 pub struct Kept {
     keeper: Arc<Keeper>,
-    filter: Option<PodFilter>,
+    filter: Option<Box<PodFilter>>,
 }
 
 impl Kept {
     /// Of one pod, as it is named, and of those of a selection.
     pub fn new(keeper: Arc<Keeper>, pod: Option<&str>, selection: Arc<Selection>) -> Self {
-        let filter = PodFilter::new(pod, selection);
+        let filter = PodFilter::new(pod, selection).map(Box::new);
         Self { keeper, filter }
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::family::Family;
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
@@ -75,12 +76,20 @@ impl One {
     }
 }
 
+/// What of the selected pods is asked for.
+#[derive(Debug)]
+enum Asked {
+    All,
+    One(One),
+    Family(Family),
+}
+
 /// Lets through what is about selected pods, and what is about no pod at all.
 #[derive(Debug)]
 pub(super) struct PodFilter {
-    one: Option<One>,
+    asked: Asked,
     selection: Arc<Selection>,
-    /// Whether a pod is selected, by its newest state: by uid, and by `namespace/name`.
+    /// Whether a pod is selected, and asked for by whose it is, by its newest state: by uid, and by `namespace/name`.
     pods: HashMap<Text, bool>,
     /// Whether a sandbox or a container is of a recorded pod.
     ids: HashMap<Text, bool>,
@@ -93,13 +102,18 @@ pub(super) struct PodFilter {
 }
 
 impl PodFilter {
-    /// For one pod, as it is named, and those of a selection; `None` when all are recorded.
+    /// For a pod or the pods of what has them, as they are named, and those of a selection; `None` when all are recorded.
     pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
         if pod.is_none() && selection.is_all() {
             return None;
         }
         Some(Self {
-            one: pod.map(One::new),
+            asked: match pod {
+                None => Asked::All,
+                Some(pod) => {
+                    Family::new(pod).map_or_else(|| Asked::One(One::new(pod)), Asked::Family)
+                }
+            },
             selection,
             pods: HashMap::new(),
             ids: HashMap::new(),
@@ -113,11 +127,13 @@ impl PodFilter {
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
             Body::Watch(n) if n.resource == "pods" => {
-                // Of the pods of a list only this one is here: so the list says nothing about the others. A selection
+                // Of the pods of a list only these are here: so the list says nothing about the others. A selection
                 // needs no such care: the list was asked for within it.
                 let mut n = n.clone();
-                if let Some(one) = &self.one {
-                    n.scope = one.bounds(&n.scope);
+                match &self.asked {
+                    Asked::All => {}
+                    Asked::One(one) => n.scope = one.bounds(&n.scope),
+                    Asked::Family(family) => n.scope = family.bounds(&n.scope),
                 }
                 let part = Observation {
                     stamp: o.stamp,
@@ -164,10 +180,17 @@ impl PodFilter {
     fn of(&mut self, body: &Body) -> Of {
         match body {
             Body::Pod(p) => {
-                if !self.selection.is_all() {
-                    let admitted = self.selection.admits_state(&Arc::new((**p).clone()));
-                    self.learn(p.uid.as_str(), admitted);
-                    self.learn(&format!("{}/{}", p.namespace, p.name), admitted);
+                if !self.is_known_by_name() {
+                    let selected = self.selection.is_all()
+                        || self.selection.admits_state(&Arc::new((**p).clone()));
+                    let admitted = match &self.asked {
+                        Asked::Family(family) if selected => family.has(p),
+                        _ => Some(selected),
+                    };
+                    if let Some(admitted) = admitted {
+                        self.learn(p.uid.as_str(), admitted);
+                        self.learn(&format!("{}/{}", p.namespace, p.name), admitted);
+                    }
                 }
                 self.named(&p.namespace, &p.name, p.uid.as_str())
             }
@@ -175,7 +198,12 @@ impl PodFilter {
                 self.named(&e.object.namespace, &e.object.name, &e.object.uid)
             }
             Body::Event(e) => self.of_namespace(&e.object.namespace),
-            Body::Object(o) => self.of_namespace(&o.object.namespace),
+            Body::Object(o) => {
+                if let Asked::Family(family) = &mut self.asked {
+                    family.learn(o);
+                }
+                self.of_namespace(&o.object.namespace)
+            }
             Body::Audit(a)
                 if a.resource.split('/').next() == Some("pods") && !a.object.name.is_empty() =>
             {
@@ -214,6 +242,11 @@ impl PodFilter {
         }
     }
 
+    /// A pod's name tells whether it is recorded.
+    fn is_known_by_name(&self) -> bool {
+        self.selection.is_all() && !matches!(self.asked, Asked::Family(_))
+    }
+
     fn learn(&mut self, pod: &str, admitted: bool) {
         if let Some(known) = self.pods.get_mut(pod) {
             *known = admitted;
@@ -223,14 +256,12 @@ impl PodFilter {
     }
 
     fn named(&mut self, namespace: &str, name: &str, uid: &str) -> Of {
-        if self
-            .one
-            .as_mut()
-            .is_some_and(|one| !one.is(namespace, name, uid))
+        if let Asked::One(one) = &mut self.asked
+            && !one.is(namespace, name, uid)
         {
             return Of::Other;
         }
-        if self.selection.is_all() {
+        if self.is_known_by_name() {
             return Of::It;
         }
         let known = self
@@ -243,7 +274,8 @@ impl PodFilter {
             if told && !self.selection.admits_namespace(namespace) {
                 return Some(false);
             }
-            (told && self.selection.is_of_namespaces()).then_some(true)
+            let by_namespace = !matches!(self.asked, Asked::Family(_));
+            (told && by_namespace && self.selection.is_of_namespaces()).then_some(true)
         });
         if known.is_none()
             && let Some(admitted) = admitted
@@ -293,7 +325,10 @@ mod tests {
     use super::*;
     use kflow_model::cri::{Inventory, InventoryItem, RuntimeState};
     use kflow_model::gap::{WatchKind, WatchNote};
-    use kflow_model::{ContainerId, Nanos, PodNames, PodRef, PodUid, SandboxId, Source, Stamp};
+    use kflow_model::pod::PodSeen;
+    use kflow_model::{
+        ContainerId, Nanos, ObjectRef, PodNames, PodRef, PodUid, SandboxId, Source, Stamp,
+    };
 
     fn subject(pod: &str, container: &str) -> Subject {
         Subject {
@@ -361,6 +396,44 @@ mod tests {
     }
 
     #[test]
+    fn of_an_owner_the_pods_are_known_by_their_states() {
+        let state = |name: &str, owner: &str| {
+            let owner = ObjectRef {
+                kind: "StatefulSet".into(),
+                namespace: Text::default(),
+                name: owner.into(),
+                uid: Text::default(),
+            };
+            let pod = PodSeen {
+                namespace: "ns".into(),
+                name: name.into(),
+                uid: PodUid::from(name),
+                owner: Some(owner),
+                ..PodSeen::default()
+            };
+            Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(1)),
+                source: Source::Kube,
+                body: Body::Pod(Box::new(pod)),
+            })
+        };
+        let mut only = PodFilter::new(Some("sts/web"), Arc::default()).unwrap();
+        let all = list(vec![subject("web-0", "c1"), subject("db-0", "c2")]);
+        let kept = only.keep(&all).unwrap();
+        assert_eq!(
+            names(&kept),
+            ["web-0", "db-0"],
+            "whose they are is not known"
+        );
+        assert!(only.keep(&state("web-0", "web")).is_some());
+        assert!(only.keep(&state("db-0", "db")).is_none());
+        let kept = only.keep(&all).unwrap();
+        assert_eq!(names(&kept), ["web-0"]);
+        assert_eq!(only.of_subject(&subject("", "c2")), Of::Other);
+        assert_eq!((only.left_out, only.unnamed), (1, 0));
+    }
+
+    #[test]
     fn an_id_that_was_another_pods_is_not_this_ones() {
         let mut only = PodFilter::new(Some("ns/web"), Arc::default()).unwrap();
         only.keep(&list(vec![subject("web", "c1"), subject("db", "c2")]));
@@ -388,6 +461,9 @@ mod tests {
             ("web", "metadata.name=web".to_owned()),
             ("pod/web", "metadata.name=web".to_owned()),
             (uid, format!("metadata.uid={uid}")),
+            ("ns/deploy/web", "ns,of=Deployment/web".to_owned()),
+            ("pvc/data", "of=PersistentVolumeClaim/data".to_owned()),
+            ("node/n1", "of=Node/n1".to_owned()),
         ] {
             let kept = PodFilter::new(Some(pod), Arc::default())
                 .unwrap()

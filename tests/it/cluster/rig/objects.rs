@@ -54,7 +54,7 @@ pub(in crate::cluster) fn owner_json(owner: Option<&ObjectRef>) -> Value {
     owner.into_iter().map(one).collect()
 }
 
-/// A Deployment, and the ReplicaSet of it that these pods name: of the API itself the recording has neither.
+/// A Deployment, and the ReplicaSet of it that these pods name: of the API itself the recording has neither. And one that has none.
 pub(in crate::cluster) fn owners_json(pods: &[PodSeen]) -> Vec<(&'static str, Value)> {
     let mut of = pods.iter().filter_map(|p| Some((p, p.owner.as_ref()?)));
     let (pod, set) = of.find(|(_, o)| o.kind == "ReplicaSet").unwrap();
@@ -74,9 +74,15 @@ pub(in crate::cluster) fn owners_json(pods: &[PodSeen]) -> Vec<(&'static str, Va
             "spec": {}, "status": {},
         })
     };
+    let idle = ObjectRef {
+        kind: "StatefulSet".into(),
+        name: "idle".into(),
+        ..deployment.clone()
+    };
     vec![
         ("Deployment", json(&deployment, None)),
         ("ReplicaSet", json(set, Some(&deployment))),
+        ("StatefulSet", json(&idle, None)),
     ]
 }
 
@@ -114,6 +120,15 @@ pub(in crate::cluster) fn invented(node: usize, n: usize, sick: bool) -> Value {
     })
 }
 
+/// A pod that a ReplicaSet made and that does not start.
+pub(in crate::cluster) fn stuck_of(node: usize, namespace: &str, set: &ObjectRef) -> Value {
+    let mut pod = invented(node, 0, true);
+    pod["metadata"]["name"] = format!("{}-{node}", set.name).into();
+    pod["metadata"]["namespace"] = namespace.into();
+    pod["metadata"]["ownerReferences"] = owner_json(Some(set));
+    pod
+}
+
 const INVENTED: CallKey = CallKey {
     conn: u32::MAX / 2,
     stream: 1,
@@ -121,11 +136,17 @@ const INVENTED: CallKey = CallKey {
 
 /// The call that the first invented pod of a node waits for: its sandbox is being made for three minutes.
 pub(in crate::cluster) fn invented_call(node: usize) -> Observation {
+    call_of(&invented(node, 0, true))
+}
+
+/// The same of another one.
+pub(in crate::cluster) fn call_of(pod: &Value) -> Observation {
     let begun = clock::now().plus(-180_000_000_000);
+    let text = |key: &str| pod["metadata"][key].as_str().unwrap();
     let pod = PodRef::from(PodNames {
-        uid: PodUid::from(invented_uid(node, 0).as_str()),
-        namespace: format!("ns-{node}").into(),
-        name: "invented-0".into(),
+        uid: PodUid::from(text("uid")),
+        namespace: text("namespace").into(),
+        name: text("name").into(),
     });
     Observation {
         stamp: Stamp::exact(begun),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::pods::{Slot, sort_evidence};
 use super::{NodeState, ObjectState, World};
+use crate::correlate::owners::{chain, deployment_of};
 use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{
@@ -281,51 +282,17 @@ impl World {
     }
     /// The chain of owners from a controller upwards, as far as known.
     pub(super) fn owners(&self, controller: Option<&ObjectRef>, namespace: &str) -> Vec<ObjectRef> {
-        let Some(first) = controller else {
-            return Vec::new();
+        let above = |o: &ObjectRef| {
+            let state = self.object(&o.kind, &o.namespace, &o.name);
+            let api = state.and_then(|s| s.api.as_ref());
+            let told = api.and_then(|x| x.owner.clone());
+            told.or_else(|| {
+                let of = deployment_of(o)?;
+                let known = || self.object("Deployment", &of.namespace, &of.name).is_some();
+                (api.is_none() || known()).then_some(of)
+            })
         };
-        let mut first = first.clone();
-        if first.namespace.is_empty() && first.kind != "Node" {
-            first.namespace = namespace.into();
-        }
-        let mut chain = vec![first];
-        while let Some(last) = chain.last()
-            && chain.len() < 8
-        {
-            let state = self.object(&last.kind, &last.namespace, &last.name);
-            let next = state
-                .and_then(|s| s.api.as_ref())
-                .and_then(|x| x.owner.clone())
-                .or_else(|| {
-                    // A Deployment names its ReplicaSets `<deployment>-<hash of the template>`.
-                    let (base, hash) = last.name.rsplit_once('-')?;
-                    (last.kind == "ReplicaSet"
-                        && (8..=10).contains(&hash.len())
-                        && hash
-                            .bytes()
-                            .all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))
-                        && (state.is_none_or(|s| s.api.is_none())
-                            || self.object("Deployment", &last.namespace, base).is_some()))
-                    .then(|| ObjectRef {
-                        kind: "Deployment".into(),
-                        namespace: last.namespace.clone(),
-                        name: base.into(),
-                        uid: Text::default(),
-                    })
-                });
-            let Some(mut next) = next else { break };
-            if next.namespace.is_empty() && next.kind != "Node" {
-                next.namespace.clone_from(&last.namespace);
-            }
-            if chain
-                .iter()
-                .any(|o| o.kind == next.kind && o.name == next.name)
-            {
-                break;
-            }
-            chain.push(next);
-        }
-        chain
+        controller.map_or_else(Vec::new, |c| chain(c, namespace, above))
     }
 }
 

@@ -1,0 +1,49 @@
+//! Who makes what makes pods.
+
+use kflow_model::{ObjectRef, Text};
+
+/// Longest chain that is followed: more are a circle.
+const MOST: usize = 8;
+
+/// The chain of owners from a controller of something in a namespace upwards, as far as `above` knows them.
+pub fn chain(
+    controller: &ObjectRef,
+    namespace: &str,
+    above: impl Fn(&ObjectRef) -> Option<ObjectRef>,
+) -> Vec<ObjectRef> {
+    let within = |o: &ObjectRef| {
+        let mut o = o.clone();
+        if o.namespace.is_empty() && o.kind != "Node" {
+            o.namespace = namespace.into();
+        }
+        o
+    };
+    let mut chain = vec![within(controller)];
+    while let Some(last) = chain.last()
+        && chain.len() < MOST
+        && let Some(next) = above(last)
+    {
+        let again = |o: &ObjectRef| o.kind == next.kind && o.name == next.name;
+        if chain.iter().any(again) {
+            break;
+        }
+        chain.push(within(&next));
+    }
+    chain
+}
+
+/// The Deployment of a ReplicaSet by its name, `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`; the letters of the hash of the
+/// template: `k8s.io/apimachinery/pkg/util/rand`).
+pub fn deployment_of(set: &ObjectRef) -> Option<ObjectRef> {
+    let (base, hash) = set.name.rsplit_once('-')?;
+    let is_hash = (8..=10).contains(&hash.len())
+        && hash
+            .bytes()
+            .all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b));
+    (set.kind == "ReplicaSet" && is_hash).then(|| ObjectRef {
+        kind: "Deployment".into(),
+        namespace: set.namespace.clone(),
+        name: base.into(),
+        uid: Text::default(),
+    })
+}

@@ -1,0 +1,203 @@
+//! The pods of what has pods, as a recording learns of them: of a Deployment, a Job, a claim, a node.
+
+use std::collections::HashMap;
+
+use kflow_core::correlate::owners::{chain, deployment_of};
+use kflow_core::diagnose::{node_asked, owner_asked};
+use kflow_model::object::ObjectSeen;
+use kflow_model::pod::PodSeen;
+use kflow_model::scope::{OfOwner, only_of};
+use kflow_model::{ObjectRef, Text};
+
+/// Objects whose owners are remembered. What is made by others is told apart by names alone.
+const REMEMBERED: usize = 1 << 16;
+
+/// What has pods.
+#[derive(Debug)]
+enum Whose {
+    Node(Text),
+    Claim(Text),
+    Owner(&'static str, Text),
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Family {
+    whose: Whose,
+    /// `None` is any: the selection may have one.
+    namespace: Option<Text>,
+    /// Owners of objects that were seen, by kind, namespace and name.
+    above: HashMap<(Text, Text, Text), Option<ObjectRef>>,
+}
+
+impl Family {
+    /// Of `kind/name`, `ns/kind/name` or `node/name`; `None` for a pod.
+    pub(super) fn new(query: &str) -> Option<Self> {
+        let of = |namespace: Option<&str>, whose| Self {
+            whose,
+            namespace: namespace.map(Text::from),
+            above: HashMap::new(),
+        };
+        if let Some(node) = node_asked(query) {
+            return Some(of(None, Whose::Node(node.into())));
+        }
+        let (namespace, kind, name) = owner_asked(query)?;
+        let whose = match kind {
+            "PersistentVolumeClaim" => Whose::Claim(name.into()),
+            kind => Whose::Owner(kind, name.into()),
+        };
+        Some(of(namespace, whose))
+    }
+
+    /// Learns who made an object.
+    pub(super) fn learn(&mut self, o: &ObjectSeen) {
+        let ObjectRef {
+            kind,
+            namespace,
+            name,
+            ..
+        } = &o.object;
+        let key = (kind.clone(), namespace.clone(), name.clone());
+        if self.above.len() < REMEMBERED || self.above.contains_key(&key) {
+            self.above.insert(key, o.owner.clone());
+        }
+    }
+
+    /// Whether a pod is one of them; `None` while it is not known who made what made it, or where it will run.
+    pub(super) fn has(&self, pod: &PodSeen) -> Option<bool> {
+        if (self.namespace.as_deref()).is_some_and(|ns| ns != pod.namespace.as_str()) {
+            return Some(false);
+        }
+        match &self.whose {
+            Whose::Node(node) => {
+                let bound = !pod.spec.node.is_empty();
+                bound.then_some(pod.spec.node == *node)
+            }
+            Whose::Claim(name) => {
+                let mut claims = pod.spec.volumes.iter().filter_map(|v| v.claim(&pod.name));
+                Some(claims.any(|c| c == name.as_str()))
+            }
+            Whose::Owner(kind, name) => {
+                let Some(controller) = &pod.owner else {
+                    return Some(false);
+                };
+                let owners = chain(controller, &pod.namespace, |o| self.above(o));
+                let mut all = owners.iter();
+                if all.any(|o| o.kind == *kind && o.name == *name) {
+                    return Some(true);
+                }
+                // Nobody makes those of other kinds.
+                let top = owners.last()?;
+                let made = ["ReplicaSet", "Job"].contains(&top.kind.as_str());
+                let known = !made || self.seen(top).is_some();
+                known.then_some(false)
+            }
+        }
+    }
+
+    fn seen(&self, o: &ObjectRef) -> Option<&Option<ObjectRef>> {
+        let key = (o.kind.clone(), o.namespace.clone(), o.name.clone());
+        self.above.get(&key)
+    }
+
+    fn above(&self, o: &ObjectRef) -> Option<ObjectRef> {
+        self.seen(o).map_or_else(|| deployment_of(o), Clone::clone)
+    }
+
+    /// Bounds of a list of pods of which only these are kept.
+    pub(super) fn bounds(&self, list: &str) -> Text {
+        let (kind, name) = match &self.whose {
+            Whose::Node(name) => ("Node", name),
+            Whose::Claim(name) => ("PersistentVolumeClaim", name),
+            Whose::Owner(kind, name) => (*kind, name),
+        };
+        only_of(list, self.namespace.as_deref(), OfOwner { kind, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: &str, name: &str) -> ObjectRef {
+        ObjectRef {
+            kind: kind.into(),
+            namespace: Text::default(),
+            name: name.into(),
+            uid: Text::default(),
+        }
+    }
+
+    fn pod(owner: Option<ObjectRef>, node: &str) -> PodSeen {
+        let mut p = PodSeen {
+            namespace: "shop".into(),
+            name: "web-x".into(),
+            owner,
+            ..PodSeen::default()
+        };
+        p.spec.node = node.into();
+        p
+    }
+
+    fn made(o: ObjectRef, owner: Option<ObjectRef>) -> ObjectSeen {
+        ObjectSeen {
+            object: ObjectRef {
+                namespace: "shop".into(),
+                ..o
+            },
+            owner,
+            ..ObjectSeen::default()
+        }
+    }
+
+    #[test]
+    fn pods_are_of_what_made_them_or_made_that() {
+        let set = "web-6d4b75cb6d";
+        for (query, owner, want) in [
+            ("deploy/web", Some(of("ReplicaSet", set)), Some(true)),
+            ("shop/deploy/web", Some(of("ReplicaSet", set)), Some(true)),
+            ("else/deploy/web", Some(of("ReplicaSet", set)), Some(false)),
+            ("deploy/db", Some(of("ReplicaSet", set)), Some(false)),
+            // Its name tells nothing, and it was not seen.
+            ("deploy/web", Some(of("ReplicaSet", "web-own")), None),
+            ("rs/web-own", Some(of("ReplicaSet", "web-own")), Some(true)),
+            ("sts/db", Some(of("StatefulSet", "db")), Some(true)),
+            ("sts/db", Some(of("StatefulSet", "web")), Some(false)),
+            ("cj/nightly", Some(of("Job", "nightly-29")), None),
+            ("job/nightly-29", Some(of("Job", "nightly-29")), Some(true)),
+            ("deploy/web", None, Some(false)),
+            ("pvc/data", None, Some(false)),
+        ] {
+            let family = Family::new(query).unwrap();
+            assert_eq!(family.has(&pod(owner, "n1")), want, "{query}");
+        }
+        for (query, node, want) in [
+            ("node/n1", "n1", Some(true)),
+            ("node/n2", "n1", Some(false)),
+            ("node/n1", "", None),
+        ] {
+            let family = Family::new(query).unwrap();
+            assert_eq!(family.has(&pod(None, node)), want, "{query} {node}");
+        }
+        for pod in ["web-0", "shop/web-0", "pod/web-0", "pod/job/web-0"] {
+            assert!(Family::new(pod).is_none(), "{pod}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_seen_says_who_made_it() {
+        let mut nightly = Family::new("cj/nightly").unwrap();
+        let job = of("Job", "nightly-29");
+        let its = pod(Some(job.clone()), "n1");
+        assert_eq!(nightly.has(&its), None);
+        nightly.learn(&made(job.clone(), Some(of("CronJob", "nightly"))));
+        assert_eq!(nightly.has(&its), Some(true));
+        nightly.learn(&made(job, None));
+        assert_eq!(nightly.has(&its), Some(false));
+        // A ReplicaSet by itself that is called as if a Deployment had made it.
+        let mut web = Family::new("deploy/web").unwrap();
+        let set = of("ReplicaSet", "web-6d4b75cb6d");
+        web.learn(&made(set.clone(), None));
+        assert_eq!(web.has(&pod(Some(set), "n1")), Some(false));
+    }
+}
