@@ -185,6 +185,44 @@ fn verdicts_that_are_watched_know_of_the_calls_of_all_nodes() {
 }
 
 #[test]
+fn of_a_deployment_that_is_watched_the_agents_of_its_pods_are_listened_to() {
+    block_on(async {
+        let played = Played::of(Shape {
+            spread: 3,
+            ..sick(5, 5, &[])
+        })
+        .await;
+        let deployment = ["deploy/burst", "-n", "s19"];
+        let once = [&["why"], &deployment[..], &["-o", "json"]].concat();
+        let once = played.kflow(&once).await;
+        let once: Vec<Value> = serde_json::from_str(&once.out).expect(&once.err);
+        let once = told(&once);
+        assert!(once.iter().any(|(_, _, call)| !call.is_empty()), "{once:?}");
+        let before = played.forwards.load(Ordering::Relaxed);
+        let watching = Watching::start(&played, &deployment);
+        watching.answers("the same", |all| told(all) == once).await;
+        watching.hears(0..3).await;
+        played.kill(1);
+        watching
+            .tells("the agent of simulated-1 is not heard any more")
+            .await;
+        // Those of other nodes, whose pods are of nobody's concern here, are not connected to.
+        let said = watching.said();
+        assert!(
+            !["simulated-3", "simulated-4"]
+                .iter()
+                .any(|n| said.contains(n)),
+            "{said}"
+        );
+        for n in 3..5 {
+            assert_eq!(played.with_agent(n, |a| a.service.subscribers()), Some(0));
+        }
+        assert!(played.forwards.load(Ordering::Relaxed) >= before + 3);
+        assert_eq!(watching.ends().await, Some(1));
+    });
+}
+
+#[test]
 fn an_agent_that_dies_and_a_node_that_goes_are_told_and_the_watch_goes_on() {
     block_on(async {
         let played = Played::of(sick(4, 4, &[])).await;
