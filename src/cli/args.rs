@@ -10,19 +10,20 @@ macro_rules! named {
 pub mod agent;
 pub mod control;
 pub mod fleet;
+pub mod form;
 pub mod live;
 pub mod output;
 pub mod stats;
 pub mod store;
 pub mod terminal;
 
-use clap::builder::PossibleValue;
+pub use form::{ExportFormat, Format, RowsFormat, TableFormat, TimelineFormat, WhyFormat};
+
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::{self, CallRecord, Field, Number, PodRecord, Query};
 use kflow_export::file::Kind;
 use kflow_export::rows::Rows;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 /// Trace what Kubernetes and the container runtime do to a pod, call by call.
 #[derive(Debug, Parser)]
@@ -170,115 +171,6 @@ pub enum Colour {
     Never,
 }
 
-/// How results are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs: see docs/json.md.
-    Json,
-    /// The same as YAML.
-    Yaml,
-}
-
-/// How rows are written that no table takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum RowsFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One array, a row a line: see docs/json.md.
-    Json,
-    /// A JSON object a line.
-    Jsonl,
-    /// The JSON as YAML.
-    Yaml,
-}
-
-impl RowsFormat {
-    /// The form of rows for a program.
-    pub const fn rows(self) -> Option<Rows> {
-        match self {
-            Self::Text => None,
-            Self::Json => Some(Rows::Json),
-            Self::Jsonl => Some(Rows::Jsonl),
-            Self::Yaml => Some(Rows::Yaml),
-        }
-    }
-}
-
-/// How a table is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For people, with more columns.
-    Wide,
-    /// The pods that they are about, each once, for kubectl and for xargs: pod/NAME in the namespace that -n names, else
-    /// pod/NAMESPACE/NAME.
-    Name,
-    /// One array, a row a line: see docs/json.md.
-    Json,
-    /// A JSON object a line.
-    Jsonl,
-    /// The JSON as YAML.
-    Yaml,
-    /// A head, and a line a row.
-    Csv,
-}
-
-impl TableFormat {
-    /// The form of rows for a program.
-    pub const fn rows(self) -> Option<Rows> {
-        match self {
-            Self::Text | Self::Wide | Self::Name => None,
-            Self::Json => Some(Rows::Json),
-            Self::Jsonl => Some(Rows::Jsonl),
-            Self::Yaml => Some(Rows::Yaml),
-            Self::Csv => Some(Rows::Csv),
-        }
-    }
-    pub fn is_wide(self) -> bool {
-        self == Self::Wide
-    }
-    pub fn is_name(self) -> bool {
-        self == Self::Name
-    }
-}
-
-/// How timelines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum TimelineFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// A name a line, for kubectl and for xargs: pod/NAME in the namespace that -n names, else pod/NAMESPACE/NAME.
-    Name,
-    /// One array, a row a line: see docs/json.md.
-    Json,
-    /// A JSON object a line.
-    Jsonl,
-    /// The JSON as YAML.
-    Yaml,
-    /// A head, and a line a row.
-    Csv,
-}
-
-impl TimelineFormat {
-    /// The form of rows for a program.
-    pub const fn rows(self) -> Option<Rows> {
-        match self {
-            Self::Text | Self::Name => None,
-            Self::Json => Some(Rows::Json),
-            Self::Jsonl => Some(Rows::Jsonl),
-            Self::Yaml => Some(Rows::Yaml),
-            Self::Csv => Some(Rows::Csv),
-        }
-    }
-}
-
 /// Where observations come from, and as of when: the same for every command that reads.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Input")]
@@ -401,43 +293,6 @@ pub struct WhyArgs {
     pub input: Input,
 }
 
-/// How `kflow why` writes its result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum WhyFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs: see docs/json.md.
-    Json,
-    /// A JSON object a line.
-    Jsonl,
-    /// The JSON as YAML.
-    Yaml,
-    /// A head, and a line a row.
-    Csv,
-    /// A name a line, for kubectl and for xargs: pod/NAME in the namespace that -n names, else pod/NAMESPACE/NAME.
-    Name,
-    /// For a ticket or a chat.
-    Markdown,
-}
-
-impl WhyFormat {
-    /// True when there is a sentence also where there is nothing to tell.
-    pub const fn is_for_people(self) -> bool {
-        matches!(self, Self::Text | Self::Markdown)
-    }
-    /// The form of rows for a program.
-    pub const fn rows(self) -> Option<Rows> {
-        match self {
-            Self::Text | Self::Name | Self::Markdown => None,
-            Self::Json => Some(Rows::Json),
-            Self::Jsonl => Some(Rows::Jsonl),
-            Self::Yaml => Some(Rows::Yaml),
-            Self::Csv => Some(Rows::Csv),
-        }
-    }
-}
-
 /// `kflow causes`
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
@@ -498,31 +353,6 @@ pub struct CallsArgs {
     /// Input.
     #[command(flatten)]
     pub input: Input,
-}
-
-/// Formats of `kflow export`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// What `kflow_export` writes.
-    Timelines(Kind),
-    /// A picture of one pod's timeline.
-    Svg,
-}
-
-impl ValueEnum for ExportFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<ExportFormat>> = LazyLock::new(|| {
-            let timelines = Kind::ALL.map(ExportFormat::Timelines);
-            timelines.into_iter().chain([ExportFormat::Svg]).collect()
-        });
-        &ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::Timelines(kind) => PossibleValue::new(kind.name()).help(kind.help()),
-            Self::Svg => PossibleValue::new("svg").help("a picture of one pod's timeline"),
-        })
-    }
 }
 
 /// `kflow export`
