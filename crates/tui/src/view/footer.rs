@@ -1,0 +1,119 @@
+//! The last line: what was said, or which keys do what.
+
+use crate::action::Action;
+use crate::canvas::Canvas;
+use crate::model::{Model, Tone};
+use crate::shared::Ctx;
+use crate::text::width;
+
+pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let t = ctx.theme;
+    canvas.clear(t.bar);
+    if let Some((m, tone)) = &model.message {
+        let style = match tone {
+            Tone::Info => t.bar.patch(t.strong),
+            Tone::Error => t.bar.patch(t.fail),
+        };
+        canvas.text(1, 0, m, style);
+        return;
+    }
+    for (x, a) in hints(model, canvas.width()) {
+        let key = model.keys.first(a);
+        let x = x + canvas.text(x, 0, &key, t.bar.patch(t.key)) + 1;
+        canvas.text(x, 0, word(a), t.bar.patch(t.key_text));
+    }
+}
+
+/// The commands of the footer, each with its first column.
+fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
+    let own: &[Action] = model.pane(model.focus).map_or(&[], |p| p.commands());
+    let general = [
+        Action::Palette,
+        Action::PlayPause,
+        Action::Seek,
+        Action::NextError,
+        Action::Layout,
+    ];
+    let need = |a: Action| (width(&model.keys.first(a)) + width(word(a)) + 3) as u16;
+    // Help and quit stay; the pane's own keys take what is left, then the general ones.
+    let fixed = [Action::Help, Action::Quit];
+    let last: u16 = fixed.into_iter().map(need).sum();
+    let limit = w.saturating_sub(last + 1);
+    let mut all = Vec::new();
+    let mut x = 1;
+    // What the tour takes for itself stands in its lines.
+    let guided =
+        |a: Action| model.tour.is_some() && matches!(a, Action::PlayPause | Action::Layout);
+    for a in own.iter().chain(&general).copied() {
+        if model.keys.first(a).is_empty() || guided(a) {
+            continue;
+        }
+        if x + need(a) > limit {
+            break;
+        }
+        all.push((x, a));
+        x += need(a);
+    }
+    let mut x = w.saturating_sub(last);
+    for a in fixed {
+        all.push((x, a));
+        x += need(a);
+    }
+    all
+}
+
+/// The command of the footer at this column.
+pub fn hint_at(model: &Model, x: u16) -> Option<Action> {
+    if model.message.is_some() {
+        return None;
+    }
+    let all = hints(model, model.size.0);
+    let end = |a: Action| (width(&model.keys.first(a)) + width(word(a)) + 1) as u16;
+    all.into_iter()
+        .find(|(at, a)| (*at..*at + end(*a)).contains(&x))
+        .map(|(_, a)| a)
+}
+
+/// One or two words for the footer.
+const fn word(a: Action) -> &'static str {
+    match a {
+        Action::PaneWhy => "why",
+        Action::SortNext | Action::CallsSort => "sort",
+        Action::ToggleGone => "gone",
+        Action::ToggleDone => "completed",
+        Action::SortStuck => "trouble first",
+        Action::PodLanes => "lanes",
+        Action::SortReverse => "reverse",
+        Action::CallsDetail | Action::Detail | Action::LogDetail | Action::RequestsDetail => {
+            "detail"
+        }
+        Action::CallsScope | Action::LogScope | Action::RequestsScope => "all/pod",
+        Action::CallsErrors | Action::RequestsErrors => "errors",
+        Action::RequestsGroups => "groups",
+        Action::RequestsSlow => "slow",
+        Action::CallsFlight => "in flight",
+        Action::CallsNoise | Action::LogFold => "fold",
+        Action::CallsStats => "percentiles",
+        Action::LogSources => "sources",
+        Action::LogRaw => "raw",
+        Action::LogFollow => "follow",
+        Action::PlayPause => "play",
+        Action::NextError => "next error",
+        Action::NextIncident => "next",
+        Action::PreviousIncident => "previous",
+        Action::IncidentsSort => "sort",
+        Action::MarkA => "mark",
+        Action::Critical => "critical",
+        Action::FitSelection => "zoom to it",
+        Action::ZoomIn => "in",
+        Action::ZoomOut => "out",
+        Action::SpanNextError => "error",
+        Action::WhyCopy => "copy",
+        Action::SequenceNoise => "fold",
+        Action::FlowExplain => "explain",
+        Action::FlowOnlyReached => "reached",
+        Action::FlowFoldAll | Action::FoldAll => "fold all",
+        Action::NextPod => "next pod",
+        a => a.name(),
+    }
+}
