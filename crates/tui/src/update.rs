@@ -2,34 +2,30 @@
 
 use std::sync::Arc;
 
-use crossterm::event::KeyCode;
-
 use super::action::{Action, Command, KeyScope};
 use super::backend::Drive;
 use super::config::Config;
 use super::help::Help;
 use super::keys::Key;
 use super::layout::Layout;
-use super::model::{Effect, Look, Model, Overlay, Place, Prompt, PromptKind};
+use super::model::{Effect, Look, Model, Overlay, Place, PromptKind};
 use super::pane::{Item, Menu, PaneId, Reply};
 use super::tour;
 use kflow_core::diagnose::awaited::{Awaited, Waits};
-use kflow_core::query::Moment;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_export::file::Kind;
 use kflow_model::Nanos;
 
+mod boxes;
+mod moments;
 mod mouse;
 mod others;
 mod prompt;
 
+use moments::SPEEDS;
+pub use moments::parse_speed;
 pub use mouse::Mouse;
-
-/// The speeds that faster and slower go through, in thousandths; 0 is as fast as it goes.
-const SPEEDS: [u32; 11] = [
-    100, 250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 0,
-];
 
 impl Model {
     /// A key was pressed.
@@ -431,71 +427,11 @@ impl Model {
         }
         Vec::new()
     }
-    /// Goes to the next incident or the one before, by begin: from the one that was gone to last while its moment is shown,
-    /// else from the moment that is shown.
-    fn incident(&mut self, forward: bool, snap: &Snapshot) -> Vec<Effect> {
-        let all = &snap.overview.incidents;
-        let last = self.shared.incident.as_ref();
-        let last = last.filter(|(_, at)| *at == snap.now);
-        let here = last.and_then(|(id, _)| all.iter().position(|i| id.is_of(i)));
-        let to = match (here, forward) {
-            (Some(n), true) => Some(n + 1),
-            (Some(n), false) => n.checked_sub(1),
-            (None, true) => all.iter().position(|i| i.begin > snap.now),
-            (None, false) => all.iter().rposition(|i| i.begin < snap.now),
-        };
-        let Some((n, i)) = to.and_then(|n| Some((n, all.get(n)?))) else {
-            let side = if forward { "after" } else { "before" };
-            let so_far = match snap.overview.upto {
-                Some(u) if !snap.overview.whole => {
-                    format!(
-                        " (looked up to {} so far)",
-                        self.shared.time(snap).wall(u, 0)
-                    )
-                }
-                None if !snap.overview.whole => " (the session is being read)".to_owned(),
-                _ => String::new(),
-            };
-            self.say(format!("there is no incident {side} this{so_far}"));
-            return Vec::new();
-        };
-        let v = &i.verdict;
-        let text = format!(
-            "incident {} of {}: {} {}: {}",
-            n + 1,
-            all.len(),
-            v.cause_id(),
-            i.subject,
-            v.sentence
-        );
-        let at = self
-            .shared
-            .visit(i, snap.overview.upto.unwrap_or(snap.range.1));
-        self.say(text);
-        vec![Effect::Drive(Drive::Seek(at))]
-    }
     fn set_theme(&mut self, name: &str) {
         let names: Vec<&str> = super::theme::BUILT_IN.iter().map(|(n, _)| *n).collect();
         match Look::new(name, self.look.depth, self.look.glyphs.is_unicode()) {
             Some(look) => self.look = look,
             None => self.complain(format!("themes are {}", names.join(", "))),
-        }
-    }
-    /// Goes to a time: moves the cursor of a live view and the time of a replay.
-    pub(super) fn seek(&mut self, text: &str, snap: &Snapshot) -> Vec<Effect> {
-        let zone = self.shared.zone();
-        match Moment::parse(text) {
-            Some(moment) => {
-                let at = moment.within(snap.range, Some(snap.now), |at| zone.east(at));
-                self.shared.cursor = None;
-                vec![Effect::Drive(Drive::Seek(at))]
-            }
-            None => {
-                self.complain(format!(
-                    "\"{text}\" is no time: 12:00:05, +3s, -1m, 40%, start, end"
-                ));
-                Vec::new()
-            }
         }
     }
     pub(super) fn set_filter(&mut self, text: &str) {
@@ -534,130 +470,9 @@ impl Model {
             self.strip = false;
         }
     }
-    /// Keys search the box of keys, the arrows choose, and what is chosen runs.
-    fn help_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
-        let Some(Overlay::Help(mut help)) = self.overlays.pop() else {
-            return Vec::new();
-        };
-        let rows = help.rows(self, self.look.glyphs);
-        match key.code {
-            KeyCode::Char('c') if key.ctrl => return vec![Effect::Quit],
-            KeyCode::Esc if help.text.is_empty() => return Vec::new(),
-            KeyCode::Esc => help = Help::default(),
-            KeyCode::F(1) => return Vec::new(),
-            KeyCode::Char('?') if help.text.is_empty() => return Vec::new(),
-            KeyCode::Enter => {
-                return match help.command(&rows) {
-                    Some(action) => self.run(&action.into(), snap),
-                    None => Vec::new(),
-                };
-            }
-            KeyCode::Down => help.step(1, &rows),
-            KeyCode::Up => help.step(-1, &rows),
-            KeyCode::PageDown => help.step(10, &rows),
-            KeyCode::PageUp => help.step(-10, &rows),
-            KeyCode::Backspace => {
-                help.text.pop();
-                help.searched(self);
-            }
-            KeyCode::Char(c) if !key.ctrl && !key.alt && help.text.chars().count() < 60 => {
-                help.text.push(c);
-                help.searched(self);
-            }
-            _ => {}
-        }
-        self.overlays.push(Overlay::Help(help));
-        Vec::new()
-    }
-    fn menu_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
-        let action = self.keys.action(self.focus, key);
-        let Some(Overlay::Menu(m)) = self.overlays.last_mut() else {
-            return Vec::new();
-        };
-        let last = m.items.len().saturating_sub(1);
-        match action {
-            Some(Action::Down | Action::NextPane) => m.at = (m.at + 1).min(last),
-            Some(Action::Up | Action::PreviousPane) => m.at = m.at.saturating_sub(1),
-            Some(Action::Top) => m.at = 0,
-            Some(Action::Bottom) => m.at = last,
-            Some(Action::Open | Action::PlayPause | Action::Right) => return self.choose(snap),
-            Some(Action::Quit) if key.ctrl => return vec![Effect::Quit],
-            _ => {
-                self.overlays.pop();
-            }
-        }
-        Vec::new()
-    }
-    /// Runs the selected item of the menu.
-    fn choose(&mut self, snap: &Snapshot) -> Vec<Effect> {
-        let Some(Overlay::Menu(m)) = self.overlays.last_mut() else {
-            return Vec::new();
-        };
-        let Some(item) = m.items.get_mut(m.at) else {
-            return Vec::new();
-        };
-        if let Some(c) = &mut item.checked {
-            *c = !*c;
-        }
-        let command = item.command.clone();
-        if !m.keep {
-            self.overlays.pop();
-        }
-        self.run(&command, snap)
-    }
     /// The terminal has another size.
     pub fn resize(&mut self, size: (u16, u16), snap: &Snapshot) {
         self.size = size;
         self.sync(snap);
-    }
-    fn open(&mut self, kind: PromptKind, snap: &Snapshot) {
-        let before = match kind {
-            PromptKind::Filter => match self.pane(self.focus).and_then(|p| p.filter()) {
-                Some(f) => f.to_owned(),
-                None => {
-                    self.complain("this pane has no filter");
-                    return;
-                }
-            },
-            _ => String::new(),
-        };
-        let mut p = Prompt {
-            kind,
-            at: before.chars().count(),
-            text: before.clone(),
-            candidates: Vec::new(),
-            chosen: None,
-            hint: Ok(String::new()),
-            shown: before.clone(),
-            before,
-        };
-        self.refresh(&mut p, snap);
-        self.overlays.push(Overlay::Prompt(p));
-    }
-}
-
-/// Reads `10`, `0.5x`, `max`: thousandths, 0 for as fast as it goes.
-pub fn parse_speed(text: &str) -> Option<u32> {
-    let t = text.trim().trim_end_matches(['x', '×']);
-    if text.trim() == "max" {
-        return Some(0);
-    }
-    let f: f64 = t.parse().ok()?;
-    let permille = f * 1000.0;
-    (1.0..=1e9).contains(&permille).then_some(permille as u32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_speed;
-
-    #[test]
-    fn speeds_are_factors() {
-        assert_eq!(parse_speed("10x"), Some(10_000));
-        assert_eq!(parse_speed("0.5"), Some(500));
-        assert_eq!(parse_speed("max"), Some(0));
-        for bad in ["", "fast", "-1", "0", "nan"] {
-            assert_eq!(parse_speed(bad), None, "{bad}");
-        }
     }
 }

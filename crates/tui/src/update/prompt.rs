@@ -14,6 +14,31 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 impl Model {
+    /// Begins to ask.
+    pub(super) fn open(&mut self, kind: PromptKind, snap: &Snapshot) {
+        let before = match kind {
+            PromptKind::Filter => match self.pane(self.focus).and_then(|p| p.filter()) {
+                Some(f) => f.to_owned(),
+                None => {
+                    self.complain("this pane has no filter");
+                    return;
+                }
+            },
+            _ => String::new(),
+        };
+        let mut p = Prompt {
+            kind,
+            at: before.chars().count(),
+            text: before.clone(),
+            candidates: Vec::new(),
+            chosen: None,
+            hint: Ok(String::new()),
+            shown: before.clone(),
+            before,
+        };
+        self.refresh(&mut p, snap);
+        self.overlays.push(Overlay::Prompt(p));
+    }
     /// A key while a prompt is open.
     pub(super) fn prompt_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
         let Some(Overlay::Prompt(mut p)) = self.overlays.pop() else {
