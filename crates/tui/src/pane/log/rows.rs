@@ -1,0 +1,198 @@
+//! Which observations are listed, and which of them are one row.
+
+use super::Log;
+use crate::describe;
+use kflow_engine::Snapshot;
+use kflow_model::{Body, Evidence, Nanos, Observation};
+
+/// Observations that are one row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    first: u32,
+    last: u32,
+    times: u32,
+}
+
+/// Rows to a part of [`Rows`].
+const PART: usize = 4096;
+
+/// A list in parts of bounded size. A list of millions in one piece of memory would be copied when it grows, and that takes
+/// longer than a frame may.
+#[derive(Debug, Default)]
+pub(super) struct Rows(Vec<Vec<Kept>>);
+
+impl Rows {
+    fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * PART;
+        full + self.0.last().map_or(0, Vec::len)
+    }
+    fn get(&self, n: usize) -> Option<Kept> {
+        self.0.get(n / PART)?.get(n % PART).copied()
+    }
+    fn last_mut(&mut self) -> Option<&mut Kept> {
+        self.0.last_mut()?.last_mut()
+    }
+    fn push(&mut self, row: Kept) {
+        match self.0.last_mut() {
+            Some(part) if part.len() < PART => part.push(row),
+            _ => {
+                let mut part = Vec::with_capacity(PART);
+                part.push(row);
+                self.0.push(part);
+            }
+        }
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The same line of the same component once more: all but its time is equal.
+fn is_repeat(a: &Observation, b: &Observation) -> bool {
+    a.source == b.source && matches!(a.body, Body::Log(_)) && a.body == b.body
+}
+
+/// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
+const BUDGET: usize = 4_000;
+
+impl Log {
+    /// Everything is listed as it is. What a pod has is short enough to be looked through for repeats.
+    pub(super) const fn plain(&self) -> bool {
+        self.off.is_empty() && self.filter.is_all() && !self.narrow && (self.all || !self.fold)
+    }
+    fn source<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
+        if self.all {
+            return snap.log.get(n);
+        }
+        snap.world.pod(self.pod.as_ref()?)?.evidence.get(n)
+    }
+    fn total(&self, snap: &Snapshot) -> usize {
+        if self.all {
+            return snap.log.len();
+        }
+        self.pod
+            .as_ref()
+            .and_then(|u| snap.world.pod(u))
+            .map_or(0, |p| p.evidence.len())
+    }
+    pub(super) fn rows(&self) -> usize {
+        if self.plain() {
+            self.len
+        } else {
+            self.kept.len()
+        }
+    }
+    /// The observation of a row; of repeats the last.
+    pub(super) fn row<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
+        if self.plain() {
+            return self.source(snap, n);
+        }
+        self.source(snap, self.kept.get(n)?.last as usize)
+    }
+    /// How often a row was repeated, and since when; `None` of one that was not.
+    pub(super) fn repeats(&self, snap: &Snapshot, n: usize) -> Option<(u32, Nanos)> {
+        if self.plain() {
+            return None;
+        }
+        let kept = self.kept.get(n).filter(|k| k.times > 1)?;
+        let first = self.source(snap, kept.first as usize)?;
+        Some((kept.times, first.stamp.at))
+    }
+    /// True for a row that an observation is, or is one of the repeats of.
+    pub(super) fn holds(&self, snap: &Snapshot, n: usize, e: &Evidence) -> bool {
+        let same = |o: &Evidence| **o == **e;
+        if self.row(snap, n).is_some_and(same) {
+            return true;
+        }
+        let Some(kept) = self.kept.get(n).filter(|k| k.times > 1 && !self.plain()) else {
+            return false;
+        };
+        (kept.first..kept.last).any(|i| self.source(snap, i as usize).is_some_and(same))
+    }
+    fn keeps(&self, snap: &Snapshot, o: &Evidence) -> bool {
+        !self.off.contains(&o.source)
+            && (!self.narrow || snap.world.selects_observation(o))
+            && (self.filter.is_all() || {
+                let text = if self.filter.needs_text() {
+                    describe::line(o).0
+                } else {
+                    String::new()
+                };
+                self.filter.score(&text, None, &**o).is_some()
+            })
+    }
+    /// Goes on through the log; everything anew when settings changed or the past did.
+    pub(super) fn update(&mut self, snap: &Snapshot) {
+        let narrow = self.all && !snap.world.selection().is_all();
+        self.dirty |= narrow != self.narrow;
+        self.narrow = narrow;
+        let first = self.source(snap, 0).cloned();
+        let same_front = match (&first, &self.first) {
+            (Some(a), Some(b)) => std::sync::Arc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        let total = self.total(snap);
+        // A pod's evidence is sorted: what arrives may come between. It is short, so it is looked at again.
+        if self.dirty || !same_front || total < self.len || (!self.all && total != self.len) {
+            self.kept.clear();
+            self.listed = 0;
+            self.upto = 0;
+            self.dirty = false;
+        }
+        self.first = first;
+        self.len = total;
+        if self.plain() {
+            self.upto = total;
+            return;
+        }
+        let until = total.min(self.upto + BUDGET);
+        for n in self.upto..until {
+            if self.source(snap, n).is_some_and(|o| self.keeps(snap, o)) {
+                self.keep(snap, n as u32);
+            }
+        }
+        self.upto = until;
+    }
+    /// Adds an observation, to the row of the one before when it repeats that.
+    fn keep(&mut self, snap: &Snapshot, n: u32) {
+        let before = self.kept.last_mut().filter(|_| self.fold).copied();
+        let repeats = before.is_some_and(|k| {
+            let pair = (
+                self.source(snap, k.last as usize),
+                self.source(snap, n as usize),
+            );
+            matches!(pair, (Some(a), Some(b)) if is_repeat(a, b))
+        });
+        match self.kept.last_mut() {
+            Some(k) if repeats => {
+                k.last = n;
+                k.times += 1;
+            }
+            _ => self.kept.push(Kept {
+                first: n,
+                last: n,
+                times: 1,
+            }),
+        }
+        self.listed += 1;
+    }
+    /// The row nearest to a moment. Rows are nearly in order of time, so a binary search lands within a screen of it.
+    pub(super) fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
+        let n = self.rows();
+        let (mut low, mut high) = (0, n);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.row(snap, mid).is_some_and(|o| o.stamp.at <= at) {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        (low.saturating_sub(20)..(low + 20).min(n))
+            .min_by_key(|i| {
+                self.row(snap, *i)
+                    .map_or(i64::MAX, |o| o.stamp.at.since(at).saturating_abs())
+            })
+            .unwrap_or(0)
+    }
+}
