@@ -3,8 +3,10 @@
 //! counters of the runtime's calls.
 //!
 //! Slices of one track have to nest, so spans of a stage that overlap without nesting (containers that are made side
-//! by side) get a track each. Only the few fields of `perfetto.protos` that this needs are defined here; their numbers
-//! are part of that format and never change.
+//! by side) get a track each.
+
+mod lanes;
+mod packet;
 
 use std::hash::BuildHasher;
 use std::io::{self, Write};
@@ -16,110 +18,14 @@ use super::why::{confidence_name, subject};
 use kflow_core::correlate::{Call, CallLog, Pod, World};
 use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline, summary};
+use kflow_core::timeline::Span;
 use kflow_model::Nanos;
 use kflow_model::cri::method;
-
-#[derive(Clone, PartialEq, Message)]
-struct TracePacket {
-    #[prost(uint64, optional, tag = "8")]
-    timestamp: Option<u64>,
-    #[prost(uint32, tag = "10")]
-    sequence: u32,
-    #[prost(message, optional, tag = "6")]
-    clocks: Option<ClockSnapshot>,
-    #[prost(message, optional, tag = "11")]
-    event: Option<TrackEvent>,
-    #[prost(uint32, optional, tag = "13")]
-    sequence_flags: Option<u32>,
-    #[prost(message, optional, tag = "60")]
-    track: Option<TrackDescriptor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ClockSnapshot {
-    #[prost(message, repeated, tag = "1")]
-    clocks: Vec<Clock>,
-    #[prost(uint32, optional, tag = "2")]
-    primary: Option<u32>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct Clock {
-    #[prost(uint32, tag = "1")]
-    id: u32,
-    #[prost(uint64, tag = "2")]
-    timestamp: u64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackDescriptor {
-    #[prost(uint64, tag = "1")]
-    uuid: u64,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(uint64, optional, tag = "5")]
-    parent: Option<u64>,
-    /// Makes it a counter's track.
-    #[prost(message, optional, tag = "8")]
-    counter: Option<Counter>,
-    /// `EXPLICIT`: children stand in the order of `sibling_rank`.
-    #[prost(uint32, optional, tag = "11")]
-    child_ordering: Option<u32>,
-    #[prost(int32, optional, tag = "12")]
-    sibling_rank: Option<i32>,
-}
-
-/// `CounterDescriptor`
-#[derive(Clone, Copy, PartialEq, Message)]
-struct Counter {
-    #[prost(uint32, tag = "3")]
-    unit: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackEvent {
-    #[prost(message, repeated, tag = "4")]
-    annotations: Vec<Annotation>,
-    /// 1 begin, 2 end, 3 instant, 4 counter.
-    #[prost(uint32, tag = "9")]
-    kind: u32,
-    #[prost(uint64, tag = "11")]
-    track: u64,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, optional, tag = "23")]
-    name: Option<String>,
-    #[prost(int64, optional, tag = "30")]
-    value: Option<i64>,
-    /// Arrows that begin here.
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    flows: Vec<u64>,
-    /// Arrows that end here.
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    flows_end: Vec<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Annotation {
-    #[prost(int64, optional, tag = "4")]
-    int: Option<i64>,
-    #[prost(string, optional, tag = "6")]
-    text: Option<String>,
-    #[prost(string, tag = "10")]
-    name: String,
-}
-
-const BEGIN: u32 = 1;
-const END: u32 = 2;
-const INSTANT: u32 = 3;
-const COUNTER: u32 = 4;
-const UNIT_COUNT: u32 = 2;
-const REALTIME: u32 = 1;
-const BOOTTIME: u32 = 6;
-const EXPLICIT: u32 = 3;
-const SEQUENCE: u32 = 1;
-const STATE_CLEARED: u32 = 1;
+use lanes::{Arrow, Slice, arrows, lanes, slices};
+use packet::{
+    BEGIN, BOOTTIME, COUNTER, Clock, ClockSnapshot, Counter, END, EXPLICIT, INSTANT, REALTIME,
+    SEQUENCE, STATE_CLEARED, TracePacket, TrackDescriptor, TrackEvent, UNIT_COUNT, number, text,
+};
 
 /// Writes these pods as one trace, with the runtime's calls in the time that they span. Open spans end at `now` and say so.
 pub fn write<S: BuildHasher>(
@@ -346,72 +252,6 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// A time in which a span worked.
-#[derive(Clone, Copy, Debug)]
-struct Slice<'a> {
-    span: &'a Span,
-    /// Place of the span in its timeline.
-    index: usize,
-    from: Nanos,
-    to: Nanos,
-}
-
-/// The slices of a stage and of its steps: one for each time in which they worked.
-fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
-    t.spans
-        .iter()
-        .enumerate()
-        .filter(|(_, s)| s.stage == stage)
-        .flat_map(|(index, span)| {
-            summary::work(t, span, now)
-                .into_iter()
-                .map(move |(from, to)| Slice {
-                    span,
-                    index,
-                    from,
-                    to,
-                })
-        })
-        .collect()
-}
-
-/// One step led to another: places of the two spans. Only a stage pauses, so each of them is one slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Arrow {
-    id: u64,
-    from: usize,
-    to: usize,
-}
-
-/// From a container's pull to its create, and from its create to its start.
-fn arrows(t: &Timeline, next: &mut u64) -> Vec<Arrow> {
-    let mut all = Vec::new();
-    for (to, s) in t.spans.iter().enumerate() {
-        let step = match s.step.as_str() {
-            method::START_CONTAINER => method::CREATE_CONTAINER,
-            method::CREATE_CONTAINER => method::PULL_IMAGE,
-            _ => continue,
-        };
-        let mut before = t.spans.iter().enumerate().take(to).rev();
-        // The newest of either kind: a pull before the container's last create was for that one.
-        let from = before.find(|(_, b)| {
-            let kind = b.step == step || b.step == s.step;
-            kind && b.container == s.container && b.outcome == Outcome::Ok
-        });
-        if let Some((from, b)) = from
-            && b.step == step
-        {
-            all.push(Arrow {
-                id: *next,
-                from,
-                to,
-            });
-            *next += 1;
-        }
-    }
-    all
-}
-
 /// One more at the start of each call, one less at its end. What began before `first` counts from there.
 fn in_flight(calls: &CallLog, first: Nanos, counted: impl Fn(&Call) -> bool) -> Vec<(Nanos, i64)> {
     calls
@@ -506,123 +346,15 @@ fn begin(track: u64, s: &Span) -> TrackEvent {
     }
 }
 
-fn text(name: &str, value: &str) -> Annotation {
-    Annotation {
-        name: name.to_owned(),
-        text: Some(value.to_owned()),
-        int: None,
-    }
-}
-
-fn number(name: &str, value: i64) -> Annotation {
-    Annotation {
-        name: name.to_owned(),
-        text: None,
-        int: Some(value),
-    }
-}
-
-/// Spreads slices over lanes so that in each lane any two either nest or do not touch.
-fn lanes(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
-    slices.sort_by_key(|s| (s.from, std::cmp::Reverse(s.to), !s.span.is_stage()));
-    let mut lanes: Vec<(Vec<Nanos>, Vec<Slice<'_>>)> = Vec::new();
-    for s in slices {
-        let fits = lanes.iter_mut().find_map(|(open, lane)| {
-            while open.pop_if(|e| *e <= s.from).is_some() {}
-            open.last()
-                .is_none_or(|outer| s.to <= *outer)
-                .then_some((open, lane))
-        });
-        if let Some((open, lane)) = fits {
-            open.push(s.to);
-            lane.push(s);
-        } else {
-            lanes.push((vec![s.to], vec![s]));
-        }
-    }
-    lanes.into_iter().map(|(_, slices)| slices).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
+    use super::lanes::tests::span;
     use super::*;
     use kflow_core::correlate::PodView;
-    use kflow_core::timeline::{Certainty, Edge, Timeline};
-
-    fn span(step: &str, from: i64, to: Option<i64>) -> Span {
-        let edge = |at| Edge {
-            at: Nanos(at),
-            precision: 1,
-        };
-        let certainty = Certainty::Measured;
-        Span::new(
-            Stage::Create,
-            step,
-            edge(from),
-            to.map(edge),
-            certainty,
-            Vec::new(),
-        )
-    }
-
-    #[test]
-    fn overlapping_spans_get_a_lane_each_and_nested_ones_share() {
-        let spans = [
-            span("create", 0, Some(100)),
-            span("a", 10, Some(50)),
-            span("b", 40, Some(90)),
-            span("c", 60, None),
-        ];
-        let t = Timeline {
-            spans: spans.to_vec(),
-            ..Timeline::default()
-        };
-        let lanes = lanes(slices(&t, Stage::Create, Nanos(95)));
-        let names: Vec<Vec<&str>> = lanes
-            .iter()
-            .map(|l| l.iter().map(|s| s.span.step.as_str()).collect())
-            .collect();
-        // The stage works from the first step on.
-        assert_eq!(names, [vec!["create", "a", "c"], vec!["b"]]);
-    }
-
-    #[test]
-    fn an_arrow_joins_what_led_to_what_in_each_container_by_itself() {
-        let of = |step, container: &str, from, outcome| Span {
-            container: container.into(),
-            outcome,
-            ..span(step, from, Some(from + 5))
-        };
-        let steps = [
-            ("PullImage", "a", Outcome::Error),
-            ("PullImage", "a", Outcome::Ok),
-            ("CreateContainer", "b", Outcome::Ok),
-            ("CreateContainer", "a", Outcome::Error),
-            ("CreateContainer", "a", Outcome::Ok),
-            ("StartContainer", "b", Outcome::Ok),
-            ("StartContainer", "a", Outcome::Ok),
-            // A restart, without a pull, and a create that nothing is known of.
-            ("CreateContainer", "a", Outcome::Ok),
-            ("StartContainer", "a", Outcome::InFlight),
-            ("StartContainer", "c", Outcome::Ok),
-        ];
-        let spans = (0..).step_by(10).zip(steps);
-        let t = Timeline {
-            spans: spans.map(|(at, (s, c, o))| of(s, c, at, o)).collect(),
-            ..Timeline::default()
-        };
-        let found: Vec<_> = arrows(&t, &mut 7)
-            .iter()
-            .map(|a| (a.id, a.from, a.to))
-            .collect();
-        assert_eq!(
-            found,
-            [(7, 1, 3), (8, 1, 4), (9, 2, 5), (10, 4, 6), (11, 7, 8)]
-        );
-    }
+    use kflow_core::timeline::Timeline;
 
     #[test]
     fn a_counter_begins_at_zero_and_has_one_value_a_moment() {
