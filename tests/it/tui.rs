@@ -9,6 +9,8 @@ mod frames;
 mod jobs;
 mod leads;
 mod lengths;
+mod lists;
+mod node;
 mod nodes;
 mod panes;
 mod pictures;
