@@ -1,0 +1,182 @@
+//! Every cause of the catalogue on its scenario, with all sources, with the API alone and with the node's own sources alone.
+
+use super::{Sources, current, is_general, root, scenario, silence};
+use kflow_core::correlate::World;
+use kflow_core::diagnose::{self, Catalogue, Verdict};
+
+#[test]
+fn the_list_of_causes_is_current() {
+    current(
+        "docs/causes.md",
+        &kflow_export::causes::markdown(Catalogue::get()),
+    );
+}
+
+/// One for each cause, and those that were made of what components' sources say.
+pub(super) fn scenarios() -> Vec<scenario::Scenario> {
+    let folder = root().join("fixtures/causes");
+    let of_causes = Catalogue::get().iter().map(|c| format!("{}.json", c.id));
+    let cited = std::fs::read_dir(folder.join("cited")).expect("fixtures/causes/cited");
+    let mut cited: Vec<String> = cited
+        .filter_map(|f| Some(format!("cited/{}", f.ok()?.file_name().to_str()?)))
+        .collect();
+    cited.sort();
+    of_causes
+        .chain(cited)
+        .map(|f| scenario::Scenario::load(&folder.join(f)))
+        .collect()
+}
+
+pub(super) fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> {
+    let mut world = World::new();
+    for o in s.observations().iter().filter(|o| sources.has(o.source)) {
+        world.observe(o);
+    }
+    world.refresh();
+    let target = diagnose::find(&world, &s.target).into_iter().next()?;
+    target.verdict(&world, s.now())
+}
+
+#[test]
+fn every_cause_has_a_scenario_and_every_scenario_a_cause() {
+    let mut files: Vec<String> = std::fs::read_dir(root().join("fixtures/causes"))
+        .expect("fixtures/causes")
+        .filter_map(|f| {
+            Some(
+                f.ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".json")?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    files.sort();
+    let ids: Vec<&str> = Catalogue::get().iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(files, ids);
+    for s in scenarios() {
+        assert!(
+            !s.names.is_empty() && !s.synthetic.is_empty(),
+            "{}",
+            s.cause
+        );
+        assert!(
+            says_its_source(&s.synthetic),
+            "{}: its texts come from no place of a component's source: {}",
+            s.name,
+            s.synthetic
+        );
+    }
+}
+
+/// `REPOSITORY, path/file.go, function`, or that the story is made up because what it tells is an absence.
+fn says_its_source(synthetic: &str) -> bool {
+    let cites = [".go, ", ".c, "].iter().any(|ending| {
+        synthetic
+            .split_once(ending)
+            .is_some_and(|(file, function)| file.contains('/') && !function.is_empty())
+    });
+    !synthetic.contains("catalogue") && (synthetic.starts_with("invented: ") || cites)
+}
+
+#[test]
+fn every_cause_is_told_of_its_scenario() {
+    let mut wrong = Vec::new();
+    for s in scenarios() {
+        let cause = Catalogue::get()
+            .find(&s.cause)
+            .expect("named after its cause");
+        let stage = s.stage.as_deref().unwrap_or(cause.stage.name());
+        let Some(v) = told(&s, Sources::All) else {
+            wrong.push(format!("{}: nothing told", s.name));
+            continue;
+        };
+        let mut text = v.sentence.clone();
+        for p in &v.evidence {
+            text.push_str(&p.to_string());
+        }
+        let state = serde_json::to_value(v.state).expect("a word");
+        let missing: Vec<&String> = s
+            .names
+            .iter()
+            .filter(|n| !text.to_lowercase().contains(&n.to_lowercase()))
+            .collect();
+        if v.cause_id() != s.cause
+            || v.stage.name() != stage
+            || !missing.is_empty()
+            || s.state.as_ref().is_some_and(|w| state != w.as_str())
+        {
+            wrong.push(format!(
+                "{}: {} {stage} {:?}: got {} {} {state}, names missing {missing:?}: {}",
+                s.name,
+                s.cause,
+                s.state,
+                v.cause_id(),
+                v.stage,
+                v.sentence
+            ));
+        }
+        if [" ?", "  ", "..", "{", "rpc error: ", "desc = "]
+            .iter()
+            .any(|h| v.sentence.contains(h))
+        {
+            wrong.push(format!(
+                "{}: a hole in the sentence: {}",
+                s.name, v.sentence
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+fn stage_of(cause: &str) -> Option<&'static str> {
+    Some(Catalogue::get().find(cause)?.stage.name())
+}
+
+#[test]
+fn part_of_the_sources_never_tell_another_cause() {
+    let mut wrong = Vec::new();
+    for s in scenarios() {
+        for sources in [Sources::Api, Sources::Node] {
+            let v = told(&s, sources);
+            // Silence has a reason, and what has one is silent.
+            let heard = s.observations().iter().any(|o| sources.has(o.source));
+            let silent = v.as_ref().is_none_or(|v| v.cause.is_none());
+            if heard && silent != silence::is_untold(&s.name, sources) {
+                wrong.push(format!(
+                    "{} {sources:?}: {}",
+                    s.name,
+                    if silent {
+                        "silent"
+                    } else {
+                        "is told, and UNTOLD lists it"
+                    }
+                ));
+            }
+            let Some(v) = v else { continue };
+            if v.cause.is_some()
+                && v.cause_id() != s.cause
+                && !s.also_fine.iter().any(|c| *c == v.cause_id())
+                && !is_general(&v, s.stage.as_deref().or_else(|| stage_of(&s.cause)))
+            {
+                wrong.push(format!(
+                    "{} {sources:?}: {} {}",
+                    s.name,
+                    v.cause_id(),
+                    v.sentence
+                ));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
