@@ -1,8 +1,9 @@
 //! The program from outside: arguments, output, exit codes.
 
+mod streams;
+
 use crate::fixture;
 use serde_json::Value;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn kflow() -> Command {
@@ -16,7 +17,7 @@ fn kflow() -> Command {
     c
 }
 
-fn run(args: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str]) -> Output {
     kflow().args(args).output().unwrap()
 }
 
@@ -377,203 +378,6 @@ fn text_has_no_escape_codes_when_it_is_not_for_a_terminal() {
         assert!(text.lines().count() > 20);
         assert!(!text.contains('\u{1b}'), "{args:?}");
     }
-}
-
-/// Every command that answers on standard output.
-fn answers() -> Vec<Vec<String>> {
-    let session = |name: &str| fixture(name).display().to_string();
-    let calm = session("sessions/S13-crictl.kflow.zst");
-    let stuck = session("sessions/S2-stuck-early.kflow.zst");
-    let of_session = [
-        "timeline",
-        "timeline -o json",
-        "timeline no-such-pod",
-        "calls",
-        "calls -o json",
-        "why --all -n no-such-namespace -o json",
-        "flow s18c/new-pod",
-        "flow -o json",
-        "requests",
-        "requests -o json",
-        "stats",
-        "stats -o openmetrics",
-        "export -o json",
-        "export -o html",
-        "export -o otlp",
-    ];
-    let of_nothing = [
-        "flow",
-        "flow --map-source",
-        "causes",
-        "causes KF505",
-        "keys",
-        "themes",
-        "themes --keys",
-        "config",
-        "config --print-default",
-        "completions bash",
-        "man",
-        "doctor -o json",
-    ];
-    let of_stuck_pods = ["why --all --at 50%", "why --all --at 50% -o json"];
-    let split = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    of_session
-        .iter()
-        .map(|line| (line, &calm))
-        .chain(of_stuck_pods.iter().map(|line| (line, &stuck)))
-        .map(|(line, session)| [split(line), vec!["-s".to_owned(), session.clone()]].concat())
-        .chain(of_nothing.iter().map(|line| split(line)))
-        .collect()
-}
-
-#[test]
-fn a_reader_that_has_enough_changes_no_answer() {
-    for args in answers() {
-        let whole = kflow().args(&args).output().unwrap();
-        let mut child = kflow()
-            .args(&args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let cut = child.wait_with_output().unwrap();
-        assert_eq!(cut.status, whole.status, "{args:?}");
-        assert_eq!(
-            String::from_utf8_lossy(&cut.stderr),
-            String::from_utf8_lossy(&whole.stderr),
-            "{args:?}"
-        );
-    }
-}
-
-#[test]
-fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
-    for args in answers() {
-        let full = std::fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
-        let whole = kflow().args(&args).output().unwrap();
-        let out = kflow().args(&args).stdout(full).output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        if whole.stdout.is_empty() {
-            assert_eq!(out.status, whole.status, "{args:?}: {said}");
-            continue;
-        }
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert!(
-            said.contains("cannot write to standard output: "),
-            "{args:?}: {said}"
-        );
-    }
-}
-
-/// A service's journal that was restarted, `2>&1 | head`, a full disk: what is asked is answered all the same.
-#[test]
-fn notices_that_cannot_be_written_change_no_answer() {
-    let dir = tempfile::tempdir().unwrap();
-    let session = dir.path().join("out.kflow").display().to_string();
-    let audit = fixture("audit/audit.jsonl").display().to_string();
-    for args in [
-        &["why", "no/such", "-s", &s1()][..],
-        &["why", "--all", "-s", &s1(), "--at", "+0s"],
-        &["timeline", "-n", "s09", "-s", &s1(), "--at", "+2s"],
-        &["requests", "-s", &s1(), "--at", "50%"],
-        &["timeline", "-s", "/nowhere"],
-        &["causes", "KF000"],
-        &["import", "--audit", &audit, "-O", &session],
-    ] {
-        let whole = kflow().args(args).output().unwrap();
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
-        let (reader, gone) = std::io::pipe().unwrap();
-        drop(reader);
-        for stderr in [Stdio::from(full.unwrap()), Stdio::from(gone)] {
-            let mut command = kflow();
-            let out = command.args(args).env("KFLOW_LOG", "debug").stderr(stderr);
-            let out = out.output().unwrap();
-            assert_eq!(out.status, whole.status, "{args:?}");
-            assert_eq!(out.stdout, whole.stdout, "{args:?}");
-        }
-    }
-}
-
-#[test]
-fn a_session_can_come_from_standard_input() {
-    let out = kflow()
-        .args(["timeline", "healthy", "-s", "-"])
-        .stdin(std::fs::File::open(s1()).unwrap())
-        .output()
-        .unwrap();
-    assert_eq!(out.status.code(), Some(0));
-    assert!(
-        String::from_utf8(out.stdout)
-            .unwrap()
-            .starts_with("s01/healthy")
-    );
-}
-
-#[test]
-fn importing_twice_gives_the_same_bytes_and_a_summary() {
-    let dir = tempfile::tempdir().unwrap();
-    let import = |name: &str, extra: &[&str]| {
-        let path = dir.path().join(name);
-        let captures = fixture("captures").display().to_string();
-        let mut args = vec!["import", "--dir", &captures, "-O", path.to_str().unwrap()];
-        args.extend(extra);
-        let out = run(&args);
-        let err = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(0), "{err}");
-        (std::fs::read(&path).unwrap(), err)
-    };
-    let (a, summary) = import("a.kflow.zst", &[]);
-    let (b, quiet) = import("b.kflow.zst", &["--quiet"]);
-    assert!(a == b);
-    assert_eq!(quiet, "");
-    for word in [
-        "kubelet.log.zst",
-        "watch.jsonl.zst",
-        "observations",
-        "left out",
-        "command line flag",
-    ] {
-        assert!(summary.contains(word), "{word}: {summary}");
-    }
-    let (plain, _) = import("c.kflow", &[]);
-    assert!(plain.starts_with(b"{\"kflow\":1,"));
-    assert!(zstd::decode_all(&a[..]).unwrap() == plain);
-}
-
-#[test]
-fn imports_that_cannot_work_say_why() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("o.kflow").display().to_string();
-    let empty = dir.path().display().to_string();
-    for (args, word) in [
-        (vec!["import", "-O", &out], "nothing to import"),
-        (
-            vec!["import", "-O", &out, "--dir", &empty],
-            "no file that kflow knows",
-        ),
-        (
-            vec!["import", "-O", &out, "--audit", "/no/such"],
-            "/no/such",
-        ),
-        (
-            vec!["import", "-O", &out, "--audit", "-", "--watch", "-"],
-            "only one",
-        ),
-        (
-            vec!["import", "-O", "/no/such/dir/o.kflow", "--audit", "-"],
-            "/no/such/dir",
-        ),
-    ] {
-        let o = run(&args);
-        let err = String::from_utf8(o.stderr).unwrap();
-        assert_eq!(o.status.code(), Some(2), "{args:?}: {err}");
-        assert!(err.contains(word), "{args:?}: {err}");
-    }
-    assert!(!Path::new(&out).exists());
 }
 
 #[test]

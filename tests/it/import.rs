@@ -4,6 +4,7 @@ mod bundle;
 mod files;
 mod journal;
 mod kubectl;
+mod summary;
 
 use crate::fixture;
 use std::io::Read;
