@@ -72,14 +72,25 @@ impl Index {
         (begin, end): (Nanos, Nanos),
     ) -> Self {
         let mut index = Self::default();
+        index.tell(observations, recorder, (begin, end));
+        index.told()
+    }
+
+    /// The same of some of its observations; [`told`](Self::told) when these were all.
+    pub(crate) fn tell<'a>(
+        &mut self,
+        observations: impl IntoIterator<Item = &'a Evidence>,
+        recorder: &str,
+        (begin, end): (Nanos, Nanos),
+    ) {
         // Calls and log lines of a node are about its own pods.
         let own = if recorder == NO_NODE { "" } else { recorder };
         for o in observations {
             let (pod, node) = match &o.body {
                 Body::Pod(p) => ((&p.uid.0, &p.namespace, &p.name), p.spec.node.clone()),
-                Body::CallStart(c) => (told(&c.subject.pod), Text::new(own)),
-                Body::CallEnd(c) => (told(&c.subject.pod), Text::new(own)),
-                Body::Log(l) => (told(&l.pod), Text::new(own)),
+                Body::CallStart(c) => (names(&c.subject.pod), Text::new(own)),
+                Body::CallEnd(c) => (names(&c.subject.pod), Text::new(own)),
+                Body::Log(l) => (names(&l.pod), Text::new(own)),
                 // Of a pod of the past often nothing else is left. It does not say whose node it is on.
                 Body::Event(e) if e.object.kind == "Pod" => (
                     (&e.object.uid, &e.object.namespace, &e.object.name),
@@ -91,7 +102,7 @@ impl Index {
             if name.is_empty() {
                 continue;
             }
-            index.add(Row {
+            self.add(Row {
                 uid: uid.clone(),
                 namespace: namespace.clone(),
                 name: name.clone(),
@@ -101,12 +112,11 @@ impl Index {
                 end,
             });
         }
-        index.forget_names();
-        index
     }
 
-    /// Drops what tells no UID of pods of which another row does: a kubelet's log lines have none.
-    fn forget_names(&mut self) {
+    /// Without what tells no UID of pods of which another row does: a kubelet's log lines have none.
+    #[must_use]
+    pub(crate) fn told(mut self) -> Self {
         let of = |r: &Row| (r.recorder.clone(), r.namespace.clone(), r.name.clone());
         let with: BTreeSet<_> = self
             .rows
@@ -116,6 +126,7 @@ impl Index {
             .collect();
         self.rows
             .retain(|_, r| !r.uid.is_empty() || !with.contains(&of(r)));
+        self
     }
 
     /// Takes a row.
@@ -193,7 +204,7 @@ impl Index {
     }
 }
 
-fn told(pod: &kflow_model::id::PodRef) -> (&Text, &Text, &Text) {
+fn names(pod: &kflow_model::id::PodRef) -> (&Text, &Text, &Text) {
     (&pod.uid.0, &pod.namespace, &pod.name)
 }
 

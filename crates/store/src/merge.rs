@@ -144,38 +144,58 @@ impl Merge {
     /// What the next segment adds, in order of arrival.
     pub fn next(&mut self, piece: Piece) -> Vec<Evidence> {
         let (begin, end) = (piece.begin(), piece.end());
-        let part = piece.part().cloned();
-        let before = self.before.replace((part.clone(), end));
+        let mut out = self.begin(piece.part().cloned(), begin, piece.carried);
+        out.extend(self.own(piece.own));
+        self.end(end);
+        out
+    }
+
+    /// What is said when the next segment begins: where it does not follow the last, that, and what stood then.
+    pub(crate) fn begin(
+        &mut self,
+        part: Option<Part>,
+        begin: Nanos,
+        carried: Vec<Evidence>,
+    ) -> Vec<Evidence> {
+        let before = self.before.replace((part.clone(), begin));
         let follows = match (&before, &part) {
             (Some((Some(a), _)), Some(b)) => a.run == b.run && a.n.checked_add(1) == Some(b.n),
             _ => false,
         };
-        let mut out = Vec::with_capacity(piece.carried.len() + piece.own.len());
-        if !follows {
-            if let Some((was, ended)) = before {
-                let of_run = |p: &Option<Part>| p.as_ref().map(|p| p.run.clone());
-                let another = was.is_none() || of_run(&was) != of_run(&part);
-                if another {
-                    self.base = self.most;
-                }
-                let hole = Hole {
-                    from: ended.min(begin),
-                    to: begin,
-                    // The first of a process: there was none before it.
-                    lost: !another || part.is_some_and(|p| p.n > 0),
-                };
-                self.holes.push(hole);
-                out.push(told(hole));
-                self.lose_calls(begin, &piece.carried, &mut out);
-            }
-            for o in piece.carried {
-                self.push(o, &mut out);
-            }
+        let mut out = Vec::new();
+        if follows {
+            return out;
         }
-        for o in piece.own {
-            self.push(o, &mut out);
+        if let Some((was, ended)) = before {
+            let of_run = |p: &Option<Part>| p.as_ref().map(|p| p.run.clone());
+            let another = was.is_none() || of_run(&was) != of_run(&part);
+            if another {
+                self.base = self.most;
+            }
+            let hole = Hole {
+                from: ended.min(begin),
+                to: begin,
+                // The first of a process: there was none before it.
+                lost: !another || part.is_some_and(|p| p.n > 0),
+            };
+            self.holes.push(hole);
+            out.push(told(hole));
+            self.lose_calls(begin, &carried, &mut out);
         }
+        out.extend(self.own(carried));
         out
+    }
+
+    /// What the segment tells, in order.
+    pub(crate) fn own(&mut self, observations: Vec<Evidence>) -> Vec<Evidence> {
+        observations.into_iter().map(|o| self.take(o)).collect()
+    }
+
+    /// The segment ended.
+    pub(crate) fn end(&mut self, at: Nanos) {
+        if let Some((_, ended)) = &mut self.before {
+            *ended = at;
+        }
     }
 
     /// Calls that were open, and are not carried over: whether and how they ended is not known.
@@ -212,7 +232,7 @@ impl Merge {
         }
     }
 
-    fn push(&mut self, o: Evidence, out: &mut Vec<Evidence>) {
+    fn take(&mut self, o: Evidence) -> Evidence {
         let o = renumbered(o, self.base);
         if let Some(conn) = connection(&o.body) {
             self.most = self.most.max(conn);
@@ -223,7 +243,7 @@ impl Merge {
             Body::Conn(c) if !c.open => self.open.retain(|key, _| key.conn != c.conn),
             _ => {}
         }
-        out.push(o);
+        o
     }
 }
 

@@ -6,7 +6,7 @@
 //! bounds, and the spool counts and tells what had to go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Cursor};
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +19,6 @@ use tracing::{info, warn};
 use crate::compact::merge_rows;
 use crate::index::Index;
 use crate::layout::{BadName, Cluster, Hour, folder_of, rows_of};
-use crate::merge::Piece;
 use crate::object::{Store, StoreError};
 use crate::spool::{Ring, Segment, SpoolError};
 use crate::tidy::{Tidied, Tidy};
@@ -307,20 +306,18 @@ fn read(segment: &Segment) -> io::Result<Parcel> {
     let bytes = std::fs::read(&segment.path)?;
     let name = segment.path.file_name().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
-    let reader = Reader::new(&name, Box::new(Cursor::new(bytes.clone())), 0);
-    let reader = reader.map_err(io::Error::other)?;
+    let reader = Reader::open(&segment.path).map_err(io::Error::other)?;
     let node = reader.header.node.clone();
-    let piece = Piece::read(reader);
     let recorder = folder_of(&node).unwrap_or_default();
-    let rows = Index::of(
-        piece.carried.iter().chain(&piece.own),
-        recorder,
-        (segment.begin, segment.end),
-    );
+    let mut rows = Index::default();
+    reader.in_turn(|batch| {
+        rows.tell(&batch.observations, recorder, (segment.begin, segment.end));
+        true
+    });
     Ok(Parcel {
         name,
         node,
         bytes,
-        rows,
+        rows: rows.told(),
     })
 }

@@ -1,7 +1,8 @@
 //! Reads sessions: plain or zstd, from a file or a stream, whole or cut.
 //!
 //! One thread decompresses and cuts blocks at line ends, a few parse, and the caller gets the batches in order: a
-//! session is parsed as fast as the machine can, and the first batch is there at once.
+//! session is parsed as fast as the machine can, and the first batch is there at once. Who has little memory and no haste reads
+//! [in turn](Reader::in_turn).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -17,6 +18,8 @@ use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
 
 /// Bytes that one batch is parsed from (rounded up to a whole line).
 const BLOCK: usize = 1 << 19;
+/// The same for who reads in turn.
+const SMALL_BLOCK: usize = 1 << 16;
 /// Bytes that are asked for at a time.
 const READ: usize = 1 << 16;
 /// A line longer than this is no line of a session.
@@ -50,6 +53,13 @@ impl Report {
     pub fn bounds(&self, (first, last): (Nanos, Nanos)) -> (Nanos, Nanos) {
         let until = self.until.map_or(last, |u| u.max(last));
         (self.from.unwrap_or(first).min(until), until)
+    }
+
+    /// The observation that says that the session is cut, if it is; `last` arrived before.
+    pub fn cut_at(&self, last: Nanos) -> Option<Evidence> {
+        let why = self.cut.as_ref()?;
+        let why = format!("the recording is cut: {why}");
+        Some(Arc::new(gap(last, 0, &why)))
     }
 
     fn add(&mut self, other: &Self) {
@@ -109,6 +119,39 @@ impl Batch {
             if at < self.report.carried {
                 self.report.carried += 1;
             }
+        }
+    }
+}
+
+/// What was met so far.
+struct Met {
+    total: Report,
+    /// Arrival of the latest observation.
+    last: Nanos,
+    given: usize,
+}
+
+impl Met {
+    fn new(reader: &Reader) -> Self {
+        Self {
+            total: Report {
+                compressed: reader.compressed,
+                ..Report::default()
+            },
+            last: reader.header.created,
+            given: 0,
+        }
+    }
+
+    fn take(&mut self, batch: &mut Batch) {
+        batch.tell_damage(self.last);
+        self.total.add(&batch.report);
+        if batch.report.from.is_some() {
+            self.total.carried = self.given + batch.report.carried;
+        }
+        self.given += batch.observations.len();
+        if let Some(o) = batch.observations.last() {
+            self.last = self.last.max(o.stamp.seen);
         }
     }
 }
@@ -245,6 +288,7 @@ impl Reader {
         };
         let mut lines = Lines {
             input,
+            size: BLOCK,
             rest: Vec::new(),
             ended: false,
             cut: None,
@@ -290,13 +334,8 @@ impl Reader {
     /// so, and there is one wherever damaged lines were left out. Returns what was met.
     pub fn for_each(self, mut take: impl FnMut(Batch) -> bool) -> Report {
         let workers = std::thread::available_parallelism().map_or(1, |n| n.get().clamp(1, 4));
-        let mut total = Report {
-            compressed: self.compressed,
-            ..Report::default()
-        };
+        let mut met = Met::new(&self);
         let mut lines = self.lines;
-        let mut last = self.header.created;
-        let mut given = 0;
         std::thread::scope(|scope| {
             let mut to: Vec<SyncSender<Vec<u8>>> = Vec::with_capacity(workers);
             let mut from: Vec<Receiver<Batch>> = Vec::with_capacity(workers);
@@ -335,34 +374,43 @@ impl Reader {
             'all: loop {
                 for rx in &from {
                     let Ok(mut batch) = rx.recv() else { break 'all };
-                    batch.tell_damage(last);
-                    total.add(&batch.report);
-                    if batch.report.from.is_some() {
-                        total.carried = given + batch.report.carried;
-                    }
-                    given += batch.observations.len();
-                    if let Some(o) = batch.observations.last() {
-                        last = last.max(o.stamp.seen);
-                    }
+                    met.take(&mut batch);
                     if !take(batch) {
                         break 'all;
                     }
                 }
             }
             drop(from);
-            total.cut = splitter.join().ok().flatten();
+            met.total.cut = splitter.join().ok().flatten();
         });
-        if let Some(why) = &total.cut {
+        if let Some(gap) = met.total.cut_at(met.last) {
             take(Batch {
-                observations: vec![Arc::new(gap(
-                    last,
-                    0,
-                    &format!("the recording is cut: {why}"),
-                ))],
+                observations: vec![gap],
                 ..Batch::default()
             });
         }
-        total
+        met.total
+    }
+
+    /// The same on the calling thread, in blocks of an eighth: for a process that serves others, where what is read must not cost
+    /// what the whole of it is large. That a session is cut is in the report alone.
+    pub fn in_turn(mut self, mut take: impl FnMut(Batch) -> bool) -> Report {
+        let mut met = Met::new(&self);
+        self.lines.size = SMALL_BLOCK;
+        let mut block = Vec::new();
+        loop {
+            block = self.lines.block(block);
+            if block.is_empty() {
+                break;
+            }
+            let mut batch = parse(&block);
+            met.take(&mut batch);
+            if !take(batch) {
+                break;
+            }
+        }
+        met.total.cut = self.lines.cut;
+        met.total
     }
 
     /// Gives the rest as blocks of whole lines, unparsed.
@@ -469,6 +517,8 @@ fn parse(block: &[u8]) -> Batch {
 /// Cuts the input into blocks of whole lines.
 struct Lines {
     input: Box<dyn Read + Send>,
+    /// Bytes of a block.
+    size: usize,
     rest: Vec<u8>,
     ended: bool,
     cut: Option<String>,
@@ -543,13 +593,13 @@ impl Lines {
     fn block(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
         spare.clear();
         loop {
-            if self.rest.len() < BLOCK {
-                self.fill(BLOCK);
+            if self.rest.len() < self.size {
+                self.fill(self.size);
             }
             let end = memchr::memrchr(b'\n', &self.rest);
             match end {
                 Some(n) => {
-                    spare.reserve(BLOCK + 2 * READ);
+                    spare.reserve(self.size + 2 * READ);
                     spare.extend_from_slice(self.rest.get(n + 1..).unwrap_or_default());
                     self.rest.truncate(n + 1);
                     return std::mem::replace(&mut self.rest, spare);
@@ -563,7 +613,7 @@ impl Lines {
                     self.rest.clear();
                     self.rest.push(b'\n');
                 }
-                None => self.fill(BLOCK),
+                None => self.fill(self.size),
             }
         }
     }

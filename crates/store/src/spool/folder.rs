@@ -10,7 +10,6 @@ use kflow_model::session::{Part, Reader, SessionError};
 use tracing::info;
 
 use super::{Segment, SpoolError, error};
-use crate::merge::Piece;
 use crate::name::File;
 
 /// Makes the folder where there is none, and keeps other processes from it.
@@ -105,23 +104,39 @@ pub(super) fn recover(
     begin: Nanos,
     part: Part,
 ) -> io::Result<Option<PathBuf>> {
-    let piece = Reader::open(path).map(Piece::read);
-    let piece = match piece {
-        Ok(piece) => piece,
+    let reader = match Reader::open(path) {
+        Ok(reader) => reader,
         // Not even the header came to the disk, or it is no segment: it has the name of one, and holds nothing.
         Err(SessionError::NotASession { .. }) => return std::fs::remove_file(path).map(|()| None),
         Err(e) => return Err(io::Error::other(e)),
     };
-    // The gap that says that it is cut is no observation of its own.
-    let own = piece.own.len() - usize::from(piece.report.cut.is_some()).min(piece.own.len());
+    let (mut own, mut first, mut last) = (0, Nanos(i64::MAX), begin);
+    let mut began = part.n == 0;
+    reader.in_turn(|batch| {
+        let mut from = 0;
+        if let Some(at) = batch.report.from {
+            // What came before stood already.
+            (own, first, last) = (0, at, begin);
+            from = batch.report.carried;
+            began = true;
+        }
+        if began {
+            for o in batch.observations.iter().skip(from) {
+                own += 1;
+                (first, last) = (first.min(o.stamp.seen), last.max(o.stamp.seen));
+            }
+        }
+        last = last.max(batch.report.until.unwrap_or(last));
+        true
+    });
     if own == 0 {
         return std::fs::remove_file(path).map(|()| None);
     }
     let closed = File::Closed {
-        begin: begin.min(piece.begin()),
-        end: piece.end().max(begin),
+        begin: begin.min(first),
+        end: last,
         part,
-        observations: own as u64,
+        observations: own,
         sent: false,
     };
     let to = dir.join(closed.to_string());

@@ -7,7 +7,7 @@ use kflow_model::session::{Part, Reader};
 use kflow_model::{Evidence, Nanos};
 
 use super::{LONGEST, SpoolError, error};
-use crate::merge::{Hole, Merge, Piece};
+use crate::merge::{Hole, Merge};
 use crate::name::File;
 
 /// A segment in a spool.
@@ -129,7 +129,7 @@ impl Ring {
         Ok(true)
     }
 
-    /// Gives what arrived from `from` to `to`, in order of arrival, until `take` returns `false`: of the first segment also
+    /// Gives what arrived from `from` to `to`, as it was taken, until `take` returns `false`: of the first segment also
     /// what still stood then. The segment that is being written is read up to half a second ago.
     pub fn read(
         &self,
@@ -147,23 +147,23 @@ impl Ring {
         let mut merge = Merge::default();
         let paths = segments.iter().map(|s| (s.path.clone(), false));
         for (path, is_open) in paths.chain(open.map(|(path, _)| (path, true))) {
-            let piece = match self.piece(&path) {
-                Ok(piece) => piece,
+            let reader = match self.reader(&path) {
+                Ok(reader) => reader,
                 Err(e) => {
                     read.unreadable.push((path, e.to_string()));
                     continue;
                 }
             };
-            let mut piece = piece;
-            if is_open && piece.report.cut.take().is_some() {
-                // It is being written: what says so at its end is no loss.
-                piece.own.pop();
-            }
             read.segments += 1;
-            let mut batch = merge.next(piece);
-            batch.retain(|o| o.stamp.seen <= to);
-            read.observations += batch.len() as u64;
-            if !take(batch) {
+            let mut wanted = true;
+            let give = |mut batch: Vec<Evidence>| {
+                batch.retain(|o| o.stamp.seen <= to);
+                read.observations += batch.len() as u64;
+                wanted = batch.is_empty() || take(batch);
+                wanted
+            };
+            in_parts(reader, &mut merge, is_open, give);
+            if !wanted {
                 break;
             }
         }
@@ -171,11 +171,11 @@ impl Ring {
         Ok(read)
     }
 
-    /// Reads a segment that may get another name meanwhile.
-    fn piece(&self, path: &Path) -> Result<Piece, SpoolError> {
+    /// Opens a segment that may get another name meanwhile.
+    fn reader(&self, path: &Path) -> Result<Reader, SpoolError> {
         let first = Reader::open(path);
-        let reader = match first {
-            Ok(reader) => reader,
+        match first {
+            Ok(reader) => Ok(reader),
             Err(e) => {
                 let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned());
                 let was = name(path).and_then(|n| File::parse(&n));
@@ -188,9 +188,57 @@ impl Ring {
                     .iter()
                     .find(|s| s.part == part)
                     .cloned();
-                Reader::open(&now.ok_or(e)?.path)?
+                Ok(Reader::open(&now.ok_or(e)?.path)?)
             }
-        };
-        Ok(Piece::read(reader))
+        }
     }
+}
+
+/// Gives what a segment adds, part by part: all that is held of it at a time is what stood when it began.
+fn in_parts(
+    reader: Reader,
+    merge: &mut Merge,
+    is_open: bool,
+    mut give: impl FnMut(Vec<Evidence>) -> bool,
+) {
+    let (part, begin) = (reader.header.segment.clone(), reader.header.created);
+    // Where nothing was written before it, it may not say from when on it tells.
+    let is_first = part.as_ref().is_none_or(|p| p.n == 0);
+    // Until its own time begins.
+    let mut carried = Some(Vec::new());
+    let (mut last, mut wanted) = (begin, true);
+    let report = reader.in_turn(|batch| {
+        let mut own = batch.observations;
+        if let Some(mut stood) = carried.take() {
+            let before = match batch.report.from {
+                Some(_) => batch.report.carried.min(own.len()),
+                None if is_first => 0,
+                None => own.len(),
+            };
+            let rest = own.split_off(before);
+            stood.append(&mut own);
+            if batch.report.from.is_none() && !is_first {
+                carried = Some(stood);
+                return true;
+            }
+            own = rest;
+            wanted = give(merge.begin(part.clone(), begin, stood));
+        }
+        let newest = own.iter().map(|o| o.stamp.seen).max();
+        last = last.max(newest.unwrap_or(last));
+        wanted = wanted && give(merge.own(own));
+        wanted
+    });
+    if let Some(stood) = carried {
+        // Cut before its own time began.
+        wanted = give(merge.begin(part, begin, stood));
+    }
+    // One that is being written is always cut: that is no loss.
+    if wanted
+        && !is_open
+        && let Some(gap) = report.cut_at(last)
+    {
+        give(vec![gap]);
+    }
+    merge.end(report.until.map_or(last, |until| until.max(last)));
 }

@@ -118,6 +118,37 @@ fn what_is_taken_is_read_back_across_segments_and_while_it_is_written() {
     assert!(!notes(&some).contains(&"76"));
 }
 
+/// Who serves from a spool has little memory, and a segment of a busy node is many times as large.
+#[test]
+fn a_segment_is_given_in_parts() {
+    let (_dir, path) = folder();
+    let base = clock::monotonic();
+    let mut spool = Spool::open(&path, small(u64::MAX)).unwrap();
+    let text = "x".repeat(400);
+    for n in 0..5_000 {
+        let now = at(base, n / 100, 0);
+        spool.take(&note(now.wall, &format!("{n} {text}")), now);
+    }
+    spool.close(at(base, 60, 0));
+    let ring = spool.ring();
+    let mut parts = Vec::new();
+    let read = ring.read(Nanos(i64::MIN), Nanos(i64::MAX), |batch| {
+        parts.push(batch.len());
+        true
+    });
+    assert_eq!(read.unwrap().segments, 1);
+    assert_eq!(parts.iter().sum::<usize>(), 5_000);
+    assert!(parts.iter().all(|n| *n < 500), "{parts:?}");
+    // Who wants no more is given no more.
+    let mut given = 0;
+    let read = ring.read(Nanos(i64::MIN), Nanos(i64::MAX), |batch| {
+        given += batch.len();
+        false
+    });
+    assert_eq!(read.unwrap().observations, given as u64);
+    assert!(given < 500);
+}
+
 #[test]
 fn one_process_writes_a_spool_and_only_its_owner_reads_it() {
     let (_dir, path) = folder();
