@@ -120,10 +120,10 @@ struct cursor {
 
 struct map SEC("maps") ring = { RINGBUF, 0, 0, 8 << 20, 0 };
 struct map SEC("maps") processes = { HASH, sizeof(u32), sizeof(u64), 1024, 0 };
-struct map SEC("maps") descriptors = { HASH, sizeof(u64), sizeof(struct descriptor), 8192, 0 };
-struct map SEC("maps") streams = { HASH, sizeof(u64), sizeof(struct stream), 8192, 0 };
+struct map SEC("maps") descriptors = { HASH, sizeof(u64), sizeof(struct descriptor), 4096, 0 };
+struct map SEC("maps") streams = { HASH, sizeof(u64), sizeof(struct stream), 4096, 0 };
 // Calls between enter and exit, by thread.
-struct map SEC("maps") entered = { HASH, sizeof(u64), sizeof(struct call), 8192, 0 };
+struct map SEC("maps") entered = { HASH, sizeof(u64), sizeof(struct call), 2048, 0 };
 // Paths of the runtime's socket, padded with zeros.
 struct map SEC("maps") paths = { HASH, PATH, sizeof(u8), 16, 0 };
 struct map SEC("maps") cursors = { PERCPU_ARRAY, sizeof(u32), sizeof(struct cursor), 1, 0 };

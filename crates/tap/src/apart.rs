@@ -31,6 +31,11 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
+    /// There are clients that were looked for and may have hidden: they are looked for again soon.
+    pub(crate) fn seeks(&self) -> bool {
+        self.tries.values().any(|n| *n < TRIES)
+    }
+
     /// Descriptors in other namespaces that lead to the runtime and are not known.
     pub(crate) fn look(&mut self, target: &Target, known: &FxHashSet<u64>) -> Vec<Holder> {
         let Some(own) = network("self") else {

@@ -27,6 +27,9 @@ const GATHER: Duration = Duration::from_millis(10);
 const SETTLE: Duration = Duration::from_millis(250);
 /// How often descriptors that lead to the runtime are looked for, and those that are known are looked at.
 const LOOK: Duration = Duration::from_secs(5);
+/// How often they are looked for in other network namespaces: that asks each process of the machine, and what connects while the tap
+/// runs is seen to connect.
+const LOOK_APART: Duration = Duration::from_secs(30);
 /// How often what was lost is counted.
 const COUNT: Duration = Duration::from_secs(1);
 /// Records that are decoded before their observations are handed over.
@@ -139,6 +142,7 @@ fn begin(config: &Config) -> Result<Run, Error> {
         follower: Follower::default(),
         reconnect: Reconnect::new(Arc::clone(&config.reconnect)),
         apart: Apart::default(),
+        looked_apart: None,
         given_up: FxHashMap::default(),
         untold: 0,
         seen: clock::now(),
@@ -153,6 +157,8 @@ struct Run {
     follower: Follower,
     reconnect: Reconnect,
     apart: Apart,
+    /// When it was looked into other network namespaces last; `None`: that is due.
+    looked_apart: Option<Instant>,
     /// Sockets whose descriptors were not found, with how often they were looked for.
     given_up: FxHashMap<u64, u32>,
     /// Records without bytes that had found no room at the last look.
@@ -230,7 +236,7 @@ impl Run {
             if unseen > 0 {
                 self.follower.unseen(unseen, self.seen, now, &mut out);
                 // What was opened meanwhile is found at once.
-                looked = None;
+                (looked, self.looked_apart) = (None, None);
             }
             self.seen = now;
             if all && is_due(&mut counted, COUNT) {
@@ -301,7 +307,9 @@ impl Run {
             *self.given_up.entry(*i).or_default() += 1;
         }
         let mut found = node::holders(&wanted);
-        found.extend(self.apart.look(&target, &known));
+        if self.apart.seeks() || is_due(&mut self.looked_apart, LOOK_APART) {
+            found.extend(self.apart.look(&target, &known));
+        }
         for holder in found {
             self.follower.join(holder, now, maps, out);
         }

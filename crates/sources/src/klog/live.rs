@@ -8,15 +8,17 @@ pub mod remote;
 pub use journal::{Journal, journal_files};
 pub use pod::pod;
 
-use std::io::SeekFrom;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::fs::File;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::LineDecoder;
@@ -27,6 +29,8 @@ use kflow_model::{Observation, Source};
 
 /// How often a file is looked at.
 const LOOK: Duration = Duration::from_millis(200);
+/// Bytes that are read of it at once.
+const CHUNK: usize = 64 << 10;
 /// How much of a file that exists already is read at first, bytes.
 const BEFORE: u64 = 4 << 20;
 /// Lines of the journal that are read at first.
@@ -89,7 +93,7 @@ pub async fn file(path: PathBuf, source: Source, decoder: NewDecoder, out: Out) 
 
 /// Follows a file, of which at most `before` bytes are read at first.
 async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), Stopped> {
-    let mut chunk = vec![0; 256 << 10];
+    let mut chunk = vec![0; CHUNK];
     let mut open: Option<Open> = None;
     let mut first = true;
     loop {
@@ -110,9 +114,10 @@ async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), St
             sleep(LOOK).await;
             continue;
         };
-        match told_when_slow(&feed.out, path, o.file.read(&mut chunk)).await {
-            Ok(0) => {}
-            Ok(n) => {
+        let looked;
+        (chunk, looked) = told_when_slow(&feed.out, path, o.look(path, chunk)).await;
+        match looked {
+            Ok(Looked::Read(n)) => {
                 o.position += n as u64;
                 let mut new = chunk.get(..n).unwrap_or_default();
                 if std::mem::take(&mut o.within_line) {
@@ -124,29 +129,24 @@ async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), St
                     new = new.get(i + 1..).unwrap_or_default();
                 }
                 feed.push(new).await?;
-                continue;
             }
             Err(e) => {
                 feed.out.off(format!("cannot read {}: {e}", path.display()));
                 open = None;
                 sleep(LOOK).await;
-                continue;
             }
-        }
-        // At the end: is it still the file of that name, and as long as before?
-        match told_when_slow(&feed.out, path, o.stands(path)).await {
-            Stands::Same => sleep(LOOK).await,
-            Stands::Shrunk => {
+            Ok(Looked::Same) => sleep(LOOK).await,
+            Ok(Looked::Shrunk) => {
                 feed.lost("the log was truncated").await?;
                 feed.end().await?;
                 open = None;
             }
             // Everything up to its end was read, and nobody writes to it any more but for a moment after the rename.
-            Stands::Moved if o.moved => {
+            Ok(Looked::Moved) if o.moved => {
                 feed.end().await?;
                 open = None;
             }
-            Stands::Moved => {
+            Ok(Looked::Moved) => {
                 o.moved = true;
                 sleep(LOOK).await;
             }
@@ -174,49 +174,71 @@ async fn told_when_slow<T>(out: &Out, path: &Path, answer: impl Future<Output = 
 }
 
 struct Open {
-    file: File,
+    file: Arc<File>,
     inode: (u64, u64),
     position: u64,
     within_line: bool,
     moved: bool,
 }
 
-enum Stands {
+/// What a look at a file finds.
+enum Looked {
+    /// So many bytes.
+    Read(usize),
+    /// Its end, and that it is still the file of that name.
     Same,
+    /// Its end, and that it is shorter than before.
     Shrunk,
+    /// Its end, and that another file has its name.
     Moved,
 }
 
 impl Open {
     /// Opens a file, at most `before` bytes from its end.
-    async fn at(path: &Path, before: u64) -> std::io::Result<Self> {
-        let mut file = File::open(path).await?;
-        let meta = file.metadata().await?;
-        let position = meta.len().saturating_sub(before);
-        if position > 0 {
-            file.seek(SeekFrom::Start(position)).await?;
-        }
-        Ok(Self {
-            file,
-            inode: (meta.dev(), meta.ino()),
-            position,
-            within_line: position > 0,
-            moved: false,
-        })
+    async fn at(path: &Path, before: u64) -> io::Result<Self> {
+        let path = path.to_owned();
+        let open = move || {
+            let mut file = File::open(path)?;
+            let meta = file.metadata()?;
+            let position = meta.len().saturating_sub(before);
+            if position > 0 {
+                file.seek(SeekFrom::Start(position))?;
+            }
+            Ok(Self {
+                file: Arc::new(file),
+                inode: (meta.dev(), meta.ino()),
+                position,
+                within_line: position > 0,
+                moved: false,
+            })
+        };
+        spawn_blocking(open).await.map_err(io::Error::other)?
     }
-    async fn stands(&self, path: &Path) -> Stands {
-        let shrunk = self
-            .file
-            .metadata()
-            .await
-            .is_ok_and(|m| m.len() < self.position);
-        match tokio::fs::metadata(path).await {
-            _ if shrunk => Stands::Shrunk,
-            Ok(m) if (m.dev(), m.ino()) == self.inode => Stands::Same,
-            // Renamed, and not there again yet: wait for the new one.
-            Err(_) => Stands::Same,
-            Ok(_) => Stands::Moved,
-        }
+
+    /// Reads into a chunk, or looks whether it is the file still. One question to another thread, as five a second are asked.
+    async fn look(&self, path: &Path, mut chunk: Vec<u8>) -> (Vec<u8>, io::Result<Looked>) {
+        let (file, path) = (Arc::clone(&self.file), path.to_owned());
+        let (inode, position) = (self.inode, self.position);
+        let look = move || {
+            let looked = match file.as_ref().read(&mut chunk) {
+                Ok(0) => Ok(stands(&file, &path, inode, position)),
+                read => read.map(Looked::Read),
+            };
+            (chunk, looked)
+        };
+        let failed = |e| (vec![0; CHUNK], Err(io::Error::other(e)));
+        spawn_blocking(look).await.unwrap_or_else(failed)
+    }
+}
+
+fn stands(file: &File, path: &Path, inode: (u64, u64), position: u64) -> Looked {
+    let shrunk = file.metadata().is_ok_and(|m| m.len() < position);
+    match std::fs::metadata(path) {
+        _ if shrunk => Looked::Shrunk,
+        Ok(m) if (m.dev(), m.ino()) == inode => Looked::Same,
+        // Renamed, and not there again yet: wait for the new one.
+        Err(_) => Looked::Same,
+        Ok(_) => Looked::Moved,
     }
 }
 
