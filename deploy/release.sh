@@ -2,9 +2,10 @@
 # Makes all that is released, in dist/ (or the folder that is named): one static program, and of it a tarball, a .deb, an .rpm, an
 # OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS; Helm's chart; and a tarball of another program, which has the tables too.
 #
-#   deploy/release.sh [--program FILE [--fleet FILE]] [--url URL] [DIST]
+#   deploy/release.sh [--program FILE [--node FILE] [--fleet FILE]] [--url URL] [DIST]
 #
 # --program  packs this program in the place of one that is built; it has the same features
+# --node     and this one into the image: the same with the feature `node`; without it, and with --program, the image has that
 # --fleet    and this one as the one with tables; without it, and with --program, there is none
 # --url      the folder on the web from which dist/'s files will be fetched: krew's manifest names it
 #
@@ -16,13 +17,14 @@ cd "$(dirname "$0")/.."
 
 # What a program has that is released. Tables make it three times as large, and no node needs them.
 features=cloud
-program='' fleet='' url='' dist=dist
+program='' node='' fleet='' url='' dist=dist
 while [ $# -gt 0 ]; do
   case $1 in
     --program) program=$2; shift 2 ;;
+    --node) node=$2; shift 2 ;;
     --fleet) fleet=$2; shift 2 ;;
     --url) url=$2; shift 2 ;;
-    -*) echo "deploy/release.sh [--program FILE [--fleet FILE]] [--url URL] [DIST]" >&2; exit 2 ;;
+    -*) echo "deploy/release.sh [--program FILE [--node FILE] [--fleet FILE]] [--url URL] [DIST]" >&2; exit 2 ;;
     *) dist=$1; shift ;;
   esac
 done
@@ -43,8 +45,9 @@ if [ -z "$program" ]; then
     install -D "target/$target/$2/kflow" "target/released/$1"
   }
   built kflow release "$features"
+  built kflow-node release "$features,node"
   built kflow-fleet fleet "$features,fleet"
-  program=target/released/kflow fleet=target/released/kflow-fleet
+  program=target/released/kflow node=target/released/kflow-node fleet=target/released/kflow-fleet
 fi
 version=$("$program" --version | awk '{print $2; exit}')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
@@ -158,7 +161,7 @@ chmod -R u=rwX,go=rX "$work/chart"
 archive -C "$work/chart" -cf - kflow | gzip -n9 >"$dist/kflow-$version.tgz"
 
 echo "image, krew's manifest, SBOM"
-python3 deploy/package/release.py "$dist" --program "$work/bin/kflow" --version "$version" --target "$target" --url "$url" \
+python3 deploy/package/release.py "$dist" --program "$work/bin/kflow" --node "${node:-$program}" --version "$version" --target "$target" --url "$url" \
   --features "$features" --archive "$name.tar.gz"
 
 (cd "$dist" && sha256sum -- *.* >SHA256SUMS && ls -l)

@@ -215,7 +215,7 @@ def sbom(program, target, features, path):
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("dist")
-    for name in ("program", "version", "target", "features", "url", "archive"):
+    for name in ("program", "node", "version", "target", "features", "url", "archive"):
         args.add_argument("--" + name, required=True)
     args = args.parse_args()
     program = open(args.program, "rb").read()
@@ -223,7 +223,7 @@ def main():
     package = sbom(program, args.target, args.features, f"{args.dist}/kflow-{args.version}.cdx.json")
     if package["version"] != args.version:
         raise SystemExit(f"{args.program} is version {args.version}, and Cargo.toml has {package['version']}")
-    image(program, package, arch, f"{args.dist}/kflow-{args.version}-{arch}.oci.tar")
+    image(open(args.node, "rb").read(), package, arch, f"{args.dist}/kflow-{args.version}-{arch}.oci.tar")
     archive = open(f"{args.dist}/{args.archive}", "rb").read()
     with open(f"{args.dist}/kflow.krew.yaml", "w", encoding="utf-8") as out:
         out.write(

@@ -226,6 +226,10 @@ pub struct Live {
     late: Mutex<Option<Late>>,
 }
 
+/// How long a thread that asked a file system waits for the next question: longer than it is from one look at a log to the next, and
+/// shorter than two of them, so that these looks keep one such thread, with its memory, and not all that there ever were.
+const IDLE: Duration = Duration::from_millis(250);
+
 /// Sources that run without a world: who has them takes what they see.
 #[derive(Debug)]
 pub struct Sources {
@@ -239,6 +243,7 @@ impl Sources {
     pub fn start(config: &Config) -> Result<(Self, Receiver<Observation>), Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .thread_keep_alive(IDLE)
             .thread_name("kflow-sources")
             .enable_all()
             .build()?;

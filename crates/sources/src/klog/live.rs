@@ -195,6 +195,10 @@ enum Looked {
 
 impl Open {
     /// Opens a file, at most `before` bytes from its end.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "in a thread that may wait: `spawn_blocking`"
+    )]
     async fn at(path: &Path, before: u64) -> io::Result<Self> {
         let path = path.to_owned();
         let open = move || {
@@ -231,6 +235,10 @@ impl Open {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "in a thread that may wait: `Open::look`"
+)]
 fn stands(file: &File, path: &Path, inode: (u64, u64), position: u64) -> Looked {
     let shrunk = file.metadata().is_ok_and(|m| m.len() < position);
     match std::fs::metadata(path) {

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kflow_model::session::reader::sort_arrivals;
 use kflow_model::session::{Part, Reader};
-use kflow_model::{Evidence, Nanos};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Nanos};
 
 use super::{LONGEST, SpoolError, error};
 use crate::merge::{Hole, Merge};
@@ -129,7 +131,7 @@ impl Ring {
         Ok(true)
     }
 
-    /// Gives what arrived from `from` to `to`, as it was taken, until `take` returns `false`: of the first segment also
+    /// Gives what arrived from `from` to `to`, in order of arrival, until `take` returns `false`: of the first segment also
     /// what still stood then. The segment that is being written is read up to half a second ago.
     pub fn read(
         &self,
@@ -194,7 +196,20 @@ impl Ring {
     }
 }
 
-/// Gives what a segment adds, part by part: all that is held of it at a time is what stood when it began.
+/// Sources stamp what they see in threads of their own: it is written in order but for less than this, ns.
+const UNSORTED: i64 = 2 * SECOND;
+
+/// How many of these, which are sorted, nothing that follows comes before.
+fn ripe(waiting: &[Evidence]) -> usize {
+    let newest = waiting.last().map_or(Nanos(0), |o| o.stamp.seen);
+    let is_ripe = |o: &Evidence| newest.since(o.stamp.seen) >= UNSORTED;
+    let old = waiting.iter().rposition(is_ripe).map_or(0, |n| n + 1);
+    let is_step = |o: &Evidence| matches!(o.body, Body::ClockStep(_));
+    old.max(waiting.iter().rposition(is_step).unwrap_or(0))
+}
+
+/// Gives what a segment adds, in order of arrival and part by part: what is held of it at a time is what stood when it began, and some
+/// seconds.
 fn in_parts(
     reader: Reader,
     merge: &mut Merge,
@@ -206,6 +221,7 @@ fn in_parts(
     let is_first = part.as_ref().is_none_or(|p| p.n == 0);
     // Until its own time begins.
     let mut carried = Some(Vec::new());
+    let mut waiting = Vec::new();
     let (mut last, mut wanted) = (begin, true);
     let report = reader.in_turn(|batch| {
         let mut own = batch.observations;
@@ -226,6 +242,10 @@ fn in_parts(
         }
         let newest = own.iter().map(|o| o.stamp.seen).max();
         last = last.max(newest.unwrap_or(last));
+        waiting.append(&mut own);
+        sort_arrivals(&mut waiting);
+        let rest = waiting.split_off(ripe(&waiting));
+        let own = std::mem::replace(&mut waiting, rest);
         wanted = wanted && give(merge.own(own));
         wanted
     });
@@ -233,6 +253,7 @@ fn in_parts(
         // Cut before its own time began.
         wanted = give(merge.begin(part, begin, stood));
     }
+    wanted = wanted && give(merge.own(waiting));
     // One that is being written is always cut: that is no loss.
     if wanted
         && !is_open
