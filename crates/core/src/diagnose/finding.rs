@@ -202,6 +202,10 @@ impl<'a> Finding<'a> {
     ) -> Self {
         let mut found = Self::of(cause, f).container(&s.container);
         found.names = names;
+        // CRI-O says it of both that it makes; where it names no container it is of the sandbox.
+        if cause.id == cause::KF702b && s.container.is_empty() {
+            found.stage = Stage::Sandbox;
+        }
         found.names.set("reason", reason_in_words(&s.reason));
         if cause.stage == Stage::Image
             && let Some(image) = image_in(&s.text)

@@ -22,7 +22,7 @@ use kflow_model::{
     audit::AuditRecord,
     cri::{CallKey, ContainerEventKind, RuntimeState, method},
     fs::{FsAction, FsObject},
-    log::Component,
+    log::{Component, LogLine},
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
 };
@@ -49,6 +49,8 @@ pub struct PodHistory<'a> {
     pub volumes_wait: Option<(Nanos, &'a Evidence)>,
     /// All volumes were there.
     pub volumes: Option<Nanos>,
+    /// The runtime says that it waits for its network plugin with the sandbox.
+    network_wait: Option<(&'a Evidence, &'a LogLine)>,
     /// The sandbox was made.
     pub sandbox: Option<Nanos>,
     /// The sandbox was made, and not made again since.
@@ -164,6 +166,7 @@ impl<'a> PodHistory<'a> {
             picked_up: None,
             volumes_wait: None,
             volumes: None,
+            network_wait: None,
             sandbox: None,
             sandbox_since: None,
             sandbox_trying: None,
@@ -216,6 +219,9 @@ impl<'a> PodHistory<'a> {
         }
         if f.told {
             f.told_exits();
+        }
+        if let Some((o, l)) = f.network_wait {
+            f.push("@crio", "", l.message.as_str(), o, 1);
         }
         f.open = open.into_values().filter(|c| c.end.is_none()).collect();
         f.open.sort_by_key(|c| (c.at, c.start.key));

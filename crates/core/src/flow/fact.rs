@@ -102,6 +102,10 @@ facts! {
     VolumesLeft,
     /// The sandbox is about to be made.
     SandboxBegan,
+    /// The runtime does not begin a sandbox before its network plugin is ready.
+    NetworkAwaited,
+    /// The network plugin is ready: the sandbox is begun.
+    NetworkArrived,
     /// It was made.
     SandboxCreated,
     /// It was not.

@@ -25,6 +25,8 @@ impl<'a> PodHistory<'a> {
             Fact::VolumesAwaited => self.volumes_wait = Some((at, o)),
             Fact::PodAdded | Fact::SyncBegan => self.sign(at),
             Fact::VolumesMounted => self.volumes = self.volumes.max(Some(at)),
+            Fact::NetworkAwaited => self.network_wait = Some((o, l.line())),
+            Fact::NetworkArrived => self.network_wait = None,
             Fact::SandboxCreated => self.sandbox = self.sandbox.max(Some(at)),
             Fact::ContainerBegan => {
                 if let Some(kind) = l.name("containerType").filter(|_| !l.container.is_empty()) {

@@ -7,7 +7,7 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
-use crate::diagnose::{Confidence, State};
+use crate::diagnose::{Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::Source;
 use kflow_model::cri::method;
@@ -27,12 +27,19 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
         let age = cx.now.since(call.at);
         if age >= SLOW_NS {
-            let x = Finding::new(cause::KF506, f);
+            // What the runtime itself says since then is what it does in this call; what failed before does not explain it.
+            let said = |k: &Finding<'_>| {
+                let of_runtime = |p: &Proof| p.source == Source::Runtime && p.at >= call.at;
+                k.proofs.iter().any(of_runtime)
+            };
+            let x = match found.iter().position(said) {
+                Some(i) => found.remove(i).at(Stage::Sandbox),
+                None => Finding::new(cause::KF506, f),
+            };
             let over = call.start.timeout_ns.is_some_and(|d| age * 2 >= d);
             let state = if over { State::Stuck } else { State::Slow };
             let mut x = x.call(call, cx.now).state(state).since(call.at);
             x.attempt = f.sandbox_attempts;
-            // What failed before does not explain what hangs now.
             found.retain(|k| k.stage != Stage::Sandbox || k.cause.id == cause::KF310);
             found.push(x);
         }
