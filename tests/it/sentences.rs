@@ -111,7 +111,10 @@ fn spelt<'s>(literal: &str, sentences: &'s BTreeSet<String>) -> Option<&'s Strin
 
 /// The string literals of a file, without comments and without the module of its tests.
 fn literals(source: &str) -> Vec<String> {
-    let code = source.split("#[cfg(test)]\nmod ").next().unwrap();
+    let tests = ["#[cfg(test)]\nmod ", "#[cfg(test)]\npub(super) mod "];
+    let code = tests
+        .iter()
+        .fold(source, |code, begin| code.split(begin).next().unwrap());
     let mut out = Vec::new();
     let mut rest = code;
     while let Some(at) = rest.find(['"', '/', '\'']) {
