@@ -9,6 +9,7 @@ mod timeline;
 mod watch;
 mod why;
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -305,13 +306,14 @@ fn a_thousand_agents_start_together() {
     eprintln!("{told}");
 }
 
-/// How many requests they make, and when.
+/// How many requests they make, and when: each is counted from the start of its own agent, as of machines that start at one moment.
+/// One process takes some seconds to start a thousand.
 fn start_together(agents: usize, spread: Duration) -> String {
     block_on(async {
         let played = Played::start(agents, 0).await;
-        let of = |n: usize| Config {
+        let of = |node: &str| Config {
             scope: Some(Scope {
-                node: Some(name(n)),
+                node: Some(node.to_owned()),
                 ..Scope::default()
             }),
             kubeconfig: Some(played.kubeconfig()),
@@ -319,36 +321,43 @@ fn start_together(agents: usize, spread: Duration) -> String {
             api_spread: spread,
             ..Config::nothing()
         };
-        let all: Vec<_> = (0..agents)
-            .map(|n| Sources::start(&of(n)).unwrap())
-            .collect();
         let begun = clock::monotonic();
-        // A list and a watch of the node, and of its pods.
-        let each = |n: usize| {
-            let node = name(n);
-            let of = played.times.lock().unwrap();
-            of.iter()
-                .filter(|(_, uri)| {
-                    let named = |end: &str| uri.contains(&format!("{node}{end}"));
-                    uri.contains(&node) && (uri.ends_with(&node) || named("&"))
-                })
-                .count()
+        let mut started = BTreeMap::new();
+        let mut all = Vec::with_capacity(agents);
+        for node in (0..agents).map(name) {
+            started.insert(node.clone(), clock::monotonic());
+            all.push(Sources::start(&of(&node)).unwrap());
+        }
+        let all_started = begun.elapsed();
+        // What each asked, since it started: a list and a watch of its node, and of its pods.
+        let asked = || {
+            let mut of_each: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
+            for (at, uri) in played.times.lock().unwrap().iter() {
+                let mut words = uri.split(['=', '&', '/']).flat_map(|w| w.split("%3D"));
+                let (node, start) = words
+                    .find_map(|w| started.get_key_value(w))
+                    .unwrap_or_else(|| panic!("{uri} is of no node"));
+                of_each.entry(node).or_default().push(*at - *start);
+            }
+            of_each
         };
-        let asked = || played.times.lock().unwrap().len();
-        while asked() < 4 * agents || (0..agents).any(|n| each(n) < 4) {
+        let enough = |n: usize| {
+            n >= 4 * agents && asked().values().filter(|of| of.len() >= 4).count() == agents
+        };
+        while !enough(played.requests.load(Ordering::Relaxed)) {
             assert!(begun.elapsed() < PATIENCE);
             tokio::task::yield_now().await;
         }
-        let times = played.times.lock().unwrap().clone();
+        let requests: Vec<Duration> = asked().into_values().flatten().collect();
         // Of a busy machine some are asked again.
         assert!(
-            times.len() < 4 * agents + agents / 4,
-            "{}: {times:?}",
-            times.len()
+            requests.len() < 4 * agents + agents / 4,
+            "{}: {requests:?}",
+            requests.len()
         );
         let mut tenths = vec![0_usize; 64];
-        for (at, _) in &times {
-            let tenth = (*at - times[0].0).as_millis() / (spread.as_millis() / 10);
+        for since in &requests {
+            let tenth = since.as_millis() / (spread.as_millis() / 10);
             if let Some(n) = tenths.get_mut(tenth as usize) {
                 *n += 1;
             }
@@ -359,8 +368,9 @@ fn start_together(agents: usize, spread: Duration) -> String {
             tokio::task::block_in_place(|| sources.stop());
         }
         format!(
-            "{} requests of {agents} agents, by tenths of {} s: {tenths:?}",
-            times.len(),
+            "{} requests of {agents} agents, which took {:.1} s to start; by tenths of {} s from the start of each: {tenths:?}",
+            requests.len(),
+            all_started.as_secs_f64(),
             spread.as_secs()
         )
     })
