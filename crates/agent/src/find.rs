@@ -123,6 +123,10 @@ pub struct Seen {
     pub files: Vec<PathBuf>,
     /// The kubelet's configuration file, and its text.
     pub kubelet: Option<(PathBuf, String)>,
+    /// The file of [`apiserver_tracing`], and its text.
+    pub apiserver: Option<(PathBuf, String)>,
+    /// The environment of a containerd that runs: `NAME=VALUE`.
+    pub containerd: Option<Vec<String>>,
 }
 
 /// Something that was looked for.
@@ -220,6 +224,10 @@ struct Apiserver {
     audit_log: Option<String>,
     /// The audit log as the node has it.
     on_node: Option<PathBuf>,
+    /// The file that says where its spans go.
+    tracing: Option<String>,
+    /// The same as the node has it.
+    tracing_on_node: Option<PathBuf>,
 }
 
 fn apiserver(text: &str) -> Option<Apiserver> {
@@ -235,8 +243,9 @@ fn apiserver(text: &str) -> Option<Apiserver> {
             .next_back()
     };
     let audit_log = flag("--audit-log-path").map(str::to_owned);
-    // The innermost mount that the path lies in.
-    let on_node = audit_log.as_deref().and_then(|path| {
+    let tracing = flag("--tracing-config-file").map(str::to_owned);
+    // The innermost mount that a path lies in.
+    let on_node = |path: &String| {
         let mounts = c.volume_mounts.iter();
         let (mount, rest) = mounts
             .filter_map(|m| Some((m, Path::new(path).strip_prefix(&m.mount_path).ok()?)))
@@ -249,8 +258,19 @@ fn apiserver(text: &str) -> Option<Apiserver> {
         } else {
             host.join(rest)
         })
-    });
-    Some(Apiserver { audit_log, on_node })
+    };
+    Some(Apiserver {
+        on_node: audit_log.as_ref().and_then(on_node),
+        audit_log,
+        tracing_on_node: tracing.as_ref().and_then(on_node),
+        tracing,
+    })
+}
+
+/// The file by which an apiserver in a static pod is told where its spans go, as the node has it.
+pub fn apiserver_tracing(manifests: &[(String, String)]) -> Option<PathBuf> {
+    let server = manifests.iter().find_map(|(_, text)| apiserver(text))?;
+    server.tracing_on_node
 }
 
 /// What an agent follows on a node, what it does not find, and what would add it.
@@ -273,6 +293,8 @@ pub fn found(seen: &Seen) -> Found {
     control(seen, &mut found);
     audit(seen, given(it.audit_log()), &mut found);
     tracing(seen, &mut found);
+    apiserver_spans(seen, &mut found);
+    runtime_spans(seen, &mut found);
     found
 }
 
@@ -387,6 +409,71 @@ fn tracing(seen: &Seen, found: &mut Found) {
     let todo = format!(
         "in {}, and the kubelet restarted: tracing: {{endpoint: \"{own}\", samplingRatePerMillion: 1000000}}",
         path.display()
+    );
+    found.findings.push(Finding::missing(WHAT, said, todo));
+}
+
+/// Where an apiserver in a static pod sends its spans. Its `TracingConfiguration` takes the endpoints that the kubelet's takes.
+fn apiserver_spans(seen: &Seen, found: &mut Found) {
+    const WHAT: &str = "apiserver spans";
+    let Some(server) = seen.manifests.iter().find_map(|(_, text)| apiserver(text)) else {
+        return;
+    };
+    let own = format!("unix://{SPANS}");
+    let said = match (&server.tracing, &seen.apiserver) {
+        (None, _) => "the apiserver sends none".to_owned(),
+        (Some(file), None) => format!("{file} of the apiserver's container cannot be read"),
+        (Some(_), Some((path, text))) => match serde_saphyr::from_str::<Tracing>(text) {
+            Err(e) => format!("{} cannot be read: {e}", path.display()),
+            Ok(t) => {
+                let endpoint = t.endpoint.as_deref().unwrap_or("localhost:4317");
+                if endpoint == own {
+                    let sent = Finding::there(WHAT, format!("sent to the agent, {endpoint}"));
+                    found.findings.push(sent);
+                    return;
+                }
+                format!("sent to {endpoint}, not to the agent")
+            }
+        },
+    };
+    let todo = format!(
+        "in its static pod, with mounts of the file and of /run/kflow: --tracing-config-file=FILE; in FILE: {{apiVersion: apiserver.config.k8s.io/v1beta1, kind: TracingConfiguration, endpoint: \"{own}\", samplingRatePerMillion: 10000}}"
+    );
+    found.findings.push(Finding::missing(WHAT, said, todo));
+}
+
+/// Where a containerd 2 sends its spans: its environment says it (`docs/tracing.md` of it).
+///
+/// Of the endpoint, a URL, OpenTelemetry's exporter joins host and path to gRPC's target (`otlptracegrpc`,
+/// `internal/otlpconfig/envconfig.go`), so that the host `unix:` makes one of the path of a socket. Tried with containerd 2.1.9.
+fn runtime_spans(seen: &Seen, found: &mut Found) {
+    const WHAT: &str = "runtime spans";
+    let Some(environment) = &seen.containerd else {
+        return;
+    };
+    let value = |name: &str| {
+        let mut all = environment.iter().filter_map(|v| v.split_once('='));
+        all.find(|(n, v)| *n == name && !v.is_empty())
+            .map(|(_, v)| v)
+    };
+    let of_traces = |name: &str| {
+        value(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"))
+            .or_else(|| value(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    };
+    let own = format!("http://unix:{SPANS}");
+    let said = match of_traces("ENDPOINT") {
+        Some(endpoint) if endpoint == own && of_traces("PROTOCOL") == Some("grpc") => {
+            let sent = Finding::there(WHAT, format!("sent to the agent, {endpoint}"));
+            found.findings.push(sent);
+            return;
+        }
+        Some(endpoint) if endpoint == own => "not sent by gRPC, which the socket takes".to_owned(),
+        // An endpoint may hold a password.
+        Some(_) => "sent elsewhere, not to the agent".to_owned(),
+        None => "containerd sends none".to_owned(),
+    };
+    let todo = format!(
+        "in the unit of a containerd 2, and it restarted (no pod is): Environment=OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={own} OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_SERVICE_NAME=containerd"
     );
     found.findings.push(Finding::missing(WHAT, said, todo));
 }

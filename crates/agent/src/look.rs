@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kflow_model::patient;
 
-use crate::find::{Distribution, Found, Seen, found};
+use crate::find::{Distribution, Found, Seen, apiserver_tracing, found};
 
 /// Where the kubelet keeps the logs of pods, from `/` (`podLogsDir` of its configuration has this default since 1.32; before,
 /// it could not be set).
@@ -47,6 +47,24 @@ fn names(path: &Path) -> Option<Vec<String>> {
     })
 }
 
+/// The environment of a program that runs, of the first process of that name which lets itself be read.
+fn environment(root: &Path, program: &str) -> Option<Vec<String>> {
+    let name = format!("{program}\n");
+    ask(&root.join("proc"), move |proc| {
+        for process in fs::read_dir(proc)?.flatten() {
+            let of = |file: &str| fs::read(process.path().join(file));
+            if of("comm").is_ok_and(|comm| comm == name.as_bytes())
+                && let Ok(environment) = of("environ")
+            {
+                let text = String::from_utf8_lossy(&environment);
+                let all = text.split_terminator('\0');
+                return Ok(all.map(str::to_owned).collect());
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    })
+}
+
 fn exists(path: &Path) -> bool {
     ask(path, Path::try_exists).unwrap_or(false)
 }
@@ -65,7 +83,7 @@ pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
     };
     let folder = root.join(distribution.manifests());
     let manifests = names(&folder).unwrap_or_default().into_iter();
-    let manifests = manifests
+    let manifests: Vec<_> = manifests
         .filter(|n| {
             Path::new(n)
                 .extension()
@@ -85,6 +103,9 @@ pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
     Seen {
         distribution,
         pod_logs: names(&root.join(POD_LOGS)),
+        apiserver: apiserver_tracing(&manifests)
+            .and_then(|file| Some((file.clone(), text(&below(root, &file))?))),
+        containerd: environment(root, "containerd"),
         manifests,
         files: files
             .into_iter()

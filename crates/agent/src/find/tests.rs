@@ -77,7 +77,11 @@ fn a_control_plane_of_static_pods_is_found_with_its_audit_log() {
     );
     // By the innermost mount.
     assert_eq!(found.audit_logs, [Path::new("/srv/audit/audit.log")]);
-    assert!(found.findings.iter().all(|f| f.there), "{found:?}");
+    let missing: Vec<&str> = (found.findings.iter())
+        .filter(|f| !f.there)
+        .map(|f| f.what)
+        .collect();
+    assert_eq!(missing, ["apiserver spans"]);
 }
 
 #[test]
@@ -212,4 +216,65 @@ fn where_the_kubelets_spans_go_is_read_in_its_configuration() {
             .found
             .contains("config.yaml cannot be read")
     );
+}
+
+#[test]
+fn where_a_containerds_spans_go_is_read_in_its_environment() {
+    let with = |environment: &[&str]| {
+        let seen = Seen {
+            containerd: Some(environment.iter().map(|v| (*v).to_owned()).collect()),
+            ..Seen::default()
+        };
+        said(&found(&seen), "runtime spans").unwrap().clone()
+    };
+    assert!(said(&found(&Seen::default()), "runtime spans").is_none());
+    let none = with(&["PATH=/bin", "OTEL_EXPORTER_OTLP_ENDPOINT="]);
+    assert!(!none.there && none.found.contains("sends none"), "{none:?}");
+    let elsewhere = with(&["OTEL_EXPORTER_OTLP_ENDPOINT=http://u:t0ps3cret@10.0.0.1:4317"]);
+    assert!(!elsewhere.there && !elsewhere.found.contains("t0ps3cret"));
+    // What it says to write is what it then finds.
+    let line = none.todo.split("Environment=").nth(1).unwrap();
+    let variables: Vec<&str> = line.split(' ').collect();
+    let here = with(&variables);
+    assert!(here.there && here.todo.is_empty(), "{here:?}");
+    let other = with(&variables[..1]);
+    assert!(!other.there && other.found.contains("gRPC"), "{other:?}");
+}
+
+#[test]
+fn where_an_apiservers_spans_go_is_read_in_the_file_of_its_static_pod() {
+    const FLAG: &str = "--tracing-config-file=/etc/kubernetes/tracing.yaml";
+    let pod = |flag: &str| {
+        let text = format!(
+            "spec: {{containers: [{{name: kube-apiserver, command: [kube-apiserver, {flag}], volumeMounts: [{{name: c, mountPath: /etc/kubernetes}}]}}], volumes: [{{name: c, hostPath: {{path: /etc/kube}}}}]}}"
+        );
+        vec![("kube-apiserver.yaml".to_owned(), text)]
+    };
+    let with = |flag: &str, file: Option<&str>| {
+        let seen = Seen {
+            manifests: pod(flag),
+            apiserver: file.map(|text| ("/etc/kube/tracing.yaml".into(), text.to_owned())),
+            ..Seen::default()
+        };
+        said(&found(&seen), "apiserver spans").unwrap().clone()
+    };
+    assert_eq!(
+        apiserver_tracing(&pod(FLAG)).unwrap(),
+        std::path::Path::new("/etc/kube/tracing.yaml")
+    );
+    assert!(said(&found(&Seen::default()), "apiserver spans").is_none());
+    let none = with("--v=2", None);
+    assert!(!none.there && none.found.contains("sends none"), "{none:?}");
+    assert!(with(FLAG, None).found.contains("cannot be read"));
+    assert!(
+        with(FLAG, Some("endpoint: ["))
+            .found
+            .contains("cannot be read")
+    );
+    let elsewhere = with(FLAG, Some("endpoint: 10.0.0.1:4317"));
+    assert!(!elsewhere.there && elsewhere.found.contains("10.0.0.1:4317"));
+    // What it says to write is what it then finds.
+    let file = none.todo.split("in FILE: ").nth(1).unwrap();
+    let here = with(FLAG, Some(file));
+    assert!(here.there && here.todo.is_empty(), "{here:?}");
 }
