@@ -5,6 +5,7 @@
 //! | [`mod@format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
 //! | [`carried`] | what a stretch of a session needs of the time before it | yes |
 //! | [`redact`] | every text that is written is redacted | yes |
+//! | `lines` | blocks of whole lines | no |
 //! | `names` | the names in a recording, read without the rest of it | no |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
 //! | `writer` | recordings and whole sessions, frames that bound what a crash can take | no |
@@ -15,6 +16,8 @@ pub mod carried;
 pub mod format;
 pub mod redact;
 
+#[cfg(feature = "files")]
+mod lines;
 #[cfg(feature = "files")]
 pub mod names;
 #[cfg(feature = "files")]

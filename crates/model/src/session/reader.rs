@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
+use super::lines::Lines;
 use super::{Header, SessionError, VERSION, format};
 use crate::gap::Gap;
 use crate::patient::PatientFile;
@@ -20,10 +21,6 @@ use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
 const BLOCK: usize = 1 << 19;
 /// The same for who reads in turn.
 const SMALL_BLOCK: usize = 1 << 16;
-/// Bytes that are asked for at a time.
-const READ: usize = 1 << 16;
-/// A line longer than this is no line of a session.
-const MAX_LINE: usize = 64 << 20;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// What reading met.
@@ -286,13 +283,7 @@ impl Reader {
         } else {
             Box::new(whole)
         };
-        let mut lines = Lines {
-            input,
-            size: BLOCK,
-            rest: Vec::new(),
-            ended: false,
-            cut: None,
-        };
+        let mut lines = Lines::new(input, BLOCK);
         let first = lines.first_line();
         let not = |why: String| SessionError::NotASession {
             path: name.to_owned(),
@@ -512,109 +503,4 @@ fn parse(block: &[u8]) -> Batch {
     }
     batch.report.observations = batch.observations.len() as u64;
     batch
-}
-
-/// Cuts the input into blocks of whole lines.
-struct Lines {
-    input: Box<dyn Read + Send>,
-    /// Bytes of a block.
-    size: usize,
-    rest: Vec<u8>,
-    ended: bool,
-    cut: Option<String>,
-}
-
-impl Lines {
-    /// Reads until `rest` holds `want` bytes more than it did, or the input ends.
-    fn fill(&mut self, want: usize) {
-        if self.ended {
-            return;
-        }
-        let before = self.rest.len();
-        while self.rest.len() - before < want {
-            let have = self.rest.len();
-            self.rest.resize(have + READ, 0);
-            let got = match self.rest.get_mut(have..) {
-                Some(free) => self.input.read(free),
-                None => Ok(0),
-            };
-            self.rest
-                .truncate(have + got.as_ref().copied().unwrap_or(0));
-            match got {
-                Ok(0) => {
-                    self.ended = true;
-                    break;
-                }
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    self.ended = true;
-                    self.cut = Some(match e.kind() {
-                        io::ErrorKind::UnexpectedEof => "its last frame is incomplete".to_owned(),
-                        _ => e.to_string(),
-                    });
-                    break;
-                }
-            }
-        }
-        if self.ended && self.rest.last().is_some_and(|b| *b != b'\n') {
-            let line = memchr::memrchr(b'\n', &self.rest).map_or(0, |n| n + 1);
-            let whole = self.rest.get(line..).map(format::decode).is_some_and(|l| {
-                matches!(l, format::Line::Observation(_) | format::Line::Bound(..))
-            });
-            if whole {
-                self.rest.push(b'\n');
-            } else if self.cut.is_none() {
-                self.cut = Some("its last line is incomplete".to_owned());
-            }
-        }
-    }
-
-    fn first_line(&mut self) -> Vec<u8> {
-        let mut from = 0;
-        loop {
-            if let Some(tail) = self.rest.get(from..)
-                && let Some(n) = memchr::memchr(b'\n', tail)
-            {
-                let mut line: Vec<u8> = self.rest.drain(..=from + n).collect();
-                line.pop();
-                return line;
-            }
-            from = self.rest.len();
-            if self.ended || from > MAX_LINE {
-                return std::mem::take(&mut self.rest);
-            }
-            self.fill(1);
-        }
-    }
-
-    /// The next whole lines; empty at the end. An incomplete last line is left out: its loss is in `cut`. `spare`: a block
-    /// that is not needed any more, for its memory.
-    fn block(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
-        spare.clear();
-        loop {
-            if self.rest.len() < self.size {
-                self.fill(self.size);
-            }
-            let end = memchr::memrchr(b'\n', &self.rest);
-            match end {
-                Some(n) => {
-                    spare.reserve(self.size + 2 * READ);
-                    spare.extend_from_slice(self.rest.get(n + 1..).unwrap_or_default());
-                    self.rest.truncate(n + 1);
-                    return std::mem::replace(&mut self.rest, spare);
-                }
-                None if self.ended => {
-                    self.rest.clear();
-                    return Vec::new();
-                }
-                None if self.rest.len() > MAX_LINE => {
-                    // What follows up to the next line end is parsed as a line of its own, and counted as damaged.
-                    self.rest.clear();
-                    self.rest.push(b'\n');
-                }
-                None => self.fill(self.size),
-            }
-        }
-    }
 }
