@@ -125,7 +125,7 @@ pub struct Seen {
     pub kubelet: Option<(PathBuf, String)>,
     /// The file of [`apiserver_tracing`], and its text.
     pub apiserver: Option<(PathBuf, String)>,
-    /// The environment of a containerd that runs: `NAME=VALUE`.
+    /// What the environment of a containerd that runs says of its spans: `NAME=VALUE`.
     pub containerd: Option<Vec<String>>,
 }
 
@@ -292,9 +292,12 @@ pub fn found(seen: &Seen) -> Found {
     }
     control(seen, &mut found);
     audit(seen, given(it.audit_log()), &mut found);
-    tracing(seen, &mut found);
-    apiserver_spans(seen, &mut found);
-    runtime_spans(seen, &mut found);
+    let spans = [
+        kubelet_spans(seen),
+        apiserver_spans(seen),
+        runtime_spans(seen),
+    ];
+    found.findings.extend(spans.into_iter().flatten());
     found
 }
 
@@ -383,74 +386,72 @@ struct Tracing {
     endpoint: Option<String>,
 }
 
-/// Where the kubelet sends its spans, and the lines that send them to the agent.
+impl Tracing {
+    /// The endpoint, where it is the agent's; else what it is.
+    fn sent_to(self, own: &str) -> Result<String, String> {
+        let endpoint = self.endpoint.unwrap_or_else(|| "localhost:4317".to_owned());
+        if endpoint == own {
+            Ok(endpoint)
+        } else {
+            Err(format!("sent to {endpoint}, not to the agent"))
+        }
+    }
+}
+
+/// What is said of somebody's spans: the agent's endpoint to which they are sent, or where they are, and the lines that send them to it.
+fn spans(what: &'static str, sent: Result<String, String>, todo: String) -> Finding {
+    match sent {
+        Ok(endpoint) => Finding::there(what, format!("sent to the agent, {endpoint}")),
+        Err(said) => Finding::missing(what, said, todo),
+    }
+}
+
+/// Where the kubelet sends its spans.
 ///
 /// A unix socket is an endpoint that Kubernetes takes: `component-base/tracing/api/v1/config.go` (`validateEndpoint`).
-fn tracing(seen: &Seen, found: &mut Found) {
-    const WHAT: &str = KUBELET_SPANS;
-    let Some((path, text)) = &seen.kubelet else {
-        return;
-    };
+fn kubelet_spans(seen: &Seen) -> Option<Finding> {
+    let (path, text) = seen.kubelet.as_ref()?;
     let own = format!("unix://{SPANS}");
     let read: Result<Configuration, _> = serde_saphyr::from_str(text);
-    let said = match read.map(|c| c.tracing) {
-        Err(e) => format!("{} cannot be read: {e}", path.display()),
-        Ok(Some(t)) => {
-            let endpoint = t.endpoint.as_deref().unwrap_or("localhost:4317");
-            if endpoint == own {
-                let sent = Finding::there(WHAT, format!("sent to the agent, {endpoint}"));
-                found.findings.push(sent);
-                return;
-            }
-            format!("sent to {endpoint}, not to the agent")
-        }
-        Ok(None) => "the kubelet sends none".to_owned(),
+    let sent = match read.map(|c| c.tracing) {
+        Err(e) => Err(format!("{} cannot be read: {e}", path.display())),
+        Ok(None) => Err("the kubelet sends none".to_owned()),
+        Ok(Some(t)) => t.sent_to(&own),
     };
     let todo = format!(
         "in {}, and the kubelet restarted: tracing: {{endpoint: \"{own}\", samplingRatePerMillion: 1000000}}",
         path.display()
     );
-    found.findings.push(Finding::missing(WHAT, said, todo));
+    Some(spans(KUBELET_SPANS, sent, todo))
 }
 
 /// Where an apiserver in a static pod sends its spans. Its `TracingConfiguration` takes the endpoints that the kubelet's takes.
-fn apiserver_spans(seen: &Seen, found: &mut Found) {
-    const WHAT: &str = "apiserver spans";
-    let Some(server) = seen.manifests.iter().find_map(|(_, text)| apiserver(text)) else {
-        return;
-    };
+fn apiserver_spans(seen: &Seen) -> Option<Finding> {
+    let mut manifests = seen.manifests.iter();
+    let server = manifests.find_map(|(_, text)| apiserver(text))?;
     let own = format!("unix://{SPANS}");
-    let said = match (&server.tracing, &seen.apiserver) {
-        (None, _) => "the apiserver sends none".to_owned(),
-        (Some(file), None) => format!("{file} of the apiserver's container cannot be read"),
+    let sent = match (&server.tracing, &seen.apiserver) {
+        (None, _) => Err("the apiserver sends none".to_owned()),
+        (Some(file), None) => Err(format!(
+            "{file} of the apiserver's container cannot be read"
+        )),
         (Some(_), Some((path, text))) => match serde_saphyr::from_str::<Tracing>(text) {
-            Err(e) => format!("{} cannot be read: {e}", path.display()),
-            Ok(t) => {
-                let endpoint = t.endpoint.as_deref().unwrap_or("localhost:4317");
-                if endpoint == own {
-                    let sent = Finding::there(WHAT, format!("sent to the agent, {endpoint}"));
-                    found.findings.push(sent);
-                    return;
-                }
-                format!("sent to {endpoint}, not to the agent")
-            }
+            Err(e) => Err(format!("{} cannot be read: {e}", path.display())),
+            Ok(t) => t.sent_to(&own),
         },
     };
     let todo = format!(
         "in its static pod, with mounts of the file and of /run/kflow: --tracing-config-file=FILE; in FILE: {{apiVersion: apiserver.config.k8s.io/v1beta1, kind: TracingConfiguration, endpoint: \"{own}\", samplingRatePerMillion: 10000}}"
     );
-    found.findings.push(Finding::missing(WHAT, said, todo));
+    Some(spans("apiserver spans", sent, todo))
 }
 
 /// Where a containerd 2 sends its spans: its environment says it (`docs/tracing.md` of it).
 ///
 /// Of the endpoint, a URL, OpenTelemetry's exporter joins host and path to gRPC's target (`otlptracegrpc`,
 /// `internal/otlpconfig/envconfig.go`), so that the host `unix:` makes one of the path of a socket. Tried with containerd 2.1.9.
-fn runtime_spans(seen: &Seen, found: &mut Found) {
-    const WHAT: &str = "runtime spans";
-    let Some(environment) = &seen.containerd else {
-        return;
-    };
+fn runtime_spans(seen: &Seen) -> Option<Finding> {
+    let environment = seen.containerd.as_ref()?;
     let value = |name: &str| {
         let mut all = environment.iter().filter_map(|v| v.split_once('='));
         all.find(|(n, v)| *n == name && !v.is_empty())
@@ -461,21 +462,21 @@ fn runtime_spans(seen: &Seen, found: &mut Found) {
             .or_else(|| value(&format!("OTEL_EXPORTER_OTLP_{name}")))
     };
     let own = format!("http://unix:{SPANS}");
-    let said = match of_traces("ENDPOINT") {
+    let sent = match of_traces("ENDPOINT") {
         Some(endpoint) if endpoint == own && of_traces("PROTOCOL") == Some("grpc") => {
-            let sent = Finding::there(WHAT, format!("sent to the agent, {endpoint}"));
-            found.findings.push(sent);
-            return;
+            Ok(endpoint.to_owned())
         }
-        Some(endpoint) if endpoint == own => "not sent by gRPC, which the socket takes".to_owned(),
+        Some(endpoint) if endpoint == own => {
+            Err("not sent by gRPC, which the socket takes".to_owned())
+        }
         // An endpoint may hold a password.
-        Some(_) => "sent elsewhere, not to the agent".to_owned(),
-        None => "containerd sends none".to_owned(),
+        Some(_) => Err("sent elsewhere, not to the agent".to_owned()),
+        None => Err("containerd sends none".to_owned()),
     };
     let todo = format!(
         "in the unit of a containerd 2, and it restarted (no pod is): Environment=OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={own} OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_SERVICE_NAME=containerd"
     );
-    found.findings.push(Finding::missing(WHAT, said, todo));
+    Some(spans("runtime spans", sent, todo))
 }
 
 #[cfg(test)]

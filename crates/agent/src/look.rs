@@ -47,8 +47,9 @@ fn names(path: &Path) -> Option<Vec<String>> {
     })
 }
 
-/// The environment of a program that runs, of the first process of that name which lets itself be read.
-fn environment(root: &Path, program: &str) -> Option<Vec<String>> {
+/// Variables of OpenTelemetry in the environment of a program that runs, of the first process of that name which lets itself be
+/// read. Others may hold secrets.
+fn telemetry(root: &Path, program: &str) -> Option<Vec<String>> {
     let name = format!("{program}\n");
     ask(&root.join("proc"), move |proc| {
         for process in fs::read_dir(proc)?.flatten() {
@@ -58,7 +59,8 @@ fn environment(root: &Path, program: &str) -> Option<Vec<String>> {
             {
                 let text = String::from_utf8_lossy(&environment);
                 let all = text.split_terminator('\0');
-                return Ok(all.map(str::to_owned).collect());
+                let ours = all.filter(|v| v.starts_with("OTEL_EXPORTER_OTLP_"));
+                return Ok(ours.map(str::to_owned).collect());
             }
         }
         Err(io::ErrorKind::NotFound.into())
@@ -105,7 +107,7 @@ pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
         pod_logs: names(&root.join(POD_LOGS)),
         apiserver: apiserver_tracing(&manifests)
             .and_then(|file| Some((file.clone(), text(&below(root, &file))?))),
-        containerd: environment(root, "containerd"),
+        containerd: telemetry(root, "containerd"),
         manifests,
         files: files
             .into_iter()
