@@ -49,8 +49,8 @@ pub struct PodHistory<'a> {
     pub volumes_wait: Option<(Nanos, &'a Evidence)>,
     /// All volumes were there.
     pub volumes: Option<Nanos>,
-    /// The runtime says that it waits for its network plugin with the sandbox.
-    network_wait: Option<(&'a Evidence, &'a LogLine)>,
+    /// The runtime says that it waits for its network plugin with the sandbox, and has not said that it goes on.
+    pub network_wait: Option<(&'a Evidence, &'a LogLine)>,
     /// The sandbox was made.
     pub sandbox: Option<Nanos>,
     /// The sandbox was made, and not made again since.

@@ -27,12 +27,16 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
         let age = cx.now.since(call.at);
         if age >= SLOW_NS {
-            // What the runtime itself says since then is what it does in this call; what failed before does not explain it.
-            let said = |k: &Finding<'_>| {
-                let of_runtime = |p: &Proof| p.source == Source::Runtime && p.at >= call.at;
-                k.proofs.iter().any(of_runtime)
+            // What failed before does not explain what hangs now. What the runtime itself says since the call began does, and first of
+            // all what it waits for, which may be an earlier call's: this one waits beside it.
+            let waits =
+                |p: &Proof| (f.network_wait).is_some_and(|(o, _)| p.evidence.as_ref() == Some(o));
+            let said = |p: &Proof| p.source == Source::Runtime && p.at >= call.at;
+            let proved = |by: &dyn Fn(&Proof) -> bool| {
+                let mut all = found.iter();
+                all.position(|k| k.proofs.iter().any(by))
             };
-            let x = match found.iter().position(said) {
+            let x = match proved(&waits).or_else(|| proved(&said)) {
                 Some(i) => found.remove(i).at(Stage::Sandbox),
                 None => Finding::new(cause::KF506, f),
             };
