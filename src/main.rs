@@ -9,7 +9,7 @@ mod cli;
 mod doctor;
 
 /// A session is millions of small allocations on several threads, where the allocator decides how long a seek takes
-/// (docs/benchmarks.md). An agent holds little for months: by glibc's, with one arena, it takes some 9 MiB less (docs/agent.md).
+/// (docs/benchmarks.md). An agent holds little for months: by glibc's, with one arena, it takes less (docs/agent.md).
 #[cfg(not(feature = "node"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

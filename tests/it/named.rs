@@ -15,7 +15,7 @@ pub(crate) struct Ask {
     pub(crate) args: &'static [&'static str],
     /// What of a row tells which pod it is of; for `-o name` nothing.
     pods: fn(&Value) -> Vec<String>,
-    /// It tells of an owner itself, so that one without pods is an answer.
+    /// The command tells of the owner too, not of its pods alone: an owner without pods is an answer.
     pub(crate) of_owner: bool,
 }
 
@@ -68,7 +68,7 @@ impl Ask {
         let args = self.args.iter().map(|a| if *a == WHO { who } else { a });
         args.chain(more.iter().copied()).collect()
     }
-    /// The pods that it tells of.
+    /// `namespace/name` of the pods in what the command printed.
     fn pods(&self, out: &str) -> BTreeSet<String> {
         if self.args.contains(&"name") {
             let lines = out.lines().map(|l| l.trim_start_matches("pod/"));

@@ -59,8 +59,8 @@ pub(super) struct Shape {
     pub(super) sick: bool,
     /// Agents beyond the first ones serve a whole recording too.
     pub(super) whole: bool,
-    /// The Deployment of [`SPREAD`] has its pods on the first ones of the nodes, in turn, and no other is there; agents serve that
-    /// recording.
+    /// On how many nodes, the first ones, the Deployment of [`SPREAD`] has its pods, in turn. Then there are no other pods, and agents
+    /// serve the recording of these.
     pub(super) spread: usize,
     /// Nodes whose agents never answer.
     pub(super) mute: BTreeSet<usize>,

@@ -208,8 +208,8 @@ fn ripe(waiting: &[Evidence]) -> usize {
     old.max(waiting.iter().rposition(is_step).unwrap_or(0))
 }
 
-/// Gives what a segment adds, in order of arrival and part by part: what is held of it at a time is what stood when it began, and some
-/// seconds.
+/// Gives what a segment adds, in order of arrival and part by part. At a time only what stood when it began and the newest observations,
+/// of [`UNSORTED`], are in memory.
 fn in_parts(
     reader: Reader,
     merge: &mut Merge,
