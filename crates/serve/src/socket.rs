@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,7 @@ impl Socket {
             .create(true)
             .write(true)
             .truncate(false)
+            .mode(0o600)
             .open(&lock_path)
             .map_err(io_error("open the lock file", &lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -202,7 +203,10 @@ mod tests {
         let socket = Socket::claim(&path).unwrap();
         let _listener = socket.listen().unwrap();
         let mode = |p: &Path| fs::metadata(p).unwrap().mode() & 0o777;
-        assert_eq!(mode(&path), 0o600);
+        for file in fs::read_dir(path.parent().unwrap()).unwrap() {
+            let file = file.unwrap().path();
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         UnixStream::connect(&path).unwrap();
         drop(socket);
