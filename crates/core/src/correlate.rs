@@ -17,6 +17,7 @@ mod lazy;
 pub mod owners;
 pub mod pulls;
 pub mod requests;
+mod generations;
 mod shards;
 pub mod startup_latency;
 mod status;

@@ -15,7 +15,7 @@ pub use waterfall::RequestStep;
 
 use smallvec::SmallVec;
 
-use super::shards::Generations;
+use super::generations::Generations;
 use crate::flow::{self, Fact};
 use crate::parallel;
 use crate::stats::percentile;

@@ -24,7 +24,8 @@ pub use retire::{Retention, Retired, Sizes};
 use smallvec::SmallVec;
 
 use super::context::PodContext;
-use super::shards::{Chunked, Generations, ShardMap};
+use super::generations::Generations;
+use super::shards::{Chunked, ShardMap};
 use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use calls::{CallAt, CallIndex};

@@ -5,7 +5,7 @@
 //! which the pairs came.
 
 use super::Skew;
-use crate::correlate::shards::Generations;
+use crate::correlate::generations::Generations;
 use kflow_model::{
     Nanos, SpanId,
     span::{SpanKind, SpanRecord},

@@ -1,0 +1,357 @@
+//! A map that forgets its oldest entries, and whose clones share nearly all of it.
+//!
+//! Entries lie in runs by age, not by key. What is added goes into the youngest run, and a run to which nothing is added any
+//! more is shared by every clone. Keys are random (ids of spans, traces, requests), so that a map in pieces by key has every piece
+//! changed, and copied, between two worlds that are kept.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+/// Parts of a map: the oldest is forgotten as a whole.
+const PARTS: usize = 9;
+/// Most entries to a run: what hashbrown has room for in 4,096 places.
+const MOST: usize = 4096 / 8 * 7;
+/// A run that a clone shares is added to while it is as short as this: it is copied. A longer one is left as it is.
+const LEAST: usize = 1024;
+
+/// Tells of most keys that are not there that they are not: every new id is looked up before it is told, and would be looked for
+/// in every run. A key has two bits in one word; one in fifteen that is not there seems to be.
+#[derive(Debug)]
+struct Sieve {
+    words: Box<[u64]>,
+}
+
+/// A key's hash for sieves.
+#[derive(Clone, Copy)]
+struct Mixed(u64);
+
+impl Mixed {
+    fn of<Q: Hash + ?Sized>(key: &Q) -> Self {
+        // The maps take their places by the same hash: the bits of a run's keys are mixed anew.
+        let hash = FxBuildHasher.hash_one(key) ^ 0x9e37_79b9_7f4a_7c15;
+        Self(hash.wrapping_mul(0xff51_afd7_ed55_8ccd))
+    }
+}
+
+impl Sieve {
+    /// Keys to a word.
+    const LOAD: usize = 8;
+
+    fn of<'k, K: Hash + 'k>(keys: impl Iterator<Item = &'k K>, count: usize) -> Self {
+        let mut words = vec![0; (count / Self::LOAD).max(1)].into_boxed_slice();
+        for key in keys {
+            let (word, bits) = Self::place(words.len(), Mixed::of(key));
+            if let Some(w) = words.get_mut(word) {
+                *w |= bits;
+            }
+        }
+        Self { words }
+    }
+    fn place(words: usize, Mixed(hash): Mixed) -> (usize, u64) {
+        let word = ((u128::from(hash) * words as u128) >> 64) as usize;
+        (word, (1 << (hash & 63)) | (1 << ((hash >> 6) & 63)))
+    }
+    fn may_hold(&self, key: Mixed) -> bool {
+        let (word, bits) = Self::place(self.words.len(), key);
+        self.words.get(word).is_none_or(|w| w & bits == bits)
+    }
+}
+
+/// Entries that were added one after the other.
+type Run<K, V> = Arc<FxHashMap<K, V>>;
+
+/// A run to which nothing is added any more.
+#[derive(Clone, Debug)]
+struct Sealed<K, V> {
+    run: Run<K, V>,
+    sieve: Arc<Sieve>,
+}
+
+impl<K: Hash, V> Sealed<K, V> {
+    fn of(run: Run<K, V>) -> Self {
+        let sieve = Arc::new(Sieve::of(run.keys(), run.len()));
+        Self { run, sieve }
+    }
+}
+
+fn count<K, V>(runs: &[Sealed<K, V>]) -> usize {
+    runs.iter().map(|s| s.run.len()).sum()
+}
+
+/// Runs that are forgotten together.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<K, V> {
+    /// The newest first.
+    runs: Vec<Sealed<K, V>>,
+    /// Of all of them.
+    sieve: Arc<Sieve>,
+}
+
+impl<K: Hash, V> Part<K, V> {
+    fn of(runs: Vec<Sealed<K, V>>) -> Self {
+        let count = count(&runs);
+        let keys = runs.iter().flat_map(|r| r.run.keys());
+        let sieve = Arc::new(Sieve::of(keys, count));
+        Self { runs, sieve }
+    }
+    pub(crate) fn len(&self) -> usize {
+        count(&self.runs)
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.runs.iter().rev().flat_map(|r| r.run.iter())
+    }
+}
+
+/// A map that forgets: when its newest part is full, the oldest of its parts is dropped and a new one begun. What was
+/// dropped is told, so that nothing is lost without being counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Generations<K, V> {
+    young: Run<K, V>,
+    /// The rest of the newest part, the newest run first.
+    sealed: Vec<Sealed<K, V>>,
+    /// The other parts, the newest first.
+    old: Vec<Part<K, V>>,
+    /// Entries to a part.
+    capacity: usize,
+    /// Entries to a run, at most.
+    length: usize,
+}
+
+impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
+    /// A map of the newest `keep` entries, and up to an eighth more.
+    pub(crate) fn new(keep: usize) -> Self {
+        let capacity = (keep / (PARTS - 1)).max(1);
+        Self {
+            young: Run::default(),
+            sealed: Vec::new(),
+            old: Vec::new(),
+            capacity,
+            // Equally long ones, so that the last is not much shorter.
+            length: capacity.div_ceil(capacity.div_ceil(MOST)),
+        }
+    }
+    /// The runs that may hold a key, the newest first.
+    fn sifted(&self, key: Mixed) -> impl Iterator<Item = &Run<K, V>> {
+        let holds = move |s: &&Sealed<K, V>| s.sieve.may_hold(key);
+        let old = self.old.iter().filter(move |p| p.sieve.may_hold(key));
+        let sealed = self.sealed.iter().chain(old.flat_map(|p| &p.runs));
+        std::iter::once(&self.young).chain(sealed.filter(holds).map(|s| &s.run))
+    }
+    fn sifted_mut(&mut self, key: Mixed) -> impl Iterator<Item = &mut Run<K, V>> {
+        let holds = move |s: &&mut Sealed<K, V>| s.sieve.may_hold(key);
+        let old = self.old.iter_mut().filter(move |p| p.sieve.may_hold(key));
+        let sealed = (self.sealed.iter_mut()).chain(old.flat_map(|p| &mut p.runs));
+        std::iter::once(&mut self.young).chain(sealed.filter(holds).map(|s| &mut s.run))
+    }
+    /// The run that holds a key, which is copied if it is shared.
+    fn holder<Q>(&mut self, key: &Q) -> Option<&mut FxHashMap<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.sifted_mut(Mixed::of(key))
+            .find(|run| run.contains_key(key))
+            .map(Arc::make_mut)
+    }
+    pub(crate) fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.sifted(Mixed::of(key)).find_map(|run| run.get(key))
+    }
+    pub(crate) fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.holder(key)?.get_mut(key)
+    }
+    /// Inserts, or puts in the place of what there was under the key; returns the part that fell out, if one did.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<Part<K, V>> {
+        if let Some(there) = self.get_mut(&key) {
+            *there = value;
+            return None;
+        }
+        if self.young.len() >= LEAST && Arc::get_mut(&mut self.young).is_none() {
+            self.seal();
+        }
+        Arc::make_mut(&mut self.young).insert(key, value);
+        if self.young.len() < self.length {
+            return None;
+        }
+        self.seal();
+        if count(&self.sealed) < self.capacity {
+            return None;
+        }
+        let full = Part::of(std::mem::take(&mut self.sealed));
+        self.old.insert(0, full);
+        (self.old.len() >= PARTS).then(|| self.old.pop()).flatten()
+    }
+    /// Adds nothing more to the youngest run.
+    fn seal(&mut self) {
+        let run = std::mem::take(&mut self.young);
+        self.sealed.insert(0, Sealed::of(run));
+    }
+    pub(crate) fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.holder(key)?.remove(key)
+    }
+    /// Removes what `which` says; runs that lose nothing stay shared.
+    pub(crate) fn remove_all(&mut self, which: impl Fn(&V) -> bool) {
+        let old = self.old.iter_mut().flat_map(|p| &mut p.runs);
+        let sealed = self.sealed.iter_mut().chain(old).map(|s| &mut s.run);
+        for run in std::iter::once(&mut self.young).chain(sealed) {
+            if run.values().any(&which) {
+                Arc::make_mut(run).retain(|_, v| !which(v));
+            }
+        }
+    }
+    /// By age, the oldest run first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let sealed = self.sealed.iter().rev().flat_map(|s| s.run.iter());
+        let newest = sealed.chain(self.young.iter());
+        self.old.iter().rev().flat_map(Part::iter).chain(newest)
+    }
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, v)| v)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn generations_tell_what_they_forget() {
+        const KEEP: usize = 2 * (PARTS - 1);
+        let mut g = Generations::new(KEEP);
+        for n in 0..100 {
+            let dropped = g.insert(n, n);
+            let dropped: Option<Vec<usize>> = dropped.map(|d| d.iter().map(|(k, _)| *k).collect());
+            // The newest are kept whatever comes, and up to a part more.
+            let full = n >= KEEP && n % 2 == 1;
+            let oldest = (n + 1).saturating_sub(KEEP + 2);
+            assert_eq!(dropped.is_some(), full, "{n}");
+            if let Some(mut dropped) = dropped {
+                dropped.sort_unstable();
+                assert_eq!(dropped, [oldest, oldest + 1], "{n}");
+            }
+            for kept in (n + 1).saturating_sub(KEEP)..=n {
+                assert_eq!(g.get(&kept), Some(&kept), "{n}");
+            }
+        }
+        assert_eq!((g.get(&83), g.get(&84)), (None, Some(&84)));
+        assert_eq!((g.remove(&90), g.get(&90)), (Some(90), None));
+    }
+
+    #[test]
+    fn clones_share_what_was_there_before_them() {
+        const KEPT: u64 = 100_000;
+        let mut g: Generations<u64, u64> = Generations::new(KEPT as usize);
+        let mut kept = Vec::new();
+        for n in 0..KEPT {
+            g.insert(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n);
+            if n % 5_000 == 4_999 {
+                kept.push(g.clone());
+            }
+        }
+        let runs = |g: &Generations<u64, u64>| -> Vec<(*const FxHashMap<u64, u64>, usize)> {
+            let old = g.old.iter().flat_map(|p| &p.runs);
+            let sealed = g.sealed.iter().chain(old).map(|s| &s.run);
+            (std::iter::once(&g.young).chain(sealed))
+                .map(|r| (Arc::as_ptr(r), r.len()))
+                .collect()
+        };
+        let all: HashMap<_, _> = kept.iter().flat_map(runs).collect();
+        let held: usize = all.values().sum();
+        let room = KEPT as usize + kept.len() * LEAST;
+        assert!(held <= room, "{held} entries are held for {KEPT}");
+    }
+
+    #[test]
+    fn a_sieve_holds_back_nothing_that_is_there_and_most_of_what_is_not() {
+        let keys: Vec<u64> = (0..20_000).map(|n| n * 7919).collect();
+        let sieve = Sieve::of(keys.iter(), keys.len());
+        assert!(keys.iter().all(|k| sieve.may_hold(Mixed::of(k))));
+        let seem = keys.iter().filter(|k| sieve.may_hold(Mixed::of(&(*k + 1))));
+        let seem = seem.count();
+        assert!(
+            seem < 2_000,
+            "{seem} of 20,000 that are not there seem to be"
+        );
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u16, u32),
+        Change(u16, u32),
+        Remove(u16),
+        RemoveAll(u32),
+        Keep,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let key = 0..6_000_u16;
+        prop_oneof![
+            400 => (key.clone(), any::<u32>()).prop_map(|(k, v)| Step::Insert(k, v)),
+            20 => (key.clone(), any::<u32>()).prop_map(|(k, v)| Step::Change(k, v)),
+            40 => key.prop_map(Step::Remove),
+            1 => (0..50_u32).prop_map(Step::RemoveAll),
+            2 => Just(Step::Keep),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Whatever is done, a map holds what a plain one holds that forgets what it was told to have forgotten; and so does every
+        /// clone, whatever is done to the other afterwards.
+        #[test]
+        fn it_is_a_map_and_so_are_its_clones(keep in 1..9_000_usize, steps in prop::collection::vec(step(), 0..12_000)) {
+            let mut g = Generations::new(keep);
+            let mut plain: HashMap<u16, u32> = HashMap::new();
+            let mut kept = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Insert(k, v) => {
+                        plain.insert(k, v);
+                        for (k, v) in g.insert(k, v).iter().flat_map(Part::iter) {
+                            prop_assert_eq!(plain.remove(k), Some(*v));
+                        }
+                    }
+                    Step::Change(k, v) => {
+                        if let Some(there) = g.get_mut(&k) {
+                            *there = v;
+                        }
+                        plain.entry(k).and_modify(|there| *there = v);
+                    }
+                    Step::Remove(k) => prop_assert_eq!(g.remove(&k), plain.remove(&k)),
+                    Step::RemoveAll(n) => {
+                        g.remove_all(|v| v % 50 == n);
+                        plain.retain(|_, v| *v % 50 != n);
+                    }
+                    Step::Keep => kept.push((g.clone(), plain.clone())),
+                }
+            }
+            kept.push((g, plain));
+            for (g, plain) in kept {
+                let all: Vec<(u16, u32)> = g.iter().map(|(k, v)| (*k, *v)).collect();
+                prop_assert_eq!(all.len(), plain.len());
+                prop_assert_eq!(all.into_iter().collect::<HashMap<_, _>>(), plain.clone());
+                for k in 0..6_000 {
+                    prop_assert_eq!(g.get(&k), plain.get(&k));
+                }
+            }
+        }
+    }
+}
