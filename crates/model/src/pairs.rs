@@ -7,17 +7,20 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Text;
-use crate::remembered::Remembered;
+use crate::remembered::{Remembered, Spelled};
+use crate::session::quick::{self, Recurring};
 
 /// Lists that a thread remembers, a power of two.
 const SLOTS: usize = 1 << 13;
 
 thread_local! {
     static MADE: RefCell<Remembered<Pairs>> = const { RefCell::new(Remembered::new()) };
+    static READ: RefCell<Spelled<Pairs>> = const { RefCell::new(Spelled::new()) };
 }
 
 /// Names with their values, in the order in which they were given. Cheap to clone; it does not change.
@@ -50,8 +53,7 @@ impl From<Vec<(Text, Text)>> for Pairs {
             return Self::default();
         }
         let is = |have: &Self, pairs: &Vec<_>| **have == **pairs;
-        let made = |pairs: Vec<_>| Self(Some(pairs.into()));
-        MADE.with_borrow_mut(|all| all.get(SLOTS, pairs, is, made))
+        MADE.with_borrow_mut(|all| all.get(SLOTS, pairs, is, Recurring::made))
     }
 }
 
@@ -83,7 +85,20 @@ impl Serialize for Pairs {
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Vec::deserialize(d).map(Self::from)
+        quick::recurring(d)
+    }
+}
+impl Recurring for Pairs {
+    type Wire = Vec<(Text, Text)>;
+    const REMEMBERED: usize = SLOTS;
+    fn memory() -> &'static LocalKey<RefCell<Spelled<Self>>> {
+        &READ
+    }
+    fn made(pairs: Self::Wire) -> Self {
+        Self((!pairs.is_empty()).then(|| pairs.into()))
+    }
+    fn found(pairs: Self::Wire) -> Self {
+        pairs.into()
     }
 }
 

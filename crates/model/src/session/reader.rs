@@ -481,7 +481,11 @@ fn gap(at: Nanos, lost: u64, why: &str) -> Observation {
 fn parse(block: &[u8]) -> Batch {
     let mut batch = Batch::default();
     batch.observations.reserve(block.len() / 256);
-    for line in block.split(|b| *b == b'\n') {
+    let mut rest = block;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let (line, behind) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+        rest = behind.get(1..).unwrap_or_default();
         match format::decode(line) {
             format::Line::Observation(o) => batch.observations.push(Arc::new(o)),
             format::Line::Bound(format::Bound::From, at) => {
