@@ -51,6 +51,9 @@ pub(crate) trait Recurring: Clone + Default + 'static {
     fn found(wire: Self::Wire) -> Self;
 }
 
+/// Longer spellings hardly come again.
+const LONGEST: usize = 512;
+
 /// How a [`Recurring`] value asks for its spelling.
 const SPELLING: &str = "kflow spelling";
 
@@ -66,6 +69,9 @@ pub(crate) fn recurring<'de, T: Recurring, D: Deserializer<'de>>(d: D) -> Result
             T::Wire::deserialize(d).map(T::found)
         }
         fn visit_borrowed_str<E: Error>(self, spelling: &'de str) -> Result<T, E> {
+            if spelling.len() > LONGEST {
+                return whole(spelling).map(T::found).map_err(E::custom);
+            }
             let read = |s: &str| whole(s).map(T::made);
             T::memory()
                 .with_borrow_mut(|all| all.get(T::REMEMBERED, spelling, read))

@@ -80,6 +80,7 @@ impl World {
                     self.requests.observe(o);
                 }
                 Arc::make_mut(&mut self.kubelet).observe(o);
+                self.learn_stored(s);
                 self.file_span(o, s);
             }
             Body::Fs(f) => self.file_fs(o, f),
@@ -234,9 +235,9 @@ impl World {
             .into_iter()
             .flat_map(|(key, v)| v.iter().map(move |o| (key, o)))
             .filter(|(key, o)| match &o.body {
-                // A span waits under its own id besides others.
                 Body::Span(s) => {
-                    **key == WaitKey::Span(s.span) && self.by_span.get(&s.span).is_none()
+                    node::span_keys(s, s.parent).first() == Some(*key)
+                        && self.by_span.get(&s.span).is_none()
                 }
                 Body::CallStart(c) => {
                     call_keys(c).first() == Some(*key)
@@ -337,16 +338,21 @@ impl World {
         }
     }
     fn learn_span(&mut self, span: SpanId, slot: Slot) {
-        if span.is_valid() && self.by_span.get(&span).is_none() {
+        let known = self.by_span.get(&span).copied();
+        self.learn_new_span(span, slot, known);
+    }
+    /// The same, where it was looked up before of which pod the span is known to be.
+    fn learn_new_span(&mut self, span: SpanId, slot: Slot, known: Option<Slot>) {
+        if span.is_valid() && known.is_none() {
             self.by_span.insert(span, slot);
             self.release(&WaitKey::Span(span));
         }
     }
-    fn runtime_owner(&self, id: &Text) -> Option<Slot> {
+    fn runtime_owner(&self, id: &str) -> Option<Slot> {
         if id.is_empty() {
             return None;
         }
-        let slot = self.by_runtime.get(id.as_str())?.slot;
+        let slot = self.by_runtime.get(id)?.slot;
         Some(self.files.get(slot).and_then(|f| f.into).unwrap_or(slot))
     }
 }

@@ -72,8 +72,8 @@ impl World {
         let s = &c.subject;
         let first_seen = c.fields.value(CONFIG_SEEN).map(Text::from);
         let slot = if s.pod.uid.is_empty() {
-            self.runtime_owner(&s.container_id.0)
-                .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+            self.runtime_owner(s.container_id.as_str())
+                .or_else(|| self.runtime_owner(s.sandbox_id.as_str()))
                 .or_else(|| Some(*self.by_first_seen.get(first_seen.as_ref()?)?))
                 .or_else(|| {
                     let (trace, span) = c.traceparent?;
@@ -217,8 +217,8 @@ impl World {
     }
     pub(super) fn file_subject(&mut self, o: &Evidence, s: &Subject) -> Option<Slot> {
         let slot = if s.pod.uid.is_empty() {
-            self.runtime_owner(&s.container_id.0)
-                .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+            self.runtime_owner(s.container_id.as_str())
+                .or_else(|| self.runtime_owner(s.sandbox_id.as_str()))
         } else {
             let slot = self.slot(&s.pod.uid.0);
             self.learn_name(slot, &s.pod.namespace, &s.pod.name);

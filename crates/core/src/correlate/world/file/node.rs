@@ -1,11 +1,13 @@
 //! Filing of what the node tells: log lines, files, spans.
 
+use smallvec::SmallVec;
+
 use super::WaitKey;
 use crate::correlate::world::World;
 use crate::correlate::world::pods::{NOBODY, Slot};
 use kflow_model::Evidence;
 use kflow_model::{
-    Text,
+    SpanId, Text,
     cri::is_noise,
     fs::{FsChange, FsObject},
     log::LogLine,
@@ -27,7 +29,7 @@ impl World {
         }
         if l.container_id.is_empty() {
             self.file_local(o);
-        } else if let Some(slot) = self.runtime_owner(&l.container_id.0) {
+        } else if let Some(slot) = self.runtime_owner(l.container_id.as_str()) {
             self.put(slot, o);
         } else {
             self.wait([WaitKey::Runtime(l.container_id.0.clone())], o);
@@ -41,7 +43,7 @@ impl World {
             }
             self.put(slot, o);
         } else if let FsObject::RuntimeMount { id, .. } = &f.object {
-            if let Some(slot) = self.runtime_owner(&id.0) {
+            if let Some(slot) = self.runtime_owner(id.as_str()) {
                 self.put(slot, o);
             } else {
                 self.wait([WaitKey::Runtime(id.0.clone())], o);
@@ -53,77 +55,86 @@ impl World {
     /// Each rule gives one answer whenever it gives any, and a span waits for all that could speak: so it does not
     /// matter what comes first. The trace alone is no rule: whether the parent is about nobody is known with it only.
     pub(super) fn file_span(&mut self, o: &Evidence, s: &SpanRecord) {
-        self.learn_stored(s);
-        let call = is_cri_client(s);
-        if call && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
-            return self.learn_span(s.span, NOBODY);
+        let known = self.by_span.get(&s.span).copied();
+        if is_cri_client(s) && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
+            return self.learn_new_span(s.span, NOBODY, known);
         }
-        if let Some(slot) = self.span_owner(s) {
-            self.learn_span(s.span, slot);
-            if s.parent.is_none()
-                && s.name.starts_with("sync")
-                && slot != NOBODY
-                && self.by_trace.get(&s.trace).is_none()
-            {
-                self.by_trace.insert(s.trace, slot);
-                self.release(&WaitKey::Trace(s.trace));
+        let slot = match self.span_owner(s, known) {
+            Ok(slot) => slot,
+            Err(parent) => {
+                let keys = span_keys(s, parent);
+                let own = |k: &WaitKey| *k == WaitKey::Span(s.span);
+                // The kubelet's side of a call that no sync made: the tap may tell whose it is.
+                if keys.iter().all(own) && !is_cri_client(s) {
+                    return self.learn_new_span(s.span, NOBODY, known);
+                }
+                return self.wait(keys, o);
             }
-            self.put(slot, o);
-            return;
+        };
+        self.learn_new_span(s.span, slot, known);
+        if s.parent.is_none()
+            && s.name.starts_with("sync")
+            && slot != NOBODY
+            && self.by_trace.get(&s.trace).is_none()
+        {
+            self.by_trace.insert(s.trace, slot);
+            self.release(&WaitKey::Trace(s.trace));
         }
-        let runtime = ["container.id", "sandbox.id"]
-            .into_iter()
-            .filter_map(|key| s.attribute(key))
-            .filter(|id| !id.is_empty())
-            .map(|id| WaitKey::Runtime(id.into()));
-        let audit = audit_of(s).map(|id| WaitKey::Audit(id.into()));
-        let parent = s
-            .parent
-            .filter(|p| self.by_span.get(p).is_none())
-            .map(WaitKey::Span);
-        let keys: smallvec::SmallVec<[WaitKey; 4]> = runtime.chain(audit).chain(parent).collect();
-        if keys.is_empty() && !call {
-            return self.learn_span(s.span, NOBODY);
-        }
-        // The kubelet's side of a call that no sync made: the tap may tell whose it is.
-        self.wait(keys.into_iter().chain([WaitKey::Span(s.span)]), o);
+        self.put(slot, o);
     }
-    fn span_owner(&mut self, s: &SpanRecord) -> Option<Slot> {
+    /// The pod of a span, of which its id may be known to tell; else the span that it lies in, when nothing is known of that.
+    fn span_owner(&mut self, s: &SpanRecord, known: Option<Slot>) -> Result<Slot, Option<SpanId>> {
         if let Some(uid) = s.attribute("k8s.pod.uid").filter(|u| !u.is_empty()) {
             let slot = self.slot(&uid.into());
             if let Some((ns, name)) = s.attribute("k8s.pod").and_then(|p| p.split_once('/')) {
                 self.learn_name(slot, ns, name);
             }
-            return Some(slot);
+            return Ok(slot);
         }
-        for key in ["container.id", "sandbox.id"] {
-            if let Some(slot) = s
-                .attribute(key)
-                .and_then(|id| self.runtime_owner(&id.into()))
-            {
-                return Some(slot);
+        for id in runtime_ids(s) {
+            if let Some(slot) = self.runtime_owner(id) {
+                return Ok(slot);
             }
         }
         if let Some(audit) = audit_of(s)
             && let Some(slot) = self.by_audit.get(audit)
         {
-            return Some(*slot);
+            return Ok(*slot);
         }
-        if let Some(slot) = self.by_span.get(&s.span) {
-            return Some(*slot);
+        if let Some(slot) = known {
+            return Ok(slot);
         }
-        // Garbage collection is about nobody, and its calls are about somebody.
-        let slot = s.parent.and_then(|p| self.by_span.get(&p)).copied()?;
-        (slot != NOBODY || !is_cri_client(s) && !names_somebody(s)).then_some(slot)
+        let parent = s.parent.ok_or(None)?;
+        match self.by_span.get(&parent) {
+            None => Err(Some(parent)),
+            // Garbage collection is about nobody, and its calls are about somebody.
+            Some(&NOBODY) if is_cri_client(s) || names_somebody(s) => Err(None),
+            Some(slot) => Ok(*slot),
+        }
     }
+}
+
+/// What a span waits for: the call of which it is the client's side, as the tap may tell whose that is; the ids that it has; and
+/// the span that it lies in.
+pub(super) fn span_keys(s: &SpanRecord, parent: Option<SpanId>) -> SmallVec<[WaitKey; 4]> {
+    let call = is_call(s).then_some(WaitKey::Span(s.span));
+    let runtime = runtime_ids(s).map(|id| WaitKey::Runtime(id.into()));
+    let audit = audit_of(s).map(|id| WaitKey::Audit(id.into()));
+    let keys = call.into_iter().chain(runtime).chain(audit);
+    keys.chain(parent.map(WaitKey::Span)).collect()
+}
+
+/// The ids of container and sandbox that a span has.
+fn runtime_ids(s: &SpanRecord) -> impl Iterator<Item = &str> {
+    ["container.id", "sandbox.id"]
+        .into_iter()
+        .filter_map(|key| s.attribute(key))
+        .filter(|id| !id.is_empty())
 }
 
 /// True for a span with an id that may turn out to be a pod's.
 fn names_somebody(s: &SpanRecord) -> bool {
-    ["container.id", "sandbox.id"]
-        .into_iter()
-        .any(|key| s.attribute(key).is_some_and(|id| !id.is_empty()))
-        || audit_of(s).is_some()
+    runtime_ids(s).next().is_some() || audit_of(s).is_some()
 }
 
 /// The request that a span of the apiserver handles, when it is one about pods. What lies in it bears the id too, and
@@ -132,7 +143,12 @@ fn audit_of(s: &SpanRecord) -> Option<&str> {
     s.attribute("audit-id").filter(|_| s.name.contains("/pods"))
 }
 
+/// The client's side of a CRI call.
+fn is_call(s: &SpanRecord) -> bool {
+    s.kind == SpanKind::Client && s.name.starts_with("runtime.v1")
+}
+
 /// The kubelet's span of a CRI call.
 fn is_cri_client(s: &SpanRecord) -> bool {
-    s.kind == SpanKind::Client && s.service == "kubelet" && s.name.starts_with("runtime.v1")
+    is_call(s) && s.service == "kubelet"
 }
