@@ -10,6 +10,8 @@ use kflow_sources::klog::pods::component_of;
 
 /// What [`Finding::what`] says of where the kubelet sends its spans.
 pub const KUBELET_SPANS: &str = "kubelet spans";
+/// The same of the runtime.
+const RUNTIME_SPANS: &str = "runtime spans";
 
 /// How Kubernetes came to a node, as far as it decides where things are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +129,60 @@ pub struct Seen {
     pub apiserver: Option<(PathBuf, String)>,
     /// What the environment of a containerd that runs says of its spans: `NAME=VALUE`.
     pub containerd: Option<Vec<String>>,
+    /// What a CRI-O that runs was given.
+    pub crio: Option<Crio>,
+}
+
+/// What decides where a CRI-O sends its spans; what comes later counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crio {
+    /// Its configuration files in the order in which it reads them, and their texts.
+    pub files: Vec<(PathBuf, String)>,
+    /// [`CRIO_VARIABLES`] of its environment: `NAME=VALUE`.
+    pub environment: Vec<String>,
+    pub arguments: Vec<String>,
+}
+
+/// Variables by which CRI-O is told where its configuration is and where its spans go (`internal/criocli/criocli.go`).
+pub const CRIO_VARIABLES: [&str; 4] = [
+    "CONTAINER_CONFIG",
+    "CONTAINER_CONFIG_DIR",
+    "CONTAINER_ENABLE_TRACING",
+    "CONTAINER_TRACING_ENDPOINT",
+];
+
+impl Crio {
+    /// The last value of a flag, else that of its variable. `-x V`, `--x V` and `--x=V` are the same to CRI-O; one without a value is
+    /// true.
+    fn given(&self, names: &[&str], variable: &str) -> Option<&str> {
+        let flag = self.arguments.iter().enumerate().rev();
+        let flag = flag.filter_map(|(at, a)| {
+            let a = a.strip_prefix("--").or_else(|| a.strip_prefix('-'))?;
+            let (name, value) = a.split_once('=').map_or((a, None), |(n, v)| (n, Some(v)));
+            let next = || self.arguments.get(at + 1).filter(|n| !n.starts_with('-'));
+            names.contains(&name).then(|| {
+                value
+                    .or_else(|| next().map(String::as_str))
+                    .unwrap_or("true")
+            })
+        });
+        let mut variables = self.environment.iter().filter_map(|v| v.split_once('='));
+        flag.into_iter().next().or_else(|| {
+            variables
+                .find(|(n, v)| *n == variable && !v.is_empty())
+                .map(|(_, v)| v)
+        })
+    }
+    /// The file that it reads first (`pkg/config/config_unix.go`, `CrioConfigPath`).
+    pub fn file(&self) -> &Path {
+        let given = self.given(&["config", "c"], "CONTAINER_CONFIG");
+        Path::new(given.unwrap_or("/etc/crio/crio.conf"))
+    }
+    /// The folder of those that it reads then.
+    pub fn folder(&self) -> &Path {
+        let given = self.given(&["config-dir", "d"], "CONTAINER_CONFIG_DIR");
+        Path::new(given.unwrap_or("/etc/crio/crio.conf.d"))
+    }
 }
 
 /// Something that was looked for.
@@ -295,7 +351,7 @@ pub fn found(seen: &Seen) -> Found {
     let spans = [
         kubelet_spans(seen),
         apiserver_spans(seen),
-        runtime_spans(seen),
+        crio_spans(seen).or_else(|| containerd_spans(seen)),
     ];
     found.findings.extend(spans.into_iter().flatten());
     found
@@ -450,7 +506,7 @@ fn apiserver_spans(seen: &Seen) -> Option<Finding> {
 ///
 /// Of the endpoint, a URL, OpenTelemetry's exporter joins host and path to gRPC's target (`otlptracegrpc`,
 /// `internal/otlpconfig/envconfig.go`), so that the host `unix:` makes one of the path of a socket. Tried with containerd 2.1.9.
-fn runtime_spans(seen: &Seen) -> Option<Finding> {
+fn containerd_spans(seen: &Seen) -> Option<Finding> {
     let environment = seen.containerd.as_ref()?;
     let value = |name: &str| {
         let mut all = environment.iter().filter_map(|v| v.split_once('='));
@@ -476,7 +532,67 @@ fn runtime_spans(seen: &Seen) -> Option<Finding> {
     let todo = format!(
         "in the unit of a containerd 2, and it restarted (no pod is): Environment=OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={own} OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_SERVICE_NAME=containerd"
     );
-    Some(spans("runtime spans", sent, todo))
+    Some(spans(RUNTIME_SPANS, sent, todo))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CrioFile {
+    crio: CrioTable,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CrioTable {
+    tracing: CrioTracing,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CrioTracing {
+    enable_tracing: Option<bool>,
+    tracing_endpoint: Option<String>,
+}
+
+/// Where a CRI-O sends its spans: its configuration says it, or its environment, or its flags (`internal/criocli/criocli.go`,
+/// `mergeTracingConfig`). Its exporter takes what the kubelet's takes (`internal/opentelemetry/tracing_config.go`).
+fn crio_spans(seen: &Seen) -> Option<Finding> {
+    let crio = seen.crio.as_ref()?;
+    let own = format!("unix://{SPANS}");
+    // Of a file that cannot be read it is not known what it says; CRI-O would not start with it.
+    let mut broken = None;
+    let mut set = CrioTracing::default();
+    for (path, text) in &crio.files {
+        match toml::from_str::<CrioFile>(text) {
+            Ok(file) => {
+                let read = file.crio.tracing;
+                set.enable_tracing = read.enable_tracing.or(set.enable_tracing);
+                set.tracing_endpoint = read.tracing_endpoint.or(set.tracing_endpoint);
+            }
+            Err(e) => {
+                broken = Some(format!(
+                    "{} cannot be read: {}",
+                    path.display(),
+                    e.message()
+                ));
+            }
+        }
+    }
+    let given = crio.given(&["enable-tracing"], "CONTAINER_ENABLE_TRACING");
+    let on = given.map(|v| matches!(v, "1" | "t" | "T" | "true" | "TRUE" | "True"));
+    let endpoint = crio.given(&["tracing-endpoint"], "CONTAINER_TRACING_ENDPOINT");
+    let endpoint = endpoint.map(str::to_owned).or(set.tracing_endpoint);
+    let sent = match broken {
+        Some(why) => Err(why),
+        None if !on.or(set.enable_tracing).unwrap_or(false) => Err("CRI-O sends none".to_owned()),
+        None => Tracing {
+            endpoint: Some(endpoint.unwrap_or_else(|| "127.0.0.1:4317".to_owned())),
+        }
+        .sent_to(&own),
+    };
+    let todo = format!(
+        "in {}/99-kflow.conf, and CRI-O restarted (no pod is): crio.tracing = {{enable_tracing = true, tracing_endpoint = \"{own}\", tracing_sampling_rate_per_million = 1000000}}",
+        crio.folder().display()
+    );
+    Some(spans(RUNTIME_SPANS, sent, todo))
 }
 
 #[cfg(test)]

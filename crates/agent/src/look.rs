@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kflow_model::patient;
 
-use crate::find::{Distribution, Found, Seen, apiserver_tracing, found};
+use crate::find::{CRIO_VARIABLES, Crio, Distribution, Found, Seen, apiserver_tracing, found};
 
 /// Where the kubelet keeps the logs of pods, from `/` (`podLogsDir` of its configuration has this default since 1.32; before,
 /// it could not be set).
@@ -47,24 +47,48 @@ fn names(path: &Path) -> Option<Vec<String>> {
     })
 }
 
-/// Variables of OpenTelemetry in the environment of a program that runs, of the first process of that name which lets itself be
-/// read. Others may hold secrets.
-fn telemetry(root: &Path, program: &str) -> Option<Vec<String>> {
+/// Arguments and environment of a program that runs, of the first process of that name which lets itself be read. Of its variables
+/// only those that are asked for: others may hold secrets.
+fn process(
+    root: &Path,
+    program: &str,
+    is_asked: impl Fn(&str) -> bool + Send + 'static,
+) -> Option<(Vec<String>, Vec<String>)> {
     let name = format!("{program}\n");
     ask(&root.join("proc"), move |proc| {
+        let strings = |bytes: &[u8]| -> Vec<String> {
+            let text = String::from_utf8_lossy(bytes);
+            text.split_terminator('\0').map(str::to_owned).collect()
+        };
         for process in fs::read_dir(proc)?.flatten() {
             let of = |file: &str| fs::read(process.path().join(file));
             if of("comm").is_ok_and(|comm| comm == name.as_bytes())
-                && let Ok(environment) = of("environ")
+                && let (Ok(arguments), Ok(environment)) = (of("cmdline"), of("environ"))
             {
-                let text = String::from_utf8_lossy(&environment);
-                let all = text.split_terminator('\0');
-                let ours = all.filter(|v| v.starts_with("OTEL_EXPORTER_OTLP_"));
-                return Ok(ours.map(str::to_owned).collect());
+                let mut environment = strings(&environment);
+                environment.retain(|v| v.split_once('=').is_some_and(|(name, _)| is_asked(name)));
+                return Ok((strings(&arguments), environment));
             }
         }
         Err(io::ErrorKind::NotFound.into())
     })
+}
+
+/// What a CRI-O that runs was given, with the texts of its configuration.
+fn crio(root: &Path) -> Option<Crio> {
+    let (arguments, environment) = process(root, "crio", |name| CRIO_VARIABLES.contains(&name))?;
+    let mut crio = Crio {
+        environment,
+        arguments,
+        ..Crio::default()
+    };
+    let folder = crio.folder();
+    let dropped = names(&below(root, folder)).unwrap_or_default().into_iter();
+    let paths = std::iter::once(crio.file().to_owned()).chain(dropped.map(|n| folder.join(n)));
+    crio.files = paths
+        .filter_map(|path| Some((path.clone(), text(&below(root, &path))?)))
+        .collect();
+    Some(crio)
 }
 
 fn exists(path: &Path) -> bool {
@@ -107,7 +131,11 @@ pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
         pod_logs: names(&root.join(POD_LOGS)),
         apiserver: apiserver_tracing(&manifests)
             .and_then(|file| Some((file.clone(), text(&below(root, &file))?))),
-        containerd: telemetry(root, "containerd"),
+        containerd: process(root, "containerd", |name| {
+            name.starts_with("OTEL_EXPORTER_OTLP_")
+        })
+        .map(|(_, environment)| environment),
+        crio: crio(root),
         manifests,
         files: files
             .into_iter()
@@ -178,6 +206,53 @@ mod tests {
         let found = found_at(root.path(), None);
         assert_eq!(found.control, [Component::Apiserver]);
         assert_eq!(found.audit_logs, [root.path().join("srv/audit.log")]);
+    }
+    #[test]
+    fn a_crio_that_runs_has_its_configuration_read_in_the_order_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        let spans = || {
+            let all = found_at(root.path(), None).findings;
+            all.into_iter().find(|f| f.what == "runtime spans")
+        };
+        let to = |it: &str| {
+            format!("[crio.tracing]\nenable_tracing = true\ntracing_endpoint = \"{it}\"\n")
+        };
+        put(
+            root.path(),
+            "etc/crio/crio.conf.d/20-b.conf",
+            &to("unix:///run/kflow/otlp.sock"),
+        );
+        // A CRI-O that does not run has none to send.
+        assert_eq!(spans(), None);
+        put(root.path(), "proc/7/comm", "crio\n");
+        put(
+            root.path(),
+            "proc/7/environ",
+            "TOKEN=x\0CONTAINER_CONFIG=/srv/crio.conf\0",
+        );
+        put(
+            root.path(),
+            "proc/7/cmdline",
+            "/usr/bin/crio\0--log-level\0debug\0",
+        );
+        put(root.path(), "etc/crio/crio.conf", "[");
+        put(root.path(), "srv/crio.conf", &to("10.0.0.1:4317"));
+        put(
+            root.path(),
+            "etc/crio/crio.conf.d/10-a.conf",
+            &to("10.0.0.2:4317"),
+        );
+        assert!(spans().unwrap().there);
+        put(root.path(), "proc/7/cmdline", "crio\0-d\0/srv/d\0");
+        let elsewhere = spans().unwrap();
+        assert!(
+            !elsewhere.there && elsewhere.found.contains("10.0.0.1"),
+            "{elsewhere:?}"
+        );
+        assert!(
+            elsewhere.todo.contains("/srv/d/99-kflow.conf"),
+            "{elsewhere:?}"
+        );
     }
     #[test]
     fn the_configuration_that_the_kubelet_was_given_counts() {

@@ -242,6 +242,82 @@ fn where_a_containerds_spans_go_is_read_in_its_environment() {
 }
 
 #[test]
+fn where_a_crios_spans_go_is_read_in_its_files_environment_and_flags() {
+    const OFF: &str = "[crio.runtime]\nhooks_dir = []\n[crio.tracing]\nenable_tracing = false\n";
+    const OTHER: &str = "[crio.tracing]\ntracing_endpoint = \"10.0.0.1:4317\"\n";
+    let strings = |all: &[&str]| all.iter().map(|v| (*v).to_owned()).collect();
+    let with = |files: &[&str], environment: &[&str], arguments: &[&str]| {
+        let files = files
+            .iter()
+            .map(|t| ("/etc/crio/a.conf".into(), (*t).to_owned()));
+        let seen = Seen {
+            containerd: Some(Vec::new()),
+            crio: Some(Crio {
+                files: files.collect(),
+                environment: strings(environment),
+                arguments: strings(arguments),
+            }),
+            ..Seen::default()
+        };
+        said(&found(&seen), "runtime spans").unwrap().clone()
+    };
+    let none = with(&[OFF], &[], &["crio"]);
+    assert!(!none.there && none.found == "CRI-O sends none", "{none:?}");
+    // What it says to write is what it then finds, as the last file.
+    let line = none.todo.split("(no pod is): ").nth(1).unwrap();
+    assert!(with(&[OFF, OTHER, line], &[], &["crio"]).there);
+    // A flag counts more than a variable, and that more than a file.
+    let own = "unix:///run/kflow/otlp.sock";
+    let variable = format!("CONTAINER_TRACING_ENDPOINT={own}");
+    for (environment, arguments, there) in [
+        (
+            &["CONTAINER_ENABLE_TRACING=true", &variable][..],
+            &["crio"][..],
+            true,
+        ),
+        (
+            &["CONTAINER_ENABLE_TRACING=false", &variable],
+            &["crio"],
+            false,
+        ),
+        (
+            &["CONTAINER_ENABLE_TRACING=false", &variable],
+            &["crio", "--enable-tracing"],
+            true,
+        ),
+        (
+            &[&variable],
+            &[
+                "crio",
+                "--enable-tracing",
+                "--tracing-endpoint",
+                "10.0.0.2:1",
+            ],
+            false,
+        ),
+        (
+            &[],
+            &[
+                "crio",
+                "-enable-tracing=true",
+                &format!("--tracing-endpoint={own}"),
+            ],
+            true,
+        ),
+    ] {
+        let it = with(&[OTHER], environment, arguments);
+        assert_eq!(it.there, there, "{environment:?} {arguments:?}: {it:?}");
+    }
+    let default = with(&[], &[], &["crio", "--enable-tracing"]);
+    assert!(default.found.contains("127.0.0.1:4317"), "{default:?}");
+    assert!(
+        with(&["a = ["], &[], &["crio"])
+            .found
+            .contains("a.conf cannot be read")
+    );
+}
+
+#[test]
 fn where_an_apiservers_spans_go_is_read_in_the_file_of_its_static_pod() {
     const FLAG: &str = "--tracing-config-file=/etc/kubernetes/tracing.yaml";
     let pod = |flag: &str| {
