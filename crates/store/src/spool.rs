@@ -484,6 +484,10 @@ impl Spool {
             warn!(path = %path.display(), why = %e, "a segment keeps its name");
             return;
         }
+        // Hardly anybody reads it soon, and its pages would count as this process's memory.
+        if let Ok(written) = FsFile::open(&to) {
+            rustix::fs::fadvise(&written, 0, None, rustix::fs::Advice::DontNeed).ok();
+        }
         let mut state = self.ring.lock();
         state.segments.extend(segment(&to));
         state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
