@@ -150,18 +150,31 @@ pub fn namespace_of(bounds: &str) -> Option<&str> {
 
 /// True when a pod would be in a list of these bounds if it existed. Of labels and of other fields nothing is known.
 pub fn covers(bounds: &str, namespace: &str, node: &str, name: &str) -> bool {
+    shows(bounds, namespace, node, name, |_| false)
+}
+
+/// The same of a pod of which it is known what has it.
+pub fn shows(
+    bounds: &str,
+    namespace: &str,
+    node: &str,
+    name: &str,
+    has_it: impl Fn(OfOwner<'_>) -> bool,
+) -> bool {
     if bounds.is_empty() {
         return true;
     }
     let (within, mut fields, labels) = read(bounds);
-    labels.is_empty()
-        && within.is_none_or(|ns| ns == namespace)
-        && fields.all(|f| {
-            f.strip_prefix(NODE).map_or_else(
-                || f.strip_prefix(NAME).is_some_and(|n| n == name),
-                |n| n == node,
-            )
-        })
+    let shown = |field: &str| {
+        if let Some(its) = field.strip_prefix(NODE) {
+            return its == node;
+        }
+        if let Some((kind, name)) = field.strip_prefix(OF).and_then(|of| of.split_once('/')) {
+            return has_it(OfOwner { kind, name });
+        }
+        field.strip_prefix(NAME).is_some_and(|its| its == name)
+    };
+    labels.is_empty() && within.is_none_or(|ns| ns == namespace) && fields.all(shown)
 }
 
 /// True when a list of these bounds shows every pod of a scope.

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use kflow_core::correlate::PodView;
 use kflow_core::diagnose::State;
-use kflow_model::{Body, Evidence, Source};
+use kflow_core::flow::Stage;
+use kflow_model::gap::{WatchKind, WatchNote};
+use kflow_model::pod::{PodSeen, WatchEvent};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, Observation, PodUid, Source, Stamp, Text};
 
 use super::{SESSIONS, session, world};
 
@@ -149,7 +153,7 @@ fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
     let observations: Vec<Evidence> = session("S2-stuck-early")
         .iter()
         .map(|o| {
-            let mut o: kflow_model::Observation = (**o).clone();
+            let mut o: Observation = (**o).clone();
             if let Body::Watch(n) = &mut o.body {
                 n.scope = "elsewhere".into();
             }
@@ -161,6 +165,92 @@ fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
         w.find("s21/sidecar").first().expect("the remnant").gone,
         None
     );
+}
+
+/// What a node's agent tells of a pod that has run for long begins with the kubelet's next look at it.
+#[test]
+fn a_pod_that_runs_was_not_admitted_when_who_looks_late_first_hears_of_it() {
+    let mut looked = 0;
+    for name in ["S1-basics", "S5-burst"] {
+        let observations = session(name);
+        let whole = world(&observations);
+        for p in whole.pods() {
+            let Some(ready) = p.timeline.stage(Stage::Ready).and_then(|s| s.end) else {
+                continue;
+            };
+            let late = |o: &&Evidence| {
+                matches!(o.source, Source::Kube) || o.stamp.at > ready.at.plus(SECOND)
+            };
+            let late = world(observations.iter().filter(late));
+            let found = late.find(&p.key());
+            let told = found.first().expect("the API knows it");
+            if let Some(admit) = told.timeline.stage(Stage::Admit).and_then(|s| s.end) {
+                looked += 1;
+                assert!(admit.at <= ready.at, "{name} {}", p.key());
+            }
+        }
+    }
+    assert!(looked > 10, "{looked}");
+}
+
+/// Of a Deployment's pods alone, as `kflow record --pod deploy/web` keeps them.
+#[test]
+fn a_list_of_an_owners_pods_tells_that_one_of_them_is_gone_and_nothing_of_others() {
+    let at = |s: i64, body| {
+        Arc::new(Observation {
+            stamp: Stamp::exact(Nanos::from_secs(s)),
+            source: Source::Kube,
+            body,
+        })
+    };
+    let pod = |name: &str, set: &str| {
+        let owner = ObjectRef {
+            kind: "ReplicaSet".into(),
+            namespace: "shop".into(),
+            name: set.into(),
+            uid: Text::default(),
+        };
+        Body::Pod(Box::new(PodSeen {
+            event: WatchEvent::Listed,
+            namespace: "shop".into(),
+            name: name.into(),
+            uid: PodUid::from(name),
+            owner: Some(owner),
+            ..PodSeen::default()
+        }))
+    };
+    let note = |kind| {
+        Body::Watch(Box::new(WatchNote {
+            resource: "pods".into(),
+            kind,
+            scope: "shop,of=Deployment/web".into(),
+            detail: Text::default(),
+            failure: None,
+        }))
+    };
+    let set = "web-7ddcb6dc58";
+    let mut told = vec![
+        at(1, note(WatchKind::ListBegin)),
+        at(2, pod("web-1", set)),
+        at(2, pod("web-2", set)),
+        // Whose it is was not known to who recorded.
+        at(2, pod("db-1", "db-7ddcb6dc58")),
+        at(3, note(WatchKind::ListEnd)),
+    ];
+    let gone = |told: &[Evidence], name: &str| {
+        let w = world(told);
+        let found = w.find(&format!("shop/{name}"));
+        found.first().expect("the pod").gone
+    };
+    assert_eq!(gone(&told, "web-1"), None);
+    told.extend([
+        at(11, note(WatchKind::ListBegin)),
+        at(12, pod("web-2", set)),
+        at(13, note(WatchKind::ListEnd)),
+    ]);
+    assert_eq!(gone(&told, "web-1"), Some(Nanos::from_secs(13)));
+    assert_eq!(gone(&told, "web-2"), None);
+    assert_eq!(gone(&told, "db-1"), None);
 }
 
 #[test]

@@ -3,13 +3,14 @@
 //! Everything here is invented, in the form of the API's reference (`coordination.k8s.io/v1` Lease, `v1` Node, Pod and
 //! Event): the recordings have no leases, only the requests that renew them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kflow_core::correlate::{Actor, NODE_LEASES, Presence, World};
-use kflow_core::diagnose::{self, Confidence, Diagnoser, Verdict};
+use kflow_core::diagnose::{self, Confidence, Diagnoser, State, Verdict};
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
-use kflow_model::{Body, Nanos, Observation, Stamp, stamp::SECOND};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECOND};
 use kflow_sources::kube::decode::{KubeLines, Renewals, decode_object, note};
 use kflow_sources::{LineDecoder, TimeHint};
 use serde_json::{Value, json};
@@ -310,4 +311,79 @@ fn leases_are_read_from_a_list_of_kubectl() {
     );
     // They are no objects that owners or claims are looked for among, however often they are renewed.
     assert!(world.objects().is_empty());
+}
+
+/// Who asks when a pod has been stuck for long gets of each Event the newest occurrence, with how often it happened and since when,
+/// and of the node what an agent still has.
+#[test]
+fn how_long_a_pod_is_stuck_is_the_same_for_who_looks_late() {
+    /// What their calls fail with is told by calls alone, where there are some: since the first that is kept.
+    const BY_CALLS: [&str; 2] = ["s10/rc", "s44/seccomp"];
+    let session = kflow_model::session::load(&crate::fixture("sessions/S2-stuck-early.kflow.zst"));
+    let session = session.expect("fixture");
+    let (begin, end) = session.range().expect("not empty");
+    let now = begin.plus(end.since(begin) / 2);
+    for kept in [0, 30] {
+        let all = session.observations.iter();
+        let seen: Vec<_> = all.filter(|o| o.stamp.seen <= now).collect();
+        let of_api = |o: &&&Evidence| o.source == Source::Kube;
+        let mut newest: BTreeMap<&str, Observation> = BTreeMap::new();
+        for o in seen.iter().filter(|o| of_api(o)) {
+            let mut listed = Observation::clone(o);
+            listed.stamp.seen = now;
+            let name = match (&o.body, &mut listed.body) {
+                (Body::Pod(p), Body::Pod(listed_pod)) => {
+                    if p.event != WatchEvent::Deleted {
+                        listed_pod.event = WatchEvent::Listed;
+                        listed.stamp = Stamp::exact(now);
+                    }
+                    p.uid.as_str()
+                }
+                (Body::Event(e), Body::Event(listed)) => {
+                    listed.listed = true;
+                    e.name.as_str()
+                }
+                _ => continue,
+            };
+            newest.insert(name, listed);
+        }
+        let mut watched = World::new();
+        let mut late = World::new();
+        for o in newest.into_values() {
+            late.observe(&Arc::new(o));
+        }
+        for o in seen {
+            let recent = o.stamp.seen > now.plus(-kept * SECOND);
+            if o.source == Source::Kube || kept > 0 {
+                watched.observe(o);
+            }
+            if o.source != Source::Kube && recent {
+                late.observe(o);
+            }
+        }
+        watched.refresh();
+        late.refresh();
+        let mut compared = 0;
+        let mut wrong = Vec::new();
+        for pod in watched.pods().iter().filter(|p| p.gone.is_none()) {
+            let Some(told) = diagnose::why(&watched, pod, now) else {
+                continue;
+            };
+            // Of one that has failed for good nothing tells since when, and it is not told.
+            if told.state == State::Failed {
+                continue;
+            }
+            let found = late.find(&pod.key());
+            let asked = found.first().expect("it is listed");
+            let late = diagnose::why(&late, asked, now).expect("it is stuck still");
+            compared += 1;
+            let untold = kept > 0 && BY_CALLS.contains(&pod.key().as_str());
+            if late.since.since(told.since) > 5 * SECOND && !untold {
+                let [late, watched] = [late.since, told.since].map(|at| now.since(at) / SECOND);
+                wrong.push(format!("{} {late} s of {watched}", pod.key()));
+            }
+        }
+        assert!(wrong.is_empty(), "{kept}: {wrong:#?}");
+        assert!(compared > 12, "{compared}");
+    }
 }

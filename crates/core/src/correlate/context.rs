@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::owners::has;
 use kflow_model::Evidence;
-use kflow_model::scope::covers;
+use kflow_model::pod::PodSeen;
+use kflow_model::scope::{covers, shows};
 use kflow_model::{Nanos, Source, Text};
 
 /// What all views depend on besides their own evidence: when it changes, all pods are derived again.
@@ -47,6 +49,11 @@ impl ListWindow {
     /// True when a pod would be in the list if it existed.
     pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
         covers(&self.scope, namespace, node, name)
+    }
+    /// The same of one whose object was seen.
+    pub(crate) fn shows(&self, p: &PodSeen) -> bool {
+        let (namespace, node) = (&p.namespace, &p.spec.node);
+        shows(&self.scope, namespace, node, &p.name, |o| has(o, p))
     }
 }
 

@@ -203,13 +203,10 @@ fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
 
 /// When the object was gone from the API: DELETED, or absent from a complete list.
 fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
-    let absent = |after: Nanos, namespace: &str, node: &str| {
-        input
-            .context
-            .windows
-            .iter()
-            .find(|w| w.begin > after && w.covers(namespace, node, &input.name))
-            .map(|w| w.end)
+    let absent = |after: Nanos, p: &PodSeen| {
+        let mut windows = input.context.windows.iter();
+        let missing = windows.find(|w| w.begin > after && w.shows(p))?;
+        Some(missing.end)
     };
     match f.states.last() {
         Some((o, p)) if p.event == WatchEvent::Deleted => {
@@ -227,7 +224,7 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         }
         // The kubelet's static pod needs no object.
         Some((o, _)) if o.source != Source::Kube => None,
-        Some((o, p)) => absent(o.stamp.at, &p.namespace, &p.spec.node),
+        Some((o, p)) => absent(o.stamp.at, p),
         None => never_listed(input, f),
     }
 }

@@ -1,5 +1,7 @@
 //! Who makes what makes pods.
 
+use kflow_model::pod::PodSeen;
+use kflow_model::scope::OfOwner;
 use kflow_model::{ObjectRef, Text};
 
 /// Longest chain that is followed: more are a circle.
@@ -30,6 +32,22 @@ pub fn chain(
         chain.push(within(&next));
     }
     chain
+}
+
+/// True where a pod's object tells that it is one of those of an owner, a claim or a node: a ReplicaSet's name tells its Deployment.
+pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
+    let named = |o: &ObjectRef| o.kind == owner.kind && o.name == owner.name;
+    match owner.kind {
+        "Node" => pod.spec.node == owner.name,
+        "PersistentVolumeClaim" => {
+            let mut claims = pod.spec.volumes.iter().filter_map(|v| v.claim(&pod.name));
+            claims.any(|c| c == owner.name)
+        }
+        _ => (pod.owner.as_ref()).is_some_and(|made| {
+            let all = chain(made, &pod.namespace, deployment_of);
+            all.iter().any(named)
+        }),
+    }
 }
 
 /// The Deployment of a ReplicaSet by its name, `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`; the letters of the hash of the

@@ -1,7 +1,7 @@
 //! `admit` and `cgroup`: the kubelet takes the pod.
 
 use super::Build;
-use super::span::edge;
+use super::span::{edge, event_edge};
 use crate::flow::{Fact, Map, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::Evidence;
@@ -149,8 +149,10 @@ pub(crate) fn admit(b: &mut Build<'_>) {
         }
         (_, Some(worked)) => {
             // What the worker did may have come before the first that was written of it.
-            let (at, w) = first_work(b)
+            let earlier = first_work(b).into_iter().chain(told_work(b));
+            let (at, w) = earlier
                 .filter(|(at, _)| at.at < worked.0.at)
+                .min_by_key(|(at, _)| *at)
                 .unwrap_or(worked);
             // Nobody wrote of it, but the worker worked, so it was handed over between binding and that.
             if let Some(start) = bound
@@ -229,6 +231,28 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
         (Some(a), Some(c)) => Some(if a.0 <= c.0 { a } else { c }),
         (a, c) => a.or(c),
     }
+}
+
+/// The first that Events tell of the worker: of a pod that is looked at late nothing else is left of that time.
+fn told_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
+    const WORKS: [&str; 9] = [
+        "Pulling",
+        "Pulled",
+        "Created",
+        "Started",
+        "Failed",
+        "InspectFailed",
+        "BackOff",
+        "FailedMount",
+        "FailedCreatePodSandBox",
+    ];
+    let all = b.seen.events_of(&WORKS).map(|(o, e)| {
+        let newest = event_edge(o);
+        let at = e.first.filter(|first| *first < newest.at);
+        let edge = at.map_or(newest, |at| Edge { at, ..newest });
+        (edge, o.clone())
+    });
+    all.min_by_key(|(at, _)| *at)
 }
 
 /// The first volume that was mounted, or tried: the volume manager takes the pods that their workers know

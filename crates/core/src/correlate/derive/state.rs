@@ -11,7 +11,7 @@ use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::{
-    Nanos, Text,
+    Body, Evidence, Nanos, Text,
     cri::{InventoryItem, RuntimeState},
     pod::{ContainerSpec, ContainerState, ContainerStatus},
     stamp::SECOND,
@@ -411,8 +411,26 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
             }
         }
     };
+    if let Some((stage, since)) = &mut v.current
+        && let Some(first) = failing_since(f, *stage)
+    {
+        *since = first.min(*since);
+    }
     not_all_up(v, t);
     killed_by_probe(v, f, t);
+}
+
+/// Since when volumes or a sandbox fail by an Event that tells how often they did, unless a container started since.
+fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
+    let reasons: &[&str] = match stage {
+        Stage::Volumes => &["FailedMount", "FailedAttachVolume"],
+        Stage::Sandbox => &["FailedCreatePodSandBox"],
+        _ => return None,
+    };
+    let repeated = f.events_of(reasons).filter(|(_, e)| e.count > 1);
+    let first = repeated.filter_map(|(_, e)| e.first).min()?;
+    let started = |(o, _): (&Evidence, _)| o.stamp.at > first;
+    (!f.events_of(&["Started"]).any(started)).then_some(first)
 }
 
 /// When the kubelet killed a container because its liveness or startup probe had failed, by Events (1 s) and by its log.
@@ -523,14 +541,33 @@ fn not_all_up(v: &mut PodView, t: &Timeline) {
 
 /// Since when a stage has been in the state that it is in: its open step, else the first failure in a row.
 fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
-    let mut since = None;
+    let mut since: Option<Nanos> = None;
+    let mut done: Option<Nanos> = None;
     for s in steps(t, stage).filter(|s| !s.is_run()) {
         let step = s.step.as_str();
         match s.outcome {
             Outcome::Ok if ASKS.contains(&step) => {}
-            Outcome::Ok if !WAITS.contains(&step) => since = None,
-            _ => since = since.or(Some(s.start.at)),
+            Outcome::Ok if !WAITS.contains(&step) => {
+                since = None;
+                done = done.max(s.end.map(|end| end.at));
+            }
+            _ => {
+                let at = tried(s, done);
+                since = Some(since.map_or(at, |earlier| earlier.min(at)));
+            }
         }
     }
     since.or_else(|| Some(t.stage(stage)?.start.at))
+}
+
+/// Since when a step has been tried. Who looks late sees the newest try alone: how often it failed before, and since when, its
+/// Event tells, of which nothing before `done` counts, when the same went well.
+fn tried(s: &Span, done: Option<Nanos>) -> Nanos {
+    let first = |o: &Evidence| match &o.body {
+        Body::Event(e) if e.count > 1 => e.first,
+        _ => None,
+    };
+    let first = s.evidence.iter().filter_map(first).min();
+    let first = first.map(|at| done.map_or(at, |done| at.max(done)));
+    first.map_or(s.start.at, |at| at.min(s.start.at))
 }

@@ -348,9 +348,7 @@ fn decided(file: &PodFile, windows: &[ListWindow]) -> (Option<Nanos>, usize) {
     if p.event == WatchEvent::Deleted {
         return (None, 0);
     }
-    let missing = windows
-        .iter()
-        .find(|w| w.begin > o.stamp.at && w.covers(&p.namespace, &p.spec.node, &p.name));
+    let missing = windows.iter().find(|w| w.begin > o.stamp.at && w.shows(p));
     (missing.map(|w| w.end), 0)
 }
 
