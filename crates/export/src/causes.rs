@@ -45,13 +45,19 @@ pub fn entry(c: &Cause) -> String {
     }
     line(&mut out, format_args!("\nwhat to do"));
     for (text, command) in &c.steps {
-        line(&mut out, format_args!("  {text}\n    {command}"));
+        line(&mut out, format_args!("  {}\n    {command}", shown(text)));
     }
     line(
         &mut out,
         format_args!("\ndocs    {}\nsource  {}", c.docs, source(&c.source)),
     );
     out
+}
+
+/// The text of a step without what says that it may be left out.
+fn shown(text: &str) -> &str {
+    let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    inside.unwrap_or(text)
 }
 
 /// A cause as a row.
@@ -85,7 +91,10 @@ pub fn rows(out: &mut impl io::Write, form: Rows, causes: Vec<&Cause>) -> io::Re
         looked_for_in: &c.on,
         joins: c.rule,
         next: (c.steps.iter())
-            .map(|(text, command)| Step { text, command })
+            .map(|(text, command)| Step {
+                text: shown(text),
+                command,
+            })
             .collect(),
         docs: &c.docs,
         source: source(&c.source),
@@ -114,7 +123,7 @@ pub fn markdown(all: &Catalogue) -> String {
             let steps: Vec<String> = c
                 .steps
                 .iter()
-                .map(|(t, cmd)| format!("{}: `{}`", cell(t), cell(cmd)))
+                .map(|(t, cmd)| format!("{}: `{}`", cell(shown(t)), cell(cmd)))
                 .collect();
             line(
                 &mut out,

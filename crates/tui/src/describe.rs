@@ -213,10 +213,11 @@ pub fn line(o: &Observation) -> (String, Tone) {
             format!(
                 "runtime has {} {}",
                 i.items.len(),
-                if i.sandboxes {
-                    "sandboxes"
-                } else {
-                    "containers"
+                match (i.sandboxes, i.items.len()) {
+                    (true, 1) => "sandbox",
+                    (true, _) => "sandboxes",
+                    (false, 1) => "container",
+                    (false, _) => "containers",
                 }
             ),
             Tone::Quiet,

@@ -1,5 +1,6 @@
 //! Moments as people read them: absolute, relative to the view's own time, or since the pod's creation.
 
+use super::text::width;
 use super::timezone::Zone;
 use kflow_model::{Nanos, units};
 
@@ -60,6 +61,13 @@ impl TimeFormat {
         };
         signed(at.since(from), digits)
     }
+    /// The same with as many digits as have room in these columns.
+    pub fn within(&self, at: Nanos, precision: u32, columns: u16) -> String {
+        let fits = |text: &String| width(text) <= usize::from(columns);
+        let mut texts = (0..=6).rev().map(|digits| self.at(at, precision, digits));
+        let found = texts.find(fits);
+        found.unwrap_or_else(|| self.at(at, precision, 0))
+    }
     /// Wall clock whatever the clock is, with this many digits.
     pub fn wall(&self, at: Nanos, digits: usize) -> String {
         units::clock(at, digits, self.zone.east(at))
@@ -111,6 +119,24 @@ mod tests {
         assert!(f.at(at, 1_000, 9).ends_with(".123456"));
         assert!(!f.at(at, 1_000_000_000, 9).contains('.'));
         assert!(f.at(at, 1, 3).ends_with(".123"));
+    }
+    #[test]
+    fn a_time_has_as_many_digits_as_fit_and_is_never_cut() {
+        let f = TimeFormat::default();
+        let at = NOON.plus(123_456_789);
+        for (columns, end) in [
+            (15, ".123456"),
+            (14, ".12345"),
+            (12, ".123"),
+            (9, ":20"),
+            (8, ":20"),
+        ] {
+            let text = f.within(at, 1, columns);
+            assert!(
+                text.len() <= usize::from(columns) && text.ends_with(end),
+                "{columns} {text}"
+            );
+        }
     }
     #[test]
     fn clocks_count_from_now_and_from_creation() {

@@ -102,11 +102,19 @@ fn rows_lead_to_their_pods() {
     press(&mut m, &snap, "g");
     let (top, text) = (m.shared.pod.clone(), svg::plain(&frame(&mut m, &snap)));
     assert!(text.contains("on 3 nodes"), "{text}");
+    // The footer has the keys that do something here.
+    let footer = |text: &str| text.trim_end().lines().next_back().map(str::to_owned);
+    let keys = footer(&text).expect("a footer");
+    assert!(keys.contains("open") && !keys.contains("zoom"), "{keys}");
     press(&mut m, &snap, "j");
     assert_ne!(m.shared.pod, top);
     press(&mut m, &snap, "enter");
     let text = svg::plain(&frame(&mut m, &snap));
     let pod = m.shared.view(&snap).expect("a pod").name.clone();
+    assert!(
+        footer(&text).is_some_and(|keys| keys.contains("zoom")),
+        "{text}"
+    );
     assert!(
         text.contains("STAGE") && text.contains(pod.as_str()),
         "{text}"

@@ -372,16 +372,13 @@ fn unnamed(sentence: String) -> String {
         .replace("image ?", "the image")
 }
 
-/// The steps of a cause with names filled in.
+/// The steps of a cause with names filled in, without those of which the whole text is left out.
 pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
-    cause
-        .steps
-        .iter()
-        .map(|(text, command)| NextStep {
-            text: names.sentence(text),
-            command: names.command(command),
-        })
-        .collect()
+    let filled = cause.steps.iter().map(|(text, command)| NextStep {
+        text: names.sentence(text),
+        command: names.command(command),
+    });
+    filled.filter(|step| !step.text.is_empty()).collect()
 }
 
 fn pulled<'f>(f: &'f PodHistory<'_>, container: &Text) -> Option<&'f str> {

@@ -194,14 +194,15 @@ impl Asked<'_> {
                     Some(end) => format!(" (since {}, last list {})", second(f.since), second(end)),
                     None => String::new(),
                 };
-                let help = if self.recorded.is_some() {
-                    "ask as of another moment (--at)"
+                // It failed whoever recorded it, an agent it may be, and not who asks.
+                let (whose, help) = if self.recorded.is_some() {
+                    ("where it was recorded, ", "ask as of another moment (--at)")
                 } else {
-                    help
+                    ("", help)
                 };
                 (
                     Reason::Failed(f.failure),
-                    format!("{text}{since}"),
+                    format!("{whose}{text}{since}"),
                     help.to_owned(),
                 )
             }

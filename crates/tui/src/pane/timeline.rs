@@ -274,6 +274,13 @@ impl Pane for TimelinePane {
         s
     }
     fn commands(&self) -> &'static [Action] {
+        // What stands in the place of the tree has an axis of its own.
+        match (&self.abreast, &self.compared) {
+            (Some(_), _) => return &[Action::Open, Action::Back],
+            (None, Some(_)) => return &[Action::Fold, Action::Back, Action::NextPod],
+            (None, None) if self.rows.is_empty() => return &[Action::PaneWhy, Action::PanePods],
+            (None, None) => {}
+        }
         &[
             Action::ZoomIn,
             Action::ZoomOut,

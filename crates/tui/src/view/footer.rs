@@ -114,6 +114,7 @@ const fn word(a: Action) -> &'static str {
         Action::FlowOnlyReached => "reached",
         Action::FlowFoldAll | Action::FoldAll => "fold all",
         Action::NextPod => "next pod",
+        Action::NodeList => "nodes",
         a => a.name(),
     }
 }

@@ -173,3 +173,35 @@ fn a_cause_is_found_by_id_in_any_form() {
     assert!(all.find("601").is_some() && all.find("kf601").is_some());
     assert!(all.find("KF702b").is_some() && all.find("KF000").is_none());
 }
+
+#[test]
+fn what_to_do_is_of_what_is_missing_and_not_of_what_else_the_cause_may_be() {
+    let all = Catalogue::parse(DATA).unwrap();
+    let cause = all.cause(cause::KF701);
+    for (text, commands) in [
+        (
+            r#"secret "db" not found"#,
+            &["get pod <POD> -o", "describe secret db"][..],
+        ),
+        (
+            "couldn't find key password in Secret shop/db",
+            &["get pod <POD> -o", "describe Secret db"],
+        ),
+        (
+            "container has runAsNonRoot and image will run as root",
+            &["{.spec.securityContext}"],
+        ),
+        (
+            "services have not yet been read at least once, cannot construct envvars",
+            &[],
+        ),
+    ] {
+        let names = cause.matches("CreateContainerConfigError", text).unwrap();
+        let steps = crate::diagnose::finding::steps(cause, &names);
+        assert_eq!(steps.len(), commands.len(), "{text}: {steps:?}");
+        for (step, command) in steps.iter().zip(commands) {
+            assert!(step.command.contains(command), "{text}: {steps:?}");
+            assert!(!step.text.contains(['[', '?']), "{text}: {steps:?}");
+        }
+    }
+}

@@ -214,7 +214,7 @@ fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
     now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
 }
 
-/// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.
+/// The resource that a quota is most short of: `pods over by 1`.
 fn worst(x: &Finding<'_>) -> Option<String> {
     use crate::diagnose::quantity::Quantity;
     let table = |key: &str| -> Vec<(String, Quantity)> {
@@ -240,7 +240,7 @@ fn worst(x: &Finding<'_>) -> Option<String> {
         .max_by_key(|(ratio, ..)| *ratio)
         .map(|(_, k, over)| {
             let resource = k.rsplit('.').next().unwrap_or(&k).to_owned();
-            format!("{} {k} too much", over.show(&resource))
+            format!("{k} over by {}", over.show(&resource))
         })
 }
 
