@@ -198,19 +198,24 @@ impl Observations {
         })
     }
 
-    /// From when on something is asked, up to the moment; from the begin on without `since`.
+    /// From when on something is asked, up to the moment; from the begin on without `since`, and where that is earlier.
     pub fn from(&self, since: Option<&str>) -> anyhow::Result<Nanos> {
         let range = self.session.range().unwrap_or((self.at, self.at));
         let Some(text) = since else {
             return Ok(range.0);
         };
         let since = moment(text)?.within((range.0, self.at), None, |_| 0);
-        outside(Some(range), since)?;
         ensure!(
             since <= self.at,
             "--since {text} is after the moment that is looked at: name an earlier one, or leave --at out"
         );
-        Ok(since)
+        if since < range.0 {
+            let begin = range.0.to_rfc3339();
+            super::out::tell_later(&format!(
+                "the recording begins at {begin}: nothing is known of the time before"
+            ));
+        }
+        Ok(since.max(range.0))
     }
 
     /// The world as of the moment. An error when nothing in it is of the scope.

@@ -105,12 +105,22 @@ SH
 chmod +x "$dir/start" "$dir/stop"
 
 finish() {
-  # Tasks that a failed test left behind, then containerd, both by what was started here.
+  # Tasks that a failed test left behind, then containerd, both by what was started here. One that was killed leaves the shims of
+  # its tasks, which only the next one ends.
+  kill -0 "$(cat "$dir/pid")" 2>/dev/null || "$dir/start"
+  for _ in $(seq 50); do ctr -a "$dir/run/containerd.sock" version >/dev/null 2>&1 && break; sleep 0.1; done
   for t in $(ctr -a "$dir/run/containerd.sock" -n k8s.io tasks ls -q 2>/dev/null); do
     ctr -a "$dir/run/containerd.sock" -n k8s.io tasks rm -f "$t" >/dev/null 2>&1 || true
   done
   kill "$(cat "$dir/pid")" 2>/dev/null || true
   for _ in $(seq 50); do kill -0 "$(cat "$dir/pid")" 2>/dev/null || break; sleep 0.1; done
+  # Shims of which the metadata says nothing any more.
+  for shim in $(grep -alsF "$dir/run/containerd.sock" /proc/[0-9]*/cmdline); do
+    pid=${shim//[!0-9]/}
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = containerd-shim ] || continue
+    # shellcheck disable=SC2046  # a word a process: its containers' first, then itself
+    kill -9 $(cat "/proc/$pid"/task/*/children 2>/dev/null) "$pid" 2>/dev/null || true
+  done
   awk -v d="$dir" '$2 ~ "^" d {print $2}' /proc/mounts | sort -r | while read -r m; do umount -l "$m" || true; done
   if [ -n "${KFLOW_KEEP_LOG:-}" ]; then cp "$dir/log" "$KFLOW_KEEP_LOG"; fi
   rm -rf "$dir"
