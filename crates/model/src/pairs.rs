@@ -34,9 +34,11 @@ impl Pairs {
     }
     /// The value of a name: the first.
     pub fn value(&self, name: &str) -> Option<&str> {
-        self.iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, v)| v.as_str())
+        self.text(name).map(Text::as_str)
+    }
+    /// The same, to keep: a clone shares its memory.
+    pub fn text(&self, name: &str) -> Option<&Text> {
+        self.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 }
 

@@ -4,6 +4,7 @@
 //! arrival does not matter, and bounded, however long kflow runs. Which message means what is a table.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 mod series;
 mod start;
@@ -54,7 +55,7 @@ pub struct KubeletActivity {
     readings: BTreeMap<Text, Reading>,
     health: BTreeMap<Text, Evidence>,
     trouble: VecDeque<Evidence>,
-    starts: VecDeque<ObservedStart>,
+    starts: VecDeque<Arc<ObservedStart>>,
     startup: BTreeMap<StepId, VecDeque<Evidence>>,
 }
 
@@ -197,8 +198,8 @@ impl KubeletActivity {
         let Some(start) = ObservedStart::read(l, at) else {
             return;
         };
-        if let Err(at) = self.starts.binary_search(&start) {
-            self.starts.insert(at, start);
+        if let Err(at) = self.starts.binary_search_by(|s| s.as_ref().cmp(&start)) {
+            self.starts.insert(at, Arc::new(start));
         }
         if self.starts.len() > STARTS {
             self.starts.pop_front();
@@ -276,7 +277,7 @@ impl KubeletActivity {
     }
     /// Starts of pods as the kubelet measured them, oldest first.
     pub fn starts(&self) -> impl DoubleEndedIterator<Item = &ObservedStart> {
-        self.starts.iter()
+        self.starts.iter().map(AsRef::as_ref)
     }
 }
 

@@ -211,7 +211,7 @@ impl RequestLog {
                 if matches!(s.service.as_str(), "apiserver" | "kube-apiserver" | "etcd") =>
             {
                 match served(s) {
-                    Some(id) => self.served(&id.into(), s.trace, o),
+                    Some(id) => self.served(id, s.trace, o),
                     None => self.within(s.trace, o),
                 }
             }
@@ -348,10 +348,10 @@ impl RequestLog {
 }
 
 /// The audit id that the apiserver's server span of a request bears.
-fn served(s: &SpanRecord) -> Option<&str> {
+fn served(s: &SpanRecord) -> Option<&Text> {
     let is_server = s.kind == SpanKind::Server && s.service != "etcd";
-    s.attribute("audit-id")
-        .filter(|id| is_server && !id.is_empty())
+    let id = is_server.then(|| s.attributes.text("audit-id")).flatten();
+    id.filter(|id| !id.is_empty())
 }
 
 /// What a request's sorted evidence says.

@@ -174,10 +174,10 @@ pub struct World {
     by_call: CallIndex,
     by_span: Generations<SpanId, Slot>,
     by_trace: Generations<TraceId, Slot>,
-    by_audit: Generations<Arc<str>, Slot>,
+    by_audit: Generations<Text, Slot>,
     by_first_seen: Generations<Text, Slot>,
     /// Pods that requests without a name created (`generateName`), as the store's key tells: namespace and name.
-    stored: Generations<Arc<str>, (Text, Text)>,
+    stored: Generations<Text, (Text, Text)>,
     ends: Generations<CallKey, Evidence>,
     waiting: Generations<WaitKey, Waiting>,
     dirty: Vec<Slot>,

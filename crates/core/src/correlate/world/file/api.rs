@@ -131,12 +131,12 @@ impl World {
             self.put(slot, o);
         } else if a.object.name.is_empty() || (a.verb == "create" && rest.is_empty() && a.code == 0)
         {
-            if let Some(slot) = self.by_audit.get(a.audit_id.as_str()).copied() {
+            if let Some(slot) = self.by_audit.get(&a.audit_id).copied() {
                 self.put(slot, o);
             } else if a.code >= 400 {
                 // Nothing was created: it is the owner's trouble.
                 self.file_audit_object(o, a);
-            } else if let Some((namespace, name)) = self.stored.get(a.audit_id.as_str()).cloned() {
+            } else if let Some((namespace, name)) = self.stored.get(&a.audit_id).cloned() {
                 self.put_name(&namespace, &name, o);
             } else {
                 self.wait([WaitKey::Audit(a.audit_id.clone())], o);
@@ -154,7 +154,7 @@ impl World {
         if flow::span(s) != Some(Fact::ObjectStored) {
             return;
         }
-        let (Some(id), Some(key)) = (s.attribute("audit-id"), s.attribute("key")) else {
+        let (Some(id), Some(key)) = (s.attributes.text("audit-id"), s.attribute("key")) else {
             return;
         };
         let mut parts = key.rsplit('/');
@@ -165,13 +165,13 @@ impl World {
         };
         if self.stored.get(id).is_none() {
             self.stored
-                .insert(Arc::from(id), (namespace.into(), name.into()));
-            self.release(&WaitKey::Audit(id.into()));
+                .insert(id.clone(), (namespace.into(), name.into()));
+            self.release(&WaitKey::Audit(id.clone()));
         }
     }
     fn learn_audit(&mut self, id: &Text, slot: Slot) {
-        if !id.is_empty() && self.by_audit.get(id.as_str()).is_none() {
-            self.by_audit.insert(Arc::from(id.as_str()), slot);
+        if !id.is_empty() && self.by_audit.get(id).is_none() {
+            self.by_audit.insert(id.clone(), slot);
             self.release(&WaitKey::Audit(id.clone()));
         }
     }

@@ -84,8 +84,8 @@ impl World {
     }
     /// The pod of a span, of which its id may be known to tell; else the span that it lies in, when nothing is known of that.
     fn span_owner(&mut self, s: &SpanRecord, known: Option<Slot>) -> Result<Slot, Option<SpanId>> {
-        if let Some(uid) = s.attribute("k8s.pod.uid").filter(|u| !u.is_empty()) {
-            let slot = self.slot(&uid.into());
+        if let Some(uid) = (s.attributes.text("k8s.pod.uid")).filter(|u| !u.is_empty()) {
+            let slot = self.slot(uid);
             if let Some((ns, name)) = s.attribute("k8s.pod").and_then(|p| p.split_once('/')) {
                 self.learn_name(slot, ns, name);
             }
@@ -118,17 +118,17 @@ impl World {
 /// the span that it lies in.
 pub(super) fn span_keys(s: &SpanRecord, parent: Option<SpanId>) -> SmallVec<[WaitKey; 4]> {
     let call = is_call(s).then_some(WaitKey::Span(s.span));
-    let runtime = runtime_ids(s).map(|id| WaitKey::Runtime(id.into()));
-    let audit = audit_of(s).map(|id| WaitKey::Audit(id.into()));
+    let runtime = runtime_ids(s).map(|id| WaitKey::Runtime(id.clone()));
+    let audit = audit_of(s).map(|id| WaitKey::Audit(id.clone()));
     let keys = call.into_iter().chain(runtime).chain(audit);
     keys.chain(parent.map(WaitKey::Span)).collect()
 }
 
 /// The ids of container and sandbox that a span has.
-fn runtime_ids(s: &SpanRecord) -> impl Iterator<Item = &str> {
+fn runtime_ids(s: &SpanRecord) -> impl Iterator<Item = &Text> {
     ["container.id", "sandbox.id"]
         .into_iter()
-        .filter_map(|key| s.attribute(key))
+        .filter_map(|key| s.attributes.text(key))
         .filter(|id| !id.is_empty())
 }
 
@@ -139,8 +139,9 @@ fn names_somebody(s: &SpanRecord) -> bool {
 
 /// The request that a span of the apiserver handles, when it is one about pods. What lies in it bears the id too, and
 /// is found by its parent.
-fn audit_of(s: &SpanRecord) -> Option<&str> {
-    s.attribute("audit-id").filter(|_| s.name.contains("/pods"))
+fn audit_of(s: &SpanRecord) -> Option<&Text> {
+    let is_of_pods = s.name.contains("/pods");
+    is_of_pods.then(|| s.attributes.text("audit-id")).flatten()
 }
 
 /// The client's side of a CRI call.
