@@ -1,17 +1,15 @@
 //! What a node has, by names and texts of its files. Pure: [`look`](crate::look) reads them.
 
+mod spans;
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use kflow_model::log::Component;
-use kflow_sources::agent::SPANS;
 use kflow_sources::klog::pods::component_of;
 
-/// What [`Finding::what`] says of where the kubelet sends its spans.
-pub const KUBELET_SPANS: &str = "kubelet spans";
-/// The same of the runtime.
-const RUNTIME_SPANS: &str = "runtime spans";
+pub use spans::{CRIO_VARIABLES, Crio, KUBELET_SPANS};
 
 /// How Kubernetes came to a node, as far as it decides where things are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,58 +129,6 @@ pub struct Seen {
     pub containerd: Option<Vec<String>>,
     /// What a CRI-O that runs was given.
     pub crio: Option<Crio>,
-}
-
-/// What decides where a CRI-O sends its spans; what comes later counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Crio {
-    /// Its configuration files in the order in which it reads them, and their texts.
-    pub files: Vec<(PathBuf, String)>,
-    /// [`CRIO_VARIABLES`] of its environment: `NAME=VALUE`.
-    pub environment: Vec<String>,
-    pub arguments: Vec<String>,
-}
-
-/// Variables by which CRI-O is told where its configuration is and where its spans go (`internal/criocli/criocli.go`).
-pub const CRIO_VARIABLES: [&str; 4] = [
-    "CONTAINER_CONFIG",
-    "CONTAINER_CONFIG_DIR",
-    "CONTAINER_ENABLE_TRACING",
-    "CONTAINER_TRACING_ENDPOINT",
-];
-
-impl Crio {
-    /// The last value of a flag, else that of its variable. `-x V`, `--x V` and `--x=V` are the same to CRI-O; one without a value is
-    /// true.
-    fn given(&self, names: &[&str], variable: &str) -> Option<&str> {
-        let flag = self.arguments.iter().enumerate().rev();
-        let flag = flag.filter_map(|(at, a)| {
-            let a = a.strip_prefix("--").or_else(|| a.strip_prefix('-'))?;
-            let (name, value) = a.split_once('=').map_or((a, None), |(n, v)| (n, Some(v)));
-            let next = || self.arguments.get(at + 1).filter(|n| !n.starts_with('-'));
-            names.contains(&name).then(|| {
-                value
-                    .or_else(|| next().map(String::as_str))
-                    .unwrap_or("true")
-            })
-        });
-        let mut variables = self.environment.iter().filter_map(|v| v.split_once('='));
-        flag.into_iter().next().or_else(|| {
-            variables
-                .find(|(n, v)| *n == variable && !v.is_empty())
-                .map(|(_, v)| v)
-        })
-    }
-    /// The file that it reads first (`pkg/config/config_unix.go`, `CrioConfigPath`).
-    pub fn file(&self) -> &Path {
-        let given = self.given(&["config", "c"], "CONTAINER_CONFIG");
-        Path::new(given.unwrap_or("/etc/crio/crio.conf"))
-    }
-    /// The folder of those that it reads then.
-    pub fn folder(&self) -> &Path {
-        let given = self.given(&["config-dir", "d"], "CONTAINER_CONFIG_DIR");
-        Path::new(given.unwrap_or("/etc/crio/crio.conf.d"))
-    }
 }
 
 /// Something that was looked for.
@@ -348,12 +294,7 @@ pub fn found(seen: &Seen) -> Found {
     }
     control(seen, &mut found);
     audit(seen, given(it.audit_log()), &mut found);
-    let spans = [
-        kubelet_spans(seen),
-        apiserver_spans(seen),
-        crio_spans(seen).or_else(|| containerd_spans(seen)),
-    ];
-    found.findings.extend(spans.into_iter().flatten());
+    found.findings.extend(spans::found(seen));
     found
 }
 
@@ -429,170 +370,6 @@ fn audit(seen: &Seen, own: Option<PathBuf>, found: &mut Found) {
         }
     };
     found.findings.push(finding);
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Configuration {
-    tracing: Option<Tracing>,
-}
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Tracing {
-    endpoint: Option<String>,
-}
-
-impl Tracing {
-    /// The endpoint, where it is the agent's; else what it is.
-    fn sent_to(self, own: &str) -> Result<String, String> {
-        let endpoint = self.endpoint.unwrap_or_else(|| "localhost:4317".to_owned());
-        if endpoint == own {
-            Ok(endpoint)
-        } else {
-            Err(format!("sent to {endpoint}, not to the agent"))
-        }
-    }
-}
-
-/// What is said of somebody's spans: the agent's endpoint to which they are sent, or where they are, and the lines that send them to it.
-fn spans(what: &'static str, sent: Result<String, String>, todo: String) -> Finding {
-    match sent {
-        Ok(endpoint) => Finding::there(what, format!("sent to the agent, {endpoint}")),
-        Err(said) => Finding::missing(what, said, todo),
-    }
-}
-
-/// Where the kubelet sends its spans.
-///
-/// A unix socket is an endpoint that Kubernetes takes: `component-base/tracing/api/v1/config.go` (`validateEndpoint`).
-fn kubelet_spans(seen: &Seen) -> Option<Finding> {
-    let (path, text) = seen.kubelet.as_ref()?;
-    let own = format!("unix://{SPANS}");
-    let read: Result<Configuration, _> = serde_saphyr::from_str(text);
-    let sent = match read.map(|c| c.tracing) {
-        Err(e) => Err(format!("{} cannot be read: {e}", path.display())),
-        Ok(None) => Err("the kubelet sends none".to_owned()),
-        Ok(Some(t)) => t.sent_to(&own),
-    };
-    let todo = format!(
-        "in {}, and the kubelet restarted: tracing: {{endpoint: \"{own}\", samplingRatePerMillion: 1000000}}",
-        path.display()
-    );
-    Some(spans(KUBELET_SPANS, sent, todo))
-}
-
-/// Where an apiserver in a static pod sends its spans. Its `TracingConfiguration` takes the endpoints that the kubelet's takes.
-fn apiserver_spans(seen: &Seen) -> Option<Finding> {
-    let mut manifests = seen.manifests.iter();
-    let server = manifests.find_map(|(_, text)| apiserver(text))?;
-    let own = format!("unix://{SPANS}");
-    let sent = match (&server.tracing, &seen.apiserver) {
-        (None, _) => Err("the apiserver sends none".to_owned()),
-        (Some(file), None) => Err(format!(
-            "{file} of the apiserver's container cannot be read"
-        )),
-        (Some(_), Some((path, text))) => match serde_saphyr::from_str::<Tracing>(text) {
-            Err(e) => Err(format!("{} cannot be read: {e}", path.display())),
-            Ok(t) => t.sent_to(&own),
-        },
-    };
-    let todo = format!(
-        "in its static pod, with mounts of the file and of /run/kflow: --tracing-config-file=FILE; in FILE: {{apiVersion: apiserver.config.k8s.io/v1beta1, kind: TracingConfiguration, endpoint: \"{own}\", samplingRatePerMillion: 10000}}"
-    );
-    Some(spans("apiserver spans", sent, todo))
-}
-
-/// Where a containerd 2 sends its spans: its environment says it (`docs/tracing.md` of it).
-///
-/// Of the endpoint, a URL, OpenTelemetry's exporter joins host and path to gRPC's target (`otlptracegrpc`,
-/// `internal/otlpconfig/envconfig.go`), so that the host `unix:` makes one of the path of a socket. Tried with containerd 2.1.9.
-fn containerd_spans(seen: &Seen) -> Option<Finding> {
-    let environment = seen.containerd.as_ref()?;
-    let value = |name: &str| {
-        let mut all = environment.iter().filter_map(|v| v.split_once('='));
-        all.find(|(n, v)| *n == name && !v.is_empty())
-            .map(|(_, v)| v)
-    };
-    let of_traces = |name: &str| {
-        value(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"))
-            .or_else(|| value(&format!("OTEL_EXPORTER_OTLP_{name}")))
-    };
-    let own = format!("http://unix:{SPANS}");
-    let sent = match of_traces("ENDPOINT") {
-        Some(endpoint) if endpoint == own && of_traces("PROTOCOL") == Some("grpc") => {
-            Ok(endpoint.to_owned())
-        }
-        Some(endpoint) if endpoint == own => {
-            Err("not sent by gRPC, which the socket takes".to_owned())
-        }
-        // An endpoint may hold a password.
-        Some(_) => Err("sent elsewhere, not to the agent".to_owned()),
-        None => Err("containerd sends none".to_owned()),
-    };
-    let todo = format!(
-        "in the unit of a containerd 2, and it restarted (no pod is): Environment=OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={own} OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_SERVICE_NAME=containerd"
-    );
-    Some(spans(RUNTIME_SPANS, sent, todo))
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct CrioFile {
-    crio: CrioTable,
-}
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct CrioTable {
-    tracing: CrioTracing,
-}
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct CrioTracing {
-    enable_tracing: Option<bool>,
-    tracing_endpoint: Option<String>,
-}
-
-/// Where a CRI-O sends its spans: its configuration says it, or its environment, or its flags (`internal/criocli/criocli.go`,
-/// `mergeTracingConfig`). Its exporter takes what the kubelet's takes (`internal/opentelemetry/tracing_config.go`).
-fn crio_spans(seen: &Seen) -> Option<Finding> {
-    let crio = seen.crio.as_ref()?;
-    let own = format!("unix://{SPANS}");
-    // Of a file that cannot be read it is not known what it says; CRI-O would not start with it.
-    let mut broken = None;
-    let mut set = CrioTracing::default();
-    for (path, text) in &crio.files {
-        match toml::from_str::<CrioFile>(text) {
-            Ok(file) => {
-                let read = file.crio.tracing;
-                set.enable_tracing = read.enable_tracing.or(set.enable_tracing);
-                set.tracing_endpoint = read.tracing_endpoint.or(set.tracing_endpoint);
-            }
-            Err(e) => {
-                broken = Some(format!(
-                    "{} cannot be read: {}",
-                    path.display(),
-                    e.message()
-                ));
-            }
-        }
-    }
-    let given = crio.given(&["enable-tracing"], "CONTAINER_ENABLE_TRACING");
-    let on = given.map(|v| matches!(v, "1" | "t" | "T" | "true" | "TRUE" | "True"));
-    let endpoint = crio.given(&["tracing-endpoint"], "CONTAINER_TRACING_ENDPOINT");
-    let endpoint = endpoint.map(str::to_owned).or(set.tracing_endpoint);
-    let sent = match broken {
-        Some(why) => Err(why),
-        None if !on.or(set.enable_tracing).unwrap_or(false) => Err("CRI-O sends none".to_owned()),
-        None => Tracing {
-            endpoint: Some(endpoint.unwrap_or_else(|| "127.0.0.1:4317".to_owned())),
-        }
-        .sent_to(&own),
-    };
-    let todo = format!(
-        "in {}/99-kflow.conf, and CRI-O restarted (no pod is): crio.tracing = {{enable_tracing = true, tracing_endpoint = \"{own}\", tracing_sampling_rate_per_million = 1000000}}",
-        crio.folder().display()
-    );
-    Some(spans(RUNTIME_SPANS, sent, todo))
 }
 
 #[cfg(test)]
