@@ -5,13 +5,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::thread::LocalKey;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Text;
-use super::remembered::{Remembered, Spelled};
-use super::session::quick::{self, Recurring};
+use super::remembered::Remembered;
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -75,30 +73,6 @@ pub struct TraceId(pub u128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(pub u64);
 
-/// The value of up to 32 hex digits; `None` when there are more, or anything else. Eight are taken at once: a million spans have
-/// 64 million of them.
-fn hex(digits: &[u8]) -> Option<u128> {
-    let mut padded = [b'0'; 32];
-    let before = padded.len().checked_sub(digits.len())?;
-    padded.get_mut(before..)?.copy_from_slice(digits);
-    if !padded
-        .iter()
-        .fold(true, |all, b| all & b.is_ascii_hexdigit())
-    {
-        return None;
-    }
-    let (eights, _) = padded.as_chunks::<8>();
-    Some(eights.iter().fold(0, |value, eight| {
-        let signs = u64::from_be_bytes(*eight);
-        // A letter's lower bits are nine less than its value.
-        let digits = (signs & 0x0f0f_0f0f_0f0f_0f0f) + 9 * ((signs >> 6) & 0x0101_0101_0101_0101);
-        let pairs = (digits | (digits >> 4)) & 0x00ff_00ff_00ff_00ff;
-        let fours = (pairs | (pairs >> 8)) & 0x0000_ffff_0000_ffff;
-        let eight = (fours | (fours >> 16)) & 0xffff_ffff;
-        (value << 32) | u128::from(eight)
-    }))
-}
-
 macro_rules! hex_id {
     ($name:ident, $int:ty, $width:literal) => {
         impl fmt::Display for $name {
@@ -109,15 +83,10 @@ macro_rules! hex_id {
         impl $name {
             /// Parses hex digits; `None` when there is anything else, or nothing.
             pub fn parse(s: &str) -> Option<Self> {
-                let width = size_of::<$int>() * 2;
-                let digits = if s.len() > width {
-                    s.trim_start_matches('0')
-                } else {
-                    s
-                };
-                let value =
-                    hex(digits.as_bytes()).filter(|_| !s.is_empty() && digits.len() <= width)?;
-                <$int>::try_from(value).ok().map(Self)
+                // The standard library takes a sign as well.
+                let digits = s.bytes().all(|b| b.is_ascii_hexdigit());
+                let value = <$int>::from_str_radix(s, 16).ok();
+                value.filter(|_| digits).map(Self)
             }
             /// W3C: an id of zeros is invalid and means "none".
             pub fn is_valid(self) -> bool {
@@ -173,7 +142,6 @@ const PODS: usize = 1 << 10;
 
 thread_local! {
     static MADE: RefCell<Remembered<PodRef>> = const { RefCell::new(Remembered::new()) };
-    static READ: RefCell<Spelled<PodRef>> = const { RefCell::new(Spelled::new()) };
 }
 
 impl PodRef {
@@ -213,7 +181,8 @@ impl From<PodNames> for PodRef {
             return Self::default();
         }
         let is = |have: &Self, names: &PodNames| **have == *names;
-        MADE.with_borrow_mut(|all| all.get(PODS, names, is, Recurring::made))
+        let made = |names| Self(Some(Arc::new(names)));
+        MADE.with_borrow_mut(|all| all.get(PODS, names, is, made))
     }
 }
 
@@ -269,20 +238,7 @@ impl Serialize for PodRef {
 }
 impl<'de> Deserialize<'de> for PodRef {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        quick::recurring(d)
-    }
-}
-impl Recurring for PodRef {
-    type Wire = PodNames;
-    const REMEMBERED: usize = PODS;
-    fn memory() -> &'static LocalKey<RefCell<Spelled<Self>>> {
-        &READ
-    }
-    fn made(names: PodNames) -> Self {
-        Self((names != *NOBODY).then(|| Arc::new(names)))
-    }
-    fn found(names: PodNames) -> Self {
-        names.into()
+        PodNames::deserialize(d).map(Self::from)
     }
 }
 
@@ -305,8 +261,6 @@ pub struct ObjectRef {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -341,18 +295,5 @@ mod tests {
         let names: Vec<String> = (0..3 * PODS).map(|n| format!("web-{n}")).collect();
         let made: Vec<PodRef> = names.iter().map(|n| PodRef::by_name("shop", n)).collect();
         assert!(names.iter().zip(&made).all(|(n, p)| p.name == *n));
-    }
-
-    proptest! {
-        #[test]
-        fn hex_digits_are_read_as_the_standard_library_reads_them(
-            text in "[0-9a-f]{1,32}|0{0,40}[0-9a-fA-F]{0,33}|[0-9a-g+ é]{0,18}",
-        ) {
-            let digits = text.bytes().all(|b| b.is_ascii_hexdigit());
-            let trace = u128::from_str_radix(&text, 16).ok().filter(|_| digits);
-            prop_assert_eq!(TraceId::parse(&text), trace.map(TraceId));
-            let span = u64::from_str_radix(&text, 16).ok().filter(|_| digits);
-            prop_assert_eq!(SpanId::parse(&text), span.map(SpanId));
-        }
     }
 }

@@ -7,20 +7,17 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::thread::LocalKey;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Text;
-use crate::remembered::{Remembered, Spelled};
-use crate::session::quick::{self, Recurring};
+use crate::remembered::Remembered;
 
 /// Lists that a thread remembers, a power of two.
 const SLOTS: usize = 1 << 13;
 
 thread_local! {
     static MADE: RefCell<Remembered<Pairs>> = const { RefCell::new(Remembered::new()) };
-    static READ: RefCell<Spelled<Pairs>> = const { RefCell::new(Spelled::new()) };
 }
 
 /// Names with their values, in the order in which they were given. Cheap to clone; it does not change.
@@ -55,7 +52,8 @@ impl From<Vec<(Text, Text)>> for Pairs {
             return Self::default();
         }
         let is = |have: &Self, pairs: &Vec<_>| **have == **pairs;
-        MADE.with_borrow_mut(|all| all.get(SLOTS, pairs, is, Recurring::made))
+        let made = |pairs: Vec<_>| Self(Some(pairs.into()));
+        MADE.with_borrow_mut(|all| all.get(SLOTS, pairs, is, made))
     }
 }
 
@@ -87,20 +85,7 @@ impl Serialize for Pairs {
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        quick::recurring(d)
-    }
-}
-impl Recurring for Pairs {
-    type Wire = Vec<(Text, Text)>;
-    const REMEMBERED: usize = SLOTS;
-    fn memory() -> &'static LocalKey<RefCell<Spelled<Self>>> {
-        &READ
-    }
-    fn made(pairs: Self::Wire) -> Self {
-        Self((!pairs.is_empty()).then(|| pairs.into()))
-    }
-    fn found(pairs: Self::Wire) -> Self {
-        pairs.into()
+        Vec::deserialize(d).map(Self::from)
     }
 }
 

@@ -31,7 +31,9 @@ impl<T: Clone + Default> Remembered<T> {
         if self.0.is_empty() {
             self.resize(slots);
         }
-        let slot = slot(&of, self.0.len());
+        let hash = BuildHasherDefault::<FxHasher>::default().hash_one(&of);
+        // The upper bits are the better mixed ones.
+        let slot = (hash >> 32) as usize & (self.0.len().saturating_sub(1));
         match self.0.get_mut(slot) {
             Some(have) if is(have, &of) => have.clone(),
             Some(place) => {
@@ -41,44 +43,4 @@ impl<T: Clone + Default> Remembered<T> {
             None => made(of),
         }
     }
-}
-
-/// The last values that a thread read, each with the text that it was read from: one that is spelled as before is not read again.
-#[derive(Debug)]
-pub(crate) struct Spelled<T>(Vec<(String, T)>);
-
-impl<T: Clone + Default> Spelled<T> {
-    pub(crate) const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// The value that is spelled so, if it is remembered, else the one that is `read`. There are so many slots as are given, a power
-    /// of two.
-    pub(crate) fn get<E>(
-        &mut self,
-        slots: usize,
-        spelling: &str,
-        read: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Result<T, E> {
-        if self.0.is_empty() {
-            self.0.resize(slots, Default::default());
-        }
-        let Some(place) = self.0.get_mut(slot(spelling, slots)) else {
-            return read(spelling);
-        };
-        let (spelled, value) = place;
-        if spelled != spelling {
-            *value = read(spelling)?;
-            spelled.clear();
-            spelled.push_str(spelling);
-        }
-        Ok(value.clone())
-    }
-}
-
-/// Where a value stands among so many slots, a power of two.
-fn slot(of: impl Hash, slots: usize) -> usize {
-    let hash = BuildHasherDefault::<FxHasher>::default().hash_one(of);
-    // The upper bits are the better mixed ones.
-    (hash >> 32) as usize & slots.saturating_sub(1)
 }

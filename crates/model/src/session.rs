@@ -7,7 +7,6 @@
 //! | [`redact`] | every text that is written is redacted | yes |
 //! | `lines` | blocks of whole lines | no |
 //! | `names` | the names in a recording, read without the rest of it | no |
-//! | `quick` | JSON in the form in which lines are written, read fast | yes |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
 //! | `writer` | recordings and whole sessions, frames that bound what a crash can take | no |
 //!
@@ -15,7 +14,6 @@
 
 pub mod carried;
 pub mod format;
-pub(crate) mod quick;
 pub mod redact;
 
 #[cfg(feature = "files")]

@@ -7,7 +7,6 @@
 use serde::{Deserialize, Serialize};
 use std::io;
 
-use super::quick;
 use super::redact::Redactor;
 use crate::gap::Gap;
 use crate::{Body, Nanos, Observation, Source, Stamp, Text};
@@ -134,8 +133,8 @@ pub enum Line {
 
 /// The same JSON as [`Observation`], in a form that serde reads without a detour: a flattened struct is first read
 /// into a tree, which costs more than the parsing.
-#[derive(Debug, PartialEq, Deserialize)]
-pub(super) struct Wire {
+#[derive(Deserialize)]
+struct Wire {
     #[serde(rename = "t")]
     at: Nanos,
     #[serde(rename = "p", default = "one")]
@@ -161,7 +160,7 @@ pub fn decode(line: &[u8]) -> Line {
     let Ok(line) = std::str::from_utf8(line) else {
         return Line::Malformed;
     };
-    match quick::read::<Wire>(line).map_or_else(|| serde_json::from_str(line), Ok) {
+    match serde_json::from_str::<Wire>(line) {
         Ok(mut w) => {
             w.body.shrink();
             Line::Observation(Observation {
