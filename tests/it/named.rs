@@ -15,7 +15,7 @@ pub(crate) struct Ask {
     pub(crate) args: &'static [&'static str],
     /// What of a row tells which pod it is of; for `-o name` nothing.
     pods: fn(&Value) -> Vec<String>,
-    /// The command tells of the owner too, not of its pods alone: an owner without pods is an answer.
+    /// The command answers for the owner itself as well, so that it succeeds for an owner that has no pods.
     pub(crate) of_owner: bool,
 }
 

@@ -105,16 +105,13 @@ SH
 chmod +x "$dir/start" "$dir/stop"
 
 finish() {
-  # Tasks that a failed test left behind, then containerd, both by what was started here. One that was killed leaves the shims of
-  # its tasks, which only the next one ends.
-  kill -0 "$(cat "$dir/pid")" 2>/dev/null || "$dir/start"
-  for _ in $(seq 50); do ctr -a "$dir/run/containerd.sock" version >/dev/null 2>&1 && break; sleep 0.1; done
+  # Tasks that a failed test left behind, then containerd, both by what was started here.
   for t in $(ctr -a "$dir/run/containerd.sock" -n k8s.io tasks ls -q 2>/dev/null); do
     ctr -a "$dir/run/containerd.sock" -n k8s.io tasks rm -f "$t" >/dev/null 2>&1 || true
   done
   kill "$(cat "$dir/pid")" 2>/dev/null || true
   for _ in $(seq 50); do kill -0 "$(cat "$dir/pid")" 2>/dev/null || break; sleep 0.1; done
-  # Shims of which the metadata says nothing any more.
+  # A containerd that was killed leaves the shims of its tasks.
   for shim in $(grep -alsF "$dir/run/containerd.sock" /proc/[0-9]*/cmdline); do
     pid=${shim//[!0-9]/}
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = containerd-shim ] || continue

@@ -56,6 +56,13 @@ pub struct EventSeen {
     pub annotations: Vec<(Text, Text)>,
 }
 
+impl EventSeen {
+    /// When the first of several occurrences was; `None` of one that happened once, and where the object does not tell.
+    pub fn began(&self) -> Option<Nanos> {
+        self.first.filter(|_| self.count > 1)
+    }
+}
+
 /// Who adds nodes, by the names that they report Events under: Karpenter (kubernetes-sigs/karpenter
 /// `pkg/controllers/controllers.go`, `GetEventRecorderFor`) and the cluster autoscaler (kubernetes/autoscaler
 /// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`).

@@ -153,7 +153,7 @@ pub fn covers(bounds: &str, namespace: &str, node: &str, name: &str) -> bool {
     shows(bounds, namespace, node, name, |_| false)
 }
 
-/// The same of a pod of which it is known what has it.
+/// Like [`covers`], for a pod whose owners, claims and node are known: `has_it` tells whether one of them is the list's.
 pub fn shows(
     bounds: &str,
     namespace: &str,

@@ -167,7 +167,7 @@ fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
     );
 }
 
-/// What a node's agent tells of a pod that has run for long begins with the kubelet's next look at it.
+/// An agent that is started later sees a pod first when the kubelet syncs it again: that is no admission.
 #[test]
 fn a_pod_that_runs_was_not_admitted_when_who_looks_late_first_hears_of_it() {
     let mut looked = 0;

@@ -50,7 +50,7 @@ impl ListWindow {
     pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
         covers(&self.scope, namespace, node, name)
     }
-    /// The same of one whose object was seen.
+    /// True when the list would show a pod whose object was seen.
     pub(crate) fn shows(&self, p: &PodSeen) -> bool {
         let (namespace, node) = (&p.namespace, &p.spec.node);
         shows(&self.scope, namespace, node, &p.name, |o| has(o, p))

@@ -34,7 +34,7 @@ pub fn chain(
     chain
 }
 
-/// True where a pod's object tells that it is one of those of an owner, a claim or a node: a ReplicaSet's name tells its Deployment.
+/// True if a pod belongs to an owner, a claim or a node, as far as its own object tells: its Deployment by its ReplicaSet's name.
 pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     let named = |o: &ObjectRef| o.kind == owner.kind && o.name == owner.name;
     match owner.kind {

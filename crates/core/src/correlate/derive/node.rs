@@ -233,7 +233,8 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     }
 }
 
-/// The first that Events tell of the worker: of a pod that is looked at late nothing else is left of that time.
+/// The first Event that the worker sent, at its first occurrence. When recording begins long after the pod was admitted, nothing
+/// else tells of that time.
 fn told_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     const WORKS: [&str; 9] = [
         "Pulling",
@@ -248,8 +249,7 @@ fn told_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     ];
     let all = b.seen.events_of(&WORKS).map(|(o, e)| {
         let newest = event_edge(o);
-        let at = e.first.filter(|first| *first < newest.at);
-        let edge = at.map_or(newest, |at| Edge { at, ..newest });
+        let edge = e.began().map_or(newest, |at| Edge { at, ..newest });
         (edge, o.clone())
     });
     all.min_by_key(|(at, _)| *at)

@@ -420,15 +420,15 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     killed_by_probe(v, f, t);
 }
 
-/// Since when volumes or a sandbox fail by an Event that tells how often they did, unless a container started since.
+/// Since when volumes or a sandbox have failed, by the first occurrence of the Event that says so; `None` where a container started
+/// since.
 fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
     let reasons: &[&str] = match stage {
         Stage::Volumes => &["FailedMount", "FailedAttachVolume"],
         Stage::Sandbox => &["FailedCreatePodSandBox"],
         _ => return None,
     };
-    let repeated = f.events_of(reasons).filter(|(_, e)| e.count > 1);
-    let first = repeated.filter_map(|(_, e)| e.first).min()?;
+    let first = (f.events_of(reasons).filter_map(|(_, e)| e.began())).min()?;
     let started = |(o, _): (&Evidence, _)| o.stamp.at > first;
     (!f.events_of(&["Started"]).any(started)).then_some(first)
 }
@@ -560,11 +560,11 @@ fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
     since.or_else(|| Some(t.stage(stage)?.start.at))
 }
 
-/// Since when a step has been tried. Who looks late sees the newest try alone: how often it failed before, and since when, its
-/// Event tells, of which nothing before `done` counts, when the same went well.
+/// Since when a step has been tried. When recording begins late only the newest try is seen; its Event tells when the first one
+/// failed. What was before `done`, when the stage went well, does not count.
 fn tried(s: &Span, done: Option<Nanos>) -> Nanos {
     let first = |o: &Evidence| match &o.body {
-        Body::Event(e) if e.count > 1 => e.first,
+        Body::Event(e) => e.began(),
         _ => None,
     };
     let first = s.evidence.iter().filter_map(first).min();

@@ -338,12 +338,7 @@ impl World {
         }
     }
     fn learn_span(&mut self, span: SpanId, slot: Slot) {
-        let known = self.by_span.get(&span).copied();
-        self.learn_new_span(span, slot, known);
-    }
-    /// The same, where it was looked up before of which pod the span is known to be.
-    fn learn_new_span(&mut self, span: SpanId, slot: Slot, known: Option<Slot>) {
-        if span.is_valid() && known.is_none() {
+        if span.is_valid() && self.by_span.get(&span).is_none() {
             self.by_span.insert(span, slot);
             self.release(&WaitKey::Span(span));
         }

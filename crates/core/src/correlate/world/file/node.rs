@@ -55,23 +55,22 @@ impl World {
     /// Each rule gives one answer whenever it gives any, and a span waits for all that could speak: so it does not
     /// matter what comes first. The trace alone is no rule: whether the parent is about nobody is known with it only.
     pub(super) fn file_span(&mut self, o: &Evidence, s: &SpanRecord) {
-        let known = self.by_span.get(&s.span).copied();
         if is_cri_client(s) && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
-            return self.learn_new_span(s.span, NOBODY, known);
+            return self.learn_span(s.span, NOBODY);
         }
-        let slot = match self.span_owner(s, known) {
+        let slot = match self.span_owner(s) {
             Ok(slot) => slot,
             Err(parent) => {
                 let keys = span_keys(s, parent);
                 let own = |k: &WaitKey| *k == WaitKey::Span(s.span);
                 // The kubelet's side of a call that no sync made: the tap may tell whose it is.
                 if keys.iter().all(own) && !is_cri_client(s) {
-                    return self.learn_new_span(s.span, NOBODY, known);
+                    return self.learn_span(s.span, NOBODY);
                 }
                 return self.wait(keys, o);
             }
         };
-        self.learn_new_span(s.span, slot, known);
+        self.learn_span(s.span, slot);
         if s.parent.is_none()
             && s.name.starts_with("sync")
             && slot != NOBODY
@@ -82,8 +81,8 @@ impl World {
         }
         self.put(slot, o);
     }
-    /// The pod of a span, of which its id may be known to tell; else the span that it lies in, when nothing is known of that.
-    fn span_owner(&mut self, s: &SpanRecord, known: Option<Slot>) -> Result<Slot, Option<SpanId>> {
+    /// The pod of a span. When that is not known: its parent, unless the parent is known to be about nobody.
+    fn span_owner(&mut self, s: &SpanRecord) -> Result<Slot, Option<SpanId>> {
         if let Some(uid) = (s.attributes.text("k8s.pod.uid")).filter(|u| !u.is_empty()) {
             let slot = self.slot(uid);
             if let Some((ns, name)) = s.attribute("k8s.pod").and_then(|p| p.split_once('/')) {
@@ -101,8 +100,8 @@ impl World {
         {
             return Ok(*slot);
         }
-        if let Some(slot) = known {
-            return Ok(slot);
+        if let Some(slot) = self.by_span.get(&s.span) {
+            return Ok(*slot);
         }
         let parent = s.parent.ok_or(None)?;
         match self.by_span.get(&parent) {
