@@ -56,10 +56,11 @@ def until(what, is_so, patience=PATIENCE):
 
 
 def ports(n):
-    """Ports that are free, and 10000 above them too: SeaweedFS has its gRPC there."""
+    """Ports that are free, and 10000 above them too: SeaweedFS has its gRPC there. None is one that the system gives to a connection by
+    itself (ip_local_port_range begins at 32768), which might be in use when the server comes to it."""
     found = []
     while len(found) < n:
-        port = random.randrange(20000, 32000)
+        port = random.randrange(20000, 22700)
         with socket.socket() as a, socket.socket() as b:
             try:
                 a.bind(("127.0.0.1", port))
@@ -483,8 +484,8 @@ def run(store, relay, checks):
         unseen(relay)
         say("well")
     except BaseException:
-        for p in sorted(DIR.glob("*.said")):
-            print(f"{p.name}: {p.read_text()[-3000:]}", file=sys.stderr)
+        for p in sorted([*DIR.glob("*.said"), *DIR.glob("*.log")]):
+            print(f"{p.name}: {p.read_text(errors='replace')[-3000:]}", file=sys.stderr)
         raise
     finally:
         for process in Node.started:

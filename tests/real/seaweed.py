@@ -63,14 +63,19 @@ class Seaweed:
     def start(self, name):
         at = f"127.0.0.1:{self.master}"
         args = {
-            "master": ["master", "-ip=127.0.0.1", f"-port={self.master}", "-mdir=.", "-defaultReplication=001", "-volumeSizeLimitMB=8"],
+            "master": [
+                *["master", "-ip=127.0.0.1", f"-port={self.master}", "-mdir=.", "-telemetry=false"],
+                *["-defaultReplication=001", "-volumeSizeLimitMB=8"],
+            ],
+            # Iceberg's and Lance's ports are the same for every filer of a machine, and it ends where it cannot have them.
             "filer": [
-                *["filer", "-ip=127.0.0.1", f"-port={self.filer}", f"-master={at}"],
-                *["-s3", f"-s3.port={self.port}", f"-s3.config={DIR / 's3.json'}"],
+                *["filer", "-ip=127.0.0.1", f"-port={self.filer}", f"-master={at}", f"-localSocket={DIR / 'filer.sock'}"],
+                *["-s3", f"-s3.port={self.port}", f"-s3.config={DIR / 's3.json'}", f"-s3.localSocket={DIR / 's3.sock'}"],
+                *["-s3.port.iceberg=0", "-s3.port.lance=0"],
             ],
         }
         for n, port in enumerate(self.volumes):
-            args[f"v{n}"] = ["volume", "-ip=127.0.0.1", f"-port={port}", f"-master={at}", "-dir=.", "-max=40"]
+            args[f"v{n}"] = ["volume", "-ip=127.0.0.1", f"-port={port}", f"-master={at}", "-dir=.", "-max=40", "-minFreeSpace=1MiB"]
         with open(DIR / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
                 [WEED, *args[name]], cwd=DIR / name, stdout=log, stderr=log, stdin=subprocess.DEVNULL
@@ -83,6 +88,8 @@ class Seaweed:
 
     def takes(self):
         """The filer makes the bucket, and a file in it."""
+        for name, server in self.running.items():
+            assert server.poll() is None, f"{name} ended with {server.returncode}: its log is below"
         body = b'--x\r\nContent-Disposition: form-data; name="f"; filename="ready"\r\n\r\nx\r\n--x--\r\n'
         head = {"Content-Type": "multipart/form-data; boundary=x"}
         ask = urllib.request.Request(f"http://127.0.0.1:{self.filer}/buckets/kflow/ready", data=body, headers=head)
