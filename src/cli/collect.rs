@@ -12,7 +12,7 @@ use kflow_engine::Snapshot;
 use kflow_engine::live::{AGENT, Config, Live};
 use kflow_engine::snapshot::own;
 use kflow_model::clock;
-use kflow_model::gap::Failure;
+use kflow_model::gap::{Failure, WatchNote};
 use kflow_model::session::{Header, Report, Session};
 use kflow_model::{Scope, Source, Text};
 use kflow_sources::kube::live::watches;
@@ -62,9 +62,7 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
         std::thread::sleep(POLL);
         live.check()?;
         let snapshot = live.snapshot();
-        if complete.is_none() && has_told(&snapshot, scope) {
-            complete = Some(clock::monotonic());
-        }
+        complete = has_told(&snapshot, scope).then(|| complete.unwrap_or_else(clock::monotonic));
         let enough = match input.for_time {
             Some(time) => {
                 let late = if is_silent(&snapshot) {
@@ -83,10 +81,15 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
     }
 }
 
-/// True once each list has ended or cannot be had, and it is known whether the node has an agent.
+/// True once each list has ended or cannot be had, it is known whether the node has an agent, and what that or a proxy saw before is here.
 pub(super) fn has_told(snapshot: &Snapshot, scope: Option<&Scope>) -> bool {
     let lists: Vec<(Text, Text)> = scope.into_iter().flat_map(asked_for).collect();
-    answered(snapshot.world.coverage(), &lists) && !is_looked_for(snapshot)
+    answered(snapshot.world.coverage(), &lists) && !is_looked_for(snapshot) && !is_behind(snapshot)
+}
+
+/// True while a proxy or an agent still tells what it saw before it was connected to.
+fn is_behind(snapshot: &Snapshot) -> bool {
+    snapshot.world.coverage().is_being_listed(WatchNote::CALLS)
 }
 
 /// True while nothing has been said of the kubeconfig: that it has not been read is said soon.
@@ -152,6 +155,11 @@ fn asks_anything(c: &Config) -> bool {
 
 /// Says what could not be read, after the answer.
 fn tell(snapshot: &Snapshot) {
+    if is_behind(snapshot) {
+        super::out::tell_later(
+            "what was seen on the node before now is not all here: `--for 30s` waits longer for it",
+        );
+    }
     for n in notices(snapshot) {
         super::out::tell_later(&n.text);
     }

@@ -51,31 +51,8 @@ pub struct Story<'a> {
 
 /// As of `now`, by the clock that all pods of a world have in common.
 pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<'a> {
-    let mine = |o: &ObjectRef| {
-        o.kind == state.object.kind
-            && o.name == state.object.name
-            && (o.namespace.is_empty() || o.namespace == state.object.namespace)
-    };
     let pods = pods_of(world, &state.object);
-    let controls: Vec<&ObjectState> = world
-        .objects()
-        .into_iter()
-        .filter(|o| {
-            let told = o.api.as_ref().and_then(|a| a.owner.as_ref());
-            let by_pods = pods.iter().any(|p| {
-                p.owners
-                    .iter()
-                    .any(|x| x.kind == o.object.kind && x.name == o.object.name)
-                    && !mine(&o.object)
-                    && below(&p.owners, &o.object, &state.object)
-            });
-            o.object.namespace == state.object.namespace
-                && !mine(&o.object)
-                && (told.is_some_and(mine)
-                    || by_pods
-                    || deployment_of(&o.object).is_some_and(|of| mine(&of)))
-        })
-        .collect();
+    let controls = controls(world, state, &pods);
     let mut happenings: Vec<Happening> = std::iter::once(state)
         .chain(controls.iter().copied())
         .flat_map(|o| o.evidence.iter().filter_map(|e| happening(&o.object, e)))
@@ -103,6 +80,46 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
         pods,
         happenings,
     }
+}
+
+/// What an object controls but pods: the ReplicaSets of a Deployment, the Jobs of a CronJob.
+fn controls<'a>(world: &'a World, state: &ObjectState, pods: &[&Pod]) -> Vec<&'a ObjectState> {
+    let mine = |o: &ObjectRef| {
+        o.kind == state.object.kind
+            && o.name == state.object.name
+            && (o.namespace.is_empty() || o.namespace == state.object.namespace)
+    };
+    let is_below = |o: &&ObjectState| {
+        let told = o.api.as_ref().and_then(|a| a.owner.as_ref());
+        let by_pods = pods.iter().any(|p| {
+            p.owners
+                .iter()
+                .any(|x| x.kind == o.object.kind && x.name == o.object.name)
+                && !mine(&o.object)
+                && below(&p.owners, &o.object, &state.object)
+        });
+        o.object.namespace == state.object.namespace
+            && !mine(&o.object)
+            && (told.is_some_and(mine)
+                || by_pods
+                || deployment_of(&o.object).is_some_and(|of| mine(&of)))
+    };
+    world.objects().into_iter().filter(is_below).collect()
+}
+
+/// All that was seen of an object (or of a node) itself and of what it controls, by time, each once; nothing of its pods.
+pub fn evidence(world: &World, object: &ObjectRef) -> Vec<Evidence> {
+    let mut all = if object.kind == "Node" {
+        (world.node(&object.name)).map_or_else(Vec::new, |n| n.evidence.clone())
+    } else {
+        let state = world.object(&object.kind, &object.namespace, &object.name);
+        let below = state.map_or_else(Vec::new, |s| controls(world, s, &pods_of(world, &s.object)));
+        let states = state.into_iter().chain(below);
+        states.flat_map(|o| o.evidence.iter().cloned()).collect()
+    };
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// A stands below B in a chain of owners.

@@ -17,13 +17,13 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tracing::debug;
 
+use crate::behind::Behind;
 use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap};
-use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::offset::Offset;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
-use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
+use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
@@ -257,8 +257,7 @@ struct Position {
     before: Option<Followed>,
     /// Sources that gave something since the connection began.
     sources: BTreeSet<Source>,
-    /// What it saw is not all here.
-    behind: bool,
+    behind: Behind,
 }
 
 impl Position {
@@ -274,35 +273,6 @@ impl Position {
         self.reached = clock::now();
     }
 
-    /// True when what was seen up to there is here. An agent that tells no end of its ring has none.
-    fn has(&self, info: &InfoResponse) -> bool {
-        info.next == 0 || (self.epoch == info.epoch && self.next >= info.next)
-    }
-
-    /// Says that what it saw is not all here, or that it is again.
-    async fn set_behind(&mut self, behind: bool, out: &mut Out) -> Result<(), Stopped> {
-        if std::mem::replace(&mut self.behind, behind) == behind {
-            return Ok(());
-        }
-        let note = WatchNote {
-            resource: WatchNote::CALLS.into(),
-            kind: if behind {
-                WatchKind::ListBegin
-            } else {
-                WatchKind::ListEnd
-            },
-            scope: Text::default(),
-            detail: Text::default(),
-            failure: None,
-        };
-        out.send(Observation {
-            stamp: Stamp::exact(clock::now()),
-            source: Source::Kflow,
-            body: Body::Watch(Box::new(note)),
-        })
-        .await
-    }
-
     /// What was followed is not seen for a while, source by source.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
         let now = clock::now();
@@ -310,7 +280,7 @@ impl Position {
             out.send(gap(source, self.reached, now, 0, why)).await?;
         }
         if self.epoch != 0 {
-            self.set_behind(true, out).await?;
+            self.behind.set(true, out).await?;
         }
         if self.epoch != 0 && self.since.is_none() {
             // Of an agent that was started anew, what it kept from before; of the same one it is not used.
@@ -358,8 +328,12 @@ async fn session(
     };
     compare(offset);
     // Before it is said to be on: who sees that it is knows then whether all is here that it saw.
-    let has = position.has(&info);
-    position.set_behind(!has, out).await.map_err(End::Stopped)?;
+    let behind = Behind::of(&info, position.epoch, position.next);
+    position
+        .behind
+        .set(behind, out)
+        .await
+        .map_err(End::Stopped)?;
     follow.gives.send_replace(Gives::of(&info));
     out.on(reached.said(&info));
     let mut stream = in_time(
@@ -428,9 +402,10 @@ async fn session(
         }
         if !batch.past {
             drop(follow.past.take());
-            if position.has(&info) {
+            if !Behind::of(&info, position.epoch, position.next) {
                 position
-                    .set_behind(false, out)
+                    .behind
+                    .set(false, out)
                     .await
                     .map_err(End::Stopped)?;
             }

@@ -15,6 +15,8 @@ use kflow_model::{Nanos, Observation};
 pub mod agent;
 pub mod audit;
 #[cfg(feature = "live")]
+mod behind;
+#[cfg(feature = "live")]
 pub mod cri;
 pub mod fs;
 pub mod journal;

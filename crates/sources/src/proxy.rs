@@ -10,6 +10,7 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
+use crate::behind::Behind;
 use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap, root, unix};
 use kflow_model::clock;
@@ -140,7 +141,10 @@ pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
         if position.epoch != 0 {
             let now = clock::now();
             let gap = gap(Source::Cri, position.reached, now, 0, &ended);
-            if !std::mem::replace(&mut position.broken, true) && out.send(gap).await.is_err() {
+            if !std::mem::replace(&mut position.broken, true)
+                && (out.send(gap).await.is_err()
+                    || position.behind.set(true, &mut out).await.is_err())
+            {
                 return;
             }
         }
@@ -164,6 +168,7 @@ struct Position {
     reached: Nanos,
     broken: bool,
     numbers: Numbers,
+    behind: Behind,
 }
 
 enum End {
@@ -185,8 +190,14 @@ async fn session(
         })
         .await
         .map_err(End::Failed)?;
-    let begun = client.info().await.map_err(End::Failed)?.ring_age_ns;
-    let begun = wait(Duration::from_nanos(begun));
+    let info = client.info().await.map_err(End::Failed)?;
+    let begun = wait(Duration::from_nanos(info.ring_age_ns));
+    let behind = Behind::of(&info, position.epoch, position.next);
+    position
+        .behind
+        .set(behind, out)
+        .await
+        .map_err(End::Stopped)?;
     let mut look = tokio::time::interval(LOOK);
     let mut turns = Turns::of(TURN);
     loop {
@@ -224,6 +235,13 @@ async fn session(
                 out.send(o).await.map_err(End::Stopped)?;
             }
             turns.done();
+        }
+        if !Behind::of(&info, position.epoch, position.next) {
+            position
+                .behind
+                .set(false, out)
+                .await
+                .map_err(End::Stopped)?;
         }
     }
 }

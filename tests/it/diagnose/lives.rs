@@ -317,8 +317,6 @@ fn leases_are_read_from_a_list_of_kubectl() {
 /// and of the node what an agent still has.
 #[test]
 fn how_long_a_pod_is_stuck_is_the_same_for_who_looks_late() {
-    /// What their calls fail with is told by calls alone, where there are some: since the first that is kept.
-    const BY_CALLS: [&str; 2] = ["s10/rc", "s44/seccomp"];
     let session = kflow_model::session::load(&crate::fixture("sessions/S2-stuck-early.kflow.zst"));
     let session = session.expect("fixture");
     let (begin, end) = session.range().expect("not empty");
@@ -377,8 +375,7 @@ fn how_long_a_pod_is_stuck_is_the_same_for_who_looks_late() {
             let asked = found.first().expect("it is listed");
             let late = diagnose::why(&late, asked, now).expect("it is stuck still");
             compared += 1;
-            let untold = kept > 0 && BY_CALLS.contains(&pod.key().as_str());
-            if late.since.since(told.since) > 5 * SECOND && !untold {
+            if late.since.since(told.since) > 5 * SECOND {
                 let [late, watched] = [late.since, told.since].map(|at| now.since(at) / SECOND);
                 wrong.push(format!("{} {late} s of {watched}", pod.key()));
             }

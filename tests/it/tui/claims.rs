@@ -8,6 +8,7 @@ use kflow_core::diagnose::State;
 use kflow_core::timeline::Outcome;
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_model::Source;
 use kflow_tui::layout::Layout;
 use kflow_tui::model::{Effect, Model};
 use kflow_tui::offscreen::{frame, model, press};
@@ -184,6 +185,17 @@ fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
                 why.contains(v.cause_id()) && why.contains("EVIDENCE"),
                 "{what}: {why}"
             );
+            m.show(PaneId::Log);
+            let log = shown(m, snap);
+            let owner = v.owner.as_ref().expect("an owner");
+            let seen = kflow_export::owner::evidence(&snap.world, owner);
+            let title = format!("{} · ", kflow_tui::pane::named(owner));
+            assert!(log.contains(&title), "{what}: {title}: {log}");
+            let newest = seen.iter().rev().find(|o| o.source != Source::Metrics);
+            let newest = newest.expect("something but numbers");
+            let says = kflow_tui::describe::line(newest).0;
+            let begin: String = says.chars().take(24).collect();
+            assert!(log.contains(begin.trim_end()), "{what}: {says}: {log}");
         }
     });
     assert!(

@@ -1,8 +1,8 @@
-//! All observations of the selected pod, or of everything, merged in time, coloured by source; the raw one below.
+//! All observations of the selected pod, of the selected owner or node without its pods, or of everything, merged in time, coloured by source; the raw one below.
 
 mod rows;
 
-use super::{Item, Menu, Pane, PaneId, Reply};
+use super::{Item, Menu, Pane, PaneId, Reply, named};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::describe;
@@ -16,7 +16,7 @@ use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 use kflow_export::text::clean;
 use kflow_model::units::duration;
-use kflow_model::{Evidence, Nanos, Observation, PodUid, Source};
+use kflow_model::{Evidence, Nanos, ObjectRef, Observation, PodUid, Source};
 use rows::Rows;
 
 /// Lines that the selected row takes at most: the rest stands in the detail.
@@ -31,6 +31,10 @@ const WRAPPED: usize = 6;
 pub struct Log {
     all: bool,
     pod: Option<PodUid>,
+    /// Selected in a pod's place: an owner without pods, or a node.
+    owner: Option<ObjectRef>,
+    /// What was seen of it.
+    of_owner: Vec<Evidence>,
     off: Vec<Source>,
     filter: Filter,
     /// Kept observations; unused while everything is.
@@ -65,6 +69,8 @@ impl Default for Log {
         Self {
             all: false,
             pod: None,
+            owner: None,
+            of_owner: Vec::new(),
             off: vec![Source::Metrics],
             filter: Filter::default(),
             kept: Rows::default(),
@@ -185,9 +191,9 @@ impl Pane for Log {
         let whose = if self.all {
             "everything".to_owned()
         } else {
-            ctx.shared
-                .view(ctx.snap)
-                .map_or_else(|| "no pod".to_owned(), |p| p.key())
+            let pod = ctx.shared.view(ctx.snap).map(|p| p.key());
+            pod.or_else(|| self.owner.as_ref().map(named))
+                .unwrap_or_else(|| "no pod".to_owned())
         };
         let listed = if self.plain() { self.len } else { self.listed };
         let mut s = format!("{whose} {} {}", g.dot, count(listed));
@@ -226,8 +232,9 @@ impl Pane for Log {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        if self.pod != shared.pod {
+        if self.pod != shared.pod || self.owner != shared.owner {
             self.pod.clone_from(&shared.pod);
+            self.owner.clone_from(&shared.owner);
             if !self.all {
                 self.dirty = true;
                 self.follow = shared.cursor.is_none();

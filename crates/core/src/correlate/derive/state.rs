@@ -1,6 +1,7 @@
 //! Containers, the strip of stages, and where the pod stands.
 
 use super::PodEvidence;
+use super::marks::stage_of_event;
 use super::runtime_calls::{Run, RuntimeCall};
 use crate::backoff::{FORGOTTEN_NS, KILLED_NS};
 use crate::correlate::RunState;
@@ -420,17 +421,23 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     killed_by_probe(v, f, t);
 }
 
-/// Since when volumes or a sandbox have failed, by the first occurrence of the Event that says so; `None` where a container started
-/// since.
+/// Since when volumes, a sandbox or the creation of a container have failed, by the first occurrence of the Events that say so, of which
+/// the newest may be all that is kept; `None` where the container (of a pod's own Events: any) has started since.
 fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
-    let reasons: &[&str] = match stage {
-        Stage::Volumes => &["FailedMount", "FailedAttachVolume"],
-        Stage::Sandbox => &["FailedCreatePodSandBox"],
-        _ => return None,
-    };
-    let first = (f.events_of(reasons).filter_map(|(_, e)| e.began())).min()?;
-    let started = |(o, _): (&Evidence, _)| o.stamp.at > first;
-    (!f.events_of(&["Started"]).any(started)).then_some(first)
+    if ![Stage::Volumes, Stage::Sandbox, Stage::Create].contains(&stage) {
+        return None;
+    }
+    let failures = f.events.iter();
+    let failures = failures.filter(|(_, e)| e.warning && stage_of_event(e) == stage);
+    failures
+        .filter_map(|(o, e)| {
+            let first = e.began().unwrap_or(o.stamp.at);
+            let is_it = |c: &str| e.container.is_empty() || c == e.container;
+            let mut starts = f.events_of(&["Started"]);
+            let over = starts.any(|(o, s)| is_it(&s.container) && o.stamp.at > first);
+            (!over).then_some(first)
+        })
+        .min()
 }
 
 /// When the kubelet killed a container because its liveness or startup probe had failed, by Events (1 s) and by its log.

@@ -3,6 +3,7 @@
 use super::Log;
 use crate::describe;
 use kflow_engine::Snapshot;
+use kflow_export::owner::evidence;
 use kflow_model::{Body, Evidence, Nanos, Observation};
 
 /// Observations that are one row.
@@ -60,20 +61,23 @@ impl Log {
     pub(super) const fn plain(&self) -> bool {
         self.off.is_empty() && self.filter.is_all() && !self.narrow && (self.all || !self.fold)
     }
-    fn source<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
+    fn source<'a>(&'a self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
         if self.all {
             return snap.log.get(n);
         }
-        snap.world.pod(self.pod.as_ref()?)?.evidence.get(n)
+        match &self.pod {
+            Some(pod) => snap.world.pod(pod)?.evidence.get(n),
+            None => self.of_owner.get(n),
+        }
     }
     fn total(&self, snap: &Snapshot) -> usize {
         if self.all {
             return snap.log.len();
         }
-        self.pod
-            .as_ref()
-            .and_then(|u| snap.world.pod(u))
-            .map_or(0, |p| p.evidence.len())
+        match &self.pod {
+            Some(pod) => snap.world.pod(pod).map_or(0, |p| p.evidence.len()),
+            None => self.of_owner.len(),
+        }
     }
     pub(super) fn rows(&self) -> usize {
         if self.plain() {
@@ -83,7 +87,7 @@ impl Log {
         }
     }
     /// The observation of a row; of repeats the last.
-    pub(super) fn row<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
+    pub(super) fn row<'a>(&'a self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
         if self.plain() {
             return self.source(snap, n);
         }
@@ -126,6 +130,10 @@ impl Log {
         let narrow = self.all && !snap.world.selection().is_all();
         self.dirty |= narrow != self.narrow;
         self.narrow = narrow;
+        self.of_owner = match &self.owner {
+            Some(owner) if self.pod.is_none() && !self.all => evidence(&snap.world, owner),
+            _ => Vec::new(),
+        };
         let first = self.source(snap, 0).cloned();
         let same_front = match (&first, &self.first) {
             (Some(a), Some(b)) => std::sync::Arc::ptr_eq(a, b),
