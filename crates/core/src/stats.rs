@@ -17,7 +17,8 @@ use std::fmt;
 
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
-use kflow_model::{Body, Nanos, Text};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Nanos, Source, Text};
 
 use crate::correlate::{PodView, World, startup_latency};
 use crate::flow::Stage;
@@ -194,9 +195,10 @@ impl Chosen<'_> {
 /// Measures the chosen pods of a world, and the calls about them; without a query also the calls about none.
 pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<Row> {
     let mut samples = Vec::new();
+    let watched = watched_from(world);
     for pod in world.pods().iter().filter(|p| !p.past) {
         if chosen.is_in_range(pod.zero()) && chosen.admits(pod, now) {
-            of_pod(pod, by, &mut samples);
+            of_pod(pod, by, watched, &mut samples);
         }
     }
     for call in world.calls().iter() {
@@ -248,8 +250,15 @@ pub fn images(pod: &PodView) -> Vec<Text> {
     images
 }
 
-/// What is measured of a pod, with its length, ns; `None` for what has begun and not ended.
-pub fn measured(pod: &PodView) -> Vec<(Measure, Option<i64>)> {
+/// When sources on nodes began to tell; `None` where there are none.
+pub fn watched_from(world: &World) -> Option<Nanos> {
+    let of_nodes = Source::ALL.into_iter().filter(|s| s.is_node());
+    of_nodes.filter_map(|s| world.source(s).first).min()
+}
+
+/// What is measured of a pod, with its length, ns; `None` for what has begun and not ended. `watched`: see [`watched_from`]. Of a pod
+/// that is older, earlier attempts of its stages may have been missed; its end was not, if that began later.
+pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i64>)> {
     let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();
     let waits = pod.gone.is_none() && pod.current.is_some() && !was_ready(pod);
     match startup_latency::start(pod) {
@@ -280,6 +289,15 @@ pub fn measured(pod: &PodView) -> Vec<(Measure, Option<i64>)> {
     }
     for stage in Stage::ALL {
         if let Some(whole) = pod.timeline.stage(stage) {
+            let begun = if stage == Stage::Terminate {
+                whole.start.at
+            } else {
+                // The API cuts the time of creation to the second.
+                pod.zero().plus(SECOND)
+            };
+            if watched.is_some_and(|from| begun < from) {
+                continue;
+            }
             let ended = whole.end.map(|_| pod.took(stage));
             measured.push((Measure::Stage(stage), ended));
         }
@@ -287,9 +305,9 @@ pub fn measured(pod: &PodView) -> Vec<(Measure, Option<i64>)> {
     measured
 }
 
-fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
+fn of_pod(pod: &PodView, by: GroupBy, watched: Option<Nanos>, out: &mut Vec<Sample>) {
     let key = Text::from(pod.key());
-    let measured = measured(pod);
+    let measured = measured(pod, watched);
     for group in groups(pod, by) {
         out.extend(measured.iter().map(|(measure, ns)| Sample {
             measure: measure.clone(),

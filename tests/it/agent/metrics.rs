@@ -316,7 +316,7 @@ fn world_page(name: &str, quarters: i64) -> (Vec<Sample>, Vec<f64>, BTreeMap<Str
         let world = world_at(&session, at, Arc::default());
         starts.look(&world);
         for pod in world.pods() {
-            let sli = measured(pod)
+            let sli = measured(pod, None)
                 .into_iter()
                 .find(|(m, _)| *m == Measure::StartSli);
             if let Some(ns) = sli.and_then(|(_, ns)| ns) {

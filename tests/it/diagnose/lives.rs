@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use kflow_core::correlate::{Actor, NODE_LEASES, Presence, World};
 use kflow_core::diagnose::{self, Confidence, Diagnoser, State, Verdict};
+use kflow_core::stats::{Measure, measured, watched_from};
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
-use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECOND};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, stamp::SECOND};
 use kflow_sources::kube::decode::{KubeLines, Renewals, decode_object, note};
 use kflow_sources::{LineDecoder, TimeHint};
 use serde_json::{Value, json};
@@ -313,54 +314,87 @@ fn leases_are_read_from_a_list_of_kubectl() {
     assert!(world.objects().is_empty());
 }
 
-/// Who asks when a pod has been stuck for long gets of each Event the newest occurrence, with how often it happened and since when,
-/// and of the node what an agent still has.
-#[test]
-fn how_long_a_pod_is_stuck_is_the_same_for_who_looks_late() {
+/// S2 in its middle, by who has watched it and by who looks then: the latter gets of each Event the newest occurrence, with how often
+/// it happened and since when, and of the node what an agent still has, of the last `kept` seconds.
+fn watched_and_late(kept: i64) -> (World, World, Nanos) {
     let session = kflow_model::session::load(&crate::fixture("sessions/S2-stuck-early.kflow.zst"));
     let session = session.expect("fixture");
     let (begin, end) = session.range().expect("not empty");
     let now = begin.plus(end.since(begin) / 2);
-    for kept in [0, 30] {
-        let all = session.observations.iter();
-        let seen: Vec<_> = all.filter(|o| o.stamp.seen <= now).collect();
-        let of_api = |o: &&&Evidence| o.source == Source::Kube;
-        let mut newest: BTreeMap<&str, Observation> = BTreeMap::new();
-        for o in seen.iter().filter(|o| of_api(o)) {
-            let mut listed = Observation::clone(o);
-            listed.stamp.seen = now;
-            let name = match (&o.body, &mut listed.body) {
-                (Body::Pod(p), Body::Pod(listed_pod)) => {
-                    if p.event != WatchEvent::Deleted {
-                        listed_pod.event = WatchEvent::Listed;
-                        listed.stamp = Stamp::exact(now);
-                    }
-                    p.uid.as_str()
+    let all = session.observations.iter();
+    let seen: Vec<_> = all.filter(|o| o.stamp.seen <= now).collect();
+    let mut listed: BTreeMap<(&str, &str), Observation> = BTreeMap::new();
+    for o in seen.iter().filter(|o| o.source == Source::Kube) {
+        let mut newest = Observation::clone(o);
+        newest.stamp.seen = now;
+        let name = match (&o.body, &mut newest.body) {
+            (Body::Pod(p), Body::Pod(listed)) => {
+                if p.event != WatchEvent::Deleted {
+                    listed.event = WatchEvent::Listed;
+                    newest.stamp = Stamp::exact(now);
                 }
-                (Body::Event(e), Body::Event(listed)) => {
-                    listed.listed = true;
-                    e.name.as_str()
-                }
-                _ => continue,
+                ("pod", p.uid.as_str())
+            }
+            (Body::Event(e), Body::Event(listed)) => {
+                listed.listed = true;
+                ("event", e.name.as_str())
+            }
+            _ => continue,
+        };
+        listed.insert(name, newest);
+    }
+    let (mut watched, mut late) = (World::new(), World::new());
+    for o in listed.into_values() {
+        late.observe(&Arc::new(o));
+    }
+    for o in seen {
+        let recent = o.stamp.seen > now.plus(-kept * SECOND);
+        if o.source == Source::Kube || kept > 0 {
+            watched.observe(o);
+        }
+        if o.source != Source::Kube && recent {
+            late.observe(o);
+        }
+    }
+    watched.refresh();
+    late.refresh();
+    (watched, late, now)
+}
+
+#[test]
+fn what_is_measured_of_a_pod_is_the_same_for_who_looks_late_or_is_left_out() {
+    let (mut compared, mut left_out) = (0, 0);
+    // Most of its pods were created 60 to 90 s before.
+    for kept in [30, 62, 66, 70, 80] {
+        let (watched, late, _) = watched_and_late(kept);
+        let (whole_from, late_from) = (watched_from(&watched), watched_from(&late));
+        for pod in watched.pods() {
+            let stages = |of: Vec<(Measure, Option<i64>)>| -> BTreeMap<Measure, Option<i64>> {
+                let is_stage = |m: &Measure| matches!(m, Measure::Stage(_));
+                of.into_iter().filter(|(m, _)| is_stage(m)).collect()
             };
-            newest.insert(name, listed);
-        }
-        let mut watched = World::new();
-        let mut late = World::new();
-        for o in newest.into_values() {
-            late.observe(&Arc::new(o));
-        }
-        for o in seen {
-            let recent = o.stamp.seen > now.plus(-kept * SECOND);
-            if o.source == Source::Kube || kept > 0 {
-                watched.observe(o);
+            let whole = stages(measured(pod, whole_from));
+            let found = late.find(&pod.key());
+            let of_it = found.iter().find(|p| p.uid == pod.uid);
+            let late = of_it.map_or_else(BTreeMap::new, |p| stages(measured(p, late_from)));
+            for (measure, ns) in &late {
+                let near = match (whole.get(measure), ns) {
+                    (Some(Some(told)), Some(ns)) => (told - ns).abs() < SECOND,
+                    (told, ns) => told == Some(ns),
+                };
+                assert!(near, "{kept}: {} {measure} {ns:?} of {whole:?}", pod.key());
+                compared += 1;
             }
-            if o.source != Source::Kube && recent {
-                late.observe(o);
-            }
+            left_out += whole.len().saturating_sub(late.len());
         }
-        watched.refresh();
-        late.refresh();
+    }
+    assert!(compared > 50 && left_out > 100, "{compared} {left_out}");
+}
+
+#[test]
+fn how_long_a_pod_is_stuck_is_the_same_for_who_looks_late() {
+    for kept in [0, 30] {
+        let (watched, late, now) = watched_and_late(kept);
         let mut compared = 0;
         let mut wrong = Vec::new();
         for pod in watched.pods().iter().filter(|p| p.gone.is_none()) {

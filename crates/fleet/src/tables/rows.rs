@@ -257,7 +257,8 @@ struct PodRow<'a> {
 
 impl<'a> PodRow<'a> {
     fn of(of: Of<'a>, p: &'a PodView) -> Self {
-        let measured = stats::measured(p);
+        // Of stages the table has more than lengths: see below.
+        let measured = stats::measured(p, None);
         let length = |measure: &Measure| {
             let found = measured.iter().find(|(m, _)| m == measure);
             (
