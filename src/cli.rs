@@ -60,7 +60,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use args::{Args, Command, output};
+use args::{Args, Command};
 use clap::error::ContextKind;
 use clap::{CommandFactory, FromArgMatches};
 
@@ -92,9 +92,6 @@ pub fn main() -> ExitCode {
     let args = parse();
     let rows = args.command.rows();
     out::choose_colour(args.color);
-    if let Some(hint) = args.command.old_spelling() {
-        out::tell(&hint);
-    }
     let ran = log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|log| {
         let ran = run(args);
         drop(log);
@@ -176,10 +173,7 @@ fn parse() -> Args {
     if plugin {
         command = command.bin_name("kubectl kflow");
     }
-    let matches = understood(output::with_old_spellings(command));
-    let mut args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    output::take_old_time(&matches, &mut args);
-    args
+    Args::from_arg_matches(&understood(command)).unwrap_or_else(|e| e.exit())
 }
 
 fn run(mut args: Args) -> anyhow::Result<u8> {

@@ -12,7 +12,6 @@ pub mod control;
 pub mod fleet;
 pub mod form;
 pub mod live;
-pub mod output;
 pub mod stats;
 pub mod store;
 pub mod terminal;
@@ -142,21 +141,11 @@ impl Command {
             Self::Stats(a) => a.output.rows(),
             Self::Fleet(a) => a.output.rows(),
             Self::Export(a)
-                if matches!(a.output.form, Some(ExportFormat::Timelines(Kind::Json)))
-                    && a.output.file.is_none() =>
+                if matches!(a.output, Some(ExportFormat::Timelines(Kind::Json)))
+                    && a.output_file.is_none() =>
             {
                 Some(Rows::Json)
             }
-            _ => None,
-        }
-    }
-
-    /// What was said in a spelling that goes with the next version, and what to say instead.
-    pub fn old_spelling(&self) -> Option<String> {
-        match self {
-            Self::Import(a) => output::hint(&a.output.old),
-            Self::Export(a) => output::hint(&a.output.old),
-            Self::Record(a) => output::hint(&a.output.old),
             _ => None,
         }
     }
@@ -202,9 +191,9 @@ kflow import --dir captures -O incident.kflow.zst\n  \
 kflow import --kubelet-log kubelet.log --audit audit.log -O incident.kflow.zst"
 )]
 pub struct ImportArgs {
-    /// Output.
-    #[command(flatten)]
-    pub output: output::Output<output::Session>,
+    /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
+    #[arg(short = 'O', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output_file: PathBuf,
     /// Take every file that kflow knows from a folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Vec<PathBuf>,
@@ -373,9 +362,18 @@ pub struct ExportArgs {
     /// Colours of an SVG: a theme that `kflow themes` lists [default: dark]
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
-    /// Output.
-    #[command(flatten)]
-    pub output: output::Output<ExportFormat>,
+    /// How to write it
+    #[arg(
+        short,
+        long,
+        value_name = "FORM",
+        value_enum,
+        required_unless_present = "otlp_to"
+    )]
+    pub output: Option<ExportFormat>,
+    /// File to write [default, or -: standard output]
+    #[arg(short = 'O', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output_file: Option<PathBuf>,
     /// Where traces go.
     #[command(flatten)]
     pub traces: live::TracesArgs,
@@ -479,7 +477,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
-        output::with_old_spellings(Args::command()).debug_assert();
     }
 
     #[test]

@@ -23,7 +23,7 @@ use kflow_tui::theme::{BUILT_IN, Theme};
 /// `kflow export`
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     let store = super::traces::store(&args.traces)?;
-    let form = match (&store, args.output.form) {
+    let form = match (&store, args.output) {
         (Some(_), None) => ExportFormat::Timelines(Kind::OtlpProtobuf),
         (Some(_), Some(_)) => anyhow::bail!(
             "--otlp-to sends traces to a trace store, and -o writes a form: leave one of them out"
@@ -31,7 +31,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
         (None, form) => form.context("name a form with -o")?,
     };
     let theme = theme(form, args.theme.as_deref())?;
-    let output = args.output.file.as_deref().filter(|p| *p != Path::new("-"));
+    let output = args.output_file.as_deref().filter(|p| *p != Path::new("-"));
     let inputs = inputs(&args.input);
     files::distinct(
         output.unwrap_or(Path::new("-")),

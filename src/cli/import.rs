@@ -21,7 +21,7 @@ use kflow_model::units::duration;
 
 /// `kflow import`
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
-    let output = args.output.file.as_ref().context("name a file with -O")?;
+    let output = &args.output_file;
     let to_stdout = output.as_os_str() == "-";
     anyhow::ensure!(
         !(to_stdout && io::stdout().is_terminal()),

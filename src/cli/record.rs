@@ -46,7 +46,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         bail!("{flag} is of recording into a store: name one with --store, or leave it out");
     }
     let log = stderr_log();
-    let path = args.output.file.as_ref().context("name a file with -O")?;
+    let path = args.output_file.as_ref().context("name a file with -O")?;
     let piped = path.as_os_str() == "-";
     ensure!(
         !piped || !std::io::stdout().is_terminal(),

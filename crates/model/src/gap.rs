@@ -66,7 +66,7 @@ pub struct WatchNote {
     /// Resource version, or the error's text for `Broken`.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub detail: Text,
-    /// Kind of failure, for `Broken`; `None` in recordings of kflow before 0.2.
+    /// Kind of failure, for `Broken`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }

@@ -308,9 +308,9 @@ kflow record --pod shop/web-0 --for 10m -O web-0.kflow.zst\n  \
 kflow record --pod deploy/web -n shop --for 10m -O web.kflow.zst\n  \
 kflow record --node node1 --store file:///var/lib/kflow/store --cluster prod")]
 pub struct RecordArgs {
-    /// Output.
-    #[command(flatten)]
-    pub output: super::output::Output<super::output::Session>,
+    /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
+    #[arg(short = 'O', long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "store")]
+    pub output_file: Option<PathBuf>,
     /// Look for so long [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub for_time: Option<Duration>,

@@ -47,7 +47,7 @@ pub struct StoreArgs {
 pub struct KeepArgs {
     /// Record into a store, in the place of a file: file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix.
     /// Credentials come from the environment
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["output-file", "max_size"])]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["output_file", "max_size"])]
     pub store: Option<String>,
     /// Cluster, as the store is to call it [default: default]
     #[arg(long, value_name = "NAME")]
