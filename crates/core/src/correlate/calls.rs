@@ -7,71 +7,70 @@ use kflow_model::{
 };
 use std::sync::Arc;
 
-/// One CRI call, in flight or done, with ids resolved to names as far as known.
+/// A CRI call, in flight or finished, with its ids resolved to names where these are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Connection and stream.
     pub key: CallKey,
-    /// Start, ns exact.
+    /// Start, exact to the nanosecond.
     pub start: Nanos,
-    /// End, `None` in flight.
+    /// End; `None` while the call is in flight.
     pub end: Option<Nanos>,
-    /// gRPC service.
     pub service: Service,
-    /// CRI method: `RunPodSandbox`.
+    /// CRI method, for example `RunPodSandbox`.
     pub method: Text,
-    /// How it ended.
+    /// How the call ended; `None` while it is in flight.
     pub outcome: Option<CallOutcome>,
-    /// gRPC status code.
+    /// gRPC status code, where one is known.
     pub code: Option<u32>,
-    /// The code is concluded, not read: see [`CallEnd::inferred`](kflow_model::cri::CallEnd::inferred).
+    /// True when `code` is inferred instead of read: see [`CallEnd::inferred`](kflow_model::cri::CallEnd::inferred).
     pub inferred: bool,
-    /// Headers of it are unknown: see [`CallStart::partial`](kflow_model::cri::CallStart::partial).
+    /// True when some of the call's headers are unknown: see
+    /// [`CallStart::partial`](kflow_model::cri::CallStart::partial).
     pub partial: bool,
-    /// Status message.
+    /// gRPC status message.
     pub message: Text,
-    /// Pod, when known.
+    /// UID of the pod, empty while unknown.
     pub pod_uid: PodUid,
-    /// Namespace, when known.
+    /// Empty while unknown.
     pub namespace: Text,
-    /// Pod name, when known.
+    /// Name of the pod, empty while unknown.
     pub pod: Text,
-    /// Container name, when known.
+    /// Name of the container, empty while unknown.
     pub container: Text,
-    /// Sandbox or container attempt, when told.
+    /// Attempt of the sandbox or container, where the request states it.
     pub attempt: Option<u32>,
     pub sandbox_id: SandboxId,
     pub container_id: ContainerId,
-    /// Image reference, when the call is about one.
+    /// Image reference, empty when the call is not about an image.
     pub image: Text,
-    /// Deadline, ns from the start.
+    /// Deadline in ns after the start, where the client set one.
     pub timeout_ns: Option<i64>,
     pub request_bytes: u64,
     pub response_bytes: u64,
-    /// Trace and span of `traceparent`.
+    /// Trace and span id of the request's `traceparent` header.
     pub traceparent: Option<(TraceId, SpanId)>,
-    /// A list or status call with a filter or id.
+    /// True for a list or status call that is restricted by a filter or an id.
     pub filtered: bool,
-    /// The start's observation (holds the request's fields).
+    /// Observation of the start; it holds the fields of the request.
     pub started: Evidence,
-    /// The end's observation (holds the answer's fields).
+    /// Observation of the end; it holds the fields of the response.
     pub ended: Option<Evidence>,
 }
 
 impl Call {
-    /// True for the loops' own calls (`List*`, `Status`, …) without a filter.
+    /// True for the periodic calls of the kubelet's loops (`List*`, `Status`, …) when they have no filter.
     pub fn is_noise(&self) -> bool {
         !self.filtered && kflow_model::cri::is_noise(&self.method)
     }
-    /// Whether it failed; `None` in flight, and when it is not known how it ended.
+    /// Returns whether the call failed; `None` while it is in flight, and when its outcome is unknown.
     pub fn failed(&self) -> Option<bool> {
         kflow_model::cri::failed(self.outcome?, self.code, &self.message)
     }
-    /// True when it is known to have failed: a status other than OK, or cut off.
+    /// True when the call is known to have failed: a status other than OK, or a broken-off stream.
     pub fn is_error(&self) -> bool {
         self.failed() == Some(true)
     }
-    /// Name of how it stands: its code, or how it was cut off.
+    /// Returns a word for the call's outcome: its status code, how it was broken off, or `in flight`.
     pub fn ending(&self) -> String {
         match (self.outcome, self.code) {
             (Some(CallOutcome::Status), Some(code)) if self.inferred => {
@@ -86,29 +85,29 @@ impl Call {
             (None, _) => "in flight".to_owned(),
         }
     }
-    /// Length, or age at `now`; ns.
+    /// Returns the call's duration, or its age at `now` while it is in flight; ns, never negative.
     pub fn duration(&self, now: Nanos) -> i64 {
         self.end.unwrap_or(now).since(self.start).max(0)
     }
 }
 
-/// All calls by start. Cheap to clone.
+/// All calls, sorted by start. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct CallLog {
-    /// Chunks of calls by start; shared between clones until they change.
+    /// Chunks of calls, sorted by start; clones share a chunk until it changes.
     chunks: Vec<Arc<Vec<Arc<Call>>>>,
-    /// Of each chunk, so that most need not be looked through.
+    /// A summary of each chunk, by the same index, so that most chunks need not be scanned.
     sums: Vec<Sum>,
 }
 
-/// What is known of a chunk without looking through it.
+/// Summary of a chunk of calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
-    /// Calls in flight.
+    /// Number of calls in flight.
     open: u32,
-    /// The latest end of the others.
+    /// Latest end of the finished calls.
     until: Nanos,
-    /// How long the longest of the others was; ns.
+    /// Duration of the longest finished call, ns.
     longest: i64,
 }
 
@@ -132,15 +131,13 @@ impl Sum {
 }
 
 impl CallLog {
-    /// Calls by start.
+    /// Iterates over all calls by start.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Call>> {
         self.chunks.iter().flat_map(|c| c.iter())
     }
-    /// Number of calls.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|c| c.len()).sum()
     }
-    /// True when there are none.
     pub fn is_empty(&self) -> bool {
         self.chunks.iter().all(|c| c.is_empty())
     }
@@ -153,8 +150,8 @@ impl CallLog {
             .flat_map(|(c, _)| c.iter())
             .filter(|c| c.end.is_none())
     }
-    /// Calls that were in flight at some moment between `from` and `to`, by start. With `after`, only those that the log lists
-    /// behind that call.
+    /// Calls that were in flight at some moment between `from` and `to`, by start. With `after`, only those that the
+    /// log lists after that call.
     pub fn overlapping(
         &self,
         (from, to): (Nanos, Nanos),
@@ -162,12 +159,12 @@ impl CallLog {
     ) -> impl Iterator<Item = &Arc<Call>> {
         self.within((from, to), after, i64::MIN)
     }
-    /// Calls that were in flight in an interval and either have not ended, or lasted longer than `ns`.
+    /// Calls that were in flight in the interval and either have not ended or lasted longer than `ns`.
     pub fn lasting(&self, interval: (Nanos, Nanos), ns: i64) -> impl Iterator<Item = &Arc<Call>> {
         self.within(interval, None, ns)
             .filter(move |c| c.end.is_none_or(|end| end.since(c.start) > ns))
     }
-    /// Calls of an interval. Chunks without a call in flight, or one longer than `ns`, are skipped whole.
+    /// Calls of an interval. A chunk is skipped as a whole when it has no call in flight and none longer than `ns`.
     fn within(
         &self,
         (from, to): (Nanos, Nanos),
@@ -191,11 +188,11 @@ impl CallLog {
 const CHUNK: usize = 1024;
 
 impl CallLog {
-    /// The order of the log: by start, then key; it does not depend on the order of arrival.
+    /// Sort key of the log: start, then key. It does not depend on the order of arrival.
     pub const fn order(c: &Call) -> (Nanos, CallKey) {
         (c.start, c.key)
     }
-    /// Adds a call in its place (nearly always the end).
+    /// Inserts a call at its place in the order, which is nearly always the end.
     pub(crate) fn insert(&mut self, call: Arc<Call>) {
         let order = Self::order(&call);
         let after_all = self
@@ -237,18 +234,18 @@ impl CallLog {
             *known = sum;
         }
     }
-    /// Runs of calls in the order of their start. A run that did not change keeps its `Arc`, so that an index over one
-    /// may be kept as well.
+    /// The chunks of calls, in the order of their start. A chunk that did not change keeps its `Arc`, so an index
+    /// that was built over the chunk stays valid.
     pub fn chunks(&self) -> &[Arc<Vec<Arc<Call>>>] {
         &self.chunks
     }
-    /// The chunk that holds, or would hold, a call.
+    /// Index of the chunk that holds, or would hold, a call.
     fn chunk_of(&self, order: (Nanos, CallKey)) -> usize {
         self.chunks
             .partition_point(|c| c.first().is_some_and(|f| Self::order(f) <= order))
             .saturating_sub(1)
     }
-    /// A call by start and key.
+    /// Returns the call with this start and key.
     pub fn get(&self, start: Nanos, key: CallKey) -> Option<&Arc<Call>> {
         let chunk = self.chunks.get(self.chunk_of((start, key)))?;
         let i = chunk
@@ -256,7 +253,7 @@ impl CallLog {
             .ok()?;
         chunk.get(i)
     }
-    /// Changes a call in place (never its start or key).
+    /// Changes a call in place. `f` must not change the call's start or key.
     pub(crate) fn change(&mut self, start: Nanos, key: CallKey, f: impl FnOnce(&mut Call)) {
         let at = self.chunk_of((start, key));
         let Some(chunk) = self.chunks.get_mut(at) else {
@@ -270,13 +267,14 @@ impl CallLog {
             let was_open = call.end.is_none();
             f(call);
             if let Some(sum) = self.sums.get_mut(at) {
-                // An end that was earlier than it was taken for leaves the sum too high: a chunk is looked through in vain.
+                // When an end is corrected to an earlier one, the sum stays too high: the chunk is then scanned in
+                // vain.
                 sum.open -= u32::from(was_open);
                 sum.add(call);
             }
         }
     }
-    /// Forgets the oldest chunk when there are more than `keep` calls; returns what went.
+    /// Drops and returns the oldest chunk when there are more than `keep` calls, counted in whole chunks.
     pub(crate) fn shrink(&mut self, keep: usize) -> Option<Arc<Vec<Arc<Call>>>> {
         (self.chunks.len() > 1 && self.chunks.len().saturating_sub(1) * CHUNK > keep).then(|| {
             self.sums.remove(0);
@@ -356,7 +354,7 @@ mod tests {
                 .collect();
             let lasting: Vec<_> = log.lasting(within, 1).map(|c| c.key).collect();
             assert_eq!(slow, lasting);
-            // Going on behind one of them gives the rest.
+            // Continuing after one of the calls gives the rest.
             let half = log.overlapping(within, None).nth(fast.len() / 2);
             let after = half.map(|c| CallLog::order(c));
             let rest = log.overlapping(within, after).map(|c| c.key);
@@ -364,7 +362,7 @@ mod tests {
             assert_eq!(fast.get(fast.len() / 2 + 1..).unwrap_or_default(), rest);
             told.len()
         };
-        // In an order that is not that of time, so that chunks are inserted into and split.
+        // Inserts out of order of time, so that chunks are inserted into and split.
         let n = 6 * CHUNK as i64;
         for i in 0..n {
             let at = i * 7919 % n;

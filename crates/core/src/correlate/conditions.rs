@@ -4,27 +4,27 @@ use super::world::NodeState;
 use kflow_model::pod::Condition;
 use kflow_model::{Body, Evidence, Nanos, Text};
 
-/// A condition from one change to the next.
+/// A state of a condition, which lasts until the next change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Since when it was so: its `lastTransitionTime`, where that says more than when it was seen.
+    /// Start of this state: the condition's `lastTransitionTime`, unless the condition was seen in it earlier.
     pub at: Nanos,
     pub condition: Condition,
-    /// The state of the node that shows it.
+    /// The observation of the node that shows this state.
     pub evidence: Evidence,
 }
 
-/// Everything that is known of one condition: its changes, oldest first, at least one.
+/// All known states of one condition, oldest first, at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// `Ready`, `MemoryPressure`, …
+    /// Condition type: `Ready`, `MemoryPressure`, …
     pub kind: Text,
     pub changes: Vec<Change>,
 }
 
 impl NodeState {
-    /// The conditions that the node has now, by kind. A condition that went to another state and back between two
-    /// looks has a change without another status.
+    /// Histories of the conditions that the node has now, sorted by type. A condition that changed and changed back
+    /// between two observations yields a `Change` with the same status and a later transition.
     pub fn conditions(&self) -> Vec<History> {
         let mut all: Vec<History> = Vec::new();
         for e in &self.evidence {
@@ -43,7 +43,7 @@ impl NodeState {
                 };
                 let (status, transition) = (&last.condition.status, last.condition.transition);
                 if *status == c.status && transition == c.transition {
-                    // Its message may be another one.
+                    // Keeps the newest message and reason.
                     last.condition.clone_from(c);
                 } else {
                     let at = at.max(last.at);

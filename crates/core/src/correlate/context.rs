@@ -1,4 +1,5 @@
-//! What a pod's view is derived from besides its evidence: what is known of all pods, and what is kept no more of this one.
+//! What a pod's view is derived from besides its evidence: facts about all pods, and a count of the pod's evidence
+//! that was dropped.
 
 use std::sync::Arc;
 
@@ -8,63 +9,63 @@ use kflow_model::pod::PodSeen;
 use kflow_model::scope::{covers, shows};
 use kflow_model::{Nanos, Source, Text};
 
-/// What all views depend on besides their own evidence: when it changes, all pods are derived again.
+/// Facts that the views of all pods depend on. When one of them changes, all pods are derived again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodContext {
-    /// What to take off API times, ns.
+    /// Offset to subtract from the API's times to get the node's, ns.
     pub(crate) shift: i64,
-    /// Sources that said anything at all, as bits.
+    /// Bit set of the sources (`1 << source as u16`) that produced an observation.
     pub(crate) present: u16,
-    /// When the first of the node's sources (of any, when there is none) began to be recorded.
+    /// When the first of the node's sources began to be recorded; of any source, when there is none of the node.
     pub(crate) began: Option<Nanos>,
-    /// Times at which the tap was blind: since, until.
+    /// Intervals in which the tap saw nothing: from, until.
     pub(crate) blind: Vec<(Nanos, Nanos)>,
     /// Name of the node that the node's sources run on, empty while unknown.
     pub(crate) local: Text,
-    /// Complete lists of pods.
+    /// All complete lists of pods.
     pub(crate) windows: Arc<Vec<ListWindow>>,
 }
 
 impl PodContext {
-    /// True when a source said anything in this session, about whomever.
+    /// True when a source produced any observation in this session, about whichever pod.
     pub(crate) const fn has(&self, source: Source) -> bool {
         self.present & (1 << source as u16) != 0
     }
 }
 
-/// A complete list of pods: who was known before it, is in scope and is not in it, is gone.
+/// A complete list of pods. A pod that was known before the list, is in its scope and is not in it, is gone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListWindow {
-    /// Begin, by arrival.
+    /// Arrival of the list's begin.
     pub(crate) begin: Nanos,
-    /// End, by arrival.
+    /// Arrival of the list's end.
     pub(crate) end: Nanos,
-    /// Its bounds, see [`bounds`](kflow_model::scope::bounds).
+    /// Scope of the list, see [`bounds`](kflow_model::scope::bounds).
     pub(crate) scope: Text,
-    /// The note that ended it.
+    /// The watch note that ended the list.
     pub(crate) proof: Evidence,
 }
 
 impl ListWindow {
-    /// True when a pod would be in the list if it existed.
+    /// True when the list would contain the pod if the pod existed.
     pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
         covers(&self.scope, namespace, node, name)
     }
-    /// True when the list would show a pod whose object was seen.
+    /// True when the list would contain the pod whose object is given.
     pub(crate) fn shows(&self, p: &PodSeen) -> bool {
         let (namespace, node) = (&p.namespace, &p.spec.node);
         shows(&self.scope, namespace, node, &p.name, |o| has(o, p))
     }
 }
 
-/// Evidence of a pod that was folded away: how much, and of which time.
+/// Summary of a pod's evidence that was dropped to save memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folded {
-    /// Observations taken so far.
+    /// Number of observations dropped.
     pub(crate) count: u64,
-    /// The time of the first.
+    /// Time of the first.
     pub(crate) since: Nanos,
-    /// The time of the last.
+    /// Time of the last.
     pub(crate) until: Nanos,
 }
 

@@ -1,7 +1,9 @@
-//! What was read of the apiserver: which kinds, within which bounds, until when, and what kept the rest from being read.
+//! What was read of the apiserver: which kinds of objects, in which scopes, until when, and why the rest was not
+//! read.
 //!
-//! Made of the notes of lists and watches alone, so that a recording answers as the run that it was made in. "As of"
-//! is the newest observation of the world; [`Hindsight`] adds what a recording tells only after the moment.
+//! Derived only from the notes of lists and watches, so that a recording gives the same answers as the run that it
+//! was made in. "As of" is the newest observation of the world; [`Hindsight`] adds what a recording states only after
+//! the moment.
 
 mod hindsight;
 
@@ -13,39 +15,39 @@ use kflow_model::{Body, Nanos, Scope, Source, Text, scope::includes, stamp::SECO
 
 pub use hindsight::Hindsight;
 
-/// A watch that failed so lately is resumed as a rule, and nothing was missed.
+/// A watch that has been failing for no longer than this (ns) is normally resumed without a missed change.
 const BLINK: i64 = 3 * SECOND;
-/// What may have befallen every kind: a loss of something, and a time in which nobody recorded.
+/// Resources of losses that may concern every kind: a loss of unknown kind, and a time in which nothing was recorded.
 const ANY: [&str; 2] = ["", Gap::UNRECORDED];
 
-/// A failure of a list or watch.
+/// A failure of a list or watch that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// The first failure since the watch was last followed.
+    /// The first failure since the watch last worked.
     pub since: Nanos,
     /// The newest failure.
     pub last: Nanos,
-    /// What kind of failure the newest is.
+    /// Kind of the newest failure.
     pub failure: Failure,
-    /// The newest failure in words.
+    /// The newest failure's message.
     pub detail: Text,
 }
 
 /// A complete list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List {
-    /// Begin, by arrival.
+    /// Arrival of the list's begin.
     pub begin: Nanos,
-    /// End, by arrival.
+    /// Arrival of the list's end.
     pub end: Nanos,
-    /// Losses that befell its kind before its begin.
+    /// Number of losses that concerned its kind before its begin.
     losses: u64,
 }
 
-/// What the lists and watches of one kind within one scope gave.
+/// State of the lists and watches of one kind in one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Begin of a list whose end has not come, and the losses before it.
+    /// Begin of the list that has not ended yet, and the number of losses before it.
     open: Option<(Nanos, u64)>,
     list: Option<List>,
     failing: Option<Failing>,
@@ -56,11 +58,11 @@ impl Watched {
     pub const fn list(&self) -> Option<List> {
         self.list
     }
-    /// The failure that lasts.
+    /// The failure that has not been resolved.
     pub const fn failing(&self) -> Option<&Failing> {
         self.failing.as_ref()
     }
-    /// Takes a note. Notes of one watch count in the order of their arrival, whatever the clock did meanwhile.
+    /// Applies a note. Notes of one watch count in the order of their arrival, whatever the clock did in between.
     fn note(&mut self, at: Nanos, n: &WatchNote, losses: u64) {
         match n.kind {
             WatchKind::ListBegin => self.open = Some((at, losses)),
@@ -87,23 +89,23 @@ impl Watched {
     }
 }
 
-/// A loss of observations of the apiserver.
+/// A loss of observations from the apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lost {
     /// End of the loss.
     pub at: Nanos,
     /// Begin of the loss.
     pub since: Nanos,
-    /// How many observations, 0 when unknown.
+    /// Number of observations lost, 0 when unknown.
     pub count: u64,
-    /// Kind of object that was lost, as a plural; empty when it may be any.
+    /// Resource of the lost objects, a plural as in `pods`; empty when it may be any.
     pub resource: Text,
-    /// What the source said of the loss.
+    /// The source's description of the loss.
     pub why: Text,
 }
 
 impl Lost {
-    /// Of a gap that arrived at `at`; `None` of one of another source than the apiserver and kflow.
+    /// Converts a gap that arrived at `at`; `None` for a gap of a source other than the apiserver and kflow.
     fn of(g: &Gap, at: Nanos) -> Option<Self> {
         matches!(g.of, Source::Kube | Source::Kflow).then(|| Self {
             at,
@@ -115,20 +117,20 @@ impl Lost {
     }
 }
 
-/// Why the objects of a kind are not known completely.
+/// Why the objects of a kind are not completely known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incomplete {
-    /// No list of it was tried.
+    /// No list of the kind was attempted.
     NotAsked,
-    /// A list began, or was asked for, and has not ended.
+    /// A list has begun, or was requested, and has not ended.
     NotYet,
-    /// A watch was followed, without a list before it: what did not change is not known.
+    /// A watch ran without a list before it: objects that did not change are unknown.
     NoList,
-    /// A list or the watch after it fails.
+    /// A list, or the watch after it, fails.
     Failing(Failing),
     /// Observations were lost since the list.
     Lost(Lost),
-    /// Lists have narrower bounds than what is asked about: these.
+    /// The lists have narrower scopes than the one asked about; holds these scopes.
     Narrower(Vec<Text>),
 }
 
@@ -136,12 +138,12 @@ pub enum Incomplete {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     watches: BTreeMap<(Text, Text), Watched>,
-    /// By the kind that was lost: how many losses, and the newest.
+    /// By the resource that was lost: the number of losses, and the newest one.
     lost: BTreeMap<Text, (u64, Lost)>,
 }
 
 impl Coverage {
-    /// Takes a note of a watch, or a loss.
+    /// Applies a watch note or a gap; ignores all else.
     pub(crate) fn observe(&mut self, o: &Evidence) {
         match &o.body {
             Body::Watch(n) => {
@@ -159,7 +161,7 @@ impl Coverage {
         }
     }
 
-    /// Every kind and scope that was asked for, sorted: resource, scope, what came.
+    /// All kinds and scopes that were requested, sorted: resource, scope, state.
     pub fn watches(&self) -> impl Iterator<Item = (&str, &str, &Watched)> {
         self.watches
             .iter()
@@ -173,7 +175,7 @@ impl Coverage {
         }
     }
 
-    /// What befell a kind: losses of it, losses that may be of any, and times in which nobody recorded.
+    /// Losses that concern a kind: losses of that kind, of unknown kind, and times in which nothing was recorded.
     fn of(&self, resource: &str) -> impl Iterator<Item = &(u64, Lost)> {
         let own = (!ANY.contains(&resource)).then_some(resource);
         let kinds = ANY.into_iter().chain(own);
@@ -184,29 +186,29 @@ impl Coverage {
         self.of(resource).map(|(n, _)| n).sum()
     }
 
-    /// The newest loss of observations of the apiserver that befell one of these kinds.
+    /// The newest loss of observations from the apiserver that concerns one of these kinds.
     pub fn lost(&self, resources: &[&str]) -> Option<&Lost> {
         let kinds = resources.iter().chain(&[""]);
         kinds.filter_map(|r| Some(&self.lost.get(*r)?.1)).max()
     }
 
-    /// The newest loss that befell a kind since its lists.
+    /// The newest loss that concerns a kind and is later than its lists; `None` when every list was repeated since.
     pub fn lost_since_list(&self, resource: &str) -> Option<&Lost> {
         let listed = |(r, _, w): (&str, &str, &Watched)| (r == resource).then_some(w.list?.losses);
-        // A kind may be listed in parts, and a loss does not say of which it is.
+        // A kind may be listed in several scopes, and a loss does not tell which scope it concerns.
         let listed = self.watches().filter_map(listed).min().unwrap_or_default();
         let newest = self.of(resource).map(|(_, lost)| lost).max();
         newest.filter(|_| self.losses(resource) > listed)
     }
 
-    /// Kinds that were lost by name, and not listed anew since.
+    /// Kinds with a loss that named them, and that were not listed again since.
     pub fn losses_by_kind(&self) -> impl Iterator<Item = (&str, &Lost)> {
         let kinds = self.lost.keys().map(Text::as_str);
         let kinds = kinds.filter(|r| !ANY.contains(r));
         kinds.filter_map(|r| Some((r, self.lost_since_list(r).filter(|l| l.resource == r)?)))
     }
 
-    /// The failure of the apiserver as a whole: no kubeconfig, for one.
+    /// The failure to reach the apiserver at all, for example without a kubeconfig.
     pub fn whole(&self) -> Option<&Failing> {
         self.watches()
             .find(|(resource, ..)| resource.is_empty())?
@@ -214,7 +216,7 @@ impl Coverage {
             .failing()
     }
 
-    /// True when somebody asked an apiserver for objects of this kind.
+    /// True when objects of this kind were requested from an apiserver.
     pub fn asked(&self, resource: &str) -> bool {
         self.whole().is_some() || self.watches().any(|(r, ..)| r == resource)
     }
@@ -225,8 +227,8 @@ impl Coverage {
             .any(|(r, _, w)| r == resource && w.open.is_some())
     }
 
-    /// Why the pods (or other objects) of a scope are not known completely at a moment; `None` when they are. Without a
-    /// scope: of all that was ever asked for.
+    /// Why the objects of a kind in a scope are not completely known at a moment; `None` when they are. Without a
+    /// scope: the objects of all scopes that were requested.
     pub fn incomplete(
         &self,
         resource: &str,
@@ -249,7 +251,7 @@ impl Coverage {
         };
         let mut whole = all.iter().filter(|(s, _)| includes(s, scope)).peekable();
         if whole.peek().is_some() {
-            // One good list of several is enough.
+            // One complete list of several is enough.
             let mut why = None;
             for (_, w) in whole {
                 match self.trouble(resource, w, at) {
@@ -259,7 +261,7 @@ impl Coverage {
             }
             return why;
         }
-        // A node is asked about by two lists: its own pods, and those that have no node.
+        // A node's pods are requested by two lists: the pods bound to the node, and the pods without a node.
         let lists = scope.lists();
         if all.iter().any(|(s, _)| lists.iter().any(|l| l == s)) {
             return lists
@@ -269,14 +271,14 @@ impl Coverage {
                     None => Some(Incomplete::NotYet),
                 });
         }
-        // What was refused says more than bounds that are others.
+        // A failure explains more than scopes that differ.
         let refused = all.iter().find_map(|(_, w)| self.trouble(resource, w, at));
         Some(refused.unwrap_or_else(|| {
             Incomplete::Narrower(all.iter().map(|(s, _)| Text::from(*s)).collect())
         }))
     }
 
-    /// The same of the lists whose bounds pass, where one does.
+    /// Like [`incomplete`](Self::incomplete), of the lists whose scope `passes`; `None` when no scope does.
     pub fn incomplete_where(
         &self,
         resource: &str,
@@ -297,8 +299,8 @@ impl Coverage {
         found.map(Some)
     }
 
-    /// Why the list of a kind is incomplete, when it was asked for. A kind that the apiserver does not serve (404) needs
-    /// no list.
+    /// Why the lists of a kind are incomplete; `None` when they are complete or were not requested. A kind that the
+    /// apiserver does not serve (404) needs no list.
     pub fn unread(&self, resource: &str, at: Nanos) -> Option<Incomplete> {
         self.watches()
             .filter(|(r, ..)| *r == resource)
@@ -306,7 +308,7 @@ impl Coverage {
             .find(|why| !matches!(why, Incomplete::Failing(f) if f.failure == Failure::NotFound))
     }
 
-    /// End of the newest complete list of a kind.
+    /// Arrival of the end of the newest complete list of a kind.
     pub fn newest_list(&self, resource: &str) -> Option<Nanos> {
         self.watches()
             .filter(|(r, ..)| *r == resource)
@@ -314,7 +316,7 @@ impl Coverage {
             .max()
     }
 
-    /// Why what a watch gave is not complete at a moment.
+    /// Why the data of one watch is incomplete at a moment; `None` when it is complete.
     fn trouble(&self, resource: &str, w: &Watched, at: Nanos) -> Option<Incomplete> {
         let failing = w.failing.as_ref();
         let Some(list) = w.list else {
@@ -334,7 +336,8 @@ impl Coverage {
             .map(|f| Incomplete::Failing(f.clone()))
     }
 
-    /// What fails at a moment and is no passing blink: resource, scope, how. What was never listed fails at once.
+    /// Failures at a moment that last longer than 3 s: resource, scope, failure. For a kind that was never listed,
+    /// any failure counts.
     pub fn failures(&self, at: Nanos) -> impl Iterator<Item = (&str, &str, &Failing)> {
         self.watches().filter_map(move |(resource, scope, w)| {
             let f = w.failing()?;

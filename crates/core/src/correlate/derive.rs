@@ -1,8 +1,8 @@
-//! From a pod's evidence to its view: a pure function.
+//! Derives a pod's view from its evidence: a pure function.
 //!
-//! Evidence comes sorted and without duplicates; each stage's part looks for what proves its steps and adds spans to a
-//! [`Build`]; at the end the spans of whole stages are put around their steps, what nothing explains becomes a gap, and
-//! the strip of stages is read off the timeline.
+//! Evidence is sorted and without duplicates. The module of each stage looks for evidence of its steps and adds spans
+//! to a [`Build`]. At the end the spans of whole stages are put around their steps, times that no evidence explains
+//! become gaps, and the states of the stages are read from the timeline.
 
 #![expect(
     clippy::many_single_char_names,
@@ -48,11 +48,10 @@ pub(crate) struct Input<'a> {
     pub(crate) name: Text,
     /// Sorted, without duplicates.
     pub(crate) evidence: Arc<Vec<Evidence>>,
-    /// What lists of the runtime say: id, state, the earliest list that says so.
+    /// States from lists of the runtime: sandbox or container id, state, and the earliest list that shows this state.
     pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
-    /// What is known of all pods.
     pub(crate) context: &'a PodContext,
-    /// Evidence that is kept no more.
+    /// Summary of the evidence that was dropped.
     pub(crate) folded: Folded,
 }
 
@@ -110,7 +109,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
             .iter()
             .find_map(|r| r.a.fact("node"))
             .or_else(|| {
-                // Only a kubelet that runs the pod reports of it.
+                // Only the kubelet that runs the pod emits Events about it.
                 seen.events
                     .iter()
                     .find(|(_, e)| e.component == "kubelet" && !e.host.is_empty())
@@ -156,7 +155,8 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     v
 }
 
-/// When it became Ready first. Of a pod that completed without, the stage ends too, by other evidence.
+/// When the pod first became Ready. The stage of a pod that completed without becoming Ready ends too, with other
+/// certainty.
 fn became_ready(t: &Timeline) -> Option<Edge> {
     t.steps()
         .filter(|s| s.stage == Stage::Ready && s.step == "SetPodStatus")
@@ -164,8 +164,8 @@ fn became_ready(t: &Timeline) -> Option<Edge> {
         .end
 }
 
-/// When the apiserver received the request that created the pod (µs). It notes the creation (whole seconds) later, once
-/// the mutating webhooks have answered.
+/// When the apiserver received the request that created the pod (1 µs). The apiserver sets `creationTimestamp` (1 s)
+/// later, after the mutating webhooks have answered.
 fn create_requested(f: &PodEvidence<'_>, created: Option<Nanos>) -> Option<Nanos> {
     let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(kflow_model::stamp::SECOND));
     f.requests
@@ -175,7 +175,8 @@ fn create_requested(f: &PodEvidence<'_>, created: Option<Nanos>) -> Option<Nanos
         .rfind(|at| before(*at))
 }
 
-/// When deletion was asked for: `deletionTimestamp` less the grace period (1 s), or the request itself (µs).
+/// When deletion was requested: `deletionTimestamp` minus the grace period (1 s), or the arrival of the request (1
+/// µs).
 fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
     let by_request = f
         .requests
@@ -195,13 +196,13 @@ fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
             )
         });
     match (by_request, by_state) {
-        // The request is the finer one; of several the one that the object tells of counts.
+        // The request is more precise; of several requests the one counts that `deletionTimestamp` agrees with.
         (Some(r), Some(s)) if r.since(s).abs() <= 2 * kflow_model::stamp::SECOND => Some(r),
         (r, s) => s.or(r),
     }
 }
 
-/// When the object was gone from the API: DELETED, or absent from a complete list.
+/// When the object was gone from the API: a DELETED event, or the end of a complete list without it.
 fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let absent = |after: Nanos, p: &PodSeen| {
         let mut windows = input.context.windows.iter();
@@ -210,8 +211,8 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     };
     match f.states.last() {
         Some((o, p)) if p.event == WatchEvent::Deleted => {
-            // A mirror pod's end is the end of the story only when the kubelet stopped the pod itself. What left the
-            // kubelet's own list it stopped.
+            // The deletion of a mirror pod ends the pod only when the kubelet stopped the pod itself. A pod that left
+            // the kubelet's own list was stopped.
             let left = |(seen, p): &(&Evidence, &PodSeen)| {
                 p.event == WatchEvent::Deleted
                     && seen.source != Source::Kube
@@ -222,17 +223,18 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
                 || f.line(&[Fact::TerminatedBegan]).is_some())
             .then_some(o.stamp.at)
         }
-        // The kubelet's static pod needs no object.
+        // A static pod exists without an API object.
         Some((o, _)) if o.source != Source::Kube => None,
         Some((o, p)) => absent(o.stamp.at, p),
         None => never_listed(input, f),
     }
 }
 
-/// When a pod was gone that the API never showed: it was there before a complete list of pods began, and was not in it.
-/// So it was deleted before, at a time that nobody told; the list's end bounds it.
+/// When a pod that the API never showed was gone: other sources knew it before a complete list of pods began, and the
+/// list does not contain it. It was deleted earlier, at an unknown time; the returned end of the list is the upper
+/// bound.
 ///
-/// A static pod needs no object: its mirror may be made later, or never.
+/// `None` for a static pod, which exists without an API object: its mirror may be created later, or never.
 fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     if evidence::has_static_uid(&input.uid) {
         return None;
@@ -242,7 +244,7 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         .iter()
         .map(|o| o.stamp.at)
         .chain(f.items.iter().map(|(o, i)| {
-            // The runtime says since when it has what it has.
+            // The runtime's list states when the sandbox or container was created.
             [i.created, i.started, i.finished]
                 .into_iter()
                 .filter(|t| t.0 > 0)
@@ -258,7 +260,7 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let node = if on_node {
         input.context.local.as_str()
     } else {
-        // One that a kubelet elsewhere tells of is in no list of pods without a node.
+        // A pod that a kubelet elsewhere reports is bound, so a list of pods without a node does not contain it.
         let host = input.evidence.iter().rev().find_map(|o| match &o.body {
             Body::Event(e) if e.component == "kubelet" => Some(e.host.as_str()),
             _ => None,
@@ -270,14 +272,14 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         .windows
         .iter()
         .find(|w| known < w.begin && w.covers(&input.namespace, node, &input.name))?;
-    // Whoever changed the object later found it there: the list is not to be believed.
+    // A later successful request found the object: the list is wrong.
     let denied = f.requests.iter().any(|r| {
         r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
     });
     (!denied).then_some(window.end)
 }
 
-/// Begin of the first list of pods that would have shown the pod.
+/// Begin of the first list of pods whose scope includes the pod.
 pub(crate) fn first_list(input: &Input<'_>) -> Option<Nanos> {
     let windows = input.context.windows.iter();
     windows
@@ -286,13 +288,13 @@ pub(crate) fn first_list(input: &Input<'_>) -> Option<Nanos> {
         .min()
 }
 
-/// True when nothing but Events tells of the pod, and all of them are older than the first list of pods, in which it
-/// would be (a static pod by its mirror) if it had lived on.
+/// True when only Events tell of the pod, and all of them are older than the first list of pods. That list would
+/// contain the pod (a static pod by its mirror) if the pod still existed.
 fn past(input: &Input<'_>) -> bool {
     first_list(input).is_some_and(|begin| {
         input.evidence.iter().all(|o| match &o.body {
             Body::Event(_) => o.stamp.at < begin,
-            // cAdvisor reads the kernel's old messages when it starts, and tells of OOM kills long ago.
+            // cAdvisor reads the kernel's old messages when it starts, and reports OOM kills of long ago.
             Body::Log(l) => {
                 l.location.starts_with("handler.go:") || l.location.starts_with("manager.go:")
             }

@@ -1,21 +1,21 @@
-//! What a recording says only later of what it lacks at a moment: a loss is told when it has ended, and a watch that fell
-//! silent is told as broken when its patience is over.
+//! What a recording states only afterwards about data that is missing at a moment: a loss is recorded when it has
+//! ended, and a watch that became silent is recorded as broken after its time-out.
 
 use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
 use kflow_model::{Body, Evidence, Nanos, Source, Text, stamp::SECOND};
 
 use super::{BLINK, Coverage, Failing, Incomplete, Lost};
 
-/// A watch without a word for longer than this was not followed: the apiserver sends a bookmark every minute
-/// (`staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go`, `defaultBookmarkFrequency`).
+/// A watch that delivers nothing for longer than this (ns) was interrupted: the apiserver sends a bookmark every
+/// minute (`staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go`, `defaultBookmarkFrequency`).
 const QUIET: i64 = 90 * SECOND;
 
-/// A time of which something is not known.
+/// An interval in which some data is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Dark {
     /// The first moment.
     since: Nanos,
-    /// Arrival of what says so: from then on the world knows it by itself.
+    /// Arrival of the observation that states it: from then on the world knows the loss without hindsight.
     until: Nanos,
     what: What,
 }
@@ -23,29 +23,29 @@ struct Dark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Lost(Lost),
-    /// A watch, by kind and scope, and how it was said to have failed.
+    /// A watch, by resource and scope, and the failure that was recorded for it.
     Silent((Text, Text), Failing),
 }
 
-/// What a recording tells later of a moment that is asked about: losses, and watches that were silent.
+/// What a recording states later about a moment: losses, and watches that were silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hindsight {
     dark: Vec<Dark>,
-    /// Watches that are followed, and the newest note of each.
+    /// Watches that are running, and the arrival of the newest note of each.
     followed: Vec<((Text, Text), Nanos)>,
     /// Newest arrival of a pod, and of an Event, from a list or watch.
     heard: [Option<Nanos>; 2],
 }
 
 impl Hindsight {
-    /// Made of all observations of a recording, in order of arrival.
+    /// Built from all observations of a recording, in order of arrival.
     pub fn of<'a>(all: impl IntoIterator<Item = &'a Evidence>) -> Self {
         let mut hindsight = Self::default();
         all.into_iter().for_each(|o| hindsight.observe(o));
         hindsight
     }
 
-    /// Takes the next observation, in order of arrival.
+    /// Applies the next observation, in order of arrival.
     pub fn observe(&mut self, o: &Evidence) {
         let at = o.stamp.seen;
         match &o.body {
@@ -53,7 +53,7 @@ impl Hindsight {
             Body::Event(_) if o.source == Source::Kube => self.heard[1] = Some(at),
             Body::Watch(n) => self.note(at, n),
             Body::ClockStep(_) => {
-                // Moments before and after it are by two clocks.
+                // Times before and after the step are not comparable.
                 self.heard = [None; 2];
                 self.followed.iter_mut().for_each(|(_, t)| *t = at);
             }
@@ -81,7 +81,7 @@ impl Hindsight {
                 }
             }
             (WatchKind::ListEnd, None) => self.followed.push((key, at)),
-            // Of a list that is not in the recording.
+            // The recording does not contain this watch's list.
             (WatchKind::Bookmark | WatchKind::Broken, None) => {}
             (WatchKind::Broken, Some(i)) => {
                 let (key, noted) = self.followed.swap_remove(i);
@@ -101,7 +101,7 @@ impl Hindsight {
                         detail: n.detail.clone(),
                     };
                     self.dark.push(Dark {
-                        // What was heard last was so.
+                        // Data was complete until the newest arrival.
                         since: since.plus(BLINK),
                         until: at,
                         what: What::Silent(key, failing),
@@ -111,12 +111,12 @@ impl Hindsight {
         }
     }
 
-    /// True when no loss and no silent watch, recorded later, covers a moment.
+    /// True when the moment lies in no interval of missing data.
     pub fn is_clear(&self, at: Nanos) -> bool {
         self.around(at).next().is_none()
     }
 
-    /// Every time of which something is not known: from, until, and what is missing.
+    /// All intervals of missing data: from, until, and what is missing.
     pub fn dark(&self) -> impl Iterator<Item = (Nanos, Nanos, Incomplete)> {
         self.dark.iter().map(|d| {
             let why = match &d.what {
@@ -135,14 +135,14 @@ impl Hindsight {
 }
 
 impl Coverage {
-    /// Adds what is lacking at a moment and is told later.
+    /// Adds the data that is missing at a moment and was recorded as missing only later.
     pub(crate) fn look_back(&mut self, hindsight: &Hindsight, at: Nanos) {
         for dark in hindsight.around(at) {
             match &dark.what {
                 What::Lost(lost) => {
                     let mut lost = lost.clone();
                     if [Gap::SEGMENTS, Gap::UNRECORDED].contains(&lost.resource.as_str()) {
-                        // At a moment of which nothing is there anything may be missing.
+                        // At a moment without any recorded data, objects of every kind may be missing.
                         lost.resource = Text::default();
                     }
                     self.lose(lost);

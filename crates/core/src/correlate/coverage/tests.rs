@@ -3,7 +3,6 @@ use kflow_model::gap::Gap;
 use kflow_model::{Observation, Stamp};
 use std::sync::Arc;
 
-/// Moments are seconds.
 fn at(s: i64) -> Nanos {
     Nanos(s * SECOND)
 }
@@ -185,12 +184,12 @@ fn a_loss_of_one_kind_leaves_the_others_known() {
             .collect::<Vec<_>>()
     };
     assert_eq!(kinds(&c), ["leases"]);
-    // Listed anew.
+    // Listed again.
     all.push(note(4, "leases", "", WatchKind::ListBegin, None));
     all.push(note(5, "leases", "", WatchKind::ListEnd, None));
     let c = of(&all);
     assert_eq!((c.unread("leases", at(9)), kinds(&c)), (None, Vec::new()));
-    // What may be of any kind is of all.
+    // A loss of unknown kind concerns every kind.
     all.push(gap(6));
     let c = of(&all);
     for kind in ["pods", "leases"] {
@@ -200,7 +199,7 @@ fn a_loss_of_one_kind_leaves_the_others_known() {
         );
     }
     assert_eq!(kinds(&c), Vec::<String>::new());
-    // A list of pods heals its own losses alone.
+    // A list of pods clears losses of pods only.
     all.push(unread(7, "pods"));
     all.extend(listed("", 8));
     let c = of(&all);
@@ -208,7 +207,7 @@ fn a_loss_of_one_kind_leaves_the_others_known() {
     assert!(c.lost_since_list("leases").is_some());
 }
 
-/// A recorder that was started anew lists anew: what happened meanwhile is no part of a recording, and no loss of it.
+/// A recorder that was restarted lists again: changes in between are not part of the recording, and are no loss.
 #[test]
 fn a_time_in_which_nobody_recorded_ends_with_the_next_list_and_is_no_loss() {
     let mut all: Vec<Evidence> = listed("", 1).to_vec();
@@ -221,7 +220,7 @@ fn a_time_in_which_nobody_recorded_ends_with_the_next_list_and_is_no_loss() {
     assert_eq!(c.lost(&["pods", "events"]), None);
     assert!(c.lost(&[Gap::UNRECORDED]).is_some());
     assert_eq!(c.losses_by_kind().count(), 0);
-    // Within it, which is known afterwards, anything may be missing.
+    // At a moment within the interval, with hindsight, objects of every kind may be missing.
     let mut then = of(&listed("", 1));
     then.look_back(&Hindsight::of(&all), at(4));
     assert!(then.incomplete("pods", None, at(4)).is_some());

@@ -1,4 +1,4 @@
-//! `api` and `schedule`: from the request to the binding.
+//! The stages `api` and `schedule`: from the create request to the binding.
 
 use super::Build;
 use super::evidence::Request;
@@ -24,7 +24,7 @@ pub(super) fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
     s
 }
 
-/// Adds `api`; returns nothing: later parts ask the build.
+/// Adds the spans of `api`. Later stages find them in the build.
 pub(crate) fn api(b: &mut Build<'_>) {
     let f = b.seen;
     let mut any = false;
@@ -32,8 +32,8 @@ pub(crate) fn api(b: &mut Build<'_>) {
         if r.a.verb == "create" && r.a.resource == "pods" {
             let mut s = of_request(Stage::Api, "Create", r);
             let i = {
-                // The apiserver's own span tells of the same request. It begins behind the first filters and ends after
-                // the audit record is written, so audit sets the edges.
+                // The apiserver's own span is about the same request. It begins after the first filters and ends
+                // after the audit record is written, so the audit record sets the edges.
                 if let Some((o, span)) = f.server_span(r.a.audit_id.as_str()) {
                     s.end = s.end.or_else(|| Some(f.api_edge(span.end, 1)));
                     s.evidence.push(o.clone());
@@ -62,7 +62,7 @@ pub(crate) fn api(b: &mut Build<'_>) {
     ));
 }
 
-/// Webhooks and the store's write, as children of a request.
+/// Adds webhook calls and the write to etcd as children of a request's span.
 fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
     let f = b.seen;
     let Some((_, server)) = f.server_span(audit_id) else {
@@ -89,7 +89,7 @@ fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
     }
 }
 
-/// How it is known that the pod was bound.
+/// When the pod was bound, and the evidence for it.
 struct Bound {
     at: Edge,
     certainty: Certainty,
@@ -113,7 +113,7 @@ fn bound(b: &Build<'_>, created: Option<Nanos>) -> Option<Bound> {
         });
     }
     let (o, p) = seen?;
-    // Bound from its first sight on and nobody told of a scheduler: the creator chose the node.
+    // Bound when first seen, and no scheduler reported it: the creator chose the node.
     let scheduled = p.condition("PodScheduled").filter(|c| c.is_true());
     let second = f.api_edge(scheduled?.transition?, SECOND as u32);
     let at = narrow(second, created, Some(o.stamp.at));
@@ -124,11 +124,11 @@ fn bound(b: &Build<'_>, created: Option<Nanos>) -> Option<Bound> {
     })
 }
 
-/// Adds `schedule`.
+/// Adds the spans of `schedule`.
 pub(crate) fn schedule(b: &mut Build<'_>) {
     let f = b.seen;
     if f.is_static(&b.view.uid) {
-        // Its condition PodScheduled is the kubelet's own word.
+        // The kubelet itself sets the condition PodScheduled of a static pod.
         return;
     }
     let created = b.ends(Stage::Api).or_else(|| b.starts(Stage::Api));
@@ -146,7 +146,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
     let mut since = created;
     let mut proof = first_evidence;
 
-    // Gates hold a pod before the scheduler looks at it.
+    // Scheduling gates hold a pod back before the scheduler considers it.
     if let Some((o, gated)) = f
         .states
         .iter()
@@ -224,7 +224,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
             b.add(s);
         }
         (Some(start), None) => {
-            // Bound at creation, or never bound: a pod that ended unbound did not wait for ever.
+            // The pod was bound at creation, or never. A pod that ended unbound is no longer waiting.
             let unbound = f.newest().is_some_and(|p| p.spec.node.is_empty());
             if !unbound {
                 return;
