@@ -1,4 +1,4 @@
-//! What the terminal asks of whatever stands behind it: a session that is played, or a live engine.
+//! The interface between the terminal and the engine behind it: the player of a session, or a live engine.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,37 +10,38 @@ use kflow_model::{Nanos, ObjectRef, PodUid};
 /// A request to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drive {
-    /// Play or pause; live: freeze or follow.
+    /// Replay: plays or pauses. Live: freezes the picture or follows the newest one.
     PlayPause,
-    /// Live: let the picture stand still, sources go on. A replay needs nothing: it stands where its user puts it.
+    /// Live: keeps the picture as it is while the sources go on. Does nothing in a replay, which stays at the moment
+    /// that the user chose.
     Freeze,
-    /// Play this many thousandths of real time per second; 0 is as fast as it goes.
+    /// Plays at this speed, in thousandths of real time; 0 is as fast as possible.
     Speed(u32),
-    /// Show this moment.
+    /// Shows the world as of this moment.
     Seek(Nanos),
-    /// One observation further or back.
+    /// Moves one observation forward or back.
     Step {
         /// True for the next, false for the previous one.
         forward: bool,
     },
-    /// To the next or last observation about this pod.
+    /// Moves to the next or previous observation about this pod.
     StepPod {
         pod: PodUid,
         /// True for the next, false for the previous one.
         forward: bool,
     },
-    /// To the next or last error, of this pod or of any.
+    /// Moves to the next or previous error, of one pod or of any.
     Error {
-        /// The pod, `None` for any.
+        /// The pod whose errors count; `None` for errors of any pod.
         pod: Option<PodUid>,
         /// True for the next, false for the previous one.
         forward: bool,
     },
-    /// To the next note.
+    /// Moves to the next note.
     Mark,
-    /// To the end, and follow.
+    /// Moves to the end and follows what arrives.
     Follow,
-    /// Saves a note at a moment.
+    /// Saves a note about a moment.
     Note {
         /// Moment that the note is about.
         at: Nanos,
@@ -49,28 +50,28 @@ pub enum Drive {
     },
     /// Starts or stops recording.
     Record,
-    /// To a stop of the tour, so slowly that one can follow.
+    /// Replay of the tour: moves to one of its stops, slowly enough to watch.
     Stop {
-        /// Which of its recordings.
+        /// Index of the recording of the tour that has the stop.
         part: usize,
         at: Nanos,
     },
-    /// Live: opens a node of the cluster, whose agent is connected to while it is open.
+    /// Live: opens a node of the cluster and connects to its agent until the node is left.
     Open(String),
-    /// Live: leaves the node that is open.
+    /// Live: leaves the open node.
     Leave,
-    /// Live: listens to the agents of the nodes that have pods of this owner; `None` leaves them.
+    /// Live: follows the agents of the nodes that run pods of this owner; `None` disconnects from them.
     Abreast(Option<ObjectRef>),
-    /// Live: makes clients of the runtime connect anew that the eBPF tap does not fully understand.
+    /// Live: makes clients of the container runtime reconnect whose connections the eBPF tap cannot decode in full.
     Reconnect,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// A line to show, empty for none.
+    /// A line to show in the footer; empty for none.
     pub said: String,
-    /// The pod that it led to, to be selected.
+    /// The pod to select, if the request led to one.
     pub pod: Option<PodUid>,
 }
 
@@ -80,18 +81,18 @@ impl From<String> for Done {
     }
 }
 
-/// What a request comes to.
+/// The engine's answer to a [`Drive`].
 #[derive(Debug)]
 pub enum Answer {
     Done(Done),
-    /// It is done but for a file that has to be written.
+    /// Done, except for a file that the caller has to have written.
     Write(Job),
 }
 
-/// The engine as the terminal sees it. `now` is read from the monotonic clock and handed in.
+/// The engine, as the terminal uses it. Callers read `now` from the monotonic clock.
 pub trait Backend {
-    /// The newest picture; the same `Arc` while nothing changed. Must return at once.
+    /// Returns the newest snapshot, and the same `Arc` while nothing has changed. Must not block.
     fn snapshot(&mut self, now: Instant) -> Arc<Snapshot>;
-    /// Does what the user asked; answers with what became of it, or with why it cannot. Waits for no file.
+    /// Carries out a request and returns its result, or the reason why it is not possible. Does no file I/O.
     fn drive(&mut self, request: Drive, now: Instant) -> Result<Answer, String>;
 }

@@ -1,7 +1,8 @@
-//! What could not be read, on a line above every pane: without it "well" and "there is none" would be believed.
+//! A line above every pane that says what kflow could not read. Without the line, a reader would take missing data
+//! for healthy or absent pods.
 //!
-//! At 80 columns the line holds the cause in a few words, since when, the next try and how many more there are; the Node
-//! pane has each in full.
+//! At 80 columns the line has the cause in a few words, since when it holds, the time until the next try, and the
+//! number of other causes; the Node pane shows each in full.
 
 use ratatui::style::Style;
 
@@ -17,46 +18,45 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::age;
 use kflow_model::{Nanos, Source};
 
-/// How long a first list may take before it is told that it has not come, ns.
+/// How long the first list of pods may take before the banner reports that it is missing, ns.
 const PATIENCE: i64 = 2 * SECOND;
 
-/// How bad it is.
+/// How severe a reason is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// What panes show is not, or not all, so.
+    /// What the panes show is wrong or incomplete.
     Unknown,
-    /// Something beside it is missing.
+    /// The panes are right, but some additional data is missing.
     Missing,
 }
 
-/// One cause for which something is not known.
+/// One reason why something is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What it leads to, in a word or two.
+    /// The label at the left of the banner, in one or two words, such as `UNKNOWN`.
     pub badge: &'static str,
-    /// How bad it is.
     pub weight: Weight,
     /// The cause in a few words.
     pub what: String,
-    /// What the source said.
+    /// What the source reported.
     pub said: String,
-    /// What would help.
+    /// What the user can do about it; may be empty.
     pub help: String,
-    /// The same in a few words.
+    /// A short form of `help`, for narrow screens.
     pub brief: &'static str,
     pub since: Option<Nanos>,
-    /// The next try.
+    /// When the source tries again.
     pub next: Option<Nanos>,
 }
 
 impl Reason {
-    /// ` for 12s, next try in 4s`.
+    /// Formats how long the reason has held and when the next try is: ` for 12s, next try in 4s`.
     pub fn times(&self, now: Nanos) -> String {
         let next = self.next.map(|n| n.since(now)).filter(|ns| *ns > 0);
         let next = next.map(|ns| format!(", next try in {}", age(ns)));
         format!("{}{}", self.lasted(now), next.unwrap_or_default())
     }
-    /// ` for 12s`.
+    /// Formats how long the reason has held: ` for 12s`.
     fn lasted(&self, now: Nanos) -> String {
         let since = self.since.map(|s| now.since(s)).filter(|ns| *ns >= 0);
         since.map_or_else(String::new, |ns| format!(" for {}", age(ns)))
@@ -69,7 +69,8 @@ impl Reason {
     }
 }
 
-/// Why something is not known at the moment of a snapshot, the worst first. None when all is read that was asked for.
+/// Returns why something is not known at the moment of a snapshot, worst first. Empty if everything was read that was
+/// asked for.
 pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
     let mut all: Vec<Reason> = snap.sources.iter().filter_map(own).collect();
     let troubles = unknown::troubles(snap.world.coverage(), snap.now);
@@ -77,7 +78,8 @@ pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
     all.extend(troubles.iter().map(|t| of_trouble(snap, t, next)));
     let away = troubles.iter().any(|t| t.concerns("pods"));
     if !away {
-        // What runs without an apiserver was told to; who reads a recording may not know what it was made of.
+        // A live run without an apiserver was started that way on purpose, but the reader of a recording may not know
+        // which sources it had.
         let read = matches!(snap.mode, Mode::Replay { loading_permille, .. }
             if loading_permille == 1000 || !snap.log.is_empty());
         let never = |u: &Unknown| read && u.reason == unknown::Reason::NotRecorded;
@@ -102,7 +104,7 @@ pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
     all
 }
 
-/// The next try of the sources that are off, while the picture follows.
+/// Returns the earliest next try of the matching sources that are off; `None` unless the picture is live and follows.
 fn next_try(snap: &Snapshot, of: impl Fn(&SourceStatus) -> bool) -> Option<Nanos> {
     let follows = matches!(snap.mode, Mode::Live { following, .. } if following);
     let off = snap
@@ -112,9 +114,9 @@ fn next_try(snap: &Snapshot, of: impl Fn(&SourceStatus) -> bool) -> Option<Nanos
     off.filter_map(|s| s.next).min()
 }
 
-/// What kflow itself fails at.
+/// Returns the reason for a status of kflow's own source that is off, such as a recording that has stopped.
 fn own(s: &SourceStatus) -> Option<Reason> {
-    // What of a session could not be read matters at some moments, and its observations say at which.
+    // What could not be read of a session affects some moments only; the session's own observations say which.
     if s.source != Source::Kflow || s.is_on() || s.name == names::SESSION {
         return None;
     }
@@ -195,7 +197,7 @@ fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
     }
 }
 
-/// What helps where a recording does not know.
+/// The advice for a moment at which a recording lacks the data.
 const ELSEWHERE: &str = "look at another moment";
 
 fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
@@ -248,7 +250,7 @@ fn of_source(snap: &Snapshot, s: &SourceStatus) -> Reason {
     }
 }
 
-/// Draws the worst of the reasons on the first row.
+/// Draws the first (worst) of the reasons on the first row.
 pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
     let Some(worst) = all.first() else { return };
     let t = ctx.theme;
@@ -260,7 +262,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
         0 => String::new(),
         n => format!("+{} more ", count(n)),
     };
-    // The pane that says everything says it already.
+    // If the whole text fits, the line need not name the Node pane's key.
     let full = if worst.help.is_empty() {
         worst.said.clone()
     } else {
@@ -277,7 +279,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
     };
     let used = canvas.text_right(w, 0, w, &end, t.bar.patch(t.key));
     let end = w.saturating_sub(used + 2);
-    // Where it is narrow the next try gives way, then the end of the cause: since when is always there.
+    // On a narrow screen the next try is dropped first, then the end of the cause; since when it holds always stays.
     let room = usize::from(end.saturating_sub(x));
     if width(&worst.what) + width(&times) > room {
         times = worst.lasted(ctx.snap.now);
@@ -302,7 +304,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
     }
 }
 
-/// What a pane without pods says: that they are not known, or that there are none.
+/// Returns the sentence and hint for a pane without pods: that the pods are not known, or that none exist.
 pub fn no_pods(snap: &Snapshot) -> (String, String) {
     if let Some(r) = reasons(snap)
         .into_iter()

@@ -1,5 +1,5 @@
-//! A clipped place to draw on: coordinates start at its own corner, nothing outside is touched, and every text is
-//! cleaned and cut by display width on its way to the cells.
+//! A clipped drawing area. Coordinates start at its own corner, cells outside are never changed, and every text is
+//! cleaned and cut to its display width.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,24 +17,24 @@ pub struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// The part of `buf` inside `area`.
+    /// Returns the part of `buf` that lies inside `area`.
     pub fn new(buf: &'a mut Buffer, area: Rect) -> Self {
         let area = area.intersection(*buf.area());
         Self { buf, area }
     }
-    /// Where it lies on the screen.
+    /// Returns the position on the screen, in cells.
     pub const fn area(&self) -> Rect {
         self.area
     }
-    /// Width in cells.
+    /// Returns the width in cells.
     pub const fn width(&self) -> u16 {
         self.area.width
     }
-    /// Height in cells.
+    /// Returns the height in cells.
     pub const fn height(&self) -> u16 {
         self.area.height
     }
-    /// A part of this part; clipped.
+    /// Returns a part of this area, clipped to it.
     pub fn part(&mut self, x: u16, y: u16, w: u16, h: u16) -> Canvas<'_> {
         let area = Rect::new(
             self.area.x.saturating_add(x),
@@ -66,7 +66,7 @@ impl<'a> Canvas<'a> {
             if let Some(cell) = self.buf.cell_mut((x0 + used, y0)) {
                 cell.set_symbol(g).set_style(style);
             }
-            // A wide glyph owns the cells after its first one.
+            // A wide glyph occupies the cells after its first one too.
             for more in 1..w {
                 if let Some(cell) = self.buf.cell_mut((x0 + used + more, y0)) {
                     cell.reset();
@@ -77,7 +77,7 @@ impl<'a> Canvas<'a> {
         }
         used
     }
-    /// Writes a text to the edge.
+    /// Writes a text up to the right edge. Returns the columns used.
     pub fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         self.text_in(x, y, u16::MAX, text, style)
     }
@@ -96,7 +96,7 @@ impl<'a> Canvas<'a> {
         let w = width(&shown) as u16;
         self.text(end.saturating_sub(w), y, &shown, style)
     }
-    /// One symbol of one column.
+    /// Writes one symbol that is one column wide.
     pub fn symbol(&mut self, x: u16, y: u16, symbol: &str, style: Style) {
         if x < self.area.width
             && y < self.area.height
@@ -110,7 +110,7 @@ impl<'a> Canvas<'a> {
         let area = self.part(x, y, w, h).area;
         self.buf.set_style(area, style);
     }
-    /// Empties the whole part and gives it a style.
+    /// Empties all cells and gives them a style.
     pub fn clear(&mut self, style: Style) {
         for y in self.area.top()..self.area.bottom() {
             for x in self.area.left()..self.area.right() {
@@ -121,13 +121,13 @@ impl<'a> Canvas<'a> {
             }
         }
     }
-    /// A horizontal line of one symbol.
+    /// Draws a horizontal line of one symbol.
     pub fn line(&mut self, x: u16, y: u16, w: u16, symbol: &str, style: Style) {
         for i in 0..w {
             self.symbol(x.saturating_add(i), y, symbol, style);
         }
     }
-    /// A vertical line that goes behind what is there: only empty cells and `grid` are replaced.
+    /// Draws a vertical line behind what is already drawn: only empty cells and cells that show `grid` are replaced.
     pub fn overlay_column(
         &mut self,
         x: u16,
@@ -148,7 +148,7 @@ impl<'a> Canvas<'a> {
             }
         }
     }
-    /// A vertical line of one symbol.
+    /// Draws a vertical line of one symbol.
     pub fn column(&mut self, x: u16, y: u16, h: u16, symbol: &str, style: Style) {
         for i in 0..h {
             self.symbol(x, y.saturating_add(i), symbol, style);

@@ -1,5 +1,5 @@
-//! A recording of the terminal as an asciicast (version 2, <https://docs.asciinema.org/manual/asciicast/v2/>): keys are
-//! pressed on a session, and what each changes on the screen is written with its time.
+//! Records the terminal as an asciicast (version 2, <https://docs.asciinema.org/manual/asciicast/v2/>): presses keys
+//! on a session, and writes each change of the screen with its time.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::backend::Backend;
 use super::offscreen::played::Played;
 
-/// What is pressed, and for how long its picture stands.
+/// Keys to press, and how long the resulting screen stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// Keys in words, as for [`press`](super::offscreen::press).
@@ -26,7 +26,8 @@ const fn step(keys: &'static str, millis: u64) -> Step {
     }
 }
 
-/// The first minute of `kflow demo`: which pods hang, why one does, what its start waited for, and what was ever wrong.
+/// Keys for the first minute of `kflow demo`: which pods hang, why one does, what its start waited for, and what was
+/// ever wrong.
 pub const FIRST_MINUTE: &[Step] = &[
     step("", 4000),
     step("j", 700),
@@ -60,7 +61,7 @@ struct Header<'a> {
     title: &'a str,
 }
 
-/// Presses the keys of a script and writes what the screen shows.
+/// Presses the keys of a script and returns the screen's changes as an asciicast.
 pub fn record<B: Backend>(
     screen: &mut Played<B>,
     script: &[Step],
@@ -88,13 +89,13 @@ pub fn record<B: Backend>(
         at += step.stands;
         screen.now += step.stands;
     }
-    // The last picture stands too: a player ends with the last event.
+    // A player stops at the last event, so an empty one lets the last screen stay too.
     out.push_str(&serde_json::to_string(&(at.as_secs_f64(), "o", ""))?);
     out.push('\n');
     Ok(out)
 }
 
-/// What makes the next picture of the one before: each row that differs, written anew.
+/// Returns the terminal output that turns the previous screen into the next one: each row that differs, written anew.
 fn changes(before: Option<&Buffer>, after: &Buffer) -> String {
     let mut text = String::new();
     let area = after.area;
@@ -108,7 +109,7 @@ fn changes(before: Option<&Buffer>, after: &Buffer) -> String {
         if before.is_some_and(|b| row(b) == cells) {
             continue;
         }
-        // To the begin of the row, in no style.
+        // Moves to the start of the row and resets the style.
         let _written = write!(text, "\u{1b}[{};1H\u{1b}[0m", y + 1);
         let mut style = (Color::Reset, Color::Reset, Modifier::empty());
         for c in &cells {
@@ -126,7 +127,7 @@ fn changes(before: Option<&Buffer>, after: &Buffer) -> String {
     text
 }
 
-/// Select Graphic Rendition (ECMA-48 8.3.117) of a cell, from none.
+/// Returns the Select Graphic Rendition sequence (ECMA-48 8.3.117) that sets a cell's style from the reset state.
 fn sgr(c: &Cell) -> String {
     let mut codes = vec!["0".to_owned()];
     for (modifier, code) in [
@@ -146,8 +147,8 @@ fn sgr(c: &Cell) -> String {
     format!("\u{1b}[{}m", codes.join(";"))
 }
 
-/// The code of a colour; `base` is 38 for the foreground and 48 for the background. Themes that are recorded have true
-/// colours, or none.
+/// Returns the SGR code of a colour, where `base` is 38 for the foreground and 48 for the background. Recorded themes
+/// use true or indexed colours; any other colour gives `None`.
 fn colour(c: Color, base: u8) -> Option<String> {
     match c {
         Color::Rgb(r, g, b) => Some(format!("{base};2;{r};{g};{b}")),

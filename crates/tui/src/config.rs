@@ -1,5 +1,5 @@
-//! The user's configuration: `$XDG_CONFIG_HOME/kflow/config.toml`, else `~/.config/kflow/config.toml`. Partial files are
-//! fine; an unknown key is a warning with file and key.
+//! The user's configuration: `$XDG_CONFIG_HOME/kflow/config.toml`, else `~/.config/kflow/config.toml`. Every key is
+//! optional; an unknown key gives a warning with the file and the key.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -14,30 +14,29 @@ use super::pane::pods::Chosen;
 use super::theme::{BUILT_IN, Depth, Theme};
 use kflow_model::patient;
 
-/// What can be configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Name of a built-in theme, or of a file in `themes/` beside the configuration.
     pub theme: String,
-    /// `single`, `split` or `dashboard`.
+    /// `auto` (by the size of the screen), `single`, `split` or `dashboard`.
     pub layout: String,
     /// `auto`, `unicode` or `ascii`.
     pub charset: String,
     /// `auto`, `true`, `256`, `16` or `none`.
     pub colours: String,
-    /// Use the mouse.
+    /// Whether the terminal reports mouse events to kflow.
     pub mouse: bool,
-    /// UTC instead of local time.
+    /// Whether times are in UTC instead of local time.
     pub utc: bool,
-    /// Most frames a second.
+    /// Limit on frames per second.
     pub frame_rate: u16,
-    /// Keys by action.
+    /// Keys by name of the action.
     pub keys: BTreeMap<String, Vec<String>>,
-    /// Styles over the theme's.
+    /// Styles by name, which override those of the theme.
     pub style: BTreeMap<String, String>,
-    /// Columns of the list of pods; none for those that fit.
+    /// Columns of the list of pods; empty for as many as fit.
     pub columns: Vec<Chosen>,
-    /// Views by name: the commands of the palette that lead there.
+    /// Commands of the palette by name of the view that they lead to.
     pub views: BTreeMap<String, Vec<Command>>,
 }
 
@@ -59,7 +58,7 @@ impl Default for Config {
     }
 }
 
-/// What the terminal says of itself: the environment, handed in.
+/// The environment variables that describe the terminal, passed in by the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     pub no_color: Option<String>,
@@ -81,7 +80,8 @@ impl Environment {
     }
 }
 
-/// Takes a key out of a table; false when it is not there, or is not what it should be, which is a warning.
+/// Moves the value of a key out of a table into `to`. Returns false if the key is missing, or if the value has the
+/// wrong type, which adds a warning.
 fn take<T: serde::de::DeserializeOwned>(
     table: &mut toml::Table,
     within: &str,
@@ -106,19 +106,19 @@ fn take<T: serde::de::DeserializeOwned>(
 }
 
 impl Config {
-    /// Reads a configuration. Warnings name `file` and the key. What is no TOML is a warning, and everything is as by
-    /// default.
+    /// Parses a configuration. Warnings name `file` and the key. Text that is not TOML gives one warning and the
+    /// default configuration.
     pub fn parse(text: &str, file: &str) -> (Self, Vec<String>) {
         Self::read(text, file).unwrap_or_else(|why| (Self::default(), vec![why]))
     }
-    /// Reads a configuration with warnings, or says where it is no TOML.
+    /// Parses a configuration and returns it with warnings, or an error with the line if the text is not TOML.
     pub fn read(text: &str, file: &str) -> Result<(Self, Vec<String>), String> {
         let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
             let before = e.span().and_then(|s| text.get(..s.start));
             let line = before.map_or(1, |b| b.lines().count().max(1));
             format!("{file}:{line}: {}", e.message())
         })?;
-        // Key by key: what is wrong with one says nothing of the others.
+        // Each key is read by itself, so that a wrong value does not affect the others.
         let mut config = Self::default();
         let mut warnings = Vec::new();
         let w = &mut warnings;
@@ -140,7 +140,7 @@ impl Config {
         take(&mut table, "", "keys", file, &mut keys, w);
         take(&mut table, "", "style", file, &mut style, w);
         for name in keys.keys().cloned().collect::<Vec<_>>() {
-            // One key need not be a list.
+            // A single key may be a string instead of a list.
             if let Some(toml::Value::String(key)) = keys.get(&name) {
                 config.keys.insert(name, vec![key.clone()]);
                 continue;
@@ -216,15 +216,15 @@ impl Config {
         }
         Ok((config, warnings))
     }
-    /// The layout for a screen of this size.
+    /// Returns the configured layout, or the one that suits a screen of this size.
     pub fn layout(&self, size: (u16, u16)) -> Layout {
         Layout::parse(&self.layout).unwrap_or_else(|| Layout::of_size(size))
     }
-    /// The key map, with warnings.
+    /// Returns the key map with the overrides applied, and warnings.
     pub fn keymap(&self, file: &str) -> (Keymap, Vec<String>) {
         Keymap::with(&self.keys, file)
     }
-    /// Theme and symbols for a terminal. `themes` gives the text of a theme file by name.
+    /// Returns theme and symbols for a terminal, and warnings. `themes` returns the text of a theme file by name.
     pub fn look(
         &self,
         env: &Environment,
@@ -279,7 +279,7 @@ impl Config {
         }
         (look, warnings)
     }
-    /// The default configuration with every key explained, as `kflow config --print-default` prints it.
+    /// Returns the default configuration with every key explained, as `kflow config --print-default` prints it.
     pub fn print_default() -> String {
         let mut s = String::from(
             "# kflow's configuration: $XDG_CONFIG_HOME/kflow/config.toml. Every key is optional; what is shown is the default.\n\
@@ -324,7 +324,8 @@ impl Config {
     }
 }
 
-/// Where the configuration lies. `xdg` and `home` are the environment's values.
+/// Returns the path of the configuration file. `xdg` and `home` are `$XDG_CONFIG_HOME` and `$HOME`; `None` if neither
+/// is usable.
 pub fn path(xdg: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
     let base = match xdg.filter(|x| Path::new(x).is_absolute()) {
         Some(x) => PathBuf::from(x),
@@ -333,43 +334,43 @@ pub fn path(xdg: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
     Some(base.join("kflow").join("config.toml"))
 }
 
-/// A configuration file that is looked at again when it or a theme beside it changed.
+/// A configuration file that is read again when the file or a theme beside it has changed.
 #[derive(Debug)]
 pub struct Watched {
     path: PathBuf,
     seen: Option<Modified>,
 }
 
-/// What the folder of the configuration held when it was read.
+/// Contents of the configuration's folder when it was last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folder {
-    /// The configuration; empty where there is none.
+    /// Text of the configuration file; empty if the file does not exist.
     pub text: String,
     themes: BTreeMap<String, ThemeText>,
 }
 
-/// Text of a theme beside the configuration, or why it cannot be read.
+/// Text of a theme file beside the configuration, or why it cannot be read.
 pub type ThemeText = Result<String, String>;
 
 impl Folder {
-    /// A theme; `None` when there is no file of it.
+    /// Returns a theme; `None` if there is no file with this name.
     pub fn theme(&self, name: &str) -> Option<ThemeText> {
         self.themes.get(name).cloned()
     }
 }
 
-/// Most themes that are read.
+/// Limit on the theme files that are read.
 const THEMES: usize = 64;
 
-/// When the configuration and the newest theme were written; `None` for what there is not.
+/// Modification times of the configuration and of the newest theme; `None` where no file exists.
 type Modified = (Option<SystemTime>, Option<SystemTime>);
 
 impl Watched {
-    /// Watches a path; the file may not exist yet.
+    /// Returns a watch on a path; the file may not exist yet.
     pub const fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
     }
-    /// What the folder holds when something is new or changed since the last call. Waits for the file system.
+    /// Returns the folder's contents if something has changed since the last call. Blocks on file I/O.
     pub fn poll(&mut self) -> Option<Folder> {
         let modified = self.modified();
         if self.seen == Some(modified) {
@@ -403,11 +404,11 @@ impl Watched {
         let newest = themes.flatten().filter_map(|f| of(&f.ok()?.path())).max();
         (of(&self.path), newest)
     }
-    /// Name for warnings.
+    /// Returns the path, as warnings name it.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
-    /// A theme beside the configuration; `None` when there is no file of it.
+    /// Reads a theme beside the configuration; `None` if there is no file with this name.
     pub fn theme(&self, name: &str) -> Option<ThemeText> {
         if name.contains(['/', '\\']) || name.starts_with('.') {
             return None;
@@ -429,7 +430,7 @@ mod tests {
         let text = Config::print_default();
         let (c, w) = Config::parse(&text, "config.toml");
         assert_eq!((c, w), (Config::default(), Vec::new()));
-        // With every comment taken off, the keys are those of the map.
+        // Without the comment signs, the keys are those of the default map.
         let keys = text
             .split("[keys]\n")
             .nth(1)

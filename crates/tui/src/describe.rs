@@ -1,4 +1,4 @@
-//! An observation in one line, as facts, and whole.
+//! Descriptions of an observation: as one line, as a list of facts, and as JSON.
 
 mod details;
 
@@ -14,7 +14,7 @@ use kflow_model::pod::{ContainerState, WatchEvent};
 use kflow_model::units::size;
 use kflow_model::{Body, Observation, PodRef};
 
-/// How an observation reads.
+/// How important or bad an observation is, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// Of little interest.
@@ -55,7 +55,7 @@ fn fields(f: &[(kflow_model::Text, kflow_model::Text)], out: &mut String) {
     }
 }
 
-/// Fields of a log line that say more than the others.
+/// Names of the log line's fields that matter most to a reader; they come before the others.
 const DECISIVE: [&str; 8] = [
     "reason",
     "status",
@@ -67,7 +67,7 @@ const DECISIVE: [&str; 8] = [
     "plugin",
 ];
 
-/// One line and its tone. The text may hold anything: it is cleaned where it is drawn.
+/// Returns an observation as one line with its tone. The text is not cleaned; drawing does that.
 pub fn line(o: &Observation) -> (String, Tone) {
     match &o.body {
         Body::Pod(p) => {
@@ -236,7 +236,7 @@ pub fn line(o: &Observation) -> (String, Tone) {
         }
         Body::Log(l) => {
             let mut s = l.message.to_string();
-            // What decides comes first: a line is cut at the right.
+            // A line is cut at the right, so the most important fields come first.
             if !l.error.is_empty() {
                 s.push_str(&format!(" err={}", l.error));
             }
@@ -312,7 +312,7 @@ pub fn line(o: &Observation) -> (String, Tone) {
     }
 }
 
-/// A step of the clock in words.
+/// Returns a sentence about a jump of the wall clock by `by` ns.
 pub fn clock_step(by: i64) -> String {
     format!(
         "the clock of this machine was set {} by {}{}",
@@ -348,7 +348,7 @@ fn reference(p: &PodRef) -> String {
     }
 }
 
-/// The pod that an observation names, as far as it does.
+/// Returns `namespace/name` (or the UID) of the pod that an observation names; empty if it names none.
 pub fn pod(o: &Observation) -> String {
     match &o.body {
         Body::Pod(p) => format!("{}/{}", p.namespace, p.name),
@@ -365,7 +365,7 @@ pub fn pod(o: &Observation) -> String {
     }
 }
 
-/// Everything, as indented JSON: what a session holds of it.
+/// Returns the whole observation as indented JSON, as a session stores it.
 pub fn whole(o: &Observation) -> String {
     serde_json::to_string_pretty(o).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! What is typed after `/`: fuzzy, `/re/` or words with regex signs, `!inverse`, `-l label=value`, or an expression.
+//! The filter that is typed after `/`: fuzzy text, `/re/` or words with regex signs, `!inverse`, `-l label=value`, or
+//! an expression.
 
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern as Fuzzy};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
@@ -8,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use kflow_core::query::{Query, Record};
 
-/// How a list is filtered.
+/// A filter of a list.
 #[derive(Debug, Default)]
 pub struct Filter {
     text: String,
@@ -26,7 +27,7 @@ enum Kind {
 }
 
 impl Filter {
-    /// Reads what was typed.
+    /// Parses what was typed, or returns what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let t = text.trim();
         let kind = if t.is_empty() {
@@ -65,7 +66,8 @@ impl Filter {
             kind,
         })
     }
-    /// What to show while `text` is being typed: a value that is not finished is taken as the beginning of one.
+    /// Returns the text to filter by while the user is still typing: an unfinished value of a field is matched as a
+    /// prefix.
     pub fn typed(text: &str) -> String {
         let more = format!("{text}*");
         let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
@@ -78,7 +80,8 @@ impl Filter {
             text.to_owned()
         }
     }
-    /// True for what may only mean something when more of it is typed: an expression, labels, the name of a field.
+    /// Returns true if the text may be an unfinished expression, label selector or field name, and so may mean
+    /// something else once more is typed.
     pub fn may_go_on(&self) -> bool {
         use kflow_core::query::{FIELDS, FLAGS, NUMBERS};
         match &self.kind {
@@ -92,23 +95,23 @@ impl Filter {
             }
         }
     }
-    /// What was typed.
+    /// Returns the text of the filter, trimmed.
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// True when nothing is filtered.
+    /// Returns true if the filter lets everything pass.
     pub const fn is_all(&self) -> bool {
         matches!(self.kind, Kind::All)
     }
-    /// True when [`score`](Self::score) looks at the name that it is given.
+    /// Returns true if [`score`](Self::score) uses the `name` that it is given.
     pub const fn needs_text(&self) -> bool {
         matches!(self.kind, Kind::Fuzzy(_) | Kind::Regex(..))
     }
-    /// True when answers change as time goes by: a length or age is asked for.
+    /// Returns true if the result depends on the current time, because the expression compares a duration or an age.
     pub fn depends_on_time(&self) -> bool {
         matches!(&self.kind, Kind::Query(q) if q.to_string().contains("dur") || q.to_string().contains("age"))
     }
-    /// The parts of a text that were looked for, by byte, in order.
+    /// Returns the byte ranges of a text that the filter matched, in order.
     pub fn parts(&self, text: &str) -> Vec<Range<usize>> {
         let mut out = Vec::new();
         match &self.kind {
@@ -119,7 +122,7 @@ impl Filter {
                 let (mut buf, mut chars) = (Vec::new(), Vec::new());
                 let hay = Utf32Str::new(text, &mut buf);
                 f.0.indices(hay, &mut f.1.borrow_mut(), &mut chars);
-                // Numbers of graphemes, as the matcher counts them, in any order.
+                // The matcher returns indices of graphemes, in any order.
                 let at = text.grapheme_indices(true);
                 let found = at
                     .enumerate()
@@ -130,7 +133,7 @@ impl Filter {
         out.sort_by_key(|r| r.start);
         out
     }
-    /// How well something matches: `None` for not at all; higher is better, 0 where there is no better.
+    /// Returns how well an item matches: `None` for no match; higher is better, and 0 where matches have no rank.
     pub fn score(
         &self,
         name: &str,
@@ -167,7 +170,7 @@ fn compile(re: &str) -> Result<Regex, String> {
         .map_err(|_| format!("\"{re}\" is not a regular expression"))
 }
 
-/// True when the text uses the expression language: a known name before an operator, a quote, or a group.
+/// Returns true if the text is an expression: a known field name stands directly before an operator.
 fn is_expression(t: &str) -> bool {
     t.split(|c: char| c.is_whitespace() || c == '(' || c == '|')
         .any(|w| {
@@ -180,7 +183,7 @@ fn is_expression(t: &str) -> bool {
         })
 }
 
-/// `app=web,tier!=db,canary`.
+/// Parses a label selector such as `app=web,tier!=db,canary` into (key, value, negated).
 fn parse_labels(t: &str) -> Vec<(String, Option<String>, bool)> {
     t.split(',')
         .map(str::trim)

@@ -6,13 +6,13 @@ macro_rules! glyphs {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Glyphs { $($(#[$doc])* pub $name: &'static str,)* }
 
-        /// Box drawing, blocks and arrows.
+        /// Symbols with box drawing, blocks and arrows.
         pub const UNICODE: Glyphs = Glyphs { $($name: $unicode,)* };
-        /// Nothing but ASCII.
+        /// Symbols of ASCII only.
         pub const ASCII: Glyphs = Glyphs { $($name: $ascii,)* };
 
         impl Glyphs {
-            /// Name and symbol of each.
+            /// Returns the name and the symbol of each.
             pub fn all(&self) -> Vec<(&'static str, &'static str)> {
                 vec![$((stringify!($name), self.$name)),*]
             }
@@ -23,13 +23,13 @@ macro_rules! glyphs {
 glyphs! {
     /// A stage that is done.
     done: "■", "#";
-    /// A stage that goes on.
+    /// A stage that is in progress.
     running: "▶", ">";
     /// A stage that failed.
     failing: "✖", "X";
-    /// A stage that waits.
+    /// A stage that waits: back-off, queue or gate.
     waiting: "◷", "~";
-    /// A stage that passed unseen.
+    /// A stage that passed without any source observing it.
     unseen: "□", "-";
     /// A stage that was not reached.
     absent: "·", ".";
@@ -57,23 +57,23 @@ glyphs! {
     closed: "▸", ">";
     /// Measured part of a bar.
     full: "█", "#";
-    /// A bar whose parts stand below it.
+    /// A bar of the timeline whose parts have rows of their own below it.
     thin: "▄", "_";
     /// Inferred part of a bar.
     inferred: "▓", "=";
     /// Bounded part of a bar.
     bounded: "▒", "-";
-    /// Time that nothing explains.
+    /// A gap that no evidence explains.
     unknown: "╱", "/";
-    /// End of a bar that still grows.
+    /// End of a bar that is still growing.
     growing: "▶", ">";
-    /// Something shorter than a column.
+    /// A bar shorter than one column.
     tick: "▏", "|";
     /// A mark.
     mark: "◆", "*";
-    /// A bad mark.
+    /// A mark of something bad.
     bad_mark: "▲", "!";
-    /// When the grace period of a deletion ends.
+    /// End of a deletion's grace period.
     due: "◇", "o";
     /// Time cursor.
     cursor: "┃", "|";
@@ -101,17 +101,17 @@ glyphs! {
     left: "◀", "<";
     /// Shaft of an arrow.
     shaft: "─", "-";
-    /// Shaft of an answer.
+    /// Shaft of the arrow of an answer.
     dashed: "┄", ".";
-    /// Head of an arrow that nothing has answered.
+    /// Head of an arrow for a call that is not answered yet.
     open_right: "▷", ")";
-    /// A lifeline at work on a call.
+    /// A lifeline while a call is in progress.
     active: "┃", "#";
-    /// A lifeline while nothing is said.
+    /// A lifeline while no call is in progress.
     silent: "⋮", ":";
-    /// The pod appeared a moment ago.
+    /// A pod that appeared a moment ago.
     fresh: "✦", "+";
-    /// Times, as in ×14.
+    /// Multiplication sign for counts, as in ×14.
     times: "×", "x";
     /// Selected row.
     here: "▌", ">";
@@ -119,20 +119,20 @@ glyphs! {
     dot: "·", "-";
     /// A box that is checked.
     checked: "☑", "x";
-    /// A box that is not.
+    /// A box that is not checked.
     unchecked: "☐", " ";
 }
 
 impl Glyphs {
-    /// Symbols for a charset.
+    /// Returns the Unicode or the ASCII symbols.
     pub const fn new(unicode: bool) -> &'static Self {
         if unicode { &UNICODE } else { &ASCII }
     }
-    /// True when these are not the ASCII ones.
+    /// Returns true for the Unicode symbols.
     pub fn is_unicode(&self) -> bool {
         self.done == UNICODE.done
     }
-    /// Eighths of a column, from none to seven, for the end of a bar.
+    /// Returns a block of `n` eighths of a column, 0 to 7, for the end of a bar.
     pub fn eighth(&self, n: usize) -> &'static str {
         const E: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         if self.is_unicode() {
@@ -143,7 +143,7 @@ impl Glyphs {
             ""
         }
     }
-    /// A level from 0 to 8 of a column, for sparklines and histograms.
+    /// Returns a block of height `n`, 0 to 8 eighths of a row, for sparklines and histograms.
     pub fn level(&self, n: usize) -> &'static str {
         const U: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
         const A: [&str; 9] = [" ", "_", "_", ".", "-", "-", "=", "+", "#"];

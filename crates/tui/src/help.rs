@@ -1,38 +1,38 @@
-//! What the box of keys lists: commands of the pane, of lists and of everywhere, and what the signs mean. Typing searches
-//! it, and what is chosen runs.
+//! The rows of the help box: the commands of the pane, of lists and of every pane, and the meaning of the symbols.
+//! Typing searches the rows, and the chosen command can be run.
 
 use super::action::{Action, KeyScope};
 use super::glyph::Glyphs;
 use super::model::Model;
 use super::pane::PaneId;
 
-/// The box of keys: what was typed, and what is chosen.
+/// State of the help box: the search text and the chosen command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Help {
-    /// What the lines must contain, word by word.
+    /// Words that a row has to contain, each of them, separated by spaces.
     pub text: String,
-    /// Which of the commands is chosen; `None` until the user moves or types.
+    /// Index of the chosen command among those listed; `None` until the user moves or types.
     pub chosen: Option<usize>,
     /// Rows scrolled down, while nothing is chosen.
     pub top: usize,
 }
 
-/// A row of the box.
+/// A row of the help box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
     Head(&'static str),
     Command {
         action: Action,
-        /// Its keys, or its name for the palette.
+        /// The command's keys, or its palette name if it has none.
         keys: String,
     },
-    /// A sign, and what it means.
+    /// A symbol and its meaning.
     Sign(String, &'static str),
     Empty,
 }
 
 impl Help {
-    /// All rows that fit what was typed.
+    /// Returns all rows that match the search text.
     pub fn rows(&self, model: &Model, g: &Glyphs) -> Vec<Row> {
         let words: Vec<String> = self
             .text
@@ -76,7 +76,7 @@ impl Help {
         section("Signs everywhere", meanings(everywhere(g)));
         rows
     }
-    /// The chosen command.
+    /// Returns the chosen command.
     pub fn command(&self, rows: &[Row]) -> Option<Action> {
         let mut commands = rows.iter().filter_map(|r| match r {
             Row::Command { action, .. } => Some(*action),
@@ -84,7 +84,7 @@ impl Help {
         });
         commands.nth(self.chosen?)
     }
-    /// Chooses the next or last but so many commands.
+    /// Moves the choice by this many commands, within the list.
     pub fn step(&mut self, by: isize, rows: &[Row]) {
         let n = rows
             .iter()
@@ -97,7 +97,8 @@ impl Help {
             Some(at) => at.saturating_add_signed(by).min(last),
         });
     }
-    /// Something else was typed: the first command that fits is chosen, unless it would leave kflow.
+    /// Updates the choice after the search text has changed: chooses the first match, unless that is to quit and was
+    /// found by its description only.
     pub fn searched(&mut self, model: &Model) {
         self.top = 0;
         self.chosen = (!self.text.trim().is_empty()).then_some(0);
@@ -106,7 +107,7 @@ impl Help {
             self.chosen = None;
         }
     }
-    /// The row of the chosen command.
+    /// Returns the index of the chosen command's row.
     pub fn row(&self, rows: &[Row]) -> Option<usize> {
         let commands = rows
             .iter()
@@ -116,7 +117,7 @@ impl Help {
     }
 }
 
-/// What the signs of a pane mean.
+/// Returns the symbols of a pane with their meanings.
 pub fn signs(pane: PaneId, g: &Glyphs) -> Vec<(String, &'static str)> {
     let one = |sign: &str, what| (sign.to_owned(), what);
     let stages = || {
@@ -180,7 +181,7 @@ pub fn signs(pane: PaneId, g: &Glyphs) -> Vec<(String, &'static str)> {
     }
 }
 
-/// What the signs mean that stand in every pane.
+/// Returns the symbols that every pane uses, with their meanings.
 pub fn everywhere(g: &Glyphs) -> Vec<(String, &'static str)> {
     let one = |sign: &str, what| (sign.to_owned(), what);
     vec![

@@ -1,6 +1,6 @@
-//! The live key map: defaults from the table of actions, overrides from the configuration, conflicts reported.
+//! The key map: defaults from the table of actions, overrides from the configuration, and a report of conflicts.
 //!
-//! Keys are written `j`, `G`, `ctrl-d`, `alt-x`, `shift-up`, `space`, `enter`, `esc`, `tab`, `backtab`, `f1`.
+//! Keys are spelled `j`, `G`, `ctrl-d`, `alt-x`, `shift-up`, `space`, `enter`, `esc`, `tab`, `backtab`, `f1`.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::BTreeMap;
@@ -11,16 +11,12 @@ use rustc_hash::FxHashMap;
 use super::action::{Action, KeyScope};
 use super::pane::PaneId;
 
-/// A key with its modifiers. A letter's case is in the letter, so `shift` is told only of keys that have no case.
+/// A key with its modifiers. The letter itself has the case (`g`, `G`), so `shift` is set only for keys without case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The key without its modifiers.
     pub code: KeyCode,
-    /// Ctrl is held.
     pub ctrl: bool,
-    /// Alt is held.
     pub alt: bool,
-    /// Shift is held.
     pub shift: bool,
 }
 
@@ -44,7 +40,7 @@ const NAMED: [(&str, KeyCode); 16] = [
 ];
 
 impl Key {
-    /// A key of the terminal, normalised.
+    /// Converts a key event of the terminal.
     pub fn from_event(e: KeyEvent) -> Self {
         let has_case = matches!(e.code, KeyCode::Char(_) | KeyCode::BackTab);
         Self {
@@ -54,7 +50,7 @@ impl Key {
             shift: !has_case && e.modifiers.contains(KeyModifiers::SHIFT),
         }
     }
-    /// Reads a key as the configuration writes it.
+    /// Parses a key as the configuration spells it.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rest = text;
         let (mut ctrl, mut alt, mut shift) = (false, false, false);
@@ -120,7 +116,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Which key does what, where.
+/// Which key runs which action, by scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keymap {
     map: FxHashMap<(KeyScope, Key), Action>,
@@ -134,8 +130,9 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Defaults with overrides (action → keys; an empty list takes the keys away). Returns warnings: unknown actions,
-    /// keys that cannot be read, and conflicts (the later one in the table of actions keeps what it had by default).
+    /// Builds the map from the defaults and overrides (action → keys; an empty list removes the keys). Returns
+    /// warnings: unknown actions, unreadable keys, and conflicts (a later action in the table then keeps its default
+    /// keys).
     pub fn with(overrides: &BTreeMap<String, Vec<String>>, file: &str) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         for name in overrides.keys() {
@@ -145,7 +142,7 @@ impl Keymap {
         }
         let mut map: FxHashMap<(KeyScope, Key), Action> = FxHashMap::default();
         let mut keys: BTreeMap<Action, Vec<Key>> = BTreeMap::new();
-        // What the user chose comes first, so that a default never takes a key away from it.
+        // The user's keys are assigned first, so that no default takes one of them.
         let (chosen, rest): (Vec<Action>, Vec<Action>) = Action::ALL
             .iter()
             .copied()
@@ -180,7 +177,8 @@ impl Keymap {
         }
         (Self { map, keys }, warnings)
     }
-    /// What a key does in a pane.
+    /// Returns the action of a key in a pane. The pane's own keys come first, then those of lists, then the global
+    /// ones.
     pub fn action(&self, pane: PaneId, key: Key) -> Option<Action> {
         [KeyScope::Pane(pane), KeyScope::List, KeyScope::Global]
             .into_iter()
@@ -189,12 +187,12 @@ impl Keymap {
     pub fn keys(&self, action: Action) -> &[Key] {
         self.keys.get(&action).map_or(&[], Vec::as_slice)
     }
-    /// Keys of an action as `j/down`, empty when it has none.
+    /// Returns the keys of an action, separated by spaces; empty if it has none.
     pub fn text(&self, action: Action) -> String {
         let v: Vec<String> = self.keys(action).iter().map(Key::to_string).collect();
         v.join(" ")
     }
-    /// The first key of an action, empty when it has none.
+    /// Returns the first key of an action; empty if it has none.
     pub fn first(&self, action: Action) -> String {
         self.keys(action)
             .first()
@@ -203,7 +201,8 @@ impl Keymap {
     }
 }
 
-/// Two actions conflict when one key would mean both somewhere: the same scope, or a pane's and one that works in all panes.
+/// Returns the action that already uses the key where `scope` would: in the same scope, or in two of which at least
+/// one works in every pane.
 fn conflict(map: &FxHashMap<(KeyScope, Key), Action>, scope: KeyScope, key: Key) -> Option<Action> {
     let everywhere = |s: KeyScope| matches!(s, KeyScope::Global | KeyScope::List);
     map.iter()

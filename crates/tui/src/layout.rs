@@ -10,7 +10,7 @@ pub enum Layout {
     /// One pane.
     #[default]
     Single,
-    /// Pods and one other: side by side when wide, one above the other when not.
+    /// Pods and one other pane: side by side on a wide screen, else one above the other.
     Split,
     /// Pods, timeline, calls and why.
     Dashboard,
@@ -25,7 +25,7 @@ impl Layout {
             Self::Dashboard => Self::Single,
         }
     }
-    /// What a screen of this size is divided into, where nobody has chosen.
+    /// Returns the layout for a screen of this size (columns, rows) if the user has chosen none.
     #[must_use]
     pub const fn of_size((w, h): (u16, u16)) -> Self {
         if w >= LARGE.0 && h >= LARGE.1 {
@@ -34,7 +34,7 @@ impl Layout {
             Self::Single
         }
     }
-    /// What this layout comes to in a body of this size: one for which there is no room gives way to the next smaller.
+    /// Returns the layout that fits a body of this size: this one, or else the next smaller one that has room.
     #[must_use]
     pub const fn fitting(self, body: Rect) -> Self {
         match self {
@@ -45,7 +45,7 @@ impl Layout {
             l => l,
         }
     }
-    /// The next one for which there is room.
+    /// Returns the next layout, in the order of [`next`](Self::next), that fits the body.
     #[must_use]
     pub fn next_fitting(self, body: Rect) -> Self {
         let here = self.fitting(body);
@@ -55,7 +55,7 @@ impl Layout {
         }
         next.fitting(body)
     }
-    /// The room that it needs, in words.
+    /// Returns the room that the layout needs, in words; empty if it always fits.
     pub fn needs(self) -> String {
         match self {
             Self::Single => String::new(),
@@ -66,7 +66,7 @@ impl Layout {
             ),
         }
     }
-    /// The name in the configuration and the status bar.
+    /// Returns the name that the configuration and the status bar use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -81,51 +81,51 @@ impl Layout {
     }
 }
 
-/// From this width on a split has its panes side by side.
+/// Width of a body, in columns, from which a split shows its panes side by side.
 const WIDE: u16 = 140;
-/// Least height of a body for two panes one above the other.
+/// Least height of a body, in rows, for two panes one above the other.
 const SPLIT: u16 = 16;
-/// A screen on which four panes are as large as one is on a small one: 80x24 twice, and the frame.
+/// Least screen (columns, rows) for which the dashboard is the default: each of its four panes is then as large as a
+/// single one at 80x24.
 const LARGE: (u16, u16) = (162, 50);
-/// Least body for four panes.
+/// Least body (columns, rows) for four panes.
 const DASHBOARD: (u16, u16) = (120, 30);
 
-/// The least screen that panes can be read on.
+/// Least screen (columns, rows) on which a pane can be read.
 pub const LEAST: (u16, u16) = (40, 10);
 
-/// A pane with its rule (first row) and its place.
+/// A pane with its place on the screen. The first row of the place is the rule with the pane's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Pane that is drawn there.
     pub pane: PaneId,
-    /// Where, with the rule.
+    /// The place, including the rule.
     pub area: Rect,
 }
 
 impl Slot {
-    /// Where the pane itself is drawn.
+    /// Returns the place below the rule, where the pane draws.
     pub fn inner(&self) -> Rect {
         let a = self.area;
         Rect::new(a.x, a.y + 1, a.width, a.height.saturating_sub(1))
     }
 }
 
-/// Rows of the title and the tabs.
+/// Rows above the body: the title and the tabs.
 pub const HEAD: u16 = 2;
 
-/// The body: the screen without title, tabs, banner, scrubber and footer.
+/// Returns the body: the screen without title, tabs, banner, scrubber and footer.
 pub fn body(size: (u16, u16), banner: bool, scrubber: bool) -> Rect {
     let top = HEAD + u16::from(banner);
     let bottom = 1 + u16::from(scrubber);
     Rect::new(0, top, size.0, size.1.saturating_sub(top + bottom))
 }
 
-/// True when there is room for the scrubber.
+/// Returns true if the screen has room for the scrubber, which only a replay shows.
 pub const fn has_scrubber(size: (u16, u16), replay: bool) -> bool {
     replay && size.1 >= 16
 }
 
-/// Panes and places. `focus` is the focused pane, `other` the one shown beside the pods.
+/// Returns the panes with their places. `focus` is the focused pane, `other` the one shown beside the pods.
 pub fn slots(layout: Layout, focus: PaneId, other: PaneId, body: Rect) -> Vec<Slot> {
     let one = |pane, area| Slot { pane, area };
     let wide = body.width >= WIDE;
@@ -180,7 +180,7 @@ pub fn slots(layout: Layout, focus: PaneId, other: PaneId, body: Rect) -> Vec<Sl
             let left = body.width / 2;
             let top = body.height / 2;
             let rest = (body.width - left - 1, body.height - top);
-            // A pane that is asked for and not among the four takes the place of the calls.
+            // A requested pane that is not among the four replaces the calls.
             let third = match other {
                 PaneId::Pods | PaneId::Timeline | PaneId::Why => PaneId::Calls,
                 p => p,

@@ -1,20 +1,20 @@
-//! The terminal: panes, widgets, themes, keys. Draws a snapshot, never changes one.
+//! The terminal UI: panes, widgets, themes, keys. It draws a snapshot and never changes one.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`action`] | every command, in one table |
-//! | [`keys`] | the live key map |
-//! | [`model`], [`update`] | the state, and what input does to it: pure, answers with effects |
-//! | [`view`], [`layout`] | the frame and where panes stand |
-//! | [`pane`] | one file a pane |
-//! | [`widget`], [`canvas`], [`text`], [`glyph`], [`theme`], [`time`] | what panes are drawn with |
+//! | [`keys`] | the key map |
+//! | [`model`], [`update`] | the state, and how input changes it: pure; I/O is returned as effects |
+//! | [`view`], [`layout`] | the frame, and where panes are |
+//! | [`pane`] | one file per pane |
+//! | [`widget`], [`canvas`], [`text`], [`glyph`], [`theme`], [`time`] | the parts that panes draw with |
 //! | [`banner`] | what could not be read, above every pane |
 //! | [`config`] | the user's configuration |
-//! | [`offscreen`] | frames without a terminal |
-//! | [`svg`] | a buffer as a picture |
-//! | [`filter`] | what is typed after `/` |
-//! | [`backend`] | what the terminal asks of the engine |
-//! | [`writer`] | files, written off the drawing thread |
+//! | [`offscreen`] | frames drawn without a terminal |
+//! | [`svg`] | a drawn buffer as an SVG picture |
+//! | [`filter`] | the filter that is typed after `/` |
+//! | [`backend`] | the interface to the engine |
+//! | [`writer`] | writes files in a thread of its own, so that drawing does not wait |
 //!
 //! Input becomes an action, the action changes the model, the model is drawn. Drawing reads a snapshot and the model;
 //! it changes nothing and does no I/O.

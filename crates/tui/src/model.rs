@@ -1,4 +1,4 @@
-//! The state of the terminal: which panes, what is selected, what lies over them. No I/O, no clock.
+//! State of the terminal UI: which panes are shown, what is selected, which overlays are open. No I/O, no clock.
 
 use std::collections::BTreeMap;
 
@@ -22,71 +22,68 @@ use kflow_export::file::Kind;
 use kflow_model::PodUid;
 use ratatui::layout::Rect;
 
-/// What the shell around the model has to do.
+/// Work that the model cannot do itself and hands to the loop that runs it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Leave the terminal and end the program.
+    /// Restore the terminal and end the program.
     Quit,
-    /// Ask the engine.
+    /// Send a request to the engine.
     Drive(Drive),
-    /// Put on the clipboard by OSC 52.
+    /// Copy a text to the clipboard with OSC 52.
     Copy(String),
-    /// Write this pane as SVG and text.
+    /// Write these panes as SVG and text.
     Save(Vec<PaneId>),
     /// Write timelines into a file.
     Export {
         /// Format of the export.
         kind: Kind,
-        /// Of every pod, not of the selected one.
+        /// Whether every pod is exported instead of the selected one.
         all: bool,
     },
-    /// Forget what is on the screen and draw it again.
+    /// Clear the screen and draw it anew.
     Redraw,
-    /// Keep the layout for next time.
+    /// Save the layout for the next run.
     Remember(Layout),
 }
 
-/// What is typed at the bottom.
+/// What a prompt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptKind {
-    /// A command.
     Palette,
-    /// A filter of the focused pane.
     Filter,
-    /// A time.
     Seek,
     Note,
 }
 
-/// A line that is being typed.
+/// A prompt in the footer: a line that the user is typing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     pub kind: PromptKind,
     pub text: String,
-    /// Cursor, in characters.
+    /// Position of the cursor, in characters.
     pub at: usize,
-    /// What the input may be completed to, best first.
+    /// Possible completions of the input, best first.
     pub candidates: Vec<Candidate>,
-    /// The chosen proposal.
+    /// Index of the chosen completion.
     pub chosen: Option<usize>,
-    /// Help or what is wrong.
+    /// Help on the input (`Ok`), or what is wrong with it (`Err`).
     pub hint: Result<String, String>,
-    /// What the filter was before.
+    /// Text of the pane's filter before the prompt was opened, restored on cancel.
     pub before: String,
-    /// What the filter is while more is typed: the last one that left something.
+    /// Text of the filter that is applied while the user types: the last one that matched something.
     pub shown: String,
 }
 
-/// What lies over the panes.
+/// A box or line that is drawn over the panes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// Keys and signs.
+    /// The list of keys and symbols.
     Help(Help),
     Prompt(Prompt),
     Menu(Menu),
 }
 
-/// How loud a message is.
+/// How a message is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Success, or a hint.
@@ -95,19 +92,18 @@ pub enum Tone {
     Error,
 }
 
-/// How the terminal looks.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// Theme, already reduced to the terminal's colours.
+    /// Theme, already reduced to the terminal's colour depth.
     pub theme: Theme,
-    /// Colours of the terminal.
+    /// Colour depth of the terminal.
     pub depth: Depth,
-    /// The set of symbols: Unicode or ASCII.
     pub glyphs: &'static Glyphs,
 }
 
 impl Look {
-    /// A theme of this name for a terminal; sixteen colours use the terminal's own, none uses attributes.
+    /// Returns the look for a built-in theme; `None` if no theme has this name. With 16 colours, `dark` and `light`
+    /// become the `ansi` theme; without colours, every theme becomes `mono`.
     pub fn new(theme: &str, depth: Depth, unicode: bool) -> Option<Self> {
         let name = match depth {
             Depth::Mono => "mono",
@@ -122,56 +118,52 @@ impl Look {
     }
 }
 
-/// Where the user was.
+/// A place in the history of what the user looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub pane: PaneId,
-    /// The pod that was selected, where going back selects it again.
+    /// The pod that was selected, if going back should select it again.
     pub pod: Option<PodUid>,
 }
 
-/// Rows that the panes keep beside the tour.
+/// Least rows of the panes; the tour's text gets fewer rows rather than take these.
 const LEAST_BODY: u16 = 5;
 
-/// The state.
 #[derive(Debug)]
 pub struct Model {
-    /// What panes share.
+    /// State that panes share.
     pub shared: Shared,
-    /// Panes, in the order of [`PaneId::ALL`].
+    /// The panes, in the order of [`PaneId::ALL`].
     pub panes: Vec<Box<dyn Pane>>,
-    /// How many panes are shown, and where.
     pub layout: Layout,
-    /// Focused pane.
     pub focus: PaneId,
     /// The pane shown beside the pods.
     pub other: PaneId,
-    /// Where to go back to.
+    /// Places to go back to, newest last.
     pub trail: Vec<Place>,
     /// Overlays, the topmost last.
     pub overlays: Vec<Overlay>,
-    /// Columns and rows.
+    /// Size of the screen: columns, rows.
     pub size: (u16, u16),
-    /// Theme, symbols and depth of colour.
     pub look: Look,
-    /// The key map: defaults with the configuration laid over.
+    /// Key map: the defaults with the configuration's overrides.
     pub keys: Keymap,
-    /// A message in the footer.
+    /// Message in the footer.
     pub message: Option<(String, Tone)>,
-    /// Where a mouse button went down.
+    /// Column and row where a mouse button was pressed.
     pub pressed: Option<(u16, u16)>,
     /// Commands typed before, newest last.
     pub history: Vec<String>,
-    /// Views of the configuration: the commands that lead to each.
+    /// Views of the configuration by name: the commands that lead to each.
     pub views: BTreeMap<String, Vec<Command>>,
-    /// A line says what to press next.
+    /// Whether a line below the panes says what to press next.
     pub strip: bool,
-    /// The tour, while it goes on.
+    /// State of the tour while it runs.
     pub tour: Option<Tour>,
 }
 
 impl Model {
-    /// A new terminal of this size.
+    /// Returns the state for a screen of this size (columns, rows).
     pub fn new(size: (u16, u16), look: Look, keys: Keymap) -> Self {
         Self {
             shared: Shared::default(),
@@ -195,7 +187,7 @@ impl Model {
     pub fn pane(&self, id: PaneId) -> Option<&dyn Pane> {
         self.panes.iter().find(|p| p.id() == id).map(|p| &**p)
     }
-    /// Panes on the screen with their places.
+    /// Returns the panes on the screen with their places.
     pub fn slots(&self, snap: &Snapshot) -> Vec<Slot> {
         let body = self.body(snap);
         match self.tour {
@@ -203,11 +195,11 @@ impl Model {
             None => layout::slots(self.layout, self.focus, self.other, body),
         }
     }
-    /// The place of the panes on the screen.
+    /// Returns the area of the panes on the screen.
     pub fn body(&self, snap: &Snapshot) -> Rect {
         self.places(snap).0
     }
-    /// The place of the panes, and below it that of what the tour or the strip says.
+    /// Returns the area of the panes, and below it the area of the tour's text or the strip.
     pub fn places(&self, snap: &Snapshot) -> (Rect, Rect) {
         let replay = matches!(snap.mode, Mode::Replay { .. });
         let banner = !banner::reasons(snap).is_empty();
@@ -223,16 +215,16 @@ impl Model {
         };
         (body, told)
     }
-    /// Begins the tour: what brings the picture to its first stop.
+    /// Begins the tour. Returns the request that moves the replay to its first stop.
     pub fn begin_tour(&mut self) -> Option<Drive> {
         let tour = Tour::default();
         self.tour = Some(tour);
         self.show(PaneId::Flow);
         tour.drive()
     }
-    /// Brings every visible pane up to date. Call after anything changed and before drawing.
+    /// Brings every visible pane up to date. Must be called after each change and before drawing.
     pub fn sync(&mut self, snap: &Snapshot) {
-        // A recording in which nothing was ever wrong begins with its pods.
+        // A recording without any incident opens with its pods instead.
         if self.focus == PaneId::Incidents
             && self.trail.is_empty()
             && pane::incidents::none_ever(snap)
@@ -243,7 +235,7 @@ impl Model {
             tour.arrive(snap, &mut self.shared);
         }
         let slots = self.slots(snap);
-        // A pane that vanished with a smaller screen gives the focus away.
+        // If a smaller screen hides the focused pane, the first visible one gets the focus.
         if !slots.iter().any(|s| s.pane == self.focus)
             && let Some(s) = slots.first()
         {
@@ -252,7 +244,8 @@ impl Model {
         for s in &slots {
             self.sync_pane(s, snap);
         }
-        // The pods decide what is selected: without them on the screen it is the first that needs somebody.
+        // The pods pane sets the selection. While it is not on the screen, the first unhealthy pod is selected, or
+        // else the first.
         if self.shared.pod.is_none() && self.shared.owner.is_none() && !self.shared.sought {
             let pods = snap.world.pods();
             let unwell = |p: &&Pod| (snap.verdicts.get(&p.uid)).is_some_and(|v| !v.state.is_well());
@@ -260,14 +253,14 @@ impl Model {
             self.shared.pod = chosen.map(|p| p.uid.clone());
         }
     }
-    /// Brings one pane up to date for a place, whether it is on the screen or not.
+    /// Brings one pane up to date for a place, whether the pane is on the screen or not.
     pub fn sync_pane(&mut self, slot: &Slot, snap: &Snapshot) {
         let inner = slot.inner();
         if let Some(p) = self.panes.iter_mut().find(|p| p.id() == slot.pane) {
             p.sync(snap, &mut self.shared, (inner.width, inner.height));
         }
     }
-    /// What drawing may read.
+    /// Returns the context that panes draw from.
     pub fn ctx<'a>(&'a self, snap: &'a Snapshot, focused: bool) -> Ctx<'a> {
         Ctx {
             snap,
@@ -278,7 +271,7 @@ impl Model {
             focused,
         }
     }
-    /// Shows a pane first: there is nothing to go back to.
+    /// Shows a pane as the first one, with nothing to go back to.
     pub fn begin(&mut self, id: PaneId) {
         self.show(id);
         self.trail.clear();
@@ -295,16 +288,16 @@ impl Model {
             self.other = id;
         }
     }
-    /// Says something in the footer.
+    /// Shows a message in the footer.
     pub fn say(&mut self, text: impl Into<String>) {
         let text = text.into();
         self.message = (!text.is_empty()).then_some((text, Tone::Info));
     }
-    /// Says in the footer what went wrong.
+    /// Shows an error in the footer.
     pub fn complain(&mut self, text: impl Into<String>) {
         self.message = Some((text.into(), Tone::Error));
     }
-    /// Takes the engine's answer; a file that has yet to be written.
+    /// Takes the engine's answer to a request. Returns the file that still has to be written, if any.
     pub fn answered(&mut self, answer: Result<Answer, String>) -> Option<Job> {
         let said = match answer {
             Ok(Answer::Done(done)) => {
@@ -319,7 +312,7 @@ impl Model {
         self.tell(said);
         None
     }
-    /// Says in the footer what became of something.
+    /// Shows a result in the footer: a message or an error.
     pub fn tell(&mut self, outcome: Result<String, String>) {
         match outcome {
             Ok(said) if said.is_empty() => {}

@@ -1,4 +1,5 @@
-//! Frames without a terminal: for `kflow screenshots`, for exports and for tests. Scripted with the keys of the live map.
+//! Frames without a terminal, for `kflow screenshots`, exports and tests. Scripts press the keys of the default key
+//! map.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,22 +12,21 @@ use kflow_engine::Snapshot;
 
 pub mod played;
 
-/// A picture to make.
+/// A screenshot to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shot {
-    /// Name of the file, without its ending.
+    /// Name of the file, without its extension.
     pub name: &'static str,
-    /// Session, without `.kflow.zst`.
+    /// Name of the session, without `.kflow.zst`.
     pub session: &'static str,
-    /// Moment, thousandths of the session.
+    /// Moment to show, in thousandths of the session's length.
     pub at_permille: u16,
-    /// Pod that is selected: `ns/name`, empty for the first.
+    /// Pod to select, as `namespace/name`; empty for the first.
     pub pod: &'static str,
-    /// Keys that are pressed, in words.
+    /// Keys to press, as for [`press`].
     pub keys: &'static str,
-    /// Name of the theme.
     pub theme: &'static str,
-    /// Columns and rows.
+    /// Columns, rows.
     pub size: (u16, u16),
 }
 
@@ -65,7 +65,7 @@ const LANES: Shot = Shot {
     ..shot("lanes", "S5-burst", 600, "", "1 t")
 };
 
-/// The pictures of `screenshots/`: every pane, on recorded sessions.
+/// The screenshots of `screenshots/`: every pane, on recorded sessions.
 pub const SHOTS: &[Shot] = &[
     INCIDENTS,
     LANES,
@@ -113,7 +113,7 @@ pub const SHOTS: &[Shot] = &[
     in_theme("high-contrast", PODS, "pods-high-contrast"),
 ];
 
-/// A model of this size in this theme with all colours; `None` for a theme that does not exist.
+/// Returns a model of this size (columns, rows) with all colours that the theme uses; `None` for an unknown theme.
 pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
     let depth = match theme {
         "mono" => Depth::Mono,
@@ -129,13 +129,14 @@ pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
     Some(m)
 }
 
-/// Presses keys (names apart by spaces; words that are no key are typed letter by letter) and gives the effects.
+/// Presses keys (names separated by spaces; a word that names no key is typed letter by letter) and returns the
+/// effects.
 pub fn press(model: &mut Model, snap: &Snapshot, keys: &str) -> Vec<Effect> {
     let keys = self::keys(keys).into_iter();
     keys.flat_map(|k| model.key(k, snap)).collect()
 }
 
-/// The keys that [`press`] presses.
+/// Parses the keys that [`press`] presses.
 pub fn keys(text: &str) -> Vec<Key> {
     let letters = |word: &str| -> Vec<Key> {
         let key = |c: char| Key::parse(c.encode_utf8(&mut [0; 4]));
@@ -150,31 +151,31 @@ pub fn keys(text: &str) -> Vec<Key> {
 /// Draws one frame.
 pub fn frame(model: &mut Model, snap: &Snapshot) -> Buffer {
     model.sync(snap);
-    // A jump from one pane to another is taken in one round and shown in the next.
+    // A first pass may have one pane jump to another; the second pass brings that one up to date.
     model.sync(snap);
     let mut buf = Buffer::empty(Rect::new(0, 0, model.size.0, model.size.1));
     view::draw(model, snap, &mut buf);
     buf
 }
 
-/// Selects a pod by `ns/name`.
+/// Selects a pod by `namespace/name`.
 pub fn select(model: &mut Model, snap: &Snapshot, pod: &str) {
     if let Some(p) = snap.world.find(pod).first() {
         model.shared.pod = Some(p.uid.clone());
     }
 }
 
-/// Columns of an exported timeline: wide enough to read.
+/// Columns of an exported timeline.
 const WIDE: u16 = 160;
-/// At least as many rows as a screen has around a pane.
+/// Rows of a screen that are around the pane; at least as many as any layout uses.
 const HEAD_AND_FOOT: u16 = 10;
-/// Most rows of one.
+/// Limit on the rows of an exported timeline.
 const TALL: u16 = 1000;
 
-/// A pod's timeline alone, whole and no higher than what is in it, as SVG; `None` for a theme that does not exist.
+/// Returns the timeline of one pod alone as SVG, as high as its content; `None` for an unknown theme.
 pub fn timeline(snap: &Snapshot, pod: &kflow_core::correlate::Pod, theme: &str) -> Option<String> {
     let drawn = |rows: u16| {
-        // The pane lists as many rows as a screen of this size leaves it beside head and foot, which are not drawn.
+        // The pane lists as many rows as a screen of this size leaves between head and foot, which are not drawn.
         let mut m = model((WIDE, rows + HEAD_AND_FOOT), theme)?;
         m.shared.pod = Some(pod.uid.clone());
         m.show(super::pane::PaneId::Timeline);
@@ -183,7 +184,7 @@ pub fn timeline(snap: &Snapshot, pod: &kflow_core::correlate::Pod, theme: &str) 
         view::draw_pane(&m, snap, super::pane::PaneId::Timeline, &mut buf);
         Some(buf)
     };
-    // What is below the last bar up to the pane's own last rows is empty, and taken out.
+    // The empty rows between the last bar and the pane's own bottom rows are removed.
     let empty = drawn(TALL).map(|buf| {
         let frame = |s: &str| s.chars().all(|c| c == ' ' || ('─'..='╿').contains(&c));
         let in_it = |x: u16, y: u16| buf.cell((x, y)).is_some_and(|c| !frame(c.symbol()));
@@ -195,13 +196,13 @@ pub fn timeline(snap: &Snapshot, pod: &kflow_core::correlate::Pod, theme: &str) 
         }
         longest
     })?;
-    // The rule above the detail is not empty, and a row of room stays.
+    // The rule above the detail counts as content, and one empty row stays.
     let buf = drawn((TALL - empty + 2).max(12))?;
     let title = format!("kflow: timeline of {}", pod.key());
     Some(svg::render(&buf, &title))
 }
 
-/// Makes a picture of a snapshot; `None` for a theme that does not exist.
+/// Returns the SVG of a screenshot of a snapshot; `None` for an unknown theme.
 pub fn render(shot: &Shot, snap: &Snapshot) -> Option<String> {
     let mut m = model(shot.size, shot.theme)?;
     m.sync(snap);

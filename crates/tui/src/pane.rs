@@ -40,7 +40,7 @@ pub enum PaneId {
     Flow,
     /// Requests to the apiserver.
     Requests,
-    /// What was ever not well.
+    /// All intervals in which a pod, a node or an owner was not well.
     Incidents,
 }
 
@@ -58,7 +58,7 @@ impl PaneId {
         Self::Requests,
         Self::Incidents,
     ];
-    /// Name on its tab.
+    /// Returns the name on the pane's tab.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pods => "Pods",
@@ -73,7 +73,7 @@ impl PaneId {
             Self::Incidents => "Incidents",
         }
     }
-    /// The command that shows it.
+    /// Returns the command that shows the pane.
     pub const fn action(self) -> Action {
         match self {
             Self::Pods => Action::PanePods,
@@ -88,34 +88,34 @@ impl PaneId {
             Self::Incidents => Action::PaneIncidents,
         }
     }
-    /// The pane that a command shows.
+    /// Returns the pane that a command shows; `None` for other commands.
     pub fn of(action: Action) -> Option<Self> {
         Self::ALL.into_iter().find(|p| p.action() == action)
     }
 }
 
-/// What a pane made of a command.
+/// How a pane answers a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// It is not for this pane.
+    /// The command is not for this pane.
     Ignored,
-    /// The pane took the command.
+    /// The command is done.
     Done,
-    /// Done, and this should be said.
+    /// The command is done, and the footer shows this.
     Say(String),
     /// Show another pane.
     Go(PaneId),
     /// Show another pane as of another moment.
     Visit(PaneId, Nanos),
-    /// Show another pane with only what a filter leaves; an empty one leaves all.
+    /// Show another pane with a filter; an empty filter shows everything.
     Filtered(PaneId, String),
-    /// Show whom the selected pod waits for, until the user goes back.
+    /// Show what the selected pod waits for, until the user goes back.
     Follow(Awaited),
-    /// Let the user choose.
+    /// Open a menu.
     Menu(Menu),
-    /// Ask the engine.
+    /// Send a request to the engine.
     Drive(Drive),
-    /// Put this on the clipboard.
+    /// Copy a text to the clipboard.
     Copy(String),
 }
 
@@ -124,71 +124,71 @@ pub enum Reply {
 pub struct Menu {
     pub title: String,
     pub items: Vec<Item>,
-    /// Selected item.
+    /// Index of the selected item.
     pub at: usize,
-    /// Stays open after a choice (for toggles).
+    /// Whether the menu stays open after a choice (for toggles).
     pub keep: bool,
 }
 
 /// An item of a menu.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// What it says.
     pub label: String,
-    /// What it does, dim.
+    /// Explanation of the item, drawn dim.
     pub help: String,
     pub command: Command,
-    /// Box that is checked or not, or no box.
+    /// Whether the item's box is checked; `None` for an item without a box.
     pub checked: Option<bool>,
 }
 
 pub trait Pane: fmt::Debug {
-    /// Identity of the pane.
     fn id(&self) -> PaneId;
-    /// What stands on its rule beside the name: counts, what is filtered and how it is sorted.
+    /// Returns the text on the pane's rule beside its name: counts, the filter and the order.
     fn title(&self, ctx: &Ctx<'_>) -> String;
-    /// Commands for the footer, most useful first.
+    /// Returns the commands for the footer, most useful first.
     fn commands(&self) -> &'static [Action];
-    /// Brings what it lists up to date with the snapshot, for a pane of this size. Cheap when nothing changed.
+    /// Brings the pane's rows up to date with the snapshot, for a pane of this size (columns, rows). Cheap when
+    /// nothing changed.
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16));
-    /// Takes a command.
+    /// Carries out a command.
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply;
     /// Draws the pane into its canvas.
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>);
-    /// The filter's text, `None` for a pane that cannot be filtered.
+    /// Returns the text of the filter; `None` for a pane that cannot be filtered.
     fn filter(&self) -> Option<&str> {
         None
     }
-    /// Sets the filter; why not, on failure.
+    /// Sets the filter, or returns what is wrong with the text.
     fn set_filter(&mut self, _text: &str) -> Result<(), String> {
         Ok(())
     }
-    /// How many rows the filter leaves; `None` while that is not known.
+    /// Returns how many rows the filter leaves; `None` while the number is not known.
     fn matches(&self) -> Option<usize> {
         None
     }
-    /// Rows of its list above and below those on the screen; `None` for a pane without a list. They stand on its rule.
+    /// Returns how many rows of the pane's list are above and below the visible ones, for its rule; `None` for a pane
+    /// without a list.
     fn hidden(&self) -> Option<(usize, usize)> {
         None
     }
-    /// A click at a place inside the pane; true when it did something.
+    /// Handles a click at a column and row inside the pane; returns true if the click did something.
     fn click(&mut self, _x: u16, _y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
         false
     }
-    /// A drag from one place to another inside the pane.
+    /// Handles a drag between two places (column, row) inside the pane.
     fn drag(&mut self, _from: (u16, u16), _to: (u16, u16), _snap: &Snapshot, _shared: &mut Shared) {
     }
-    /// Values of a field that exist, for completion.
+    /// Returns the values of a field that occur in the snapshot, for completion.
     fn known(&self, _field: Field, _snap: &Snapshot) -> Vec<String> {
         Vec::new()
     }
-    /// What a copy takes.
+    /// Returns the text that a copy puts on the clipboard.
     fn copy(&self, _snap: &Snapshot, _shared: &Shared) -> Option<String> {
         None
     }
 }
 
-/// One pane of each kind, in the order of [`PaneId::ALL`].
+/// Returns one pane of each kind, in the order of [`PaneId::ALL`].
 pub fn all() -> Vec<Box<dyn Pane>> {
     vec![
         Box::new(pods::Pods::default()),
@@ -204,7 +204,7 @@ pub fn all() -> Vec<Box<dyn Pane>> {
     ]
 }
 
-/// Goes where a row of a page leads.
+/// Goes to the target of a page's row.
 fn follow(lead: Option<Lead>, snap: &Snapshot, shared: &mut Shared) -> Reply {
     match lead.unwrap_or_default() {
         Lead::None | Lead::Above | Lead::Fold => {
@@ -254,7 +254,7 @@ fn follow(lead: Option<Lead>, snap: &Snapshot, shared: &mut Shared) -> Reply {
     }
 }
 
-/// What a pane about one pod says when none is selected.
+/// Draws the hint of a pane about one pod while no pod is selected.
 fn no_pod(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let Some(o) = &ctx.shared.owner else {
         let hint = "Choose one in the list of pods (1).";
@@ -274,7 +274,7 @@ fn no_pod(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     empty(ctx, canvas, &text, hint);
 }
 
-/// `Deployment shop/web`, `Node node1`.
+/// Formats an object as `Deployment shop/web` or `Node node1`.
 pub fn named(o: &ObjectRef) -> String {
     if o.namespace.is_empty() {
         format!("{} {}", o.kind, o.name)
@@ -283,7 +283,7 @@ pub fn named(o: &ObjectRef) -> String {
     }
 }
 
-/// A sentence in the middle of an empty pane.
+/// Draws a sentence and a hint, centred in an empty pane.
 pub fn empty(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, text: &str, hint: &str) {
     let y = canvas.height() / 3;
     let w = usize::from(canvas.width()).saturating_sub(4).max(8);

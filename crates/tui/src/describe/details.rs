@@ -1,4 +1,4 @@
-//! An observation as facts under headings: what its source said, for people. The raw one is [`whole`](super::whole).
+//! An observation as facts under headings, for people. [`whole`](super::whole) returns the raw form.
 
 use ratatui::style::Style;
 
@@ -18,7 +18,7 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::{duration, seconds, size};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, Text};
 
-/// An observation as facts.
+/// Returns the observation's facts under headings.
 pub fn details(o: &Observation, time: &TimeFormat, theme: &Theme) -> Details {
     let tone = line(o).1;
     let mut to = Writer {
@@ -154,7 +154,7 @@ impl Writer<'_> {
     fn fact(&mut self, label: &str, value: impl ToString) {
         self.facts.fact(label, value, self.plain);
     }
-    /// A fact in the colour of what is wrong.
+    /// Adds a fact in the colour of the observation's tone, for what is wrong.
     fn alarm(&mut self, label: &str, value: impl ToString) {
         self.facts.fact(label, value, self.alarm);
     }
@@ -169,7 +169,7 @@ impl Writer<'_> {
         self.facts.group((head, self.dim), facts, self.plain);
     }
     fn time(&self, at: Nanos) -> String {
-        // What the API says has whole seconds.
+        // API timestamps have whole seconds; a time with a fraction is precise to 1 ns.
         let precision = if at.0 % SECOND == 0 { SECOND as u32 } else { 1 };
         self.time.full(at, precision)
     }
@@ -466,7 +466,7 @@ fn number(n: i64) -> String {
     if n == 0 { String::new() } else { n.to_string() }
 }
 
-/// Those that are not empty, with spaces between.
+/// Joins the words that are not empty with spaces.
 fn words(all: &[&str]) -> String {
     let some: Vec<&str> = all.iter().copied().filter(|w| !w.is_empty()).collect();
     some.join(" ")

@@ -1,4 +1,4 @@
-//! A terminal without a screen over a backend: keys go to the model, and what it asks the engine for is done.
+//! A terminal without a screen: keys go to the model, and the model's requests go to a backend.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,17 +9,18 @@ use crate::backend::Backend;
 use crate::model::{Effect, Model};
 use kflow_engine::Snapshot;
 
-/// A model with what stands behind it.
+/// A model with its backend.
 #[derive(Debug)]
 pub struct Played<B> {
     pub model: Model,
     pub backend: B,
-    /// The time of the backend; it stands still unless somebody moves it.
+    /// Time that the backend is given; it changes only when the caller sets it.
     pub now: Instant,
 }
 
 impl<B: Backend> Played<B> {
-    /// Presses keys as [`press`](super::press) does. Files that are asked for are not written, and nothing is copied.
+    /// Presses keys as [`press`](super::press) does. Effects other than requests to the engine are dropped: no file
+    /// is written and nothing is copied.
     pub fn press(&mut self, keys: &str) {
         for key in super::keys(keys) {
             let snap = self.snapshot();

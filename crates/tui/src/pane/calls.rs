@@ -1,5 +1,5 @@
-//! CRI calls: in flight first, then newest first; runs of List and Status calls folded; a detail with the decoded
-//! fields of request and answer; percentiles and a histogram per method.
+//! CRI calls: in flight first, then newest first. Runs of List and Status calls are folded. A detail shows the
+//! decoded fields of request and response; statistics show percentiles and a histogram per method.
 
 mod detail;
 mod index;
@@ -21,21 +21,20 @@ use kflow_engine::Snapshot;
 use kflow_model::{Nanos, Text};
 pub(crate) use list::{outcome_style, select};
 
-/// Calls that a frame looks at to count those beside the selected one.
+/// Limit on the calls that one frame looks at to count those that overlap the selected one.
 const BESIDE: usize = 20_000;
 
-/// Chunks of calls that a frame looks through to bring the list up to date.
+/// Limit on the chunks of calls that one frame looks through to bring the list up to date.
 const CHUNKS: usize = 8;
 
-/// The calls pane.
 #[derive(Debug)]
 pub struct Calls {
     filter: Filter,
     keep: Keep,
     order: Order,
-    /// Calls in flight during the selected one.
+    /// Calls that were in flight during the selected one, counted by method.
     beside: Option<Beside>,
-    /// Columns of the list, as the last `sync` had them.
+    /// Width of the list in columns, as of the last `sync`.
     width: u16,
     detail: Option<bool>,
     stats: bool,
@@ -46,7 +45,7 @@ pub struct Calls {
     detail_top: usize,
     seen: Option<u64>,
     dirty: bool,
-    /// The time cursor that the selection stands for.
+    /// The time cursor for which this pane last chose its selection.
     cursor: Option<Nanos>,
 }
 
@@ -76,7 +75,8 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Where the detail is drawn: beside the list, below it, or not at all.
+    /// Returns width and height of the list, and whether the detail is drawn beside or below it. A size of 0 leaves
+    /// the whole pane to the detail.
     fn split(&self, w: u16, h: u16) -> (u16, u16, bool) {
         let wanted = self.detail.unwrap_or(w >= 140) && !self.stats;
         if !wanted {
@@ -89,7 +89,8 @@ impl Calls {
             (0, 0, true)
         }
     }
-    /// The time cursor goes with the selection; at the top it follows what comes.
+    /// Sets the time cursor to the start of the selected call; at the top row there is none, so that the list follows
+    /// new calls.
     fn put_cursor(&mut self, snap: &Snapshot, shared: &mut Shared) {
         shared.cursor = match self.scroll.at {
             0 => None,
@@ -113,13 +114,13 @@ impl Calls {
             ..Menu::default()
         }
     }
-    /// The order is another one: the list begins at its top again.
+    /// Sets the order and goes to the top of the list.
     fn set_order(&mut self, order: Order) {
         self.order = order;
         self.scroll.select(0);
         self.dirty = true;
     }
-    /// Counts what was in flight during the selected call, as far as a frame has time for.
+    /// Counts the calls that were in flight during the selected one, as far as one frame has time for.
     fn look_beside(&mut self, snap: &Snapshot) {
         let Some(call) = self.selected(snap).cloned() else {
             self.beside = None;
@@ -132,7 +133,7 @@ impl Calls {
         beside.go_on(&snap.world, &call, snap.now, BESIDE);
         self.beside = Some(beside);
     }
-    /// The methods beside the selected call.
+    /// Returns the methods that were in flight during the selected call, with counts.
     fn meanwhile(&self) -> Vec<(&Text, usize)> {
         self.beside.as_ref().map(Beside::counts).unwrap_or_default()
     }
@@ -196,7 +197,7 @@ impl Pane for Calls {
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         if shared.wants_everything(PaneId::Calls) {
-            // List and Status too: they may be what was asked for.
+            // The requested call may be a List or Status, which is otherwise folded.
             self.keep = Keep {
                 fold: false,
                 ..Keep::default()
@@ -246,7 +247,7 @@ impl Pane for Calls {
                 self.cursor = shared.cursor;
             }
         }
-        // What stands at the cursor may have come with this look.
+        // The call at the cursor may have been indexed just now.
         if shared.cursor != self.cursor || behind && shared.cursor.is_some() {
             self.cursor = shared.cursor;
             self.scroll.at = shared.cursor.map_or(0, |at| self.index.nearest(snap, at));
@@ -405,7 +406,7 @@ impl Pane for Calls {
         Some(self.filter.text())
     }
     fn matches(&self) -> Option<usize> {
-        // Calls, as in the title: a row may fold several.
+        // The number of calls, as in the title: one row may fold several.
         Some(self.index.calls())
     }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! All that is known of one call.
+//! The detail of one call: everything that is known about it.
 
 use super::outcome_style;
 use crate::canvas::Canvas;
@@ -12,7 +12,7 @@ use kflow_model::units::{duration, size};
 use kflow_model::{Body, Text};
 use ratatui::style::Style;
 
-/// Styles of headings, of facts, of the call's state, and of what there is not.
+/// Styles of headings, of facts, of the call's state, and of facts that are not known.
 struct Styles {
     head: Style,
     plain: Style,
@@ -20,7 +20,7 @@ struct Styles {
     faint: Style,
 }
 
-/// `beside` are the other calls that were in flight meanwhile, by method.
+/// Returns the facts of a call. `beside` counts, by method, the other calls that were in flight at the same time.
 fn facts(
     (c, beside): (&Call, &[(&Text, usize)]),
     snap: &Snapshot,
@@ -116,7 +116,7 @@ fn facts(
     v
 }
 
-/// Draws the detail, `top` lines scrolled down.
+/// Draws the detail, scrolled down by `top` lines.
 pub(super) fn draw(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -132,7 +132,7 @@ pub(super) fn draw(
     facts((c, beside), ctx.snap, &ctx.time(), &styles).draw(ctx, canvas, top);
 }
 
-/// The detail as plain text, for the clipboard.
+/// Returns the detail as plain text, for the clipboard.
 pub(super) fn text(
     (c, beside): (&Call, &[(&Text, usize)]),
     snap: &Snapshot,
