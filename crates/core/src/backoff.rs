@@ -8,23 +8,23 @@ use kflow_model::{Nanos, stamp::SECOND};
 const FIRST_S: i64 = 10;
 const MOST_S: i64 = 300;
 
-/// A kill and the end that it leads to are less than this apart, ns: the grace periods of probes and pods.
+/// A container's kill and the exit that it causes are less than this apart, ns: the grace periods of probes and pods.
 pub const KILLED_NS: i64 = 120 * SECOND;
-/// A container that ran this long without failing starts its back-off anew: twice the maximum.
+/// The back-off of a container starts anew after the container ran this long without failing, ns: twice the maximum.
 pub const FORGOTTEN_NS: i64 = 2 * MOST_S * SECOND;
 
-/// Wait after the n-th failure (from 1), ns.
+/// Returns the wait after the n-th failure (from 1), ns.
 pub fn delay(failures: u32) -> i64 {
     let doublings = failures.saturating_sub(1).min(6);
     (FIRST_S << doublings).min(MOST_S) * SECOND
 }
 
-/// When a pull is tried again after its n-th failure.
+/// Returns when the kubelet retries a pull after the pull's n-th failure.
 pub fn next_pull(failures: u32, failed: Nanos) -> Nanos {
     failed.plus(delay(failures))
 }
 
-/// When a container is started again after its n-th exit: the first restart is made at once.
+/// Returns when the kubelet starts a container again after its n-th exit. The first restart follows at once.
 pub fn next_start(exits: u32, finished: Nanos) -> Nanos {
     match exits {
         0 | 1 => finished,

@@ -5,9 +5,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`stage`] | the eleven stages |
-//! | [`map`] | [`Map`]: flows and steps, parsed, checked, laid over each other |
+//! | [`map`] | [`Map`]: flows and steps, parsed and checked; one file can override parts of another |
 //! | [`signature`] | one kind of evidence of a step |
-//! | [`Fact`] | what a line, an Event or a span says, whatever its words; [`line()`], [`event`], [`span`] read them |
+//! | [`Fact`] | what a log line, an Event or a span says, whatever its wording; [`line()`], [`event`], [`span`] read them |
 //! | [`matcher`] | from an observation to the steps that it lights |
 //! | [`runs`] | from evidence to what each step did: when, how often, how long |
 //! | [`docs`] | the map as text and Markdown |
@@ -36,34 +36,35 @@ pub use stage::Stage;
 pub use step::{Flow, Step, StepId};
 pub use template::Template;
 
-/// What a log line says, by the map in use. A line is looked up once, whoever asks.
+/// Returns what a log line says, by the active map. The result is kept in the line, so each line is looked up once.
 pub fn line(line: &kflow_model::log::LogLine) -> Option<Line<'_>> {
     Map::active().line_once(line)
 }
 
-/// True for a line that was looked up and says nothing, as most of a verbose log.
+/// True for a line that was looked up and says nothing, as most lines of a verbose log.
 pub fn is_silent(line: &kflow_model::log::LogLine) -> bool {
     line.noted.get() == Some(reading::NOTHING)
 }
 
-/// What the reason and the message of an Event say, by the map in use.
+/// Returns what the reason and the message of an Event say, by the active map.
 pub fn event(reason: &str, message: &str) -> Option<Fact> {
     Some(Map::active().event(reason, message)?.fact)
 }
 
-/// What a span says, by the map in use.
+/// Returns what a span says, by the active map.
 pub fn span(span: &kflow_model::span::SpanRecord) -> Option<Fact> {
     Map::active().span(span)
 }
 
-/// Where a pod stands of which the kubelet could not make or start a container. `reason` is the kubelet's, empty when it is
-/// not known. containerd makes the process within StartContainer and CRI-O within CreateContainer, so that the error decides:
-/// a container whose process cannot be made does not start, whichever call says so.
+/// Returns the stage that a pod is in when the kubelet could not create or start one of its containers. `reason` is
+/// the kubelet's, empty when unknown. containerd makes the process within StartContainer and CRI-O within
+/// CreateContainer, so the error decides and not the call: a container whose process cannot be made fails in the
+/// stage `start`.
 pub fn container_error_stage(reason: &str, error: &str) -> Stage {
     if reason == "RunContainerError" {
         return Stage::Start;
     }
-    // The kubelet's Event of it: what a hook of its own says, or `Error: ` and the error.
+    // The message of the kubelet's Event: for a failed hook the error itself, otherwise `Error: ` and the error.
     let said = |message: &str| event("Failed", message);
     let own = said(error).filter(|f| *f == Fact::PreStartFailed);
     match (own.or_else(|| said(&format!("Error: {error}"))), reason) {

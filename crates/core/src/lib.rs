@@ -1,4 +1,4 @@
-//! Timelines of pods, and why they are stuck: a pure function of what was observed.
+//! Timelines of pods, and why pods are stuck: a pure function of what was observed.
 //!
 //! | room | owns |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`selection`] | which pods are looked at: namespace, node, label and field selectors |
 //! | [`query`] | the expression language over pods, calls and observations |
 //! | [`stats`] | how long starts, stages and calls took over many pods, and what got slower |
-//! | [`suggest`] | the known names closest to one that is not known |
+//! | [`suggest`] | the known names closest to an unknown one |
 //!
 //! No clock, no file system, no network: time is an argument, and the data files are embedded.
 
@@ -27,7 +27,8 @@ pub mod stats;
 pub mod suggest;
 pub mod timeline;
 
-/// Data that this crate carries. Reading it fails only in a build whose tests fail: each file has one that reads it.
+/// Unwraps a data file that is embedded in this crate. Each file has a test that reads it, so this panics in no
+/// tested build.
 #[expect(
     clippy::panic,
     reason = "the data is part of the program: no input gets here"

@@ -1,21 +1,23 @@
-//! The same done with each of many, by a few threads.
+//! Maps a function over many items with a few threads.
 //!
-//! Views and verdicts of pods do not depend on one another. Where thousands are wanted at once (the first picture of a large
-//! cluster, a jump in a recording) all of the machine's cores derive them; the results are those of one thread, in order.
+//! Views and verdicts of pods do not depend on one another. Where thousands are needed at once (the first picture of
+//! a large cluster, a jump in a recording), up to four threads derive them; the results are those of one thread, in
+//! order.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Fewer than these are done by the caller alone: a thread costs some 50 µs, a view a quarter of a millisecond.
+/// Below this number of items the caller does all by itself: a thread costs some 50 µs, a view a quarter of a
+/// millisecond.
 const FEW: usize = 32;
-/// What a thread takes at a time: a few, so that all end at about the same time.
+/// Items that a thread takes at a time: few, so that all threads end at about the same time.
 const BLOCK: usize = 8;
-/// Threads at most, the caller's among them: on a large node others work too.
+/// Most threads, the caller's among them: other processes of a large node need cores too.
 const THREADS: usize = 4;
 
-/// How many threads the machine, or the limit that it is run under, has room for.
+/// Returns the number of threads to use: the cores that the process may use, at most [`THREADS`].
 fn threads() -> usize {
     static ROOM: OnceLock<usize> = OnceLock::new();
     *ROOM.get_or_init(|| {
@@ -25,12 +27,12 @@ fn threads() -> usize {
     })
 }
 
-/// What `f` makes of each item, in order. Threads that the system does not give are done without.
+/// Returns `f` of each item, in order. If the system refuses a thread, the others do its share.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     map_with(items, || (), |(), item| f(item))
 }
 
-/// The same with something that each thread has of its own.
+/// Like [`map`], with a value that each thread makes for itself.
 pub(crate) fn map_with<T: Sync, O, R: Send>(
     items: &[T],
     own: impl Fn() -> O + Sync,

@@ -1,10 +1,10 @@
-//! The map as text: one step for `kflow flow STEP`, all of it for docs/flows.md.
+//! The map as text: one step for `kflow flow STEP`, the whole map for docs/flows.md.
 
 use std::collections::BTreeSet;
 
 use super::map::{Map, Scope, Step, StepId};
 
-/// One formatted line at the end of a text.
+/// Appends a formatted line to a text.
 macro_rules! add {
     ($text:ident, $($args:tt)*) => {{
         $text.push_str(&format!($($args)*));
@@ -15,13 +15,13 @@ macro_rules! add {
 /// The steps that one recording lights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Name of the recording, short.
+    /// Short name of the recording.
     pub recording: String,
     /// Steps that were seen to run.
     pub steps: BTreeSet<StepId>,
 }
 
-/// One step for people, without colour: what it is, what it does, where it is, how it shows itself.
+/// Describes one step as text without colour: what it does, its function and file, the evidence that shows it.
 pub fn describe(map: &Map, step: &Step) -> String {
     let mut s = String::new();
     let mut line = |key: &str, value: &str| {
@@ -54,7 +54,7 @@ pub fn describe(map: &Map, step: &Step) -> String {
     s
 }
 
-/// Sentences in lines that a terminal of 100 columns shows beside their key.
+/// Breaks sentences into lines of at most 88 characters, which fit beside their key in a terminal of 100 columns.
 fn lines(sentences: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in sentences.split_whitespace() {
@@ -69,8 +69,8 @@ fn lines(sentences: &str) -> Vec<String> {
     out
 }
 
-/// The page docs/flows.md: every flow told step by step and then as a table of where each is, how it shows itself and in
-/// which recordings, and a list of the steps that none shows, with the reason.
+/// Returns the page docs/flows.md: for each flow its steps in words, then a table of their files, their evidence and
+/// the recordings that show them; at the end the steps that no recording shows, with the reason.
 pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     let mut s = String::from("# The call flow\n\n");
     let lit = |id: StepId| -> Vec<&str> {
@@ -164,7 +164,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     s
 }
 
-/// Why a step is not seen: by nature, or not in these recordings.
+/// Returns why no recording shows a step: no source can, or these recordings do not contain it.
 fn why(step: &Step) -> String {
     if step.is_invisible() {
         step.signatures
@@ -191,7 +191,7 @@ fn join(texts: &[kflow_model::Text]) -> String {
     texts.join(", ")
 }
 
-/// A text that may stand in a cell of a table.
+/// Escapes a text for a cell of a Markdown table.
 fn cell(s: &str) -> String {
     s.replace('|', "\\|").replace('\n', " ")
 }

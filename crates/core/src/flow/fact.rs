@@ -1,5 +1,6 @@
-//! What a line, an Event or a span of a component says, whatever its words: the names that timelines, the kubelet's loops and
-//! rules know evidence by. The words are in `map.toml` (`fact = "…"` beside them), and nowhere else.
+//! What a log line, an Event or a span says, whatever its wording. Timelines, the rules and the decoders of the
+//! kubelet's loops match evidence by these names. The wordings are in `map.toml` (`fact = "…"` beside each), and
+//! nowhere else.
 
 use serde::Deserialize;
 
@@ -12,50 +13,50 @@ macro_rules! facts {
             $($(#[$doc])* $name,)*
         }
         impl Fact {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
         }
     };
 }
 
 facts! {
-    /// The kubelet's source of pods has a pod that it did not have before.
+    /// The kubelet's pod source received a pod that it did not have before.
     PodReceived,
-    /// configCh ADD.
+    /// The sync loop took an ADD from `configCh`.
     PodAdded,
-    /// configCh UPDATE.
+    /// The sync loop took an UPDATE from `configCh`.
     PodUpdated,
-    /// configCh REMOVE.
+    /// The sync loop took a REMOVE from `configCh`.
     PodRemoved,
-    /// configCh DELETE: the pod has a deletionTimestamp.
+    /// The sync loop took a DELETE from `configCh`: the pod has a deletionTimestamp.
     PodDeleted,
-    /// configCh RECONCILE.
+    /// The sync loop took a RECONCILE from `configCh`.
     PodReconciled,
-    /// The sync loop took a change of a container (`plegCh`).
+    /// The sync loop took a container's change from `plegCh`.
     PlegEvent,
-    /// The sync loop took pods that are due for a periodic sync (`syncCh`).
+    /// The sync loop took pods that are due for a periodic sync from `syncCh`.
     PodsSynced,
-    /// A probe's result turned.
+    /// The result of a probe changed.
     ProbeTurned,
-    /// housekeepingCh, its end.
+    /// A run of the housekeeping (`housekeepingCh`) ended.
     HousekeepingEnded,
-    /// The sync loop skips all pods; its error says why.
+    /// The sync loop skips all pods; the line's error says why.
     SyncSkipped,
-    /// The pod was refused; `reason` and `message` say why.
+    /// The kubelet rejected the pod at admission; `reason` and `message` say why.
     AdmissionDenied,
-    /// The pod was refused for want of the name `resource`: all that a kubelet before 1.31 logs of it.
+    /// The kubelet rejected the pod for lack of the resource `resource`. A kubelet before 1.31 logs nothing else of
+    /// it.
     ResourceLacked,
-    /// The kubelet let the pod fail at its admission, by its status; the name `message` says why.
+    /// The pod's status says that the kubelet rejected the pod at admission; the name `message` says why.
     PodRejected,
-    /// The pod was let in or not.
+    /// The kubelet decided on the pod's admission; the line does not say how.
     Admitted,
-    /// A pod's worker is handed its first update.
+    /// A pod's worker receives its first update.
     WorkerFirst,
-    /// A pod's worker is handed an update.
+    /// A pod's worker receives an update.
     WorkerNotified,
     /// A pod's worker begins to process an update.
     WorkerBegan,
-    /// It has processed it.
+    /// A pod's worker has processed an update.
     WorkerEnded,
     /// SyncPod begins.
     SyncBegan,
@@ -67,13 +68,13 @@ facts! {
     PodDirsFailed,
     /// The pod's cgroup could not be made.
     PodCgroupFailed,
-    /// The worker waits for the volumes.
+    /// The pod's worker waits for the volumes.
     VolumesAwaited,
-    /// They are attached and mounted.
+    /// The pod's volumes are attached and mounted.
     VolumesMounted,
-    /// The worker does not wait any longer.
+    /// The pod's worker stopped waiting for the volumes.
     VolumesTimedOut,
-    /// What is mounted is mounted again, with new contents.
+    /// A mounted volume is mounted again to refresh its contents (a remount).
     RemountStarted,
     /// A volume's mount begins.
     MountStarted,
@@ -81,7 +82,7 @@ facts! {
     DeviceMounted,
     /// A volume is mounted.
     VolumeSetUp,
-    /// The controller's attach of a volume is waited for.
+    /// The kubelet waits until the attach/detach controller has attached a volume.
     AttachAwaited,
     VolumeAttached,
     /// A volume could not be unmounted.
@@ -90,7 +91,7 @@ facts! {
     DeviceMountFailed,
     /// A volume was not attached.
     AttachFailed,
-    /// A volume could not be mounted: any other failure of an operation on volumes.
+    /// A volume could not be mounted, or another operation on volumes failed.
     MountFailed,
     /// A volume's unmount begins.
     UnmountStarted,
@@ -100,50 +101,51 @@ facts! {
     VolumesUnmounted,
     /// Volumes of a terminated pod are still mounted.
     VolumesLeft,
-    /// The sandbox is about to be made.
+    /// The kubelet is about to create the sandbox.
     SandboxBegan,
-    /// The runtime does not begin a sandbox before its network plugin is ready.
+    /// The runtime waits for its network plugin before it begins a sandbox.
     NetworkAwaited,
-    /// The network plugin is ready: the sandbox is begun.
+    /// The network plugin is ready, and the runtime begins the sandbox.
     NetworkArrived,
-    /// It was made.
+    /// The sandbox was created.
     SandboxCreated,
-    /// It was not.
+    /// The sandbox was not created.
     SandboxFailed,
-    /// The runtime did not make the sandbox.
+    /// The runtime refused or failed to make the sandbox.
     SandboxRefused,
-    /// Work of the runtime inside a call, which timelines show below it.
+    /// Work of the runtime inside a CRI call. Timelines show it below the call.
     RuntimeWork,
     /// An image was not pulled.
     PullFailed,
     ImagePulled,
-    /// A pull is not tried yet.
+    /// The kubelet delays a pull because of its back-off.
     PullBackedOff,
-    /// A container is about to be made; `containerType` says of which kind.
+    /// The kubelet is about to make a container; `containerType` says of which kind.
     ContainerBegan,
-    /// A container was not made or started; the error says why.
+    /// A container could not be created or started; the error says why.
     ContainerError,
-    /// The same, of a container whose process the OCI runtime was to make or start: it does not start.
+    /// As [`Self::ContainerError`], because the OCI runtime could not make or start the process: the container does
+    /// not start.
     ProcessNotMade,
-    /// A container was not started: the error is a reason, `containerMessage` the text.
+    /// A container could not be started: the line's error is a reason (`ErrImagePull`), `containerMessage` the text.
     ContainerFailed,
-    /// A container is not started again yet.
+    /// The kubelet delays a container's restart because of its back-off.
     RestartBackedOff,
     /// A postStart hook failed.
     PostStartFailed,
-    /// The hook before a container is made failed.
+    /// The kubelet's internal PreCreateContainer hook failed.
     PreCreateFailed,
-    /// The hook before a container is started failed.
+    /// The kubelet's internal PreStartContainer hook failed.
     PreStartFailed,
-    /// PLEG found that a container has ended.
+    /// PLEG found that a container has exited.
     ExitFound,
-    /// PLEG found a change.
+    /// PLEG found a change of a container or a sandbox.
     PlegChange,
     ProbePassed,
     ProbeFailed,
     /// A probe could not be run.
     ProbeErrored,
-    /// Why a container is killed; `containerMessage` says it.
+    /// A container is killed for the reason in `containerMessage`.
     KillExplained,
     /// A container is killed because its liveness probe failed.
     LivenessKill,
@@ -151,88 +153,89 @@ facts! {
     StartupKill,
     /// A container is killed because its postStart hook failed.
     PostStartKill,
-    /// A container is killed to be started again, for another reason.
+    /// A container is killed to be restarted, for none of the reasons above.
     RestartKill,
     /// A container is stopped because its pod ends.
     StopKill,
     /// A container is about to be stopped; `gracePeriod` says how long it has, s.
     StopBegan,
-    /// The runtime did not stop a container or a sandbox.
+    /// The runtime could not stop a container or a sandbox.
     StopFailed,
-    /// The worker is told to end the pod.
+    /// The kubelet tells the pod's worker to terminate the pod.
     TeardownBegan,
     /// SyncTerminatingPod begins.
     TerminatingBegan,
-    /// It ends.
+    /// SyncTerminatingPod ends.
     TerminatingEnded,
     /// SyncTerminatedPod begins.
     TerminatedBegan,
-    /// It ends.
+    /// SyncTerminatedPod ends.
     TerminatedEnded,
     /// A preStop hook begins.
     PreStopBegan,
     PreStopEnded,
-    /// It has not ended in the grace period.
+    /// A preStop hook did not end within the grace period.
     PreStopTimedOut,
     PreStopFailed,
     /// The pod's cgroup is gone.
     CgroupRemoved,
     /// The pod's cgroup could not be removed.
     CgroupLeft,
-    /// The directory of a pod that is gone is removed.
+    /// The kubelet removed the directory of a pod that no longer exists.
     OrphanRemoved,
-    /// A status was sent to the apiserver.
+    /// The kubelet patched the pod's status in the apiserver.
     StatusPatched,
-    /// The kubelet's own measure of a pod's start.
+    /// The kubelet's own measurement of how long a pod's start took.
     StartObserved,
     /// Dead containers were removed.
     ContainersCollected,
     /// Unused images were removed.
     ImagesCollected,
-    /// The eviction manager looks at its signals.
+    /// The eviction manager reads its signals.
     EvictionChecked,
-    /// A signal is beyond its threshold.
+    /// An eviction signal is beyond its threshold.
     ThresholdMet,
-    /// The eviction manager tries to free what is scarce.
+    /// The eviction manager tries to reclaim the scarce resource.
     ReclaimBegan,
     PodEvicted,
-    /// The kernel killed a process for want of memory, outside of any container.
+    /// The kernel's OOM killer killed a process outside of all containers.
     SystemOom,
-    /// The kubelet's banner.
+    /// The kubelet's first line, with its version.
     KubeletStarting,
     /// The kubelet's main loop begins.
     LoopStarted,
-    /// The kubelet serves.
+    /// The kubelet's server listens.
     KubeletStarted,
-    /// The kubelet ended; the error says why.
+    /// The kubelet's command failed; the error says why.
     KubeletFailed,
-    /// The runtime answered the kubelet.
+    /// The container runtime answered the kubelet.
     RuntimeReady,
-    /// The runtime says that it is not ready.
+    /// The container runtime reports that it is not ready.
     RuntimeNotReady,
-    /// The runtime says that its network is not ready.
+    /// The container runtime reports that its network is not ready.
     NetworkNotReady,
-    /// The cgroup driver, by the runtime.
+    /// The kubelet learned its cgroup driver from the container runtime.
     CgroupDriverKnown,
-    /// The node is about to be registered.
+    /// The kubelet is about to register its node.
     NodeRegistering,
     NodeRegistered,
     /// The node became ready.
     NodeReady,
     /// The node became not ready.
     NodeNotReady,
-    /// An Event in the log of who reports it; `reason`, `message`, `fieldPath` are its own.
+    /// An Event in the log of the component that reports it. `reason`, `message` and `fieldPath` are the Event's.
     EventLogged,
-    /// The scheduler preempts a pod for another: `uid`, or `namespace` and `name` of that one, `node`.
+    /// The scheduler preempts a pod in favour of another: `uid`, or `namespace` and `name`, of the other pod, and
+    /// `node`.
     PodPreempted,
     /// A controller created or deleted the pod that `pod` names.
     OwnerActed,
-    /// ReadyzChecks of /readyz that have not passed: `checks`.
+    /// Checks of `/readyz` that have not passed, in `checks`.
     ReadyzFailed,
     /// The apiserver stores a new object.
     ObjectStored,
-    /// The apiserver asks a webhook that may change an object.
+    /// The apiserver calls a mutating webhook.
     MutatingWebhookCalled,
-    /// The apiserver asks a webhook that may refuse an object.
+    /// The apiserver calls a validating webhook.
     ValidatingWebhookCalled,
 }

@@ -1,4 +1,4 @@
-//! The signatures of a map, where an observation finds them.
+//! Indexes the signatures of a map, so that an observation finds its candidates fast.
 //!
 //! Compiled once from the map: constant texts are found by hash, prefixes by the hash of their first bytes, so the cost
 //! of an observation does not grow with the map.
@@ -15,9 +15,9 @@ use kflow_model::Text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     pub step: StepId,
-    /// Which of its signatures, an index of [`Step::signatures`].
+    /// Index into [`Step::signatures`].
     pub signature: u8,
-    /// Which edge it is. Ends of CRI calls do not name their method: see [`runs`](super::runs).
+    /// The edge that the signature marks. The end of a CRI call does not name its method: see [`runs`](super::runs).
     pub edge: EdgeKind,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Texts<T> {
     exact: FxHashMap<Text, SmallVec<[T; 2]>>,
     prefix: FxHashMap<[u8; PREFIX_LEAST], SmallVec<[T; 2]>>,
     rest: SmallVec<[T; 2]>,
-    /// By the first byte of a whole text, the lengths that there are (127 and more are one): most texts are looked for in
-    /// vain, and none of them has to be hashed.
+    /// For each ASCII first byte, the lengths of the exact texts as a bit set (127 and more share a bit). Most texts
+    /// match nothing, and this rules them out without a hash.
     shapes: Vec<u128>,
 }
 
-/// First byte and length of a text; `None` for what no component writes.
+/// Returns the row and bit of a text in `shapes`; `None` for an empty text and one that begins with a non-ASCII byte.
 fn shape(text: &str) -> Option<(usize, u128)> {
     let first = usize::from(*text.as_bytes().first()?);
     (first < 128).then(|| (first, 1 << text.len().min(127)))
@@ -72,7 +72,7 @@ impl<T> Texts<T> {
             Pattern::Any | Pattern::Ends(_) => self.rest.push(hit),
         }
     }
-    /// Signatures that may fit. Those of a prefix have yet to be compared.
+    /// Returns the signatures that may fit `text`. The caller compares those of a prefix in full.
     pub(super) fn find(&self, text: &str) -> impl Iterator<Item = &T> {
         let known = shape(text)
             .is_some_and(|(row, bit)| self.shapes.get(row).is_some_and(|r| r & bit != 0));

@@ -1,4 +1,4 @@
-//! The map: flows and steps, read from `map.toml` and from files of the user laid over it.
+//! The map: flows and steps, parsed from `map.toml` and from the user's files that override it.
 
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -16,29 +16,29 @@ use super::template::Template;
 use kflow_model::Text;
 use kflow_model::log::Component;
 
-/// The embedded file.
+/// The map's file that kflow embeds.
 pub const EMBEDDED: &str = include_str!("map.toml");
 
-/// What is wrong with a map's file.
+/// An error in a map's file.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// It is not TOML, or has a key that does not belong there.
+    /// The file is not TOML, or has an unknown key.
     #[error(
         "read the flow map: {what}{place}; see the head of the embedded map (`kflow flow --map-source`) for its format"
     )]
     Toml {
-        /// What is wrong, with the key.
+        /// The parser's message, with the key.
         what: String,
-        /// Where: ` in line 3: …`, or nothing.
+        /// The place: ` in line 3: …`, or empty.
         place: String,
     },
-    /// A step names something that is not there.
+    /// A step refers to something that does not exist.
     #[error(
         "check step {step} of the flow map: {what} `{name}` is not in the map; add it or name another"
     )]
     Unknown {
         step: String,
-        /// What it should be.
+        /// The kind of thing that `name` should be: `step`, `flow`, `stage`.
         what: &'static str,
         name: String,
     },
@@ -47,19 +47,15 @@ pub enum MapError {
         "check step {step} of the flow map: it has no `{key}`; a step that is not in the embedded map needs one"
     )]
     Missing { step: String, key: &'static str },
-    /// Evidence that cannot be read.
+    /// A step's evidence has a wrong form.
     #[error("check step {step} of the flow map: {why}")]
-    Evidence {
-        step: String,
-        /// What is wrong.
-        why: String,
-    },
+    Evidence { step: String, why: String },
 }
 
-/// All flows and steps, with what finds them.
+/// All flows and steps, with indexes to find them.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
-    /// Version of Kubernetes that the names are from.
+    /// The version of Kubernetes whose functions the map names.
     pub version: Text,
     flows: Vec<Flow>,
     steps: Vec<Step>,
@@ -69,34 +65,33 @@ pub struct Map {
     pub(super) index: Index,
 }
 
-/// The map that the program uses, when a user's file lies over the embedded one.
+/// The installed map: the embedded one with the user's file over it.
 static ACTIVE: OnceLock<Map> = OnceLock::new();
 
 impl Map {
-    /// The map that kflow was built with.
     pub fn embedded() -> &'static Self {
         static MAP: LazyLock<Map> =
             LazyLock::new(|| crate::embedded("map.toml", Map::parse(&[EMBEDDED])));
         &MAP
     }
 
-    /// The map in use: the embedded one, unless another was installed.
+    /// Returns the active map: the installed one, else the embedded one.
     pub fn active() -> &'static Self {
         ACTIVE.get().unwrap_or_else(|| Self::embedded())
     }
 
-    /// Makes a map the one in use for the rest of the run. The program does so once, before it reads anything; a
-    /// second call changes nothing and is false.
+    /// Makes a map the active one for the rest of the run. The program calls this at most once, before it reads
+    /// anything; a second call changes nothing and returns false.
     pub fn install(map: Self) -> bool {
         ACTIVE.set(map).is_ok()
     }
 
-    /// The embedded map with a user's file over it.
+    /// Parses a user's file over the embedded map.
     pub fn overlaid(user: &str) -> Result<Self, MapError> {
         Self::parse(&[EMBEDDED, user])
     }
 
-    /// Reads files, each laid over those before it.
+    /// Parses files in this order: each overrides the values of those before it.
     pub fn parse(files: &[&str]) -> Result<Self, MapError> {
         let mut raw = RawMap::default();
         for text in files {
@@ -105,28 +100,28 @@ impl Map {
         raw.build()
     }
 
-    /// Flows by letter.
+    /// All flows, sorted by letter.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
-    /// A flow by letter or name.
+    /// Returns a flow and its index, by letter or name.
     pub fn flow(&self, name: &str) -> Option<(usize, &Flow)> {
         self.flows
             .iter()
             .enumerate()
             .find(|(_, f)| f.id == name || f.name == name)
     }
-    /// Steps by id.
+    /// All steps, sorted by id.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
-    /// Indices and flows in the order in which they are told: a pod's life, then what runs beside it.
+    /// Returns all flows with their indices in the order of listings: a pod's life first, then what runs beside it.
     pub fn told(&self) -> Vec<(usize, &Flow)> {
         let mut flows: Vec<_> = self.flows.iter().enumerate().collect();
         flows.sort_by_key(|(i, f)| (f.order == 0, f.order, *i));
         flows
     }
-    /// Numbers and steps of a flow, in order.
+    /// Returns a flow's steps with their numbers, in order.
     pub fn steps_in(&self, flow: usize) -> impl Iterator<Item = (StepId, &Step)> {
         self.steps
             .iter()
@@ -134,21 +129,21 @@ impl Map {
             .filter(move |(_, s)| s.flow == flow)
             .map(|(i, s)| (StepId(i as u16), s))
     }
-    /// A step by number.
     pub fn get(&self, id: StepId) -> Option<&Step> {
         self.steps.get(usize::from(id.0))
     }
-    /// The runtime whose flow a step is of; `None` for the steps that all nodes have in common.
+    /// Returns the runtime whose flow a step belongs to; `None` for the steps that all nodes have in common.
     pub fn runtime_of(&self, id: StepId) -> Option<Component> {
         self.flows.get(self.get(id)?.flow)?.runtime()
     }
-    /// A step by id (`c09`).
+    /// Returns a step by its id (`c09`).
     pub fn step(&self, id: &str) -> Option<(StepId, &Step)> {
         let id = *self.by_id.get(id)?;
         Some((id, self.get(id)?))
     }
-    /// A step by one of its functions, today's names before those of other versions. Spans of timelines are named by
-    /// functions. Where several steps have the function, it is the first by id, and the kubelet's before the runtime's.
+    /// Returns a step by one of its functions, which also name the spans of timelines. Today's names take precedence
+    /// over those of other versions. Where several steps share a function, the first by id is returned, and the
+    /// kubelet's before the runtime's.
     pub fn step_by_function(&self, name: &str) -> Option<(StepId, &Step)> {
         let id = *self.by_function.get(name)?;
         Some((id, self.get(id)?))
@@ -164,7 +159,7 @@ struct RawMap {
     fact: BTreeMap<Fact, RawFact>,
 }
 
-/// Evidence of a fact that is no step's, and the failure that it is.
+/// Evidence of a fact that belongs to no step, and the failure that the fact reports.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RawFact {
@@ -206,7 +201,7 @@ struct RawStep {
     unseen: Option<String>,
 }
 
-/// Replaces what the newer file has.
+/// Overwrites a value if the newer file has one.
 fn over<T>(old: &mut Option<T>, new: Option<T>) {
     if new.is_some() {
         *old = new;
@@ -392,7 +387,7 @@ impl RawMap {
     }
 }
 
-/// What is wrong with a file, in one line: parsers draw pictures, which a line of text cannot hold.
+/// Turns a parser's error into one line: its own text is several lines long and draws a pointer.
 fn wrong(text: &str, e: &toml::de::Error) -> MapError {
     let line = e.span().and_then(|at| {
         let before = text.get(..at.start)?;

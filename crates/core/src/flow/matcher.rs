@@ -17,7 +17,7 @@ use kflow_model::{
 };
 
 impl Map {
-    /// The steps that an observation lights, each once, by number.
+    /// Returns the steps that an observation lights, each once, sorted.
     pub fn steps_of(&self, o: &Observation) -> SmallVec<[StepId; 2]> {
         let mut steps: SmallVec<[StepId; 2]> = self.hits(o).iter().map(|h| h.step).collect();
         steps.sort_unstable();
@@ -25,7 +25,7 @@ impl Map {
         steps
     }
 
-    /// The steps that checks of a health endpoint show, and the names of those checks.
+    /// Returns the steps that are shown by checks of a health endpoint, with the patterns of those checks' names.
     pub(super) fn checked(&self) -> impl Iterator<Item = (StepId, &Pattern)> {
         self.index.health.iter().filter_map(|h| {
             match &self
@@ -40,7 +40,7 @@ impl Map {
         })
     }
 
-    /// The signatures that an observation fits.
+    /// Returns the signatures that fit an observation.
     pub fn hits(&self, o: &Observation) -> Hits {
         let m = &self.index;
         let mut out = Hits::new();
@@ -97,7 +97,7 @@ impl Map {
                 });
             }
             Body::Sample(s) => {
-                // An endpoint that answers not at all shows nothing.
+                // A scrape without an answer (code 0) shows nothing.
                 if s.code != 0 {
                     out.extend(bucket(&m.endpoints, &s.what).iter().copied());
                 }
@@ -186,7 +186,7 @@ fn pod(what: &What, p: &PodSeen) -> bool {
     }
 }
 
-/// The name of the object in the map's file, and the text that `inner` is compared with.
+/// Returns the object's name in the map's file, and the text that `inner` is compared with.
 fn fs_name(change: &FsChange) -> (&'static str, &str) {
     match &change.object {
         FsObject::PodCgroup { .. } => ("pod_cgroup", ""),
@@ -200,7 +200,7 @@ fn fs_name(change: &FsChange) -> (&'static str, &str) {
     }
 }
 
-/// The family of a series: its name without labels and without the suffix of a histogram's part.
+/// Returns the metric family of a series: its name without labels and without a histogram's suffix.
 fn family(series: &str) -> &str {
     let name = series.split('{').next().unwrap_or_default();
     ["_bucket", "_count", "_sum"]

@@ -1,4 +1,4 @@
-//! Steps by the names that people know them by: of today, of other versions, and nearly right.
+//! Finds steps by the names that people know: today's names, those of other versions, and misspelt ones.
 
 use super::map::Map;
 use super::step::{StepId, bare};
@@ -6,8 +6,8 @@ use crate::suggest::suggest;
 use kflow_model::Text;
 
 impl Map {
-    /// Every step that bears a name: by id, by a function of today, by a name of another version, upper and lower case
-    /// alike where nothing is spelt so. The best first.
+    /// Returns every step with this name: by id, by a function of today, by a name of another version; best match
+    /// first. Without an exact match, case is ignored and a method is found without its receiver.
     pub fn named(&self, name: &str) -> Vec<StepId> {
         if let Some((id, _)) = self.step(name) {
             return vec![id];
@@ -37,7 +37,7 @@ impl Map {
         }
     }
 
-    /// Names of flows, steps and functions that are spelt nearly like `name`, the nearest first.
+    /// Returns names of flows, steps and functions that are spelt nearly like `name`, the nearest first.
     pub fn near(&self, name: &str) -> Vec<&str> {
         let names = self.flows().iter().map(|f| f.name.as_str()).chain(
             self.steps()
@@ -69,7 +69,7 @@ mod tests {
     fn a_name_leads_to_every_step_that_bears_or_bore_it() {
         for (name, want) in [
             ("e10", vec!["e10"]),
-            // The status manager's of today, and what SyncPod was called.
+            // Today's function of the status manager, and the former name of SyncPod.
             ("syncPod", vec!["g06", "c09"]),
             ("dispatchWork", vec!["c06"]),
             ("canAdmitPod", vec!["c03"]),

@@ -1,10 +1,10 @@
-//! A text that is looked for in many others.
+//! A text to search for in many others.
 
 use kflow_model::Text;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-/// What a search wants to know of the text that it looks for is found out once: that takes longer than the search.
+/// A search text with its prepared searcher: preparing one takes longer than a search.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "String")]
 pub struct Needle {
@@ -22,7 +22,7 @@ impl Needle {
     pub fn is_in(&self, text: &str) -> bool {
         self.finder.find(text.as_bytes()).is_some()
     }
-    /// What stands before it and after it, where it stands first.
+    /// Returns the parts of `text` before and after the first occurrence.
     pub fn split<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let at = self.finder.find(text.as_bytes())?;
         Some((text.get(..at)?, text.get(at + self.text.len()..)?))

@@ -1,4 +1,4 @@
-//! From a log line, an Event or a span to the [`Fact`] that it says, with the names that are in its words.
+//! Reads a log line, an Event or a span: the [`Fact`] that it says, and the named values in its words.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -13,19 +13,18 @@ use super::template::Template;
 use kflow_model::{log::LogLine, span::SpanRecord};
 use rustc_hash::FxHashMap;
 
-/// A failure that a fact is: under which reason it is looked for among the causes, and what it says.
+/// The failure that a fact reports: the reason that the catalogue of causes is searched by, and the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
-    /// The reason, from names of the line or constant.
+    /// The reason: constant, or made of names of the line.
     pub(super) reason: Template,
-    /// Its text: the first whose names are all known.
+    /// Templates of the text; the first whose names are all known is used.
     pub(super) text: Vec<Template>,
 }
 
-/// A text that was read: what it says, and the names in it.
+/// A text that a signature fits: its fact, and the named values in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Said<'a> {
-    /// What it says.
     pub fact: Fact,
     text: &'a str,
     signature: &'a Signature,
@@ -33,11 +32,11 @@ pub struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// The reason that it is looked for under among the causes, when it is a failure.
+    /// Returns the reason that the catalogue of causes is searched by; `None` when the text reports no failure.
     pub fn reason(&self) -> Option<Cow<'a, str>> {
         self.report?.reason.fill(|key| self.name(key))
     }
-    /// A name that its words have, or that the map knows of all texts with these words.
+    /// Returns a named value: one that the map gives to all texts with these words, else one that stands in the text.
     pub fn name(&self, key: &str) -> Option<&'a str> {
         let known = self.signature.names.iter().find(|(k, _)| k == key);
         known.map(|(_, v)| v.as_str()).or_else(|| {
@@ -49,7 +48,7 @@ impl<'a> Said<'a> {
     }
 }
 
-/// A log line that was read.
+/// A log line that a signature fits.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     said: Said<'a>,
@@ -64,15 +63,14 @@ impl Deref for Line<'_> {
 }
 
 impl<'a> Line<'a> {
-    /// What it says.
     pub const fn fact(&self) -> Fact {
         self.said.fact
     }
-    /// The line itself.
     pub const fn line(&self) -> &'a LogLine {
         self.line
     }
-    /// A name: out of its words, else a field. The error and the container have keys of their own (`error`, `container`).
+    /// Returns a named value: from the message, else from the error's text, else from a field of the line. `error` and
+    /// `container` are those of the line itself.
     pub fn name(&self, key: &str) -> Option<&'a str> {
         let field = || match key {
             "error" => Some(self.line.error.as_str()).filter(|e| !e.is_empty()),
@@ -88,7 +86,7 @@ impl<'a> Line<'a> {
         };
         self.said.name(key).or_else(in_error).or_else(field)
     }
-    /// The failure that it reports: reason and text. `None` when what it says is no failure.
+    /// Returns the failure that the line reports, as reason and text; `None` when it reports none.
     pub fn failure(&self) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
         let known = |key: &str| match key {
             "line" => Some(self.line.message.as_str()),
@@ -98,7 +96,7 @@ impl<'a> Line<'a> {
         let text = report.text.iter().find_map(|t| t.fill(known));
         Some((report.reason.fill(known)?, text.unwrap_or_default()))
     }
-    /// The Event that its component wrote to its log as it sent it.
+    /// Returns the Event that the component logged when it sent the Event; `None` for other lines.
     pub fn event(&self) -> Option<LoggedEvent<'a>> {
         if self.fact() != Fact::EventLogged {
             return None;
@@ -112,27 +110,28 @@ impl<'a> Line<'a> {
             warning: self.name("type") == Some("Warning"),
         })
     }
-    /// Its error, empty when it has none.
+    /// Returns the line's error, empty when it has none.
     pub fn error(&self) -> &'a str {
         self.name("error").unwrap_or_default()
     }
 }
 
-/// An Event as a log has it (client-go, tools/record/event.go, `StartStructuredLogging`).
+/// An Event as its reporter logs it (client-go, tools/record/event.go, `StartStructuredLogging`).
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedEvent<'a> {
     pub reason: &'a str,
     pub message: &'a str,
-    /// Of its `fieldPath`: `spec.containers{web}`. Empty for what is of the whole object.
+    /// The container in the Event's `fieldPath`, `spec.containers{web}`. Empty when the Event is about the whole
+    /// object.
     pub container: &'a str,
-    /// Its type is `Warning`.
+    /// The Event's type is `Warning`.
     pub warning: bool,
 }
 
-/// What is noted of a line that says nothing.
+/// The number that a line remembers when no signature fits it.
 pub(super) const NOTHING: u16 = u16::MAX - 1;
 
-/// The signatures that say a fact, where a text finds them.
+/// The signatures that say a fact, indexed by the text that they look for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readings {
     signatures: Vec<(Signature, Option<Arc<Report>>)>,
@@ -165,14 +164,14 @@ impl Readings {
         all
     }
 
-    /// The facts that some evidence says.
+    /// Returns the facts that some evidence says.
     #[cfg(test)]
     pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
         self.signatures.iter().filter_map(|(c, _)| c.fact)
     }
 
-    /// The best of the signatures that fit: the whole text before its beginning, a longer beginning before a shorter one, one
-    /// that contains something before one that need not, else the first.
+    /// Returns the text as read by the most specific signature that fits: one of the whole text before one of a prefix,
+    /// a longer prefix before a shorter one, one with a `contains` before one without, else the first.
     fn best<'a>(
         &'a self,
         found: impl Iterator<Item = &'a u16>,
@@ -182,7 +181,7 @@ impl Readings {
         self.said(self.number(found, fits)?, text)
     }
 
-    /// Number of the best signature.
+    /// Returns the number of the most specific signature.
     fn number<'a>(
         &'a self,
         found: impl Iterator<Item = &'a u16>,
@@ -201,7 +200,7 @@ impl Readings {
         Some(best?.1)
     }
 
-    /// A text that was read by the signature of a number.
+    /// Returns the text as read by the signature with this number.
     fn said<'a>(&'a self, number: u16, text: &'a str) -> Option<Said<'a>> {
         let (signature, report) = self.signatures.get(usize::from(number))?;
         Some(Said {
@@ -213,7 +212,7 @@ impl Readings {
     }
 }
 
-/// How much of a text a signature compares: bytes of its beginning, and whether it looks for more.
+/// Returns how specific a signature is: the bytes of the text that it compares, and whether it has a `contains`.
 fn exactness(what: &What) -> (usize, bool) {
     let of = |p: &Pattern| match p {
         Pattern::Any => 0,
@@ -233,18 +232,19 @@ fn exactness(what: &What) -> (usize, bool) {
 }
 
 impl Map {
-    /// What a log line says, if rules and timelines know it.
+    /// Returns what a log line says; `None` when no signature fits.
     pub fn line<'a>(&'a self, line: &'a LogLine) -> Option<Line<'a>> {
         self.said(self.number(line)?, line)
     }
-    /// The same of a line that is read by this map only: it is looked up once, and what was found is noted.
+    /// Like [`Self::line`] for lines that only this map reads: the line remembers the signature's number and is looked
+    /// up once.
     pub(super) fn line_once<'a>(&'a self, line: &'a LogLine) -> Option<Line<'a>> {
         let number = line.noted.get().unwrap_or_else(|| {
             let number = self.number(line).unwrap_or(NOTHING);
             line.noted.set(number);
             number
         });
-        // Most lines of a verbose log: nothing of their text is looked at again.
+        // Most lines of a verbose log end here, without another look at their text.
         if number == NOTHING {
             return None;
         }
@@ -258,7 +258,7 @@ impl Map {
         let said = self.readings.said(number, &line.message)?;
         Some(Line { said, line })
     }
-    /// What the reason and the message of an Event say.
+    /// Returns what the reason and the message of an Event say.
     pub fn event<'a>(&'a self, reason: &str, message: &'a str) -> Option<Said<'a>> {
         let m = &self.readings;
         m.best(m.events.find(reason), message, |w| {
@@ -268,7 +268,7 @@ impl Map {
                     && (contains.is_empty() || contains.is_in(message)))
         })
     }
-    /// What the message of a pod's status says.
+    /// Returns what the message of a pod's status says.
     pub fn status<'a>(&'a self, message: &'a str) -> Option<Said<'a>> {
         let m = &self.readings;
         m.best(
@@ -277,7 +277,7 @@ impl Map {
             |w| matches!(w, What::Pod(PodFact::Message(p)) if p.fits(message)),
         )
     }
-    /// What a span says.
+    /// Returns what a span says.
     pub fn span(&self, span: &SpanRecord) -> Option<Fact> {
         let m = &self.readings;
         let said = m.best(m.spans.find(&span.name), &span.name, |w| {

@@ -1,26 +1,24 @@
-//! ReadyzChecks of `/readyz`, by name: which have passed and which have not, as an answer or a log line tells.
+//! The checks of `/readyz`, by name: which ones an answer or a log line shows as passed and as failing.
 //!
-//! A component that starts is not ready until its post-start hooks are done; each is a check of `/readyz`. The answer to
-//! `/readyz?verbose` names all checks; the component's own log names those that failed when somebody asked
-//! (`healthz.go`: `informer-sync,poststarthook/rbac/bootstrap-roles check failed: readyz`). `/livez` and `/healthz` name
-//! other sets of checks, so that one of them does not name a check says nothing.
+//! A component is not ready before its post-start hooks are done; each hook is a check of `/readyz`. The answer to
+//! `/readyz?verbose` names all checks. The component's own log names those that failed when somebody asked
+//! (`healthz.go`: `informer-sync,poststarthook/rbac/bootstrap-roles check failed: readyz`). `/livez` and `/healthz`
+//! have other sets of checks, so a check that is missing there says nothing.
 
 use super::fact::Fact;
 use super::map::Map;
 use kflow_model::{Body, Observation, log::Component};
 
-/// What an observation says of checks.
+/// The checks that one observation names.
 pub(super) struct ReadyzChecks<'a> {
-    /// ReadyzChecks that are not through, by name.
     pub(super) failing: Vec<&'a str>,
-    /// ReadyzChecks that are through and named.
     pub(super) passed: Vec<&'a str>,
 }
 
-/// The checks in an observation; `None` when it is no health answer.
+/// Returns the checks in an observation; `None` when it is no health answer.
 pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<ReadyzChecks<'a>> {
     match &o.body {
-        // A kubelet has no /readyz, and most lines are its.
+        // Most lines are the kubelet's, which serves no `/readyz`: they are not looked up.
         Body::Log(line) if line.component != Component::Kubelet => {
             let said = map.line(line).filter(|l| l.fact() == Fact::ReadyzFailed)?;
             let names = said.name("checks")?;
@@ -95,7 +93,7 @@ mod tests {
 
     #[test]
     fn post_start_hooks_run_from_the_first_answer_that_lacks_them_to_the_first_that_has_them() {
-        // As the apiserver 1.36 logs while it starts.
+        // The log of a starting apiserver 1.36.
         let all = told(&[
             log(794, "Version: v1.36.2"),
             log(1862, "Serving securely on 127.0.0.1:6443"),
@@ -179,7 +177,7 @@ mod tests {
         let hooks = step(&all, "i10").unwrap();
         assert_eq!(hooks.count, 1);
         assert_eq!(hooks.runs[0].what, "poststarthook/storage-readiness");
-        // When it was done, and how long that took, nobody knows.
+        // Neither the end nor the length of the hook is known.
         assert_eq!(hooks.runs[0].how, RunEnd::Before);
         assert_eq!(hooks.runs[0].duration(Nanos(20_005 * MILLI)), None);
         assert_eq!(hooks.first, hooks.last, "later answers say nothing new");

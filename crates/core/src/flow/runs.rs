@@ -1,8 +1,9 @@
-//! What each step did, from evidence: when it was first lit, how often, and how long each run took.
+//! What each step did, from evidence: when it was first seen, how often, and how long each run took.
 //!
-//! Several sources may show the same run (the call's bytes, its span, two log lines, an event). They are grouped by
-//! [`SignatureKind`]: a step was lit as often as its most talkative signature says, and its runs are those of the best kind that
-//! has edges. So nothing is counted twice. Steps whose signatures are alternatives are counted by the sum of a kind's signatures.
+//! Several sources can show the same run (the call's bytes, its span, two log lines, an Event). Evidence is grouped by
+//! [`SignatureKind`], and nothing is counted twice: a step's count is that of the signature that was seen most often,
+//! and its runs are those of the best kind of evidence that has a begin and an end. For steps whose signatures are
+//! alternatives, the counts of a kind's signatures are added.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -23,39 +24,37 @@ use kflow_model::{
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunEnd {
-    /// It ended without an error.
+    /// The run ended without an error.
     Ok,
-    /// With an error.
+    /// The run ended with an error.
     Failed,
-    /// It goes on.
+    /// The run has not ended.
     InFlight,
-    /// No source saw how it ended: the next run began, or bytes of its call were lost.
+    /// No source saw the end: the next run began, or bytes of the run's call were lost.
     Unseen,
-    /// It was over when it was first observed: its begin and its length are unknown.
+    /// The run was over when it was first observed: its start and its length are unknown.
     Before,
 }
 
-/// One run of a step, from edge to edge.
+/// One run of a step, from its begin to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Attempt, from 0.
+    /// Number of the run in its step, from 0.
     pub attempt: u32,
-    /// What ran, where the runs of a step are of several things (a post-start hook by its name); else empty.
+    /// The subject of the run, where a step runs for several ones (the name of a post-start hook); else empty.
     pub what: Text,
-    /// Time at which it began.
     pub start: Nanos,
-    /// End, if it was seen.
+    /// `None` when no source saw the end.
     pub end: Option<Nanos>,
-    /// How it ended.
     pub how: RunEnd,
-    /// What proves the begin.
+    /// The evidence of the begin.
     pub begin: Arc<Observation>,
-    /// What proves the end; the same for a span or a request.
+    /// The evidence of the end; the same as `begin` for a span or a request.
     pub finish: Option<Arc<Observation>>,
 }
 
 impl Run {
-    /// Length, or age at `now` while it goes on; `None` when its end was not seen. ns.
+    /// Returns the length, or the age at `now` while the run goes on, ns; `None` when its end was not seen.
     pub fn duration(&self, now: Nanos) -> Option<i64> {
         let end = match (self.end, self.how) {
             (Some(end), _) => end,
@@ -66,7 +65,7 @@ impl Run {
     }
 }
 
-/// A step that was lit.
+/// A step with evidence, and what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepRuns {
     pub step: StepId,
@@ -74,21 +73,21 @@ pub struct StepRuns {
     pub first: Stamp,
     /// The latest evidence.
     pub last: Stamp,
-    /// How often, by the signature that tells most.
+    /// How often the step was seen, by the signature that was seen most often.
     pub count: u32,
-    /// Runs with edges, by start; of the best kind of evidence that has them.
+    /// Runs with a begin, by start, from the best kind of evidence that has them.
     pub runs: Vec<Run>,
     /// The first observation of each kind of evidence, best kind first.
     pub evidence: Vec<(SignatureKind, Arc<Observation>)>,
 }
 
-/// What each step did, by number, as of `now`: evidence that came later is not used. The evidence may be one pod's or
-/// a node's, in any order.
+/// Returns what each step did, by number, as of `now`: later evidence is not used. The evidence may be one pod's or a
+/// node's, in any order.
 pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<StepRuns> {
     lit_on(map, evidence, now, None)
 }
 
-/// [`lit`], on a node with this runtime.
+/// Like [`lit`], on a node with this container runtime.
 pub fn lit_on(
     map: &Map,
     evidence: &[Arc<Observation>],
@@ -108,9 +107,9 @@ pub fn lit_on(
     steps
 }
 
-/// Keeps, of the flows of runtimes, the steps of those that were at work. A network namespace, a mount or a container's event
-/// is of any runtime, and lights a step in the flow of each; spans, lines and Events are of one. Where neither these nor the
-/// node tell which it is, the map's first has it.
+/// Drops the steps of runtimes that were not at work. Network namespaces, mounts and container events look the same for
+/// every runtime and light a step in each runtime's flow; spans, log lines and Events are of one runtime. Where neither
+/// these nor `known` tell the runtime, the first one in the map is kept.
 fn of_the_runtime(map: &Map, steps: &mut Vec<StepRuns>, known: Option<Component>) {
     let mut at_work: SmallVec<[Component; 2]> = known.into_iter().collect();
     if at_work.is_empty() {
@@ -124,8 +123,8 @@ fn of_the_runtime(map: &Map, steps: &mut Vec<StepRuns>, known: Option<Component>
     steps.retain(|l| map.runtime_of(l.step).is_none_or(|r| at_work.contains(&r)));
 }
 
-/// Evidence cut where a new pass of a flow begins (a new start of its component), oldest first. What lies before the
-/// first begin is the first piece; it is left out when it lights no step of the flow.
+/// Cuts evidence where a new pass of a flow begins (a new start of its component), oldest first. The first piece is the
+/// evidence before the first begin. Pieces that light no step of the flow are left out.
 pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<Arc<Observation>>> {
     let mut sorted = evidence.to_vec();
     sorted.sort();
@@ -135,7 +134,7 @@ pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<
     let mut newest = None;
     for o in sorted {
         let begins = anchor.is_some() && map.steps_of(&o).iter().any(|s| Some(*s) == anchor);
-        // Several lines of one banner are one begin.
+        // A component's first lines come together: they are one begin.
         if begins {
             let again = newest.is_some_and(|t| o.stamp.at.since(t) < kflow_model::stamp::SECOND);
             if !again {
@@ -157,16 +156,16 @@ pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<
     pieces
 }
 
-/// Evidence of one kind for one step.
+/// One step's evidence of one kind.
 #[derive(Default)]
 struct Kind {
-    /// Occurrences by signature.
+    /// Number of observations by signature.
     counts: BTreeMap<u8, u32>,
     runs: Vec<Run>,
     first: Option<Arc<Observation>>,
 }
 
-/// Evidence of one step.
+/// All evidence of one step.
 struct Gathered {
     first: Stamp,
     last: Stamp,
@@ -183,20 +182,20 @@ impl From<Stamp> for Gathered {
     }
 }
 
-/// What tells log lines of one thing from those of another: pod, container, and what the message names in quotes.
+/// Tells log lines about different things apart: pod, container, and the first text in quotes of the message.
 type Subject = (Text, Text, Text);
 
 #[derive(Default)]
 struct Build {
     steps: BTreeMap<StepId, Gathered>,
-    /// Open calls: where their runs are.
+    /// Indices of the runs of each open call, by step.
     calls: FxHashMap<CallKey, Vec<(StepId, usize)>>,
-    /// Open pairs of log lines.
+    /// Index of the run of each open pair of log lines.
     pairs: FxHashMap<(StepId, Subject), usize>,
     requests: FxHashMap<(StepId, Text), usize>,
-    /// ReadyzChecks of health endpoints: where their runs are.
+    /// Index of each health check's run.
     checks: FxHashMap<(StepId, Text), usize>,
-    /// Steps that the newest state of each pod or node lights.
+    /// The steps that the newest state of each pod or node lights.
     held: FxHashMap<Text, FxHashSet<StepId>>,
 }
 
@@ -232,7 +231,8 @@ impl Build {
         }
     }
 
-    /// Files a hit. `again` when the same observation already gave an edge of the step.
+    /// Records a hit. `again` says that the same observation already gave an edge of this step by this kind of
+    /// evidence.
     fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: SignatureKind, again: bool) {
         let step = hit.step;
         let g = self
@@ -248,11 +248,11 @@ impl Build {
             return;
         }
         let counts = match &o.body {
-            // A state lights a step once, for as long as it lasts.
+            // A state counts once for as long as it lasts, not with each update of the object.
             Body::Pod(_) | Body::Node(_) => !state_of(o)
                 .and_then(|s| self.held.get(s))
                 .is_some_and(|held| held.contains(&step)),
-            // Runs are counted by themselves, and a request has several records.
+            // Their runs are counted instead, and a request has several records.
             Body::CallStart(_) | Body::Span(_) | Body::Audit(_) => false,
             _ => true,
         };
@@ -308,8 +308,8 @@ impl Build {
         }
     }
 
-    /// Files what a health answer says: a check runs from when it was first seen not to be through until the first
-    /// answer that has it through, or does not name it among those that are not.
+    /// Records a health answer. A check's run lasts from the first answer in which the check fails until the first one
+    /// that shows it as passed, or that does not name it among the failing ones.
     fn checked(&mut self, map: &Map, o: &Arc<Observation>, told: &ReadyzChecks<'_>) {
         for (step, names) in map.checked() {
             let tell = |this: &mut Self, name: &str, through: bool| {
@@ -354,7 +354,8 @@ impl Build {
                 } else if let Some(run) = k.runs.get_mut(at)
                     && open
                 {
-                    // A log names what failed when it was asked; when all is well it says nothing.
+                    // A log names the failing checks only when somebody asked, and is silent when all pass: the end may
+                    // be missed.
                     run.how = if by_log {
                         RunEnd::Unseen
                     } else {
@@ -382,7 +383,7 @@ impl Build {
 
     fn call_ended(&mut self, o: &Arc<Observation>, end: &CallEnd) {
         let runs = if end.outcome == CallOutcome::Lost {
-            // How it ended may still show.
+            // The bytes of the answer were lost, but a later observation may show how the call ended.
             self.calls.get(&end.key).cloned()
         } else {
             self.calls.remove(&end.key)
@@ -409,7 +410,7 @@ impl Build {
             .map(|(step, g)| {
                 let sum = map.get(step).is_some_and(|s| s.alternatives);
                 let count = g.kinds.values().map(|k| k.count(sum)).max();
-                // Of parts alone it is known that there was a run.
+                // Evidence of parts of a run alone (`EdgeKind::Part`) still shows that there was a run.
                 let count = count.unwrap_or(0).max(1);
                 let evidence = g
                     .kinds

@@ -1,4 +1,4 @@
-//! One kind of evidence of a step, as the map's file writes it.
+//! One kind of evidence of a step, as `map.toml` describes it.
 
 use serde::Deserialize;
 use std::fmt;
@@ -10,21 +10,18 @@ use super::needle::Needle;
 use super::template::Template;
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
-/// A text to compare with: anything, one text, or what begins or ends with one (`…` at its end or beginning in the file).
+/// A text pattern: anything, an exact text, a prefix or a suffix (`…` stands for the rest in the file).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
-    /// Fits every text.
     #[default]
     Any,
-    /// Fits this text only.
     Is(Text),
-    /// Begins with.
     Starts(Text),
     Ends(Text),
 }
 
 impl Pattern {
-    /// Reads a pattern; an empty text and `…` alone are anything.
+    /// Parses a pattern; an empty text and `…` alone match anything.
     pub fn parse(s: &str) -> Self {
         if let Some(end) = s.strip_prefix('…').filter(|end| !end.is_empty()) {
             return Self::Ends(end.into());
@@ -36,7 +33,6 @@ impl Pattern {
             Some(start) => Self::Starts(start.into()),
         }
     }
-    /// True when the text fits.
     pub fn fits(&self, s: &str) -> bool {
         match self {
             Self::Any => true,
@@ -58,20 +54,20 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Which edge of a step a signature is.
+/// The edge of a step's run that a signature marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgeKind {
     Begin,
     End,
-    /// It is somewhere in it, or an effect of it.
+    /// A moment within the run, or an effect of it.
     #[default]
     Point,
-    /// Something that happens several times in one run: it lights the step, and counts no run.
+    /// Something that happens several times in one run: it lights the step but does not count a run.
     Part,
 }
 
-/// Kinds of signatures, best first: which one measures a step best when there are several.
+/// Kinds of signatures, best first: the earlier one measures a step better when there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SignatureKind {
     /// A CRI call.
@@ -92,12 +88,12 @@ pub enum SignatureKind {
     Status,
     /// A metric or health endpoint.
     Metric,
-    /// Nothing can be seen.
+    /// The step leaves no trace.
     None,
 }
 
 impl SignatureKind {
-    /// A word for tables.
+    /// Returns the word for tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Call => "CRI",
@@ -112,13 +108,13 @@ impl SignatureKind {
             Self::None => "–",
         }
     }
-    /// True where it looks the same whatever container runtime it is of.
+    /// True when this kind of evidence looks the same for every container runtime.
     pub const fn is_of_any_runtime(self) -> bool {
         matches!(self, Self::Fs | Self::ContainerEvent)
     }
 }
 
-/// A fact of a pod's status.
+/// A fact of a pod's spec, metadata or status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodFact {
     /// `status.phase`.
@@ -127,9 +123,9 @@ pub enum PodFact {
     Reason(Pattern),
     /// `status.message`.
     Message(Pattern),
-    /// A container waits for this reason.
+    /// A container waits for this reason (`state.waiting.reason`).
     Waiting(Text),
-    /// A container ended, now or the last time, for this reason.
+    /// A container's current or last state is terminated for this reason.
     Terminated(Text),
     /// `metadata.deletionTimestamp` is set.
     Deletion,
@@ -143,37 +139,37 @@ pub enum PodFact {
     Ip,
 }
 
-/// What lights a step.
+/// A description of the observations that light a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A log line.
     Log {
-        /// Who writes it; anybody when it is no step's.
+        /// The component that writes the line; `None` for any, where the signature belongs to no step.
         component: Option<Component>,
         message: Pattern,
-        /// A text inside the message or the error, empty for none.
+        /// A text that the message or the error has to contain, empty for none.
         contains: Needle,
-        /// Fields and their values.
+        /// Fields that the line must have, and their values.
         fields: Vec<(Text, Pattern)>,
     },
     /// A Kubernetes Event.
     Event {
         reason: Pattern,
         message: Pattern,
-        /// A text inside the message, empty for none.
+        /// A text that the message has to contain, empty for none.
         contains: Needle,
-        /// Kind of the object.
+        /// The kind of the involved object.
         about: Pattern,
-        /// Reporting component.
+        /// The reporting component.
         by: Pattern,
     },
     /// A CRI call.
     Call {
         /// Name of the gRPC method, without its service.
         method: Text,
-        /// List calls: with a filter, without, or either.
+        /// For List calls: `Some(true)` with a filter, `Some(false)` without, `None` for either.
         filtered: Option<bool>,
-        /// With a deadline, without, or either.
+        /// `Some(true)` with a deadline, `Some(false)` without, `None` for either.
         deadline: Option<bool>,
     },
     Span {
@@ -185,9 +181,9 @@ pub enum What {
     Audit {
         /// Verb of the request: `create`, `patch`.
         verb: Text,
-        /// Resource with subresource.
+        /// The resource, with the subresource if any: `pods/binding`.
         resource: Text,
-        /// User name of the client.
+        /// The user name of the client.
         by: Pattern,
     },
     /// A condition of a pod or node.
@@ -203,42 +199,41 @@ pub enum What {
     Pod(PodFact),
     /// A change in the file system.
     Fs {
-        /// Name of the variant of [`FsObject`](kflow_model::fs::FsObject) in its serialised form.
+        /// The serialised name of a variant of [`FsObject`](kflow_model::fs::FsObject).
         object: Text,
-        /// What happened, any of these.
+        /// Any of these fits.
         actions: Vec<FsAction>,
-        /// Path inside, or what is mounted.
+        /// The path inside the object, or what is mounted.
         inner: Pattern,
     },
-    /// An event of the runtime about a container.
+    /// A container event of the runtime (CRI `GetContainerEvents`).
     ContainerEvent(ContainerEventKind),
-    /// The same about a sandbox, which CRI tells as of a container with the sandbox's id.
+    /// A container event about a sandbox, which CRI reports as a container with the sandbox's id.
     SandboxEvent(ContainerEventKind),
-    /// A family of metrics with a value that is not zero.
+    /// A metric family with a value that is not zero.
     Metric(Text),
-    /// A scrape of an endpoint.
+    /// An answer to a scrape of this endpoint.
     Endpoint(Text),
-    /// A check that a health endpoint names.
+    /// A check that an answer of a health endpoint names.
     Health(Pattern),
-    /// Nothing can be seen, for this reason.
+    /// The step leaves no trace, for this reason.
     None(Text),
 }
 
-/// What lights a step, which edge of it, and in which versions.
+/// A kind of evidence, the edge of the step that it marks, and the versions that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Evidence that lights the step.
     pub what: What,
     pub edge: EdgeKind,
-    /// Oldest version with it, empty for any.
+    /// The oldest version that has this evidence, empty for any.
     pub since: Text,
-    /// Newest version with it, empty for any.
+    /// The newest version that has this evidence, empty for any.
     pub until: Text,
-    /// What it says to who reads it, if timelines, loops or rules know it.
+    /// The fact that the evidence says, if timelines, loops or rules use it.
     pub fact: Option<Fact>,
-    /// Where names stand in its text.
+    /// Templates that extract named values from the text.
     pub read: Vec<Template>,
-    /// Names that every text with these words has.
+    /// Named values that are the same for every text that fits.
     pub names: Vec<(Text, Text)>,
 }
 

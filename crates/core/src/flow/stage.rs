@@ -69,7 +69,7 @@ impl Stage {
         self as usize
     }
 
-    /// The stage of a name.
+    /// Returns the stage with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }

@@ -7,79 +7,79 @@ use super::Stage;
 use super::signature::{Signature, SignatureKind, What};
 use kflow_model::{Text, log::Component};
 
-/// Number of a step in its map, in the order of ids.
+/// A step's index in its map, whose steps are in the order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepId(pub u16);
 
-/// Whose story a flow is.
+/// Whose life a flow describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     #[default]
     Pod,
-    /// A node's or component's.
+    /// The flow of a node or of a component.
     Node,
-    /// Either: it has steps for all pods and steps for one.
+    /// The flow has steps for all pods and steps for one.
     Both,
 }
 
 /// A flow: steps that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Its letter.
+    /// A letter.
     pub id: Text,
-    /// Its name in commands: `kubelet-startup`.
+    /// The name in commands: `kubelet-startup`.
     pub name: Text,
-    /// Its title for people.
+    /// The title for people.
     pub title: Text,
-    /// What it tells, in sentences; empty in a map of the user's that does not say.
+    /// A description in sentences; empty in a user's map that gives none.
     pub about: Text,
-    /// Its place where flows are told one after another, from 1; 0 comes last.
+    /// The flow's position in listings of all flows, from 1; flows with 0 come last.
     pub order: u8,
-    /// Whose log its steps are in, unless they say otherwise.
+    /// The component in whose log the flow's steps are, unless a step names another.
     pub component: Component,
-    /// Whose story it is.
     pub scope: Scope,
-    /// The step that begins a new pass (a new start of the component).
+    /// The step that begins a new pass: a new start of the component.
     pub anchor: Option<StepId>,
 }
 
 /// A step of a flow: one function of Kubernetes or the runtime, and how it shows itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its id: `c09`.
+    /// `c09`, for example.
     pub id: Text,
     /// Index of its flow in [`Map::flows`](super::Map::flows).
     pub flow: usize,
-    /// What it does, in a few words.
+    /// What the step does, in a few words.
     pub label: Text,
-    /// What it does, who does it and why, in sentences; empty in a map of the user's that does not say.
+    /// What the step does, which component does it and why, in sentences; empty in a user's map that gives none.
     pub does: Text,
-    /// What one sees, and what is missing, when a pod stands still in it, in sentences; empty as above.
+    /// What to see, and what is missing, when a pod hangs in this step, in sentences; empty in a user's map that
+    /// gives none.
     pub hangs: Text,
     pub function: Text,
-    /// Other functions of the step.
+    /// Other functions that belong to the step.
     pub also: Vec<Text>,
-    /// Names that timelines give to it, where people know it by another than the function's: `CrashLoopBackOff`.
+    /// Other names that timelines use for the step, where people know it by one: `CrashLoopBackOff`.
     pub timeline: Vec<Text>,
-    /// Names in other versions, with the version: `syncPod ≤1.26`.
+    /// Names of the function in other versions, with the version: `syncPod ≤1.26`.
     pub was: Vec<Text>,
-    /// Source file, empty when there is none.
+    /// The function's source file, empty when there is none.
     pub file: Text,
-    /// The stage of a pod's life that it belongs to, if any.
+    /// The stage of a pod's life that the step belongs to, if any.
     pub stage: Option<Stage>,
-    /// The step that calls it.
+    /// The step that calls this one.
     pub parent: Option<StepId>,
     /// Evidence, best first.
     pub signatures: Vec<Signature>,
-    /// True when each signature is an occurrence of its own, false when they are facets of one.
+    /// True when each signature is a separate occurrence of the step; false when all can show the same one.
     pub alternatives: bool,
-    /// Why no recording of the test data shows it, empty when one does.
+    /// Why no recording of the test data shows the step, empty when one does.
     pub unseen: Text,
 }
 
 impl Flow {
-    /// The container runtime whose side of the calls it tells; `None` for what all nodes have in common.
+    /// Returns the container runtime that the flow is about; `None` for flows that all nodes have in common.
     pub const fn runtime(&self) -> Option<Component> {
         match self.component {
             Component::Containerd | Component::Crio => Some(self.component),
@@ -95,7 +95,7 @@ impl Step {
             .iter()
             .all(|c| c.kind() == SignatureKind::None)
     }
-    /// Why no source can show it; `None` when one can.
+    /// Returns why no source can show the step; `None` when one can.
     pub fn invisible_because(&self) -> Option<&str> {
         self.is_invisible().then(|| {
             self.signatures
@@ -107,7 +107,7 @@ impl Step {
                 .unwrap_or("it leaves no trace")
         })
     }
-    /// The kinds of its evidence, each once, best first.
+    /// Returns the kinds of the step's evidence, each once, best first.
     pub fn kinds(&self) -> Vec<SignatureKind> {
         let mut kinds: Vec<SignatureKind> = self.signatures.iter().map(Signature::kind).collect();
         kinds.sort_unstable();
@@ -116,7 +116,8 @@ impl Step {
     }
 }
 
-/// Steps by function. Names of today win over `also` and `timeline`, and those over names of other versions.
+/// Maps function names to steps. Today's names take precedence over `also` and `timeline`, and those over the names
+/// of other versions.
 pub(super) fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
     let mut out = FxHashMap::default();
     let numbered = || steps.iter().enumerate().map(|(i, s)| (StepId(i as u16), s));
@@ -136,7 +137,7 @@ pub(super) fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
     out
 }
 
-/// A name of another version without the version: `kl.canAdmitPod ≤1.33`.
+/// Strips the version from a name of another version: `kl.canAdmitPod ≤1.33`.
 pub(super) fn bare(was: &str) -> &str {
     was.split(' ').next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Where names stand in a text, and texts made of names.
+//! Templates: they extract named values from a text, or make a text of named values.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use super::needle::Needle;
 
-/// Where a name stands in a text: `for volume "{volume}"`. Every `{…}` but `{}` is a name; it ends where the text after
-/// it begins, or with the message.
+/// A text with named places: `for volume "{volume}"`. Every `{…}` but `{}` is a name; its value ends where the
+/// template's next text begins, or at the end of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Template {
-    /// Text before a name, and the name.
+    /// Pairs of the text before a name, and the name.
     parts: Vec<(Needle, Text)>,
     /// Text after the last name.
     last: Needle,
@@ -27,14 +27,14 @@ impl TryFrom<String> for Template {
 }
 
 impl Template {
-    /// A name alone.
+    /// Makes a template that is one name and nothing else.
     pub(super) fn name(name: &str) -> Self {
         Self {
             parts: vec![(Needle::default(), name.into())],
             last: Needle::default(),
         }
     }
-    /// Reads a template; `None` when a brace is open.
+    /// Parses a template; `None` when a brace is not closed.
     pub fn parse(text: &str) -> Option<Self> {
         let mut t = Self::default();
         let mut rest = text;
@@ -47,7 +47,8 @@ impl Template {
         Some(t)
     }
 
-    /// What stands in a text where the template has a name.
+    /// Returns the part of `text` at the place of `name`; `None` when the template lacks the name or does not fit the
+    /// text.
     pub fn find<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
         if !self.parts.iter().any(|(_, n)| n == name) {
             return None;
@@ -56,7 +57,7 @@ impl Template {
         names.iter().rfind(|(n, _)| *n == name).map(|(_, v)| *v)
     }
 
-    /// All names of the template with what stands in a text where they are; `None` when it is another text.
+    /// Returns all names of the template with their values in `text`; `None` when the template does not fit the text.
     pub fn names<'s, 't>(&'s self, text: &'t str) -> Option<SmallVec<[(&'s str, &'t str); 4]>> {
         let mut rest = text;
         let (first, _) = self.parts.first()?;
@@ -77,7 +78,8 @@ impl Template {
         Some(found)
     }
 
-    /// The template with its names filled in; `None` when one is not known. A name alone is not copied.
+    /// Returns the template with its names filled in; `None` when a value is unknown. A template of one name alone
+    /// borrows the value.
     pub fn fill<'t>(&self, known: impl Fn(&str) -> Option<&'t str>) -> Option<Cow<'t, str>> {
         if let [(before, name)] = self.parts.as_slice()
             && before.is_empty()

@@ -134,7 +134,7 @@ fn every_step_says_in_sentences_what_it_does_and_how_it_hangs() {
             if !(8..=240).contains(&length) || !text.ends_with('.') || text.contains("  ") {
                 wrong.push(format!("{} {key}: one or two sentences: {text}", s.id));
             }
-            // Who reads a step's name already knows what is in it.
+            // A description has to say more than the label, which its reader already knows.
             let more = words(text).difference(&words(&s.label)).count();
             if more < if key == "does" { 6 } else { 2 } {
                 wrong.push(format!(
@@ -142,7 +142,7 @@ fn every_step_says_in_sentences_what_it_does_and_how_it_hangs() {
                     s.id
                 ));
             }
-            // What it refers to is a step.
+            // Every step that the text refers to exists.
             for id in words(text) {
                 let mut c = id.chars();
                 let is_id = c.next().is_some_and(|c| ('a'..='m').contains(&c))

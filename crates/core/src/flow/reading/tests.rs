@@ -8,7 +8,7 @@ fn written(message: &str, error: &str) -> LogLine {
     }
 }
 
-/// Message, error, what they say, and the names that are looked for.
+/// Message, error, expected fact, and names with their expected values.
 type Case<'a> = (
     &'a str,
     &'a str,
@@ -198,7 +198,7 @@ fn a_failure_has_a_reason_and_the_first_text_whose_names_are_known() {
         failure("Unable to make pod data directories for pod", "no space"),
         some("PodDataDirs", "error making pod data directories: no space")
     );
-    // Without the field that has the reason there is none.
+    // Without the field that holds the reason there is no failure.
     assert_eq!(failure("Pod admission denied", ""), None);
     assert_eq!(failure("SyncLoop ADD", ""), None);
 }

@@ -1,4 +1,4 @@
-//! What evidence lights, and how it pairs up.
+//! Which steps evidence lights, and how edges pair up to runs.
 
 use super::*;
 
@@ -182,7 +182,7 @@ fn each_start_of_the_kubelet_is_a_pass_of_its_own() {
     );
 }
 
-/// A network namespace is of any runtime; a line is of one.
+/// Any runtime makes network namespaces; a log line is of one runtime.
 #[test]
 fn what_any_runtime_makes_is_a_step_of_the_runtime_at_work() {
     let netns = || {
