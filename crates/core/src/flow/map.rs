@@ -49,7 +49,11 @@ pub enum MapError {
     Missing { step: String, key: &'static str },
     /// A step's evidence has a wrong form.
     #[error("check step {step} of the flow map: {why}")]
-    Evidence { step: String, why: String },
+    Evidence {
+        step: String,
+        /// What is wrong, in words.
+        why: String,
+    },
 }
 
 /// All flows and steps, with indexes to find them.

@@ -69,8 +69,8 @@ impl<'a> Line<'a> {
     pub const fn line(&self) -> &'a LogLine {
         self.line
     }
-    /// Returns a named value: from the message, else from the error's text, else from a field of the line. `error` and
-    /// `container` are those of the line itself.
+    /// Returns a named value: from the message, else from the error's text, else from a field of the line. The fields
+    /// `error` and `container` are the line's own.
     pub fn name(&self, key: &str) -> Option<&'a str> {
         let field = || match key {
             "error" => Some(self.line.error.as_str()).filter(|e| !e.is_empty()),
