@@ -1,19 +1,20 @@
-//! Why a pod is not well: causes, rules, verdicts. Reads the world, never changes it. Pure; time is an argument.
+//! Why a pod is not well: causes, rules, verdicts. The module reads the world and never changes it; it is pure, and
+//! time is an argument.
 //!
 //! | part | owns |
 //! |---|---|
 //! | [`catalogue`], [`cause`] | the causes, as data: how each is recognised, what is said of it, what to do next; their ids |
 //! | [`history`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
-//! | [`scheduler`], [`quantity`] | the scheduler's sentence, amounts |
+//! | [`scheduler`], [`quantity`] | the scheduler's `FailedScheduling` message, resource quantities |
 //! | [`limits`] | how long a rule waits before it says something, with the source of each time |
-//! | [`admission`] | of a request: who refused it, and which webhooks were called |
-//! | [`awaited`] | what a pod waited for that is not its own: a call or a pod that had to end first |
+//! | [`admission`] | who refused a request, and which webhooks were called for it |
+//! | [`awaited`] | the calls and pods outside of a pod that had to end before its start could go on |
 //! | [`pulls`] | which container waits for its image, and behind which pull |
 //! | [`cluster`] | what concerns several pods: a runtime that hangs, nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
 //! | [`verdict`] | what is said |
-//! | [`incidents`] | what was ever said, as intervals |
-//! | [`unknown`] | what cannot be said, because it could not be read |
+//! | [`incidents`] | every verdict of a session, as intervals of time |
+//! | [`unknown`] | what cannot be said, because the data for it could not be read |
 
 pub mod admission;
 pub mod awaited;
@@ -58,26 +59,27 @@ use rules::{Context, Health};
 use told::Texts;
 use well::{unexplained, well};
 
-/// Verdicts by pod, and those of owners that cannot create pods and of nodes that stand still.
+/// The verdicts on pods, by UID; and the verdicts on owners that cannot create pods and on nodes that are not well.
 pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
 
-/// Most other causes that a verdict lists.
+/// The largest number of further causes that a verdict lists.
 const ALSO: usize = 6;
 
-/// A pod that cannot change by itself is looked at again when its evidence changes, and this often, ns.
+/// The verdict on a pod that is not [`Said::quiet`] is made again after this time, ns, also when its evidence has not
+/// changed: calls grow old, grace periods end.
 const AGAIN_NS: i64 = SECOND;
 
-/// Newest observations among which a refused deletion is looked for in a pod that is well.
+/// The number of a healthy pod's newest observations that are searched for a refused deletion.
 const LAST: usize = 8;
 
-/// What was said of a pod, and of which state of it.
+/// The newest verdict on a pod, and the view that it was made from.
 #[derive(Debug)]
 struct Said {
     /// Keeps the view alive, so that a new one cannot have its address.
     view: Pod,
-    /// When it was looked at.
+    /// The moment as of which the verdict was made.
     at: Nanos,
-    /// It is well and over: nothing but new evidence changes that.
+    /// The pod is well, and time alone cannot change that: only new evidence can.
     quiet: bool,
     verdict: Option<Arc<Verdict>>,
 }
@@ -94,12 +96,11 @@ pub struct Diagnoser {
 }
 
 impl Diagnoser {
-    /// A diagnoser that has seen nothing.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Verdicts of all pods that are not well, of those that recovered in the last ten minutes, of owners and of nodes,
-    /// as of `now`.
+    /// Returns the verdicts on all pods that are not well or recovered in the last ten minutes, on owners and on
+    /// nodes, as of `now`.
     pub fn update(&mut self, world: &World, now: Nanos) -> Verdicts {
         world.derive();
         let shared = Cluster::gather(world, now);
@@ -170,12 +171,13 @@ impl Diagnoser {
     }
 }
 
-/// Well for good, unless new evidence comes.
+/// True for a pod that, once well, stays well until new evidence comes.
 fn over(p: &PodView) -> bool {
     p.gone.is_some() || p.phase == PodPhase::Succeeded || p.api.is_some()
 }
 
-/// It is bound to a node that does not exist, so that no kubelet updates its status, `Ready` included.
+/// True for a pod that is bound to a node that does not exist, so that no kubelet updates its status, `Ready`
+/// included.
 fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
     view.gone.is_none()
         && !view.phase.is_over()
@@ -184,7 +186,7 @@ fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
         && cx.shared.missing(cx.world, &view.node).is_some()
 }
 
-/// How the pod is, before any cause.
+/// Returns the pod's health, before any cause is looked for.
 fn health(cx: Context<'_>, f: &PodHistory<'_>) -> Health {
     match rules::health(f) {
         Health::Well | Health::Flapping
@@ -218,7 +220,7 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
     (health, worst(cx, &f, health))
 }
 
-/// Well by the API alone, and never otherwise: nothing else has to be looked at.
+/// True when the API alone shows that the pod is well and always was, so that its evidence need not be read.
 fn quick(cx: Context<'_>, view: &PodView) -> bool {
     let now = cx.now;
     if view.gone.is_some() || stray(cx, view) {
@@ -227,7 +229,7 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
     let Some(api) = view.api.as_deref() else {
         return false;
     };
-    // The dearest question last: most pods that are not well are known by a cheaper one.
+    // The most expensive check comes last: a cheaper one recognises most pods that are not well.
     let calm = api.status.phase == PodPhase::Running
         && api.deletion.is_none()
         && view.deletion_requested.is_none()
@@ -241,7 +243,8 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         let mut last = view.evidence.iter().rev().take(LAST);
         last.any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a)))
     };
-    // Ready for longer than readiness is remembered to have come and gone, or it never went since it came.
+    // Ready for longer than the time for which a loss of readiness counts, or never unready since it first became
+    // ready.
     let ready = |c: &Condition| {
         let long = |t| now.since(t) > backoff::FORGOTTEN_NS;
         c.is_true() && (c.transition.is_some_and(long) || never_unready(view))
@@ -249,7 +252,7 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
     calm && !refused() && api.condition("Ready").is_some_and(ready)
 }
 
-/// No state of the API shows the pod as not ready after it was ready.
+/// True when no API state among the evidence shows the pod as not ready after one that shows it as ready.
 fn never_unready(view: &PodView) -> bool {
     let mut was_ready = false;
     view.evidence.iter().all(|o| {
@@ -263,14 +266,15 @@ fn never_unready(view: &PodView) -> bool {
     })
 }
 
-/// Only events of it are left, and the API does not list it: it is gone for as long as kflow looks. Or only a directory
-/// is, of which neither the API nor the kubelet's log says a word: somebody left it behind.
+/// True for what only looks like a pod. Only its Events are left, and the API does not list it: the pod went before
+/// kflow began to look. Or only a directory is left, which neither the API nor the kubelet's log mentions.
 fn stray(cx: Context<'_>, view: &PodView) -> bool {
     use kflow_model::{Body, cri::ContainerEventKind};
     let only = |is: fn(&Body) -> bool| view.evidence.iter().all(|o| is(&o.body));
     let is_removal =
         |b: &Body| matches!(b, Body::ContainerEvent(c) if c.kind == ContainerEventKind::Deleted);
-    // The runtime said that its sandbox was removed, and nothing that was seen began with it.
+    // The runtime reports that the pod's sandbox was removed, and nothing shows that the kubelet ever worked on the
+    // pod.
     let aside = |b: &Body| match b {
         Body::ContainerEvent(c) => c.kind == ContainerEventKind::Deleted,
         Body::Log(l) => !crate::flow::line(l).is_some_and(|l| {
@@ -286,16 +290,17 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
     let aside = view.containers.is_empty() && only(aside);
     let removed = aside && view.evidence.iter().any(|o| is_removal(&o.body));
     view.api.is_none()
-        // Whoever asked for it was refused: there is no pod.
+        // The request to create it was refused: there is no pod.
         && (removed
-            // Somebody made it by the runtime alone: the kubelet never had it, and the API does not list it.
+            // It was made through the runtime alone (`crictl runp`): the kubelet never had it, and the API does not
+            // list it.
             || aside && listed_without(cx, view)
             || only(|b| matches!(b, Body::Audit(a) if history::refused_create(a)))
             || (cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
-/// The list of pods is complete, and has lacked the pod for longer than a watch may be behind.
+/// True when the list of pods is complete, and the pod has been missing from it for longer than a watch may lag.
 fn listed_without(cx: Context<'_>, view: &PodView) -> bool {
     let coverage = cx.world.coverage();
     let first = view.evidence.first().map(|o| o.stamp.seen);
@@ -313,13 +318,13 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
     Some(first)
 }
 
-/// The verdict on one pod as of `now`: also for a pod that is well ([`State::Healthy`], [`State::Recovered`]) or gone.
-/// `None` for a pod that is not well yet and of which nothing can be said.
+/// Returns the verdict on one pod as of `now`, also for a pod that is well ([`State::Healthy`], [`State::Recovered`])
+/// or gone. `None` when the pod is not well yet and no rule has anything to say.
 pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
     why_each(world, [pod], now).next().flatten()
 }
 
-/// The same of several pods.
+/// Returns the verdict on each of several pods as of `now`, as [`why`] does.
 pub fn why_each<'p>(
     world: &World,
     pods: impl IntoIterator<Item = &'p PodView>,
@@ -354,7 +359,7 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
     }
 }
 
-/// The verdict on a node that stands still.
+/// Returns the verdict on a node; `None` when nothing shows that the node is not well.
 pub fn why_node(world: &World, name: &str, now: Nanos) -> Option<Verdict> {
     let shared = Cluster::gather(world, now);
     let cx = Context {
@@ -366,7 +371,7 @@ pub fn why_node(world: &World, name: &str, now: Nanos) -> Option<Verdict> {
     rules::node(cx, name)
 }
 
-/// The verdict on an owner, when it cannot create pods or nothing works on it.
+/// Returns the verdict on an owner that cannot create pods, or that no controller works on; else `None`.
 pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict> {
     let shared = Cluster::gather(world, now);
     let cx = Context {

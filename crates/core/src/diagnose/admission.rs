@@ -1,40 +1,44 @@
-//! What is known of a request's admission: who refused it, which webhooks were called, and what cannot be known.
+//! Admission of a request to the apiserver: who refused it, which webhooks were called, and what the sources cannot
+//! tell.
 
 use super::{Catalogue, Cause};
 use crate::correlate::Request;
 use kflow_model::{Body, Text, audit::AuditStage};
 
-/// What is known of calls of one kind of webhook.
+/// Whether webhooks of one kind (mutating, validating) were called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// So many are named.
+    /// The number of webhooks that the evidence names.
     Webhooks(usize),
-    /// What would name a call was seen, and names none.
+    /// A source that records such calls was read, and records none.
     None,
-    /// Nothing was seen that would name a call.
+    /// No source that records such calls was read.
     Unknown,
 }
 
-/// Admission of one request.
+/// What the evidence of one request tells about its admission.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// Authorisation allowed the request, and admission refused it.
     pub refused: bool,
     /// Why it was refused, where the refusal's message matches a cause of the catalogue.
     pub cause: Option<&'static Cause>,
-    /// Level and version of Pod Security that was enforced: `restricted:latest`.
+    /// The Pod Security level and version that was enforced: `restricted:latest`.
     pub pod_security: Option<Text>,
-    /// Of a call the audit log has an annotation, at every level from Metadata on, and a trace has a span
-    /// (k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go, `addMutationAnnotation`).
+    /// Calls of mutating webhooks. The audit log has an annotation for each, at every level from Metadata on
+    /// (k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go, `addMutationAnnotation`), and a trace
+    /// has a span.
     pub mutating: Called,
-    /// Of a call that let the request pass the audit log has nothing: only a trace has.
+    /// Calls of validating webhooks. The audit log has nothing about a call that let the request pass: only a trace
+    /// has.
     pub validating: Called,
 }
 
-/// Verbs that go through admission; what only reads does not (k8s.io/apiserver, pkg/admission/interfaces.go, `Operation`).
+/// Verbs that go through admission; requests that only read do not (k8s.io/apiserver, pkg/admission/interfaces.go,
+/// `Operation`).
 const ADMITTED: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// The admission of a request; `None` of one that needs none, or whose answer was not seen.
+/// Returns the admission of a request; `None` when its verb needs none, or when its end was not seen.
 pub fn of(r: &Request) -> Option<Admission> {
     if !ADMITTED.contains(&r.verb.as_str()) || r.ended.is_none() {
         return None;
@@ -54,7 +58,7 @@ pub fn of(r: &Request) -> Option<Admission> {
             n => Called::Webhooks(n),
         }
     };
-    // The reason of the Event by which a controller tells the same message.
+    // `FailedCreate` is the reason of the Event in which a controller reports the same message.
     let refusal = || Catalogue::get().best("FailedCreate", &r.message, |_| true);
     let cause = r.is_error().then(refusal).flatten().map(|(c, _)| c);
     Some(Admission {

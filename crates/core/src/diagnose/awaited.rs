@@ -1,4 +1,4 @@
-//! What a pod waited for that is not its own: a call or a pod that had to end first.
+//! What a pod's start waited for outside of the pod: a CRI call, or another pod, that had to end first.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -13,27 +13,27 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Text};
 
-/// What had to end first.
+/// The CRI call or the pod that had to end first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// A call for another pod, or of the kubelet's loops for none.
+    /// A CRI call for another pod, or a call of the kubelet's loops, which is for no pod.
     Call(Arc<Call>),
-    /// Another pod, and what it has or does.
+    /// Another pod that holds something which the pod needs.
     Pod {
         uid: PodUid,
         /// `ns/name`.
         key: String,
-        /// `which has the claim data on node2`
+        /// How the other pod is in the way: `which has the claim data on node2`.
         which: String,
-        /// Since when.
+        /// Since when the other pod is in the way.
         since: Nanos,
-        /// When it had gone; `None` while it has not.
+        /// When the other pod was gone; `None` while it still exists.
         until: Option<Nanos>,
     },
 }
 
 impl Awaited {
-    /// The pod to go to, where it is known.
+    /// UID of the other pod; `None` when it is not known.
     pub fn pod(&self) -> Option<&PodUid> {
         let uid = match self {
             Self::Call(c) => &c.pod_uid,
@@ -47,7 +47,7 @@ impl Awaited {
             Self::Pod { .. } => None,
         }
     }
-    /// From when until when.
+    /// The time during which it was in the way; it ends at `now` while it still is.
     pub fn interval(&self, now: Nanos) -> (Nanos, Nanos) {
         match self {
             Self::Call(c) => (c.start, c.end.unwrap_or(now)),
@@ -69,29 +69,31 @@ impl Awaited {
     }
 }
 
-/// What a pod's start waited for, of other pods and calls.
+/// Finds what a pod's start waited for among other pods and their calls.
 #[derive(Debug)]
 pub struct Waits<'w> {
     world: &'w World,
     pod: &'w PodView,
     now: Nanos,
-    /// Pods that may have been in the way; looked for once, since that goes through all pods of the world.
+    /// Pods that may have been in the way. They are searched for once, because the search goes through all pods of the
+    /// world.
     others: OnceCell<Others<'w>>,
 }
 
-/// Pods that may be in the way of one.
+/// Pods that may be in the way of the pod's start.
 #[derive(Debug, Default)]
 struct Others<'w> {
-    /// With a claim of its on another node, and the claim.
+    /// Pods on another node that mount a claim which the pod mounts too, and that claim.
     holders: Vec<(&'w Pod, Text)>,
-    /// Removed from the node that the scheduler has nominated for it.
+    /// Pods that are deleted from the node that the scheduler has nominated for the pod.
     victims: Vec<&'w Pod>,
-    /// Of its name, from before it.
+    /// Older pods of the same namespace and name whose deletion was requested, for example a StatefulSet's previous
+    /// pod.
     namesakes: Vec<&'w Pod>,
 }
 
 impl<'w> Waits<'w> {
-    /// Of a pod of this world, as known at `now`.
+    /// Prepares the search for a pod of this world, as of `now`.
     pub const fn of(world: &'w World, pod: &'w PodView, now: Nanos) -> Self {
         Self {
             world,
@@ -101,7 +103,7 @@ impl<'w> Waits<'w> {
         }
     }
 
-    /// What it waits for now, or else the longest of its waits that others were the reason of.
+    /// Returns what the pod waits for now, or else what it waited for in the longest wait that others caused.
     pub fn longest(&self) -> Vec<Awaited> {
         let Some(Critical {
             mut pieces,
@@ -119,7 +121,8 @@ impl<'w> Waits<'w> {
         waits.find(|w| !w.is_empty()).unwrap_or_default()
     }
 
-    /// What a piece of its start waited for, what lasted longest in it first.
+    /// Returns what the pod waited for during a piece of its start; the one that lasted longest within the piece comes
+    /// first.
     pub fn in_piece(&self, piece: &Piece) -> Vec<Awaited> {
         let stage = piece
             .span
@@ -160,8 +163,8 @@ impl<'w> Waits<'w> {
             .collect()
     }
 
-    /// The kubelet's own calls that went on for most of a piece: while the runtime does not answer them, it hands pods to
-    /// no worker (syncLoop, kubelet.go: "skipping pod synchronization").
+    /// The kubelet's own calls that were in flight for most of a piece: while the runtime does not answer them, the
+    /// kubelet hands no pod to a worker (syncLoop, kubelet.go: "skipping pod synchronization").
     fn loops(&self, piece: &Piece) -> Vec<Awaited> {
         let most = |c: &&Arc<Call>| {
             let end = c.end.unwrap_or(self.now).min(piece.end);
@@ -210,14 +213,14 @@ impl<'w> Waits<'w> {
         })
     }
 
-    /// Claims that it mounts, once it has a node.
+    /// The claims that the pod mounts; empty while the pod is not bound to a node.
     fn claims(&self) -> Vec<Text> {
         let api = self.pod.api.as_ref().filter(|_| !self.pod.node.is_empty());
         let volumes = api.into_iter().flat_map(|api| &api.spec.volumes);
         volumes.filter_map(|v| v.claim(&self.pod.name)).collect()
     }
 
-    /// The node that the scheduler has nominated for it.
+    /// The node that the scheduler has nominated for the pod (`nominatedNodeName`).
     fn nominated(&self) -> Option<&'w Text> {
         self.pod.evidence.iter().find_map(|e| match &e.body {
             kflow_model::Body::Pod(p) if !p.status.nominated_node.is_empty() => {
@@ -243,7 +246,7 @@ impl<'w> Waits<'w> {
         self.others().victims.iter().filter_map(which).collect()
     }
 
-    /// The kubelet starts no pod before the one of its name before it has ended.
+    /// Earlier pods of the same name: the kubelet starts a pod only after the earlier one of its name has ended.
     fn namesakes(&self) -> Vec<Awaited> {
         let which = |p: &&Pod| {
             let which = "the pod of that name before it, which ends".to_owned();
@@ -263,7 +266,7 @@ fn other(p: &PodView, which: String, since: Nanos) -> Awaited {
     }
 }
 
-/// `waits for s24a/slow PullImage 34.9s and 2 more`; `None` for no wait.
+/// `waits for s24a/slow PullImage 34.9s and 2 more`; `None` when nothing was waited for.
 pub fn sentence(all: &[Awaited], now: Nanos) -> Option<String> {
     let first = all.first()?.words(now);
     Some(match all.len() {
@@ -272,22 +275,22 @@ pub fn sentence(all: &[Awaited], now: Nanos) -> Option<String> {
     })
 }
 
-/// How many other calls that do something were in flight during a call, by method: counted bit by bit, since a call can
-/// be beside a million others.
+/// Counts, by method, the other calls that were in flight during a call, without the kubelet's polling. It counts in
+/// portions, because a million others may have been in flight beside one call.
 #[derive(Clone, Debug)]
 pub struct Beside {
     of: CallKey,
-    /// When it had ended, as of which they are counted.
+    /// The end of the call that the count was made for; `None` while it was in flight.
     end: Option<Nanos>,
-    /// As of when they were counted last.
+    /// The moment of the last count.
     now: Nanos,
-    /// Begin and key of the last one that was looked at.
+    /// Start and key of the last call that was looked at; counting goes on after it.
     upto: Option<(Nanos, CallKey)>,
     by_method: BTreeMap<Text, usize>,
 }
 
 impl Beside {
-    /// Of a call; nothing is counted yet.
+    /// Starts a count for a call, with nothing counted yet.
     pub const fn of(call: &Call) -> Self {
         Self {
             of: call.key,
@@ -297,11 +300,12 @@ impl Beside {
             by_method: BTreeMap::new(),
         }
     }
-    /// True when it is of this call, as it is at a moment that is not before the last one.
+    /// True when the count so far can be continued: it is for this call with the same end, and `now` is not before the
+    /// last count.
     pub fn is_of(&self, call: &Call, now: Nanos) -> bool {
         (self.of, self.end) == (call.key, call.end) && now >= self.now
     }
-    /// Looks at so many more calls at most.
+    /// Looks at up to `at_most` more calls.
     pub fn go_on(&mut self, world: &World, call: &Call, now: Nanos, at_most: usize) {
         self.now = now;
         let during = (call.start, call.end.unwrap_or(now));
@@ -319,7 +323,7 @@ impl Beside {
             }
         }
     }
-    /// By method, the most first.
+    /// Number of calls by method, the largest first.
     pub fn counts(&self) -> Vec<(&Text, usize)> {
         let mut all: Vec<_> = self.by_method.iter().map(|(m, n)| (m, *n)).collect();
         all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));

@@ -1,4 +1,4 @@
-//! The catalogue of causes: embedded data, checked when it is loaded.
+//! The catalogue of causes: embedded data that is checked when it is loaded.
 //!
 //! An entry says where the pod stands still, how the cause is recognised, what is said of it and what to do next.
 //! Adding a cause is adding an entry to `catalogue.toml` and a scenario to `fixtures/causes`; tests fail where either
@@ -22,60 +22,61 @@ use crate::flow::Stage;
 
 const DATA: &str = include_str!("catalogue.toml");
 
-/// Ids that were used once and must never come back. None so far.
+/// Ids of causes that were removed, which must never be used again. None so far.
 pub const RETIRED: &[&str] = &[];
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
-    /// The key of the entry.
+    /// The entry's key in `catalogue.toml`.
     #[serde(skip, default = "unset")]
     pub id: CauseId,
-    /// A line.
+    /// One line that names the cause.
     pub title: String,
     /// Where the pod stands still.
     #[serde(deserialize_with = "stage")]
     pub stage: Stage,
-    /// What it means, for somebody who never saw it.
+    /// What the cause means, for somebody who has never met it.
     pub about: String,
-    /// Canonical reasons that it is looked for in; a trailing `*` matches any rest.
+    /// Canonical reasons under which the cause is looked for; a trailing `*` matches any rest.
     #[serde(default)]
     pub on: Vec<String>,
-    /// Patterns on the text; the first that hits wins.
+    /// Regular expressions on the text; the first that matches wins.
     #[serde(default, rename = "match")]
     pub patterns: Vec<String>,
-    /// A text that this hits is another cause's, whatever else it says.
+    /// A regular expression that rules the cause out: a text that it matches belongs to another cause.
     #[serde(default)]
     pub unless: String,
-    /// The reason alone is enough, for all of `on`.
+    /// The reason alone is enough, whatever the text, for every reason of `on`.
     #[serde(default)]
     pub any: bool,
-    /// The reason alone is enough, for these.
+    /// Reasons that are enough alone, whatever the text.
     #[serde(default)]
     pub any_on: Vec<String>,
-    /// Code in `rules` decides.
+    /// Code in `rules` decides whether the cause holds, because it needs more than one observation.
     #[serde(default)]
     pub rule: bool,
-    /// It holds of any failure of its stage, and says less than any other cause.
+    /// The cause is true of any failure of its stage, and says less than any other cause.
     #[serde(default)]
     pub general: bool,
     /// Among causes of one stage the highest wins.
     #[serde(default = "fifty")]
     pub rank: u8,
-    /// How the pod stands, unless evidence says better.
+    /// The pod's state under this cause, unless evidence shows another.
     #[serde(default = "stuck")]
     pub state: State,
-    /// How sure it is at best.
+    /// The highest confidence that the cause can have.
     #[serde(default = "certain")]
     pub sure: Confidence,
-    /// Template of the sentence.
+    /// Template of the verdict's sentence; see [`Names::sentence`].
     pub say: String,
     /// What to do next: text and command.
     #[serde(rename = "do")]
     pub steps: Vec<(String, String)>,
-    /// Where it is explained.
+    /// Where the cause is explained: an address.
     pub docs: String,
-    /// Who said so: `K`, `C`, `R`, `I`, `X`, `rec`.
+    /// Sources of the entry: `K` Kubernetes source, `C` containerd source, `R` a peer's code, `I` an issue thread, `X`
+    /// general knowledge, `rec` a recording.
     pub source: String,
     #[serde(skip)]
     compiled: Vec<OnceLock<Option<Regex>>>,
@@ -83,7 +84,7 @@ pub struct Cause {
     barrier: OnceLock<Option<Regex>>,
 }
 
-/// Until [`Catalogue::parse`] puts the key of the entry there.
+/// A placeholder, until [`Catalogue::parse`] sets the entry's key as its id.
 const fn unset() -> CauseId {
     cause::KF101
 }
@@ -102,7 +103,7 @@ fn stage<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Stage, D::Error> {
 }
 
 impl Cause {
-    /// The text is another cause's.
+    /// True when `unless` matches: the text belongs to another cause.
     fn barred(&self, text: &str) -> bool {
         !self.unless.is_empty()
             && self
@@ -111,7 +112,7 @@ impl Cause {
                 .as_ref()
                 .is_some_and(|re| re.is_match(text))
     }
-    /// The names that the text gives, when it is this cause's.
+    /// Returns the names that the text holds when the reason and text show this cause; else `None`.
     pub fn matches(&self, reason: &str, text: &str) -> Option<Names> {
         if self.barred(text) {
             return None;
@@ -120,11 +121,12 @@ impl Cause {
             .find_map(|i| self.names(i, text))
             .or_else(|| self.alone(reason).then(Names::default))
     }
-    /// The reason alone is enough.
+    /// True when the reason alone is enough, whatever the text.
     fn alone(&self, reason: &str) -> bool {
         self.any || self.any_on.iter().any(|r| r == reason)
     }
-    /// What the named groups of a pattern hold. Patterns are compiled when they are first needed: most never are.
+    /// Returns what the named groups of a pattern capture; `None` when the pattern does not match. Patterns are
+    /// compiled when they are first needed: most never are.
     pub(super) fn names(&self, pattern: usize, text: &str) -> Option<Names> {
         let re = self
             .compiled
@@ -145,31 +147,26 @@ impl Cause {
 /// Why the catalogue cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
-    /// Not the form that an entry has.
+    /// The data is not TOML, or an entry has a field of another name or type.
     #[error("the catalogue of causes cannot be read: {0}")]
     Form(#[from] toml::de::Error),
-    /// A pattern is no regular expression.
     #[error("cause {id} of the catalogue has a bad pattern: {source}")]
-    Pattern {
-        id: CauseId,
-        /// What is wrong with it.
-        source: regex::Error,
-    },
-    /// An entry lacks something, or has an id that it may not have.
+    Pattern { id: CauseId, source: regex::Error },
+    /// An entry lacks something, or its id may not be used.
     #[error("cause {id} of the catalogue {what}")]
     Entry {
         id: CauseId,
-        /// What is wrong.
+        /// Completes the sentence "cause ID of the catalogue …".
         what: &'static str,
     },
 }
 
-/// The causes that are looked for under one reason, as one automaton over all their patterns.
+/// The causes that are looked for under one reason, with one automaton over all their patterns.
 #[derive(Debug, Default)]
 struct Under {
-    /// By rank, highest first; then by id.
+    /// Indexes of causes, by rank, highest first; then by id.
     causes: Vec<usize>,
-    /// Cause and pattern of each member of the set, in the same order.
+    /// Index of the cause, and of its pattern, for each member of `set`, in the same order.
     patterns: Vec<(usize, usize)>,
     set: OnceLock<RegexSet>,
 }
@@ -177,7 +174,7 @@ struct Under {
 /// All causes.
 #[derive(Debug)]
 pub struct Catalogue {
-    /// One for each id, in their order.
+    /// One cause for each id, in the order of the ids.
     causes: Vec<Cause>,
     by_reason: FxHashMap<String, Under>,
     by_prefix: Vec<(String, Under)>,
@@ -239,7 +236,7 @@ impl Catalogue {
         let causes = &all.causes;
         let prefixed = all.by_prefix.iter_mut().map(|(_, u)| u);
         for under in all.by_reason.values_mut().chain(prefixed) {
-            // Stable: causes of one rank stay in the order of their ids.
+            // The sort is stable: causes of one rank stay in the order of their ids.
             under
                 .causes
                 .sort_by_key(|&i| Reverse(causes.get(i).map_or(0, |c| c.rank)));
@@ -251,7 +248,7 @@ impl Catalogue {
         Ok(all)
     }
 
-    /// Compiles every pattern: what is otherwise done when one is first needed.
+    /// Compiles every pattern, which is otherwise done when a pattern is first needed.
     pub fn compile(&self) -> Result<(), CatalogueError> {
         for c in &self.causes {
             for p in c.patterns.iter().chain([&c.unless]) {
@@ -261,20 +258,21 @@ impl Catalogue {
         Ok(())
     }
 
-    /// The highest cause that a text under a reason tells, among those that are allowed.
+    /// Returns the highest allowed cause that a text under a reason shows, and the names in the text; `None` when
+    /// there is none.
     pub fn best(
         &self,
         reason: &str,
         text: &str,
         allow: impl Fn(&Cause) -> bool,
     ) -> Option<(&Cause, Names)> {
-        // A text of which no cause may be told is not looked at.
+        // The text is not searched when no cause under its reason is allowed.
         self.under(reason)
             .any(&allow)
             .then(|| self.told(reason, text))?
             .best(text, allow)
     }
-    /// The causes that a text under a reason tells.
+    /// Returns the causes that a text under a reason shows.
     pub fn told(&self, reason: &str, text: &str) -> Told<'_> {
         let Some(under) = self.below(reason) else {
             return Told::default();
@@ -313,11 +311,11 @@ impl Catalogue {
         })
     }
 
-    /// All causes by id.
+    /// All causes, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Cause> {
         self.causes.iter()
     }
-    /// A cause by id (`KF601`, `kf601` or `601`).
+    /// Returns the cause of an id (`KF601`, `kf601` or `601`); `None` when there is none.
     pub fn find(&self, id: &str) -> Option<&Cause> {
         let digits = id.trim_start_matches(['K', 'F', 'k', 'f']);
         let exact = format!("KF{digits}");
@@ -330,14 +328,14 @@ impl Catalogue {
     pub fn cause(&self, id: CauseId) -> &Cause {
         &self.causes[id as usize]
     }
-    /// Causes that are looked for in texts under a reason, highest first.
+    /// Returns the causes that are looked for under a reason, highest first.
     pub fn under(&self, reason: &str) -> impl Iterator<Item = &Cause> {
         self.below(reason)
             .into_iter()
             .flat_map(|u| u.causes.iter())
             .filter_map(|&i| self.causes.get(i))
     }
-    /// True when some cause is looked for under the reason.
+    /// True when at least one cause is looked for under the reason.
     pub fn knows(&self, reason: &str) -> bool {
         self.under(reason).next().is_some()
     }

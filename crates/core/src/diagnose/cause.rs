@@ -1,8 +1,9 @@
-//! Ids of the causes, one for each entry of `catalogue.toml`: `build.rs` makes them, so that a rule can name no other.
+//! Ids of the causes. `build.rs` generates one for each entry of `catalogue.toml`, so that a rule cannot name a cause
+//! that does not exist.
 
 include!(concat!(env!("OUT_DIR"), "/cause_id.rs"));
 
-// In rules: `cause::KF601`.
+// So that rules can write `cause::KF601`.
 pub use CauseId::*;
 
 impl std::fmt::Display for CauseId {

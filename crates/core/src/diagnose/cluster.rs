@@ -1,4 +1,4 @@
-//! What concerns more than one pod: hanging calls of the kubelet's loops, running pulls, how the nodes are.
+//! Facts that concern more than one pod: hanging calls of the kubelet's loops, pulls in flight, the health of nodes.
 
 use kflow_model::pod::Condition;
 use std::sync::{Arc, OnceLock};
@@ -19,22 +19,21 @@ use kflow_model::{
     log::{Component, LogLine},
 };
 
-/// A call of the kubelet's loops that is in flight longer than this shows a runtime that does not answer.
+/// A call of the kubelet's loops that is in flight for longer than this, ns, shows that the runtime does not answer.
 pub const LOOP_CALL_NS: i64 = limits::LOOP_CALL.ns;
 
 /// The newest renewal of a node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLease {
-    /// Time of the newest renewal.
     pub renewed: Nanos,
-    /// This long after it the kubelet counts as silent, ns.
+    /// Time after `renewed`, ns, at which the lease has run out and the kubelet counts as silent.
     pub lasts: i64,
-    /// Who told: the watch of leases, or the audit log.
+    /// The source of the renewal: the watch of leases, or the audit log.
     pub source: Source,
 }
 
-/// When observations of leases were last lost, if after `since`. A renewal may have been among them: a lease counts as not
-/// renewed only from then on.
+/// Returns when observations of leases were last lost, if that was after `since`. A renewal may have been among them,
+/// so a lease counts as not renewed only from that moment on.
 pub fn leases_lost(world: &World, source: Source, since: Nanos) -> Option<Nanos> {
     let lost = match source {
         Source::Kube => world.coverage().lost(&["leases"]).map(|l| l.at),
@@ -60,13 +59,13 @@ impl NodeLease {
         let audited = world
             .renewal(node)
             .map(|renewed| heeding(renewed, limits::LEASE_MISSED.ns, Source::Audit));
-        // The audit log tells every renewal; the watch passes on those that count.
+        // The audit log has every renewal; the watch passes on only some of them.
         match (watched, audited) {
             (Some(w), Some(a)) if w.renewed > a.renewed.plus(limits::LEASE_MISSED.ns) => Some(w),
             (w, a) => a.or(w),
         }
     }
-    /// It has run out.
+    /// True when the lease has run out at `now`.
     pub fn is_over(&self, now: Nanos) -> bool {
         now.since(self.renewed) >= self.lasts
     }
@@ -75,37 +74,38 @@ impl NodeLease {
 /// A node that does not exist.
 #[derive(Clone, Debug)]
 pub struct Missing {
-    /// The deletion, or the end of the list that lacks it.
+    /// The node's deletion, or the end of a list of nodes that does not contain it.
     pub evidence: Evidence,
-    /// The watch broke since.
+    /// The watch of nodes has broken since that evidence, so that it may be out of date.
     pub stale: bool,
 }
 
-/// How a node is.
+/// The health of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeHealth {
     /// Status, reason and message of its condition Ready.
     pub ready: Option<(Text, Text, Text)>,
-    /// Since when it is so.
+    /// Since when the condition Ready has this status.
     pub ready_since: Option<Nanos>,
     pub evidence: Option<Evidence>,
-    /// The kubelet says that it skips pods: when, why.
+    /// The kubelet's newest line that says that it skips pods: when, and why.
     pub skips: Option<(Nanos, Text, Evidence)>,
-    /// The kubelet ended because of what it says here, and has said nothing else since.
+    /// The kubelet's newest line that says why it exits: when, and why. [`NodeHealth::heard`] shows whether it has
+    /// logged since.
     pub fatal: Option<(Nanos, Text, Evidence)>,
-    /// Newest word of the runtime's network not being ready.
+    /// The kubelet's newest line that says that the runtime's network is not ready.
     pub network: Option<(Nanos, Evidence)>,
-    /// What it is low on, by its conditions.
+    /// The node's pressure conditions that are true.
     pub pressures: Vec<Condition>,
-    /// Newest line of its kubelet on getting a resource back: when, which.
+    /// The kubelet's newest line that says that it reclaims a resource: when, and which.
     pub reclaims: Option<(Nanos, Text, Evidence)>,
-    /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
+    /// Time of the kubelet's newest log line or request to the apiserver that is about the node as a whole.
     pub heard: Option<Nanos>,
-    /// The kubelet's lease.
+    /// The lease that the kubelet renews in `kube-node-lease`.
     pub lease: Option<NodeLease>,
-    /// Whether the node exists, by a complete list of nodes: not, and what says so.
+    /// The evidence that the node does not exist; `None` while it exists, or while no complete list of nodes is known.
     pub missing: Option<Missing>,
-    /// The node's own sources are among the evidence.
+    /// The evidence holds observations of sources that run on the node.
     pub local: bool,
 }
 
@@ -164,36 +164,38 @@ impl NodeHealth {
             _ => {}
         }
     }
-    /// The node is low on something: by its conditions, or by what its kubelet said lately.
+    /// True when the node is low on a resource, by its conditions or by a recent line of its kubelet.
     pub fn is_low(&self, now: Nanos) -> bool {
         !self.pressures.is_empty() || self.reclaiming(now).is_some()
     }
-    /// The kubelet said lately that it gets a resource back. While it has to, it says so every ten seconds.
+    /// Returns the kubelet's newest line that says that it reclaims a resource, if it is recent. The kubelet repeats
+    /// the line every ten seconds while it has to.
     pub fn reclaiming(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
         self.reclaims
             .as_ref()
             .filter(|(at, ..)| now.since(*at) < limits::RECLAIMING.ns)
     }
-    /// The kubelet said lately that it skips all pods, and why. It says so every five seconds at most.
+    /// Returns the kubelet's newest line that says that it skips all pods, and why, if it is recent. The kubelet
+    /// repeats the line at least every five seconds.
     pub fn skipping(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
         self.skips.as_ref().filter(|(at, why, _)| {
-            // A kubelet that starts says this for a second or two; that is no trouble.
+            // A kubelet that has just started says this for a second or two, which is no trouble.
             now.since(*at) < limits::SKIPPING.ns && !is_starting(why)
         })
     }
-    /// The node says in its condition that the runtime is down.
+    /// True when the node's condition Ready says that the runtime is down.
     pub fn runtime_down(&self) -> bool {
         self.ready
             .as_ref()
             .is_some_and(|(status, _, message)| status != "True" && runtime_is_down(message))
     }
-    /// Not Ready by the API.
+    /// True when the API shows the node as not Ready.
     pub fn not_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|(s, _, _)| s != "True")
     }
 }
 
-/// What a node is low on by a condition of this type.
+/// Returns the resource that a node with this condition is low on; `None` for a condition of another type.
 pub fn low_on(condition: &str) -> Option<&'static str> {
     Some(match condition {
         "MemoryPressure" => "memory",
@@ -203,10 +205,10 @@ pub fn low_on(condition: &str) -> Option<&'static str> {
     })
 }
 
-/// See the module.
+/// What rules need to know about more than one pod, as of a moment; see the module.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// The moment that it was gathered for.
+    /// The moment as of which this was gathered.
     now: Nanos,
     /// The kubelet's own calls that hang, oldest first.
     pub hanging: Vec<Arc<Call>>,
@@ -214,21 +216,21 @@ pub struct Cluster {
     pub pulls: Vec<Arc<Call>>,
     /// Nodes by name.
     pub nodes: FxHashMap<Text, NodeHealth>,
-    /// The node that the node's own sources run on; empty when it is not known.
+    /// The node that the sources of the node (log, tap, cgroups) run on; empty when it is not known.
     pub local: Text,
-    /// Newest observation of the tap and of the kubelet's log.
+    /// Time of the newest observation of the tap or of the kubelet's log.
     pub node_last: Option<Nanos>,
-    /// Since when neither came, nor was any of them lost.
+    /// Since when no observation of the tap or of the kubelet's log came or was lost.
     pub node_quiet: Option<Nanos>,
-    /// There are node sources, API sources.
+    /// The tap or the kubelet's log has been read.
     pub has_node: bool,
-    /// There is the kubelet's log.
+    /// The kubelet's log has been read.
     pub has_log: bool,
-    /// Newest record of the audit log.
+    /// Time of the newest record of the audit log.
     pub audited: Option<Nanos>,
-    /// There are watches.
+    /// The API has been watched.
     pub has_api: bool,
-    /// Pods are listed by the API, so that one which is not in the list is not there.
+    /// The API lists pods, so that a pod which the list does not contain does not exist.
     pub has_pods: bool,
     usage: OnceLock<Usage>,
     victims: OnceLock<Vec<Victim>>,
@@ -238,14 +240,14 @@ pub struct Cluster {
     unready: OnceLock<FxHashMap<Text, Vec<Pod>>>,
 }
 
-/// A pod that was told to go so that another finds room, and has not gone.
+/// A pod that is preempted or deleted to make room for another one, and that still exists.
 #[derive(Clone, Debug)]
 pub struct Victim {
-    /// The pod that was told to make room.
+    /// The pod that has to make room.
     pub pod: Pod,
-    /// Events that tell for which pods, newest first.
+    /// Its `Preempted` Events, which name the pods that need the room, newest first.
     told: Vec<Evidence>,
-    /// Its condition says that a scheduler preempts it, and not for whom.
+    /// Its condition says that a scheduler preempts it, which does not name the pod that needs the room.
     marked: bool,
 }
 
@@ -275,7 +277,8 @@ impl Victim {
             marked,
         })
     }
-    /// What says that it goes for a pod, which is nominated for a node or (empty) for none yet.
+    /// Returns the evidence that it makes room for the pod `of`. `nominated` is the node that the scheduler has
+    /// nominated for that pod, empty for none yet.
     pub fn proof(&self, of: &PodUid, nominated: &str) -> Option<&Evidence> {
         let names = |o: &&Evidence| match &o.body {
             Body::Event(e) => {
@@ -303,7 +306,7 @@ fn missing(world: &World, node: &str) -> Option<Missing> {
 }
 
 impl Cluster {
-    /// Reads the world once.
+    /// Gathers the facts from the world as of `now`.
     pub fn gather(world: &World, now: Nanos) -> Self {
         let mut s = Self {
             now,
@@ -319,8 +322,9 @@ impl Cluster {
                 s.hanging.push(c.clone());
             }
         }
-        // Statistics hang with one shim that hangs; a runtime that stands still answers nothing. And while an agent is away, or tells
-        // what it saw meanwhile, nobody knows which of its calls have ended.
+        // Calls for statistics hang when a single shim hangs; a runtime that stands still answers no call at all. And
+        // while an agent is disconnected, or sends what it saw meanwhile, it is not known which of its calls have
+        // ended.
         let behind = world.coverage().is_being_listed(WatchNote::CALLS);
         if behind || s.hanging.iter().all(|c| c.method.contains("Stats")) {
             s.hanging.clear();
@@ -352,16 +356,17 @@ impl Cluster {
         s.has_pods = world.every_pod().iter().any(|p| p.api.is_some());
         s
     }
-    /// What the pods of each node ask for. Read when a pod first needs it, like the rest of these.
+    /// Returns the resources that the pods of each node request. Like the following facts, it is computed when it is
+    /// first needed.
     pub fn usage(&self, world: &World) -> &Usage {
         self.usage.get_or_init(|| Usage::of(world))
     }
-    /// Pods that were told to make room for others, and are not gone.
+    /// Returns the pods that have to make room for others, and that still exist.
     pub fn victims(&self, world: &World) -> &[Victim] {
         self.victims
             .get_or_init(|| world.every_pod().iter().filter_map(Victim::of).collect())
     }
-    /// Pods of a node that wait to be started or stopped.
+    /// Returns the pods (`ns/name`) of a node that wait to be started or stopped.
     pub fn held_up(&self, world: &World, node: &str) -> &[String] {
         let all = self.held.get_or_init(|| {
             let mut all: FxHashMap<Text, Vec<String>> = FxHashMap::default();
@@ -377,7 +382,7 @@ impl Cluster {
         });
         all.get(node).map_or(&[], Vec::as_slice)
     }
-    /// Pods of a namespace that are to run and are not ready.
+    /// Returns the pods of a namespace that should run and are not ready.
     pub fn unready_in(&self, world: &World, namespace: &str) -> &[Pod] {
         let all = self.unready.get_or_init(|| {
             let mut all: FxHashMap<Text, Vec<Pod>> = FxHashMap::default();
@@ -393,7 +398,7 @@ impl Cluster {
         });
         all.get(namespace).map_or(&[], Vec::as_slice)
     }
-    /// The newest pod that a scheduler placed, and when: such a scheduler is alive.
+    /// Returns the pod (`ns/name`) that a scheduler placed last, and when: it shows that the scheduler is alive.
     pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {
         let all = self.placed.get_or_init(|| {
             let mut all: FxHashMap<Text, (Nanos, String)> = FxHashMap::default();
@@ -401,7 +406,7 @@ impl Cluster {
                 let Some(api) = p.api.as_deref() else {
                     continue;
                 };
-                // A pod that names its node itself is scheduled by nobody: only the event tells.
+                // No scheduler places a pod that names its node itself (`spec.nodeName`), so only the Event counts.
                 let at = p.evidence.iter().find_map(|o| match &o.body {
                     Body::Event(e) if e.reason == "Scheduled" => Some(o.stamp.at),
                     _ => None,
@@ -418,11 +423,11 @@ impl Cluster {
         });
         all.get(scheduler)
     }
-    /// Which container waits behind which pull.
+    /// Returns which container waits behind which pull.
     pub fn queue(&self, world: &World) -> &Pulls {
         self.queue.get_or_init(|| Pulls::of(world, self.now))
     }
-    /// The node does not exist.
+    /// Returns the evidence that a node does not exist; `None` when it exists or that is not known.
     pub fn missing(&self, world: &World, node: &str) -> Option<Missing> {
         match self.nodes.get(node) {
             Some(n) => n.missing.clone(),
@@ -430,32 +435,33 @@ impl Cluster {
             None => missing(world, node),
         }
     }
-    /// The newest renewal of a node's lease, of nodes too that are not listed.
+    /// Returns the newest renewal of a node's lease, also for a node that is in no list.
     pub fn lease(&self, world: &World, node: &str) -> Option<NodeLease> {
         match self.nodes.get(node) {
             Some(n) => n.lease,
             None => NodeLease::of(world, node),
         }
     }
-    /// How the node of a pod is.
+    /// Returns the health of a node by name; `None` for a node that is not known.
     pub fn node(&self, name: &str) -> Option<&NodeHealth> {
         self.nodes.get(name)
     }
-    /// The node's own sources tell of this node.
+    /// True when the node sources run on this node, or may do so because a name is not known.
     pub fn is_local(&self, node: &str) -> bool {
         self.has_node && (self.local.is_empty() || node.is_empty() || self.local == node)
     }
-    /// How the local node is, under whatever name.
+    /// Returns the health of the node that the node sources run on.
     pub fn local_node(&self) -> Option<&NodeHealth> {
         self.nodes
             .get(&self.local)
             .or_else(|| self.nodes.values().find(|n| n.local))
     }
-    /// Changes with whatever the rules take from here, so that nothing is diagnosed anew without a reason.
+    /// Returns a hash that changes when something changes that the rules read from here. While it is the same,
+    /// verdicts need not be made again.
     pub fn fingerprint(&self, now: Nanos) -> u64 {
         use std::hash::{Hash, Hasher};
         let mut h = rustc_hash::FxHasher::default();
-        // Verdicts name the calls.
+        // The calls themselves count, and not only their number, because verdicts name them.
         for calls in [&self.hanging, &self.pulls] {
             calls.len().hash(&mut h);
             for c in calls {

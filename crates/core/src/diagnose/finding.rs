@@ -1,4 +1,4 @@
-//! What a rule found, and the verdict that is made of it.
+//! What a rule found about a pod, and the verdict that is made from it.
 
 mod quotes;
 
@@ -17,46 +17,47 @@ use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units::seconds};
 
-/// Causes of a pod's that are the trouble of its node.
+/// Causes of a pod that are a trouble of its node.
 const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
 
-/// One thing that is true of a pod.
+/// One cause that is true of a pod.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     pub cause: &'static Cause,
     /// Where the pod stands still because of it.
     pub stage: Stage,
-    /// Container, empty for the pod.
+    /// The container that the finding is about; empty for the whole pod.
     pub container: Text,
-    /// How the pod stands.
+    /// The pod's state under this cause.
     pub state: State,
     pub since: Nanos,
-    /// Names for the sentence.
+    /// Values for the names in the cause's sentence and commands.
     pub names: Names,
-    /// What proves it, best first.
+    /// The evidence for the finding, best first.
     pub proofs: Vec<Proof>,
-    /// The call that it waits on.
+    /// The pod's own call that the pod waits for.
     pub in_flight: Option<&'a PodCall<'a>>,
-    /// The call that it waits on, when it is not the pod's own.
+    /// The call of another pod, or of the kubelet's loops, that the pod waits for.
     pub waits_on: Option<InFlightCall>,
-    /// The pod that it waits for; a cause that is the node's trouble needs none.
+    /// The pod that this pod waits for. A cause that is a trouble of the node leaves it empty: the verdict then names
+    /// the node.
     pub behind: Option<ObjectRef>,
     /// Number of the attempt that the finding is about, from 0.
     pub attempt: u32,
-    /// Next try.
+    /// When the kubelet tries again, if that is known.
     pub next_retry: Option<Nanos>,
-    /// What happened more than once.
+    /// How often and when it happened, where it happened more than once.
     pub recurrence: Option<Recurrence>,
-    /// How sure.
+    /// How sure the finding is.
     pub confidence: Confidence,
-    /// Among those of one stage the highest wins.
+    /// Among the findings of one stage the highest rank wins.
     pub rank: u8,
-    /// Told by a reason alone, whatever its text: says less than any other cause.
+    /// A reason alone showed the cause, whatever its text: the finding says less than any other.
     pub alone: bool,
 }
 
 impl<'a> Finding<'a> {
-    /// A cause by id, with what the catalogue says of it.
+    /// A finding of a cause by id, with what the catalogue says about the cause.
     pub fn new(id: CauseId, f: &PodHistory<'a>) -> Self {
         Self::of(Catalogue::get().cause(id), f)
     }
@@ -80,26 +81,26 @@ impl<'a> Finding<'a> {
             alone: false,
         }
     }
-    /// With a name for the sentence.
+    /// Sets a name for the sentence, unless it has a value.
     #[must_use]
     pub fn name(mut self, key: &str, value: &str) -> Self {
         self.names.set(key, value);
         self
     }
-    /// With a name that says how long or how often: it differs among pods of which the same is true.
+    /// Sets a name whose value says how long or how often, and so differs among pods with the same trouble.
     #[must_use]
     pub fn varying(mut self, key: &str, value: &str) -> Self {
         self.names.vary(key, value, "");
         self
     }
-    /// With how a container ends, which also says how often.
+    /// Sets the name `what` to how a container ends, in words that also say how often.
     #[must_use]
     pub fn ends(mut self, how: &str, code: Option<i32>) -> Self {
         let code = code.map_or_else(|| "ended".to_owned(), |code| format!("exit code {code}"));
         self.names.vary("what", how, &code);
         self
     }
-    /// In a stage other than the catalogue's.
+    /// Sets a stage other than the catalogue's.
     #[must_use]
     pub fn at(mut self, stage: Stage) -> Self {
         self.stage = stage;
@@ -110,31 +111,31 @@ impl<'a> Finding<'a> {
         self.container = name.into();
         self
     }
-    /// Overrides the state.
+    /// Sets a state other than the catalogue's.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = state;
         self
     }
-    /// Sets the time since which it lasts.
+    /// Sets the moment since which the finding is true.
     #[must_use]
     pub fn since(mut self, at: Nanos) -> Self {
         self.since = at;
         self
     }
-    /// At most this sure.
+    /// Lowers the confidence to `c`, if it is higher.
     #[must_use]
     pub fn at_most(mut self, c: Confidence) -> Self {
         self.confidence = self.confidence.max(c);
         self
     }
-    /// Proven by an observation.
+    /// Adds an observation as evidence.
     #[must_use]
     pub fn proof(mut self, o: &Evidence) -> Self {
         self.proofs.push(proof(o));
         self
     }
-    /// Proven by an observation, of which the rule says what it shows.
+    /// Adds an observation as evidence, with the rule's own words for what it shows.
     #[must_use]
     pub fn proof_as(mut self, o: &Evidence, what: impl Into<String>) -> Self {
         self.proofs.push(Proof {
@@ -144,7 +145,7 @@ impl<'a> Finding<'a> {
         });
         self
     }
-    /// Proven by an observation, when there is one.
+    /// Adds an observation as evidence, when there is one.
     #[must_use]
     pub fn proof_if(self, o: Option<&Evidence>) -> Self {
         match o {
@@ -152,7 +153,7 @@ impl<'a> Finding<'a> {
             None => self,
         }
     }
-    /// Proven by what was not seen.
+    /// Adds as evidence that something was not seen since `at`.
     #[must_use]
     pub fn absence(mut self, at: Nanos, source: Source, what: impl Into<String>) -> Self {
         self.proofs.push(Proof {
@@ -166,7 +167,8 @@ impl<'a> Finding<'a> {
         });
         self
     }
-    /// Waiting on a call of the pod.
+    /// Says that the pod waits for one of its own calls: sets the names `running`, `method` and `deadline`, and adds
+    /// the call as evidence.
     #[must_use]
     pub fn call(mut self, call: &'a PodCall<'a>, now: Nanos) -> Self {
         self.names.vary("running", &span(now.since(call.at)), "");
@@ -193,7 +195,7 @@ impl<'a> Finding<'a> {
         self.in_flight = Some(call);
         self
     }
-    /// From a failure under a reason.
+    /// Makes a finding from a signal that matches the cause.
     pub fn of_signal(
         cause: &'static Cause,
         names: Names,
@@ -202,7 +204,7 @@ impl<'a> Finding<'a> {
     ) -> Self {
         let mut found = Self::of(cause, f).container(&s.container);
         found.names = names;
-        // CRI-O says it of both that it makes; where it names no container it is of the sandbox.
+        // CRI-O says this about sandboxes and containers; where it names no container, it is about the sandbox.
         if cause.id == cause::KF702b && s.container.is_empty() {
             found.stage = Stage::Sandbox;
         }
@@ -216,7 +218,7 @@ impl<'a> Finding<'a> {
         found
     }
 
-    /// Says which container an image is for, where the pod has several.
+    /// Sets the name `of` to the container that the image is for, where the pod has several.
     fn of_container(&mut self, f: &PodHistory<'_>) {
         if self.stage != Stage::Image || self.container.is_empty() {
             return;
@@ -231,10 +233,10 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// Names that follow from others, once all are known.
+    /// Sets the names that follow from other names, once all of those are known.
     fn derive_names(&mut self) {
         match self.cause.id {
-            // Of a pod; a node's kubelet stands still.
+            // The name `still` belongs to a verdict on the node; without it the verdict is on a pod, which waits.
             cause::KF301 if self.names.get("still").is_none() => {
                 let age = self.names.get("age").unwrap_or_default().to_owned();
                 self.names.vary("waiting", &age, "");
@@ -258,7 +260,7 @@ impl<'a> Finding<'a> {
                 };
                 self.names.set("how", &how);
             }
-            // It is over: it has failed, and does not run any more.
+            // The name `what` says that the hook has failed, so it does not run any more.
             cause::KF904 if self.names.get("what").is_some() => self.names.remove("running"),
             cause::KF905 => {
                 let who = match self.names.get("container") {
@@ -277,8 +279,8 @@ impl<'a> Finding<'a> {
     pub fn verdict(mut self, f: &PodHistory<'_>) -> Verdict {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;
-        // One answer to how long the pod has been in a stage, here and in every list. Of one that is ready this is how long it
-        // has been so, and what is wrong with it is younger.
+        // How long the pod has been in a stage is the same here as in every list. In the stage Ready a pod that is
+        // ready is an exception: the list shows how long it has been ready, and its trouble is younger.
         let ready = self.stage == Stage::Ready && f.is_ready() == Some(true);
         let stuck = view.current.filter(|(stage, _)| *stage == self.stage);
         if let Some((_, since)) = stuck.filter(|_| !ready) {
@@ -335,7 +337,7 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// A sentence on how often it happened, and how it is at this moment.
+/// Returns a sentence that says how often it happened, and how the pod is now; empty when there is nothing to say.
 pub(super) fn again(state: State, recurrence: Option<Recurrence>, now: Nanos) -> String {
     let Some(r) = recurrence else {
         return String::new();
@@ -359,7 +361,7 @@ pub(super) fn again(state: State, recurrence: Option<Recurrence>, now: Nanos) ->
     }
 }
 
-/// What no source names is still there: the node, the image.
+/// Replaces `?`, which stands for a name that no source gives: the node and the image exist without a name too.
 fn unnamed(sentence: String) -> String {
     if !sentence.contains('?') {
         return sentence;
@@ -372,7 +374,7 @@ fn unnamed(sentence: String) -> String {
         .replace("image ?", "the image")
 }
 
-/// The steps of a cause with names filled in, without those of which the whole text is left out.
+/// Returns the cause's next steps with names filled in, without steps whose text is empty then.
 pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
     let filled = cause.steps.iter().map(|(text, command)| NextStep {
         text: names.sentence(text),
@@ -399,7 +401,7 @@ fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
     n.set("uid", v.uid.as_str());
     n.set("node", node_of(v, f.api));
     n.set("container", container);
-    // There are logs of a previous one only after a restart.
+    // A previous container has logs only after a restart.
     let before = f.known(container).is_some_and(|c| {
         c.restarts > 0 || c.exits.len() > 1 || c.status.is_some_and(|s| s.last.is_some())
     });
@@ -447,7 +449,7 @@ fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
     }
 }
 
-/// Node of a pod by the newest that is known.
+/// Returns the pod's node: from the view, else from the API state; empty when it is not known.
 pub fn node_of<'v>(v: &'v PodView, api: Option<&'v PodSeen>) -> &'v str {
     if v.node.is_empty() {
         api.map_or("", |p| p.spec.node.as_str())
@@ -456,7 +458,7 @@ pub fn node_of<'v>(v: &'v PodView, api: Option<&'v PodSeen>) -> &'v str {
     }
 }
 
-/// Host of an image's registry; Docker Hub when the name has none.
+/// Returns the host of an image's registry: Docker Hub's when the image names none, empty when there is no image.
 fn registry(image: &str) -> &str {
     match image.split_once('/') {
         Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
@@ -469,7 +471,7 @@ fn reason_in_words(reason: &str) -> &str {
     reason.trim_start_matches('@')
 }
 
-/// The CRI calls that come after a stage, which were not made.
+/// Returns the steps of a pod's start that come after `stage`, by CRI method; empty from the stage Ready on.
 fn not_reached(stage: Stage, f: &PodHistory<'_>) -> Vec<Text> {
     const CALLS: [(Stage, &str); 4] = [
         (Stage::Sandbox, method::RUN_POD_SANDBOX),
@@ -494,7 +496,7 @@ fn not_reached(stage: Stage, f: &PodHistory<'_>) -> Vec<Text> {
     out
 }
 
-/// `Deployment/web`, in the form that kubectl takes: `deployment/web`.
+/// Returns an owner in the form that kubectl takes: `deployment/web`.
 pub fn owner_arg(o: &ObjectRef) -> String {
     format!("{}/{}", o.kind.to_lowercase(), o.name)
 }

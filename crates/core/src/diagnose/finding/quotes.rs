@@ -1,4 +1,4 @@
-//! Lines of evidence: how an observation is quoted, and that one thing is quoted once.
+//! Lines of evidence: how an observation is quoted, and how repetitions are left out.
 
 use crate::diagnose::Proof;
 use crate::diagnose::cluster::low_on;
@@ -16,14 +16,15 @@ use kflow_model::{
     pod::Condition,
 };
 
-/// Most lines of evidence: more of them say the same.
+/// The largest number of lines of evidence: more of them would say the same.
 const PROOFS: usize = 6;
-/// Longest message that is quoted, characters.
+/// The length of the longest quoted message, characters.
 const MESSAGE: usize = 400;
-/// Longest message of what says more beside it, characters.
+/// The length of the longest quoted message of a condition, characters: the condition says more beside it.
 const CONDITION: usize = 300;
 
-/// One line for one thing: the kubelet writes its events to its log, and its errors a second time when it gives up.
+/// Keeps one line of evidence for each fact. The kubelet also writes its Events to its log, and logs an error a second
+/// time when it gives up the sync.
 pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
     if proofs.len() < 2 {
         return;
@@ -52,7 +53,7 @@ pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
     *proofs = kept;
 }
 
-/// It says what another one said: amounts and times change from one repeat to the next.
+/// True when two proofs of one source differ in digits only: amounts and times change from one repetition to the next.
 fn repeats(p: &Proof, other: &Proof) -> bool {
     fn plain(text: &str) -> impl Iterator<Item = u8> {
         text.bytes().filter(|b| !b.is_ascii_digit())
@@ -67,7 +68,7 @@ fn repeats(p: &Proof, other: &Proof) -> bool {
         }
 }
 
-/// What a proof's line of the kubelet's log says.
+/// Returns what a proof's line of the kubelet's log says; `None` for other evidence.
 fn said(p: &Proof) -> Option<Line<'_>> {
     match &p.evidence.as_deref()?.body {
         Body::Log(l) if l.component == Component::Kubelet => flow::line(l),
@@ -75,12 +76,12 @@ fn said(p: &Proof) -> Option<Line<'_>> {
     }
 }
 
-/// The evidence of a failure.
+/// Returns a signal's observation as a line of evidence.
 pub fn signal_proof(s: &Signal<'_>) -> Proof {
     let mut p = proof(s.evidence);
     match &s.evidence.body {
         Body::CallEnd(c) if s.source == Source::Cri => {
-            // Several methods stop something.
+            // `@stop` stands for several methods.
             let method = method_of(&s.reason).unwrap_or("Stop");
             p.what = format!("CRI {method}  {}", c.code.map_or("no answer", code_name));
         }
@@ -94,7 +95,7 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
     p
 }
 
-/// An observation as evidence.
+/// Returns an observation as a line of evidence.
 pub fn proof(o: &Evidence) -> Proof {
     let (what, words) = quoted(o);
     Proof {
@@ -108,7 +109,7 @@ pub fn proof(o: &Evidence) -> Proof {
     }
 }
 
-/// What an observation is, and the message that it carries.
+/// Returns what an observation is, and the message that it carries.
 fn quoted(o: &Evidence) -> (String, Option<Text>) {
     let words = |text: &str| Some(shorten(text, MESSAGE));
     let what = match &o.body {
@@ -172,7 +173,7 @@ fn quoted(o: &Evidence) -> (String, Option<Text>) {
     (what, None)
 }
 
-/// A line of a component's log: the Event that it repeats, or its message with its error.
+/// Quotes a line of a component's log: the Event that the line repeats, or its message with its error.
 fn logged(l: &LogLine) -> (String, Option<Text>) {
     let who = match l.component {
         Component::Kubelet => "kubelet",
@@ -203,7 +204,7 @@ fn logged(l: &LogLine) -> (String, Option<Text>) {
     (format!("{who} log"), Some(words.into()))
 }
 
-/// The condition that is not as it should be, else that the node is Ready.
+/// Returns the condition that is not as it should be, else the condition Ready.
 fn telling(n: &NodeSeen) -> Option<&Condition> {
     let ready = n.condition("Ready");
     let short = |c: &&Condition| {

@@ -1,4 +1,4 @@
-//! What the calls to the runtime say of a pod: in flight, failed, succeeded.
+//! What the CRI calls of a pod show: calls in flight, failures, successes.
 
 use rustc_hash::FxHashMap;
 
@@ -61,7 +61,7 @@ impl<'a> PodHistory<'a> {
         );
     }
 
-    /// The container that waits for an image: the first one of that image that has not started.
+    /// Returns the container that an image is pulled for: the first one with that image that has not started.
     pub(super) fn by_image(&self, image: &str) -> Text {
         let spec = |c: &&crate::correlate::ContainerView| c.image == image;
         self.view
@@ -72,7 +72,7 @@ impl<'a> PodHistory<'a> {
             .or_else(|| self.view.containers.iter().find(spec))
             .map(|c| c.name.clone())
             .or_else(|| {
-                // Without the API: the container of which the kubelet said that it pulls the image.
+                // Without the API: the container for which the kubelet said that it pulls the image.
                 let said = |c: &&super::ContainerHistory<'_>| {
                     c.pulling
                         .and_then(|(_, o)| pulls::image_of(o))
@@ -103,7 +103,7 @@ impl<'a> PodHistory<'a> {
             if failed(c.outcome, c.code, &c.message).is_some() {
                 self.succeeded(at, method, &call, c);
             } else if c.outcome == CallOutcome::Lost {
-                // How it ended may still show.
+                // A later observation may still tell how the call ended.
                 open.insert(c.key, call);
             }
             return;

@@ -1,4 +1,4 @@
-//! What Events and states of the API say of a pod: kills, probes, exits.
+//! What Events and API states show about a pod: kills, probes, exits.
 
 use super::{Exit, KillWhy, PodHistory, ProbeResult};
 use crate::diagnose::signal;
@@ -17,14 +17,14 @@ impl<'a> PodHistory<'a> {
         if e.object.kind != "Pod" && !e.object.kind.is_empty() {
             return;
         }
-        // A pod that this one preempts.
+        // An Event of a pod that this one preempts.
         if e.is_of_another_pod(&self.view.uid, &self.view.mirrors) {
             return;
         }
         if e.component == "kubelet" {
             self.sign(o.stamp.at);
         }
-        // Who adds nodes speaks of nodes that do not exist yet, in the scheduler's word.
+        // An autoscaler uses the scheduler's reason, and speaks of nodes that do not exist yet.
         let reason = match e.reason.as_str() {
             "FailedScheduling" if e.is_of_autoscaler() => "@autoscaler",
             reason => reason,
@@ -32,7 +32,7 @@ impl<'a> PodHistory<'a> {
         self.happened(o, reason, &e.message, &e.container, e.count);
     }
 
-    /// An Event, from the API or from the kubelet's log.
+    /// Reads an Event, from the API or from the kubelet's log.
     pub(super) fn happened(
         &mut self,
         o: &'a Evidence,
@@ -167,14 +167,15 @@ impl<'a> PodHistory<'a> {
         }
     }
 
-    /// A container's id is one of this name.
+    /// Remembers the name of the container with this id.
     pub(super) fn learn(&mut self, id: &ContainerId, name: &Text) {
         if !id.is_empty() && !self.ids.iter().any(|(i, _)| i == id) {
             self.ids.push((id.clone(), name.clone()));
         }
     }
 
-    /// Exits that the runtime told as they happened. After everything else: what bears the name of an id may come later.
+    /// Reads the exits that the runtime reported as they happened. This comes after everything else, because the
+    /// observation that gives an id's name may come later.
     pub(super) fn told_exits(&mut self) {
         let mut killed: Vec<&ContainerId> = Vec::new();
         for o in self.view.evidence.iter() {
@@ -188,7 +189,7 @@ impl<'a> PodHistory<'a> {
             let (ContainerEventKind::Stopped, Some(code)) = (c.kind, c.exit_code) else {
                 continue;
             };
-            // Without a name it may be the sandbox's own.
+            // An id without a name may be the sandbox's own container.
             let Some((_, name)) = self.ids.iter().find(|(i, _)| i == id).cloned() else {
                 continue;
             };
@@ -209,7 +210,8 @@ impl<'a> PodHistory<'a> {
         }
     }
 
-    /// Exits of which nothing is seen but that the kubelet waits before it starts the container again: its log alone.
+    /// Concludes exits from the kubelet's back-off, for containers of which no exit was seen because only the
+    /// kubelet's log was read.
     pub(super) fn backed_off(&mut self) {
         if self.api.is_some() {
             return;
@@ -244,7 +246,7 @@ impl<'a> PodHistory<'a> {
                 if old.message.is_empty() {
                     old.message = e.message;
                 }
-                // The runtime tells nanoseconds, the API whole seconds: keep the finer.
+                // The runtime's times have nanoseconds, the API's whole seconds: keep the finer one.
                 if old.at.0 % SECOND == 0 {
                     old.at = e.at;
                 }

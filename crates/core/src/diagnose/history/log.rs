@@ -1,4 +1,4 @@
-//! What lines of the kubelet's and the runtime's log say of a pod.
+//! What lines of the kubelet's and the runtime's log show about a pod.
 
 use super::{PodHistory, Turn};
 use crate::diagnose::signal;
@@ -96,7 +96,7 @@ impl<'a> PodHistory<'a> {
         if reason == "FailedPreStopHook" {
             self.container(&container).prestop = None;
         }
-        // The runtime's log has ids, and no names.
+        // The runtime's log has container ids and no names.
         let container = if container.is_empty() {
             self.name_of(&l.container_id)
         } else {
@@ -105,8 +105,8 @@ impl<'a> PodHistory<'a> {
         self.push(reason, &container, text, o, 1);
     }
 
-    /// The container whose readiness turned. A kubelet 1.31 does not name it (the recording S16): then it is known where one
-    /// alone has been probed, or there is one alone.
+    /// Returns the container whose readiness changed. A kubelet 1.31 does not name it (the recording S16): then it is
+    /// known only when a single container has failed readiness probes, or the pod has a single container.
     fn probed(&self, l: &LogLine) -> Option<Text> {
         if !l.container.is_empty() {
             return Some(Text::clone(&l.container));

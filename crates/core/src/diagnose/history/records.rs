@@ -1,4 +1,4 @@
-//! What the facts of a pod are made of: calls, containers, exits, probes.
+//! The parts of a pod's history: calls, containers, exits, probes.
 
 use kflow_model::{
     ContainerId, Evidence, Nanos, Text, cri::CallStart, pod::ContainerStatus, stamp::SECOND,
@@ -7,15 +7,14 @@ use kflow_model::{
 /// A call that was made for the pod.
 #[derive(Clone, Debug)]
 pub struct PodCall<'a> {
-    /// Start and who it is about.
+    /// The call's start, with the pod or container that the call is about.
     pub start: &'a CallStart,
-    /// When it began.
     pub at: Nanos,
-    /// When it ended.
+    /// When the call ended; `None` while it is in flight.
     pub end: Option<Nanos>,
-    /// Container, as far as known.
+    /// The container's name; empty when it is not known or the call is about the pod.
     pub container: Text,
-    /// The start's observation.
+    /// The observation of the call's start.
     pub evidence: &'a Evidence,
 }
 
@@ -24,37 +23,37 @@ pub struct PodCall<'a> {
 pub struct Exit<'a> {
     /// Time of the observation.
     pub at: Nanos,
-    /// Exit code, where it is known.
+    /// Exit code; `None` when no source gives it.
     pub code: Option<i32>,
     /// `Error`, `OOMKilled`, `Completed`, `StartError`, …
     pub reason: Text,
-    /// Its own message.
+    /// The container's termination message.
     pub message: Text,
     pub id: ContainerId,
     pub evidence: &'a Evidence,
 }
 
-/// The pod became ready, or not ready.
+/// A change of the pod's readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Time of the observation.
     pub at: Nanos,
-    /// What it became.
+    /// True when the pod became ready, false when it became not ready.
     pub ready: bool,
-    /// It became not ready because a container ended: that is the container's story, not one of readiness.
+    /// The pod became not ready because a container ended, so that this change does not count as flapping readiness.
     pub ended: bool,
 }
 
-/// A failing probe.
+/// The failures of one of a container's probes.
 #[derive(Clone, Debug)]
 pub struct ProbeResult<'a> {
-    /// Newest failure.
+    /// Time of the newest failure.
     pub at: Nanos,
-    /// What it said.
+    /// The output of the newest failure.
     pub text: &'a str,
-    /// It could not be run, which leaves the container as ready as it was.
+    /// The probe could not be run, which leaves the container as ready as it was before.
     pub errored: bool,
-    /// Failures since the container started, as far as they were counted.
+    /// Number of failures since the container started, as far as the sources count them.
     pub count: u32,
     pub evidence: &'a Evidence,
 }
@@ -62,41 +61,39 @@ pub struct ProbeResult<'a> {
 /// Why the kubelet killed a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillWhy {
-    /// Liveness probe.
     Liveness,
-    /// Startup probe.
     Startup,
-    /// postStart hook.
+    /// Its postStart hook failed.
     PostStart,
-    /// The pod is stopped, or something else.
+    /// The pod is stopped, or for another reason.
     Stop,
 }
 
-/// What a container did.
+/// What the evidence shows about one container.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerHistory<'a> {
     pub name: Text,
     /// What the kubelet's log calls it: `container`, `init container`, `ephemeral container`; empty when it did not say.
     pub kind: &'a str,
-    /// First sign of it.
+    /// Time of the first sign of the container.
     pub first: Option<Nanos>,
-    /// `Pulling` was said.
+    /// The newest `Pulling` Event or log line.
     pub pulling: Option<(Nanos, &'a Evidence)>,
-    /// The image is there.
+    /// Since when the image is on the node.
     pub pulled: Option<Nanos>,
     /// Time of the newest creation.
     pub created: Option<Nanos>,
     /// Time of the newest start.
     pub started: Option<Nanos>,
-    /// Ends, oldest first, each container id once.
+    /// Exits, oldest first, one for each container id.
     pub exits: Vec<Exit<'a>>,
-    /// First back-off after each start: by then it had ended.
+    /// The first back-off after each start: by then the container had ended.
     pub backed_off: Vec<&'a Evidence>,
-    /// Restarts by the API.
+    /// Number of restarts, by the API.
     pub restarts: u32,
     /// Newest kill by the kubelet, and why.
     pub killed: Option<(Nanos, KillWhy, &'a Evidence)>,
-    /// Kills because of a probe or hook.
+    /// Number of kills because of a probe or a hook.
     pub kills: u32,
     /// Newest failure of the readiness probe.
     pub readiness: Option<ProbeResult<'a>>,
@@ -104,36 +101,37 @@ pub struct ContainerHistory<'a> {
     pub liveness: Option<ProbeResult<'a>>,
     /// Newest failure of the startup probe.
     pub startup: Option<ProbeResult<'a>>,
-    /// Newest word of the kubelet about readiness.
+    /// The newest line of the kubelet's log about the container's readiness: when, and whether it is ready.
     pub ready_said: Option<(Nanos, bool)>,
     /// Newest status of the API.
     pub status: Option<&'a ContainerStatus>,
-    /// A preStop hook runs since.
+    /// Since when a preStop hook runs.
     pub prestop: Option<(Nanos, &'a Evidence)>,
-    /// Newest end of a StopContainer.
+    /// End of the newest StopContainer.
     pub stopped: Option<Nanos>,
-    /// When that call began.
+    /// Start of that StopContainer.
     pub stopping: Option<Nanos>,
-    /// The container that was started last.
+    /// Id of the container that was started last.
     pub started_id: ContainerId,
-    /// The newest run of the timeline: its end, `None` while it lasts.
+    /// The end of the newest run in the timeline: the inner `None` while the run lasts, the outer `None` when there is
+    /// no run.
     pub run: Option<Option<Nanos>>,
-    /// The newest attempt of the timeline that has ended.
+    /// Number of the newest attempt in the timeline that has ended.
     pub attempt: Option<u32>,
-    /// Attempts of the timeline that have ended, and the longest of them, ns.
+    /// Number of attempts in the timeline that have ended, and the length of the longest, ns.
     pub ran: (u32, i64),
 }
 
 impl ContainerHistory<'_> {
-    /// An init container, by the kubelet's log.
+    /// True for an init container, by the kubelet's log.
     pub fn is_init(&self) -> bool {
         self.kind == "init container"
     }
-    /// An ephemeral container, by the kubelet's log.
+    /// True for an ephemeral container, by the kubelet's log.
     pub fn is_ephemeral(&self) -> bool {
         self.kind == "ephemeral container"
     }
-    /// It runs: the timeline has a run that lasts, or it started after it last ended.
+    /// True while the container runs: the timeline has a run that lasts, or the container started after it last ended.
     pub fn runs(&self) -> bool {
         match (self.run, self.started) {
             (Some(None), _) => true,
