@@ -1,5 +1,5 @@
-//! The call tree of the flow map for the selected pod: each step lit as it is reached, with its length, how often, its
-//! evidence, source file and function. Steps that nothing can show are dim and say why. The node's own loop is the root.
+//! The call tree of the flow map for the selected pod. A reached step shows its duration, number of runs, evidence,
+//! source file and function. A step that no source can show is dim and says why. The root is the kubelet's sync loop.
 
 mod draw;
 mod explain;
@@ -23,27 +23,27 @@ use tree::{Row, Show, Turned};
 pub struct FlowPane {
     pod: Option<PodUid>,
     lit: Vec<StepRuns>,
-    /// The runtime whose side of the calls is shown; `None` while nothing tells which it is.
+    /// The container runtime whose side of the calls is shown; `None` while it is not known.
     runtime: Option<Component>,
     rows: Vec<Row>,
     scroll: Scroll,
     reached: bool,
     turned: FxHashSet<Turned>,
     all: bool,
-    /// The explanation of what is selected is shown.
+    /// Whether the explanation of the selected row is shown.
     explained: bool,
-    /// Lines of the explanation above the screen.
+    /// Lines that the explanation is scrolled down.
     explained_top: usize,
-    /// Observations that `lit` was derived from, and as of when.
+    /// Number of observations from which `lit` was derived, and the moment as of which.
     seen: Option<(usize, Nanos)>,
     dirty: bool,
-    /// The pod is new here: the selection goes to where it stands.
+    /// Whether the pod was just selected, so that the next sync selects the step that it is at.
     fresh: bool,
 }
 
 impl FlowPane {
     fn found(&self, id: StepId) -> Option<&StepRuns> {
-        // By number, as `lit` gives them.
+        // `lit` is sorted by step.
         let at = self.lit.binary_search_by_key(&id, |l| l.step).ok()?;
         self.lit.get(at)
     }
@@ -66,11 +66,12 @@ impl FlowPane {
     }
 }
 
-/// From this width on the explanation is beside the tree.
+/// Width from which the explanation is beside the tree instead of below it.
 const WIDE: u16 = 140;
 
 impl FlowPane {
-    /// Columns of the tree beside an explanation, and rows of what is below it.
+    /// Returns the columns of the tree and the rows of the part below it; 0 rows if the explanation is beside the
+    /// tree.
     const fn split(&self, w: u16, h: u16) -> (u16, u16) {
         match (self.explained, w >= WIDE) {
             (true, true) => (w - w * 2 / 5, 0),
@@ -79,7 +80,7 @@ impl FlowPane {
             (false, _) => (w, 0),
         }
     }
-    /// Shows what an explanation is based on.
+    /// Opens the log at the first evidence of the selected step.
     fn lead(&self, shared: &mut Shared) -> Reply {
         let evidence = match self.rows.get(self.scroll.at) {
             Some(Row::Step { id, .. }) => {
@@ -141,7 +142,7 @@ impl Pane for FlowPane {
             self.dirty = true;
         }
         if std::mem::take(&mut self.dirty) {
-            // Steps above that are lit meanwhile do not move the selection from its step.
+            // The selection stays on its step, even if rows above it appear or vanish.
             let here = self.rows.get(self.scroll.at).map(|r| r.key());
             let show = Show {
                 reached: self.reached,
@@ -151,7 +152,7 @@ impl Pane for FlowPane {
             };
             self.rows = tree::rows(Map::active(), &self.lit, show);
             if std::mem::take(&mut self.fresh) {
-                // Of a pod that is well there is no place to look at first.
+                // A pod that is done with its current work has no such step: the first row is selected.
                 self.scroll.at = match p.current {
                     Some(_) => tree::focus(&self.rows, &self.lit),
                     None => 0,
@@ -278,7 +279,7 @@ impl Pane for FlowPane {
         else {
             return false;
         };
-        // A second click opens or closes.
+        // A click on the selected row opens or closes it.
         if self.scroll.at == row {
             self.turn();
         }

@@ -1,6 +1,6 @@
-//! Incidents: everything that was ever not well, in order, with a lane for each on one axis of time.
+//! Incidents: every interval in which something was not well, in order, each with a lane on a common time axis.
 //!
-//! Enter goes to the middle of an incident, where its verdict is told, with whom it befell selected in the panes.
+//! Enter goes to the middle of an incident, where its verdict holds, and selects the pod, owner or node that had it.
 
 use std::sync::Arc;
 
@@ -20,15 +20,14 @@ use kflow_model::Nanos;
 use kflow_model::units::{age, duration};
 use ratatui::style::Style;
 
-/// What incidents are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sort {
-    /// The first one first.
+    /// Earliest first.
     #[default]
     Begin,
-    /// The longest first.
+    /// Longest first.
     Length,
-    /// What needs somebody most first; of equal ones the longest.
+    /// Most severe first; of equally severe ones, the longest first.
     Worst,
 }
 
@@ -46,34 +45,33 @@ impl Sort {
     }
 }
 
-/// The incidents pane.
 #[derive(Debug, Default)]
 pub struct Incidents {
     sort: Sort,
     seen: Option<Arc<Vec<Incident>>>,
     sorted: Sort,
-    /// Rows, as places in the list of incidents.
+    /// Rows, as indices into the list of incidents.
     rows: Vec<usize>,
     scroll: Scroll,
-    /// The incident that stands on the selected row, to find it again when the list changes.
+    /// The incident of the selected row, by which the row is found again after the list has changed.
     selected: Option<IncidentId>,
-    /// The incident that was gone to last.
+    /// The incident that the user opened last.
     visited: Option<IncidentId>,
-    /// Columns of the widest subject.
+    /// Width of the widest subject, in columns.
     subjects: usize,
 }
 
-/// Rows above the list: headings and the ruler of the lanes.
+/// Rows above the list: the headings and the axis of the lanes.
 const HEAD: u16 = 1;
-/// Least columns for lanes beside the list.
+/// Width of the pane, in columns, from which lanes are drawn beside the list.
 const LANES_FROM: u16 = 110;
 
-/// The last moment that was looked at.
+/// Returns the end of the part of the session that was searched for incidents.
 fn upto(snap: &Snapshot) -> Nanos {
     snap.overview.upto.unwrap_or(snap.range.1)
 }
 
-/// `s29/deployment/quota`, and how many pods of it.
+/// Formats the subject, such as `s29/deployment/quota`, and for an owner the number of its pods that were affected.
 fn subject(ctx: &Ctx<'_>, i: &Incident) -> String {
     match (&i.subject, i.pods()) {
         (Subject::Owner(_), n @ 1..) => format!("{} {}{n}", i.subject, ctx.glyphs.times),
@@ -133,7 +131,7 @@ impl Incidents {
             ..Menu::default()
         }
     }
-    /// Rows of the list, and of what is said below it.
+    /// Returns the rows of the list and of the text below it.
     fn heights(h: u16) -> (u16, u16) {
         let below = match h {
             0..=9 => 0,
@@ -144,7 +142,7 @@ impl Incidents {
     }
 }
 
-/// Where the columns of the list stand.
+/// Columns at which the parts of a row begin, each pair with its width.
 struct Columns {
     length: u16,
     cause: u16,
@@ -209,12 +207,13 @@ fn row(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16, i: &Incident
     }
 }
 
-/// The window of the lanes: the whole session.
+/// Returns the time window of the lanes: the whole session.
 fn window(snap: &Snapshot) -> Window {
     Window::new(snap.range.0, snap.range.1)
 }
 
-/// When it was so: lighter while it was not told yet, an arrow where it still lasts.
+/// Draws the lane of an incident: lighter until the diagnosis first reported it, with an arrow at the end if it still
+/// lasts.
 fn lane(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident, style: Style) {
     let (g, w) = (ctx.glyphs, canvas.width());
     let window = window(ctx.snap);
@@ -324,7 +323,7 @@ impl Pane for Incidents {
             Action::IncidentsSort => match Sort::parse(&command.arg) {
                 Some(s) => {
                     self.sort = s;
-                    // What stands first now is what was asked for.
+                    // After a change of the order, the first row is selected.
                     self.selected = None;
                     self.scroll.at = 0;
                     Reply::Done
@@ -405,7 +404,7 @@ impl Pane for Incidents {
     }
 }
 
-/// Under the list: what is said of the selected incident.
+/// Draws the verdict of the selected incident below the list.
 fn said(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident) {
     let t = ctx.theme;
     let v = &i.verdict;
@@ -444,7 +443,7 @@ fn said(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident) {
     }
 }
 
-/// What an empty list means.
+/// Returns the sentence and hint for an empty list.
 fn nothing(ctx: &Ctx<'_>) -> (String, String) {
     let snap = ctx.snap;
     let overview = &snap.overview;
@@ -484,7 +483,7 @@ fn nothing(ctx: &Ctx<'_>) -> (String, String) {
     }
 }
 
-/// True of a recording that was looked through and is known to have no incident.
+/// Returns true for a recording that was searched completely and is known to have no incident.
 pub fn none_ever(snap: &Snapshot) -> bool {
     let overview = &snap.overview;
     matches!(snap.mode, Mode::Replay { .. })

@@ -1,4 +1,5 @@
-//! All observations of the selected pod, of the selected owner or node without its pods, or of everything, merged in time, coloured by source; the raw one below.
+//! All observations of the selected pod, of the selected owner or node without its pods, or of everything, in order
+//! of time and coloured by source. A detail below the list shows the selected one in full.
 
 mod rows;
 
@@ -19,10 +20,9 @@ use kflow_model::units::duration;
 use kflow_model::{Evidence, Nanos, ObjectRef, Observation, PodUid, Source};
 use rows::Rows;
 
-/// Lines that the selected row takes at most: the rest stands in the detail.
+/// Limit on the lines of the selected row; the detail shows the rest.
 const WRAPPED: usize = 6;
 
-/// The log pane.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of the user"
@@ -31,27 +31,27 @@ const WRAPPED: usize = 6;
 pub struct Log {
     all: bool,
     pod: Option<PodUid>,
-    /// Selected in a pod's place: an owner without pods, or a node.
+    /// The owner without pods or the node that is selected instead of a pod.
     owner: Option<ObjectRef>,
-    /// What was seen of it.
+    /// Observations about `owner`.
     of_owner: Vec<Evidence>,
     off: Vec<Source>,
     filter: Filter,
-    /// Kept observations; unused while everything is.
+    /// The listed observations; unused while every observation is listed.
     kept: Rows,
-    /// How many they are, repeats too.
+    /// Number of observations in `kept`, including repeats.
     listed: usize,
-    /// Repeats of a line are one row.
+    /// Whether repeats of a line are folded into one row.
     fold: bool,
-    /// Observations looked at so far.
+    /// Number of observations that were looked through so far.
     upto: usize,
     len: usize,
-    /// The first observation when it was last looked at: tells when the front was dropped.
+    /// The first observation at the last update. If it is another one now, the front of the log was dropped.
     first: Option<Evidence>,
     scroll: Scroll,
-    /// Lines of the list on the screen.
+    /// Visible lines of the list.
     height: usize,
-    /// What the selected row says, where that takes several lines.
+    /// Lines of the selected row, if it takes more than one.
     wrapped: Vec<String>,
     follow: bool,
     detail: bool,
@@ -60,7 +60,8 @@ pub struct Log {
     cursor: Option<Nanos>,
     seen: Option<u64>,
     dirty: bool,
-    /// Some pods are looked at, and everything is listed: what is about others is left out.
+    /// Whether the run is limited to some pods while everything is listed, so that observations about other pods are
+    /// left out.
     narrow: bool,
 }
 
@@ -95,13 +96,13 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Columns of pods, and of what a row says.
+    /// Returns the width of the pod column, and of the text.
     const fn columns(&self, w: u16) -> (u16, u16) {
         let clock = if w >= 100 { 16 } else { 13 };
         let pods = if self.all && w >= 100 { 30 } else { 0 };
         (pods, w.saturating_sub(clock + 10 + pods + 2))
     }
-    /// `×584 every 100ms `, before what is said so often.
+    /// Returns `×584 every 100ms ` for a row of repeats, to precede its text; else an empty text.
     fn often(&self, snap: &Snapshot, n: usize, glyphs: &Glyphs) -> String {
         let (Some((times, since)), Some(o)) = (self.repeats(snap, n), self.row(snap, n)) else {
             return String::new();
@@ -110,22 +111,21 @@ impl Log {
         let every = duration(span / i64::from(times.saturating_sub(1).max(1)));
         format!("{}{times} every {every} ", glyphs.times)
     }
-    /// What the selected row says, in as many lines as it needs; none where one line is enough, or all of it stands
-    /// below the list.
+    /// Returns the lines of the selected row; empty if one line is enough, or if the detail is shown.
     fn wrap(&self, snap: &Snapshot, w: u16) -> Vec<String> {
         let (_, room) = self.columns(w);
         let o = self.row(snap, self.scroll.at).filter(|_| !self.detail);
         let Some(o) = o else {
             return Vec::new();
         };
-        // The sign of repeats is one column wide in either set.
+        // The multiplication sign is one column wide in Unicode and in ASCII.
         let often = self.often(snap, self.scroll.at, &UNICODE);
         let text = format!("{often}{}", clean(&describe::line(o).0));
         let mut lines = wrap(&text, usize::from(room));
         lines.truncate(WRAPPED);
         if lines.len() > 1 { lines } else { Vec::new() }
     }
-    /// Rows that make room above the selected one, where it would end below the screen.
+    /// Returns how many rows above the selected one are skipped, so that all its lines fit on the screen.
     fn skipped(&self) -> usize {
         let above = self.scroll.at.saturating_sub(self.scroll.top);
         let last = above + self.wrapped.len().max(1);
@@ -260,7 +260,7 @@ impl Pane for Log {
             };
             let mut found = find(self);
             if found.is_none() {
-                // It is hidden: show everything about the pod.
+                // The observation is hidden: remove the filter and show all sources.
                 self.off.clear();
                 self.filter = Filter::default();
                 self.dirty = true;
@@ -268,7 +268,7 @@ impl Pane for Log {
                 found = find(self);
             }
             if found.is_none() && !self.all {
-                // It is about another pod, or about none.
+                // The observation is about another pod, or about none: show those of all pods.
                 self.all = true;
                 self.dirty = true;
                 self.update(snap);
@@ -284,7 +284,7 @@ impl Pane for Log {
         }
         if shared.cursor != self.cursor {
             self.cursor = shared.cursor;
-            // Without a cursor time goes on.
+            // Without a time cursor, the list follows the newest observation.
             self.follow = shared.cursor.is_none();
             if let Some(at) = shared.cursor {
                 self.scroll.at = self.nearest(snap, at);
@@ -339,7 +339,7 @@ impl Pane for Log {
             }
             Action::LogDetail => self.detail = !self.detail,
             Action::LogRaw => {
-                // Asked for while nothing is shown, it means to be seen.
+                // The first command while the detail is closed opens it in raw form.
                 self.raw = !self.raw || !self.detail;
                 self.detail = true;
                 self.detail_top = 0;

@@ -1,5 +1,5 @@
-//! The node: what is wrong with it, conditions, what the kubelet's loops do, calls in flight, image pulls, its own start, and how the sources
-//! stand. Of a cluster first its nodes in a row each, of which one is opened.
+//! The node: its verdicts, conditions, the work of the kubelet's loops, calls in flight, image pulls, the kubelet's
+//! start, and the state of the sources. For a cluster, first a list of nodes, from which one can be opened.
 
 mod health;
 mod list;
@@ -19,33 +19,34 @@ use crate::widget::page::{self, Columns, Lead, Page};
 use kflow_engine::Snapshot;
 use kflow_model::{Nanos, Text};
 
-/// The node pane.
 #[derive(Debug, Default)]
 pub struct Node {
     page: Page,
     list: list::List,
-    /// The user wants the list, or all that is known of nodes; `None` while he has not said.
+    /// Whether the user asked for the list of nodes (true) or for the page about the known nodes (false); `None`
+    /// until a choice.
     wants_list: Option<bool>,
-    /// The list is shown.
+    /// Whether the list is shown.
     listing: bool,
-    /// The node that was open when pictures were last looked at.
+    /// The open node, as of the last sync.
     open: Option<Text>,
-    /// The steps of the kubelet's start are shown.
+    /// Whether the steps of the kubelet's start are shown.
     startup_open: bool,
     operations: runtime::Operations,
     conditions: health::Conditions,
     startup: start::Startup,
     trouble: health::Trouble,
-    /// Picture and time at which each of the two long looks was taken: at the calls, and at the pods.
+    /// Version and time of the snapshot at which each of the two long searches last ran: of the calls, and of the
+    /// pods.
     seen: [Option<(u64, Nanos)>; 2],
 }
 
-/// How often calls and pods are looked through at most, ns.
+/// Least time between two searches of the calls or of the pods, ns.
 const LOOK: i64 = 250_000_000;
-/// Argument of [`Action::NodeReconnect`] that does it.
+/// Argument with which [`Action::NodeReconnect`] reconnects without asking.
 const YES: &str = "yes";
 
-/// Asks once more: a call that nobody knows of can fail by it.
+/// Returns the menu that asks for confirmation, because reconnecting can fail a call that kflow does not see.
 fn reconnect_menu() -> Menu {
     let item = |label: &str, help: &str, arg: &str| Item {
         label: label.to_owned(),
@@ -192,7 +193,7 @@ impl Pane for Node {
                 self.conditions.look(snap);
                 self.list.look(snap);
             }
-            // While pictures follow each other, a frame takes one of the two; the next one takes the other.
+            // While snapshots change continuously, one frame runs only one of the two searches.
             if moves && !first {
                 break;
             }
@@ -217,7 +218,7 @@ impl Pane for Node {
                 let Some(row) = self.list.selected() else {
                     return Reply::Done;
                 };
-                // Of a recording all is there already, and what is open needs not be opened.
+                // A recording has all nodes at once, and an open node is connected already.
                 if snap.cluster.is_none() || self.open.as_ref() == Some(&row.name) {
                     self.wants_list = Some(false);
                     return Reply::Done;

@@ -1,6 +1,6 @@
-//! Pods: what kubectl shows, the strip of stages, the time in the stage and the verdict.
+//! The pods: the columns of kubectl, the strip of stages, the time in the current stage, and the verdict.
 //!
-//! Sorting, grouping and filtering happen in `sync`, for what changed; drawing formats only visible rows.
+//! `sync` sorts, groups and filters only what changed; drawing formats only visible rows.
 
 pub(super) mod lanes;
 mod list;
@@ -28,21 +28,20 @@ use kflow_core::flow::Stage;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 
-/// The pods pane.
 #[derive(Debug)]
 pub struct Pods {
     wanted: Wanted,
-    /// Something else is wanted than the list has.
+    /// Whether `wanted` has changed since the list was built.
     dirty: bool,
     list: List,
     scroll: Scroll,
-    /// Pods are lanes on one axis; how they were sorted before.
+    /// The previous order, while the pods are shown as lanes on one time axis.
     lanes: Option<(Sort, bool)>,
-    /// The pod that was selected because it stood first.
+    /// The pod that was selected because it was in the first row.
     first: Option<kflow_model::PodUid>,
-    /// The filter is new.
+    /// Whether the filter has changed since the last sync.
     typed: bool,
-    /// Columns of the pane, as the last `sync` had them.
+    /// Width of the pane as of the last `sync`, in columns.
     width: u16,
 }
 
@@ -68,7 +67,7 @@ impl Default for Pods {
     }
 }
 
-/// Rows above the list: headings.
+/// Rows above the list: the headings.
 const HEAD: u16 = 1;
 
 impl Pods {
@@ -84,16 +83,16 @@ impl Pods {
             Row::Group(..) | Row::Pod(_) => None,
         }
     }
-    /// Puts the selection on the selected pod, or the selected pod under the selection.
+    /// Moves the selection to the row of the selected pod, or selects the pod of the current row.
     fn follow(&mut self, snap: &Snapshot, shared: &mut Shared) {
-        // Until the user does something, the first row is the one to look at, whatever comes to stand there.
+        // Until the user acts, the first row stays selected, whichever pod it shows.
         if !shared.touched && (shared.pod.is_none() || shared.pod == self.first) {
             self.scroll.at = 0;
             self.select_row(snap, shared, true);
             self.first.clone_from(&shared.pod);
             return;
         }
-        // What was just typed means the pod that fits it best; in doubt the one that stands first.
+        // A new filter selects the pod that matches best; of equal matches, the first.
         if std::mem::take(&mut self.typed)
             && let Some(row) = self.list.best()
         {
@@ -115,7 +114,8 @@ impl Pods {
             None => self.select_row(snap, shared, true),
         }
     }
-    /// Selects the pod or owner of the current row; on a group's row the next (or last) one.
+    /// Selects the pod or owner of the current row; on a group's row, that of the next row (`down`) or the previous
+    /// one.
     fn select_row(&mut self, snap: &Snapshot, shared: &mut Shared, down: bool) {
         let rows = self.list.rows.len();
         let at = self.scroll.at.min(rows.saturating_sub(1));
@@ -149,7 +149,8 @@ impl Pods {
         }
         self.dirty = true;
     }
-    /// Lanes stand by begin at first: a burst is a staircase.
+    /// Shows pods as lanes or as a table. Lanes are first sorted by creation, oldest first, so that a burst looks
+    /// like a staircase.
     fn toggle_lanes(&mut self) {
         match self.lanes.take() {
             Some((sort, reverse)) => {
@@ -269,7 +270,7 @@ impl Pane for Pods {
             return Reply::Done;
         }
         match action {
-            // Of an owner without pods there is no timeline: its verdict says all there is.
+            // An owner without pods has no timeline; its verdict is all that is known.
             Action::Open | Action::Right if shared.pod.is_none() && shared.owner.is_some() => {
                 return Reply::Go(PaneId::Why);
             }
@@ -429,7 +430,7 @@ impl Pane for Pods {
                     ctx.theme.selection_off
                 };
                 let w = canvas.width();
-                // Only the background: colours of the row keep their meaning.
+                // Only the background changes, so that the row's colours keep their meaning.
                 let mut s = ratatui::style::Style::new().add_modifier(style.add_modifier);
                 s.bg = style.bg;
                 canvas.style(0, y, w, 1, s);
@@ -460,9 +461,9 @@ impl Pane for Pods {
     }
     fn click(&mut self, x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
         let Some(row) = y.checked_sub(HEAD) else {
-            // A click on a heading sorts, and one more turns the order round.
+            // A click on a heading sorts by its column; a second click reverses the order.
             let columns = row::columns(self.width, self.list.widths, &shared.columns);
-            // Lanes have another head.
+            // Lanes have other headings.
             let mut columns = columns.into_iter().filter(|_| self.lanes.is_none());
             if let Some(c) = columns.find(|c| (c.x + 2..c.x + 3 + c.w).contains(&x)) {
                 match row::sorting(c.column.id) {
@@ -508,7 +509,7 @@ impl Pane for Pods {
     }
 }
 
-/// Rows of the list: without the headings and, where there is room, the line about the selected pod.
+/// Returns the rows of the list: without the headings and the lines about the selected pod, which need some height.
 fn list_height(size: (u16, u16), lanes: bool) -> usize {
     let below = match size.1 {
         0..8 => 0,

@@ -1,4 +1,5 @@
-//! Which calls are listed, chunk by chunk: a chunk of the log that did not change is not looked at again.
+//! The rows of the list of calls. Rows are kept for each chunk of the call log, so that an unchanged chunk is not
+//! looked through again.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -12,10 +13,10 @@ use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
 use kflow_model::{Nanos, PodUid};
 
-/// Place of a call: chunk and position.
+/// Place of a call in the log: index of the chunk, index in the chunk.
 pub(super) type At = (u32, u32);
 
-/// What is kept, besides the filter.
+/// The switches that decide which calls are listed, besides the filter.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of the user"
@@ -30,7 +31,7 @@ pub(super) struct Keep {
 }
 
 impl Keep {
-    /// True for a call that is shown, folded or not.
+    /// Returns true if a call passes all switches and the filter, whether it is folded or not.
     pub(super) fn keeps(&self, call: &Call, filter: &Filter, snap: &Snapshot) -> bool {
         let now = snap.now;
         self.pod.as_ref().is_none_or(|p| &call.pod_uid == p)
@@ -51,7 +52,6 @@ impl Keep {
     }
 }
 
-/// What calls are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     /// In flight first, then newest first, with runs of List and Status calls folded.
@@ -68,7 +68,7 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    /// What people look for first is first.
+    /// Every order, as the menu lists them: the most used ones first.
     pub(super) const ALL: [Self; 6] = [
         Self::Time,
         Self::Start,
@@ -77,7 +77,7 @@ impl Sort {
         Self::Code,
         Self::Size,
     ];
-    /// Name, as the palette takes it.
+    /// Returns the name that the palette uses.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -91,7 +91,7 @@ impl Sort {
     pub(super) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }
-    /// What decides the place of a call; ties stand newest first.
+    /// Returns the sort key of a call. Calls with equal keys are listed newest first.
     fn key(self, c: &Call, at: At, now: Nanos) -> Key {
         let (number, text) = match self {
             Self::Start => (-c.start.0, String::new()),
@@ -109,18 +109,17 @@ impl Sort {
     }
 }
 
-/// Number, text, and the place of the call.
+/// Number, text, and place of a call; compared in this order.
 type Key = (i64, String, Reverse<At>);
 
-/// The order of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) sort: Sort,
     pub(super) reverse: bool,
 }
 
-/// Rows of a list that is sorted by another column than the start: what stands below is found by the other direction, or
-/// by a filter.
+/// Limit on the rows of a list that is not sorted by start. The other direction or a filter shows the calls beyond
+/// it.
 const MOST: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,24 +140,24 @@ struct Cached {
     rows: Vec<Row>,
     flying: Vec<At>,
     calls: usize,
-    /// Those that are done in the order of the list, while it is not that of their start.
+    /// Sort keys of the finished calls in the order of the list; empty while the list is sorted by start.
     sorted: Vec<Key>,
 }
 
-/// The rows, in flight first, then newest first.
+/// The rows: calls in flight first, then newest first, unless another order is chosen.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     cached: Vec<Cached>,
     flying: Vec<At>,
     order: Order,
-    /// The rows, while their order is not that of their start.
+    /// The rows if an order other than the default is chosen.
     ordered: Option<Vec<At>>,
-    /// Rows before each chunk, counted from the newest.
+    /// Number of rows before each chunk, counted from the newest chunk.
     starts: Vec<usize>,
     done: usize,
     calls: usize,
     epoch: u64,
-    /// Chunks that changed and that no update had time for yet.
+    /// Number of changed chunks that no update has looked through yet.
     behind: usize,
 }
 
@@ -177,7 +176,7 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) 
     let mut fold: Option<(At, u32)> = None;
     let flush = |rows: &mut Vec<Row>, fold: &mut Option<(At, u32)>| {
         if let Some((from, calls)) = fold.take() {
-            // One alone takes the same row as itself.
+            // A run of a single call is shown as the call itself.
             rows.push(if calls == 1 {
                 Row::Call(from)
             } else {
@@ -208,7 +207,7 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) 
     c
 }
 
-/// The calls of a chunk that are done, in the order of the list. Folded ones are left out.
+/// Returns the sort keys of the finished calls of a chunk, in the order of the list. Folded calls are left out.
 fn sorted(c: &Cached, Order { sort, reverse }: Order, now: Nanos) -> Vec<Key> {
     let calls = c.rows.iter().filter_map(|r| match r {
         Row::Call(at) => Some((c.chunk.get(at.1 as usize)?, *at)),
@@ -226,7 +225,8 @@ fn put_in_order(keys: &mut [Key], reverse: bool) {
     }
 }
 
-/// What is left of a part of the list; the one whose first key comes first is the greatest.
+/// The remaining keys of one sorted part of the list, for a merge. The part whose first key is listed first compares
+/// greatest.
 #[derive(PartialEq, Eq)]
 struct Head<'k> {
     keys: &'k [Key],
@@ -238,7 +238,7 @@ impl Ord for Head<'_> {
         match (self.keys.first(), other.keys.first()) {
             (Some(a), Some(b)) if self.reverse => a.cmp(b),
             (Some(a), Some(b)) => b.cmp(a),
-            // One that is empty is taken away first.
+            // An empty part compares greatest, so that the heap yields it first and it is removed.
             (a, b) => b.is_some().cmp(&a.is_some()),
         }
     }
@@ -251,7 +251,8 @@ impl PartialOrd for Head<'_> {
 }
 
 impl Index {
-    /// Brings the rows up to date, newest first, looking at so many chunks at most; `all` looks at every chunk again.
+    /// Brings the rows up to date, newest chunk first, and looks through `at_most` chunks; `all` discards what
+    /// earlier updates found.
     pub(super) fn update(
         &mut self,
         snap: &Snapshot,
@@ -266,7 +267,7 @@ impl Index {
         self.order = order;
         let chunks = snap.world.calls().chunks();
         self.epoch += 1;
-        // A chunk that was not looked at is equal to none of the log's.
+        // A new slot has a chunk of its own, which differs from every chunk of the log.
         self.cached
             .resize_with(chunks.len(), || empty(Arc::default()));
         self.behind = 0;
@@ -302,7 +303,7 @@ impl Index {
         self.done = sum;
         self.ordered = (order != Order::default()).then(|| self.merged(snap));
     }
-    /// The first rows of all chunks together, in the order of the list.
+    /// Merges the sorted parts of all chunks and the calls in flight, up to [`MOST`] rows.
     fn merged(&self, snap: &Snapshot) -> Vec<At> {
         let Order { sort, reverse } = self.order;
         let flying = self.flying.iter().filter_map(|at| {
@@ -314,7 +315,7 @@ impl Index {
         let parts = self.cached.iter().map(|c| c.sorted.as_slice());
         let mut heads: Vec<&[Key]> = parts.chain([flying.as_slice()]).collect();
         heads.retain(|h| !h.is_empty());
-        // The part whose head comes first is on top.
+        // The part whose first key is listed first is at the top of the heap.
         let mut heap: BinaryHeap<Head<'_>> = heads
             .into_iter()
             .map(|keys| Head { keys, reverse })
@@ -335,7 +336,7 @@ impl Index {
         }
         out
     }
-    /// Calls that a sorted list leaves out: there are more than it has rows.
+    /// Returns how many calls a sorted list leaves out because it has too few rows.
     pub(super) fn left_out(&self) -> usize {
         let kept = || {
             let done: usize = self.cached.iter().map(|c| c.sorted.len()).sum();
@@ -344,12 +345,12 @@ impl Index {
         let ordered = self.ordered.as_ref();
         ordered.map_or(0, |o| kept().saturating_sub(o.len()))
     }
-    /// How much of the log was looked through, in percent; `None` for all of it.
+    /// Returns how much of the log has been looked through, in percent of its chunks; `None` for all of it.
     pub(super) fn looked_through(&self) -> Option<usize> {
         let all = self.cached.len();
         (self.behind > 0).then(|| (all - self.behind) * 100 / all)
     }
-    /// Rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         match &self.ordered {
             Some(ordered) => ordered.len(),
@@ -359,14 +360,14 @@ impl Index {
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Calls, folded ones too.
+    /// Returns the number of listed calls, including folded ones.
     pub(super) const fn calls(&self) -> usize {
         self.calls
     }
     pub(super) fn in_flight(&self) -> usize {
         self.flying.len()
     }
-    /// Rises with every update.
+    /// Returns a number that increases with every update.
     pub(super) const fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -386,7 +387,7 @@ impl Index {
             .get(chunk.rows.len().checked_sub(inside + 1)?)
             .copied()
     }
-    /// The call of a place.
+    /// Returns the call at a place in the log.
     pub(super) fn at(snap: &Snapshot, at: At) -> Option<&Arc<Call>> {
         snap.world
             .calls()
@@ -394,20 +395,21 @@ impl Index {
             .get(at.0 as usize)?
             .get(at.1 as usize)
     }
-    /// The call of a row, `None` for a fold.
+    /// Returns the call of a row; `None` for a fold.
     pub(super) fn call<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Arc<Call>> {
         match self.row(row)? {
             Row::Call(at) => Self::at(snap, at),
             Row::Fold { .. } => None,
         }
     }
-    /// When the call of a row began; of a fold, its first.
+    /// Returns the start of a row's call; for a fold, of its first call.
     pub(super) fn start(&self, snap: &Snapshot, row: usize) -> Option<Nanos> {
         match self.row(row)? {
             Row::Call(at) | Row::Fold { from: at, .. } => Self::at(snap, at).map(|c| c.start),
         }
     }
-    /// The row of the newest call that had begun at a moment, in flight or not. Rows that are done stand newest first.
+    /// Returns the row of the newest call that started at or before a moment, in flight or finished. Finished rows
+    /// are newest first, so a binary search finds it; other orders are searched for the call whose start is nearest.
     pub(super) fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
         if self.ordered.is_some() {
             let apart = |n: &usize| self.start(snap, *n).map(|s| s.since(at).abs());
@@ -428,7 +430,8 @@ impl Index {
         }
         low.min(self.len().saturating_sub(1))
     }
-    /// The row of a call that began at a known time: found by halves.
+    /// Returns the row of a call whose start is known, which allows a binary search while the list is sorted by
+    /// start.
     pub(super) fn find_at(&self, snap: &Snapshot, key: CallKey, start: Nanos) -> Option<usize> {
         let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
         if let Some(ordered) = &self.ordered {
@@ -442,7 +445,7 @@ impl Index {
             .take_while(|n| self.start(snap, *n) == Some(start))
             .find(|n| matches!(self.row(*n), Some(Row::Call(at)) if is(at)))
     }
-    /// The row of a call.
+    /// Returns the row of a call; `None` if the call is not listed.
     pub(super) fn find(&self, snap: &Snapshot, key: CallKey) -> Option<usize> {
         let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
         if let Some(ordered) = &self.ordered {

@@ -1,4 +1,4 @@
-//! The rows of the list of calls.
+//! Draws the rows of the list of calls.
 
 use ratatui::style::Style;
 
@@ -18,7 +18,7 @@ enum Col {
     Method,
     Subject,
     Duration,
-    /// The same as a bar.
+    /// The duration as a bar.
     Bar,
     Code,
     Size,
@@ -46,7 +46,7 @@ pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
     }
 }
 
-/// Draws the rows that are to be seen, with their headings.
+/// Draws the visible rows with their headings.
 pub(super) fn draw(
     (index, order): (&Index, Order),
     scroll: &Scroll,
@@ -57,7 +57,7 @@ pub(super) fn draw(
     let columns = table::place(&COLUMNS, canvas.width().saturating_sub(3));
     let sorted = sorted_by(order.sort).map(|c| (c, up(order)));
     table::head(ctx, canvas, 2, 0, &columns, sorted);
-    // The longest of those on the screen is as wide as the column.
+    // The bars are relative to the longest visible call, whose bar fills the column.
     let shown = scroll.visible().filter_map(|row| index.call(ctx.snap, row));
     let longest = shown.map(|c| c.duration(ctx.snap.now)).max().unwrap_or(0);
     let time = ctx.time();
@@ -159,7 +159,7 @@ pub(super) fn draw(
     scroll.draw(ctx, canvas, 1);
 }
 
-/// The column that shows what is sorted by.
+/// Returns the column whose heading shows the order; `None` for the default order.
 const fn sorted_by(sort: Sort) -> Option<Col> {
     Some(match sort {
         Sort::Start => return None,
@@ -171,7 +171,8 @@ const fn sorted_by(sort: Sort) -> Option<Col> {
     })
 }
 
-/// Names rise as they are, lengths and sizes when the order is turned round.
+/// Returns true if the sorted column ascends. Names ascend by default; durations and sizes ascend only in reverse
+/// order.
 const fn up(order: Order) -> bool {
     match order.sort {
         Sort::Start | Sort::Time | Sort::Size => order.reverse,
@@ -179,7 +180,7 @@ const fn up(order: Order) -> bool {
     }
 }
 
-/// What a click on the head sorts by, for a list of this width.
+/// Returns the order that a click on column `x` of the headings chooses, for a list of this width.
 pub(super) fn sorting(width: u16, x: u16) -> Option<Sort> {
     let columns = table::place(&COLUMNS, width.saturating_sub(3));
     let hit = columns
@@ -195,7 +196,7 @@ pub(super) fn sorting(width: u16, x: u16) -> Option<Sort> {
     })
 }
 
-/// A length beside the longest one.
+/// Draws a duration as a bar, relative to the longest one.
 fn bar(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -217,7 +218,7 @@ fn bar(
     }
 }
 
-/// Marks a row as the selected one, keeping the colours of what stands in it.
+/// Marks a row as selected and keeps the colours of its cells.
 pub(crate) fn select(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
     let style = if ctx.focused {
         ctx.theme.selection
@@ -267,7 +268,8 @@ fn subject(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, w: u16, c: &C
     }
 }
 
-/// A method without its package: `Images/List` of `/containerd.services.images.v1.Images/List`. Those of CRI have none.
+/// Returns a method without its protobuf package: `Images/List` for `/containerd.services.images.v1.Images/List`. CRI
+/// methods are recorded without a package.
 fn short(method: &str) -> &str {
     method.rsplit('.').next().unwrap_or(method)
 }

@@ -1,5 +1,5 @@
-//! Percentiles and a histogram per method. Counts are kept per chunk of the log, so that only chunks that changed are
-//! counted again.
+//! Percentiles and a histogram for each method. Counts are kept for each chunk of the call log, so that only changed
+//! chunks are counted again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use kflow_engine::Snapshot;
 use kflow_model::Text;
 use kflow_model::units::{duration, size};
 
-/// Buckets per factor of two: a percentile is at most 9 % too high.
+/// Buckets per factor of two. A percentile, being the upper bound of its bucket, is at most 9 % too high.
 const PER_OCTAVE: f64 = 8.0;
 
-/// Durations by logarithm.
+/// A histogram of durations with logarithmic buckets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
     buckets: BTreeMap<u16, u32>,
@@ -40,7 +40,8 @@ impl Histogram {
         self.n += other.n;
         self.max = self.max.max(other.max);
     }
-    /// The upper bound of the bucket in which this share (0 to 1) lies, at most the maximum. ns.
+    /// Returns the upper bound, in ns, of the bucket that contains the quantile `q` (0 to 1), but at most the
+    /// maximum.
     pub(crate) fn quantile(&self, q: f64) -> i64 {
         let want = (self.n as f64 * q).ceil().max(1.0) as u64;
         let mut sum = 0;
@@ -52,7 +53,7 @@ impl Histogram {
         }
         self.max
     }
-    /// Counts in `columns` equal parts of the logarithmic axis from `lo` to `hi` ns.
+    /// Returns counts for `columns` equal parts of a logarithmic axis from `lo` to `hi` ns.
     pub(crate) fn columns(&self, columns: usize, lo: f64, hi: f64) -> Vec<u32> {
         let mut out = vec![0; columns];
         let (a, z) = (lo.log2() * PER_OCTAVE, hi.log2() * PER_OCTAVE);
@@ -85,7 +86,7 @@ pub(super) struct Table {
     epoch: u64,
 }
 
-/// Counts what is kept, so that numbers are those of the calls that the list shows.
+/// Counts the calls of a chunk that the list would show too.
 fn count_chunk(
     chunk: &Chunk,
     keep: &Keep,
@@ -120,7 +121,7 @@ impl Table {
         if self.epoch == epoch {
             return;
         }
-        // While the table was not shown nothing was counted: what is kept may be other than last time.
+        // While the table was hidden, nothing was counted and the switches may have changed.
         let all = all || self.epoch + 1 != epoch || filter.depends_on_time();
         self.epoch = epoch;
         if all {

@@ -1,4 +1,4 @@
-//! How a step looks: its symbol, length, times, evidence, file, and what is known of the selected one.
+//! Draws a step: symbol, duration, number of runs, evidence, file, and details of the selected one.
 
 use super::tree;
 use crate::canvas::Canvas;
@@ -9,7 +9,7 @@ use kflow_core::flow::map::{Map, StepId};
 use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_model::units::duration;
 
-/// Columns from the right: file, evidence, times, length of the longest run.
+/// Widths of the columns. From the right: file, kinds of evidence, number of runs, duration of the longest run, tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns {
     tree: u16,
@@ -17,7 +17,7 @@ pub(super) struct Columns {
     file: u16,
 }
 
-/// Width of time and times.
+/// Width of the duration and the number of runs.
 const NUMBERS: u16 = 18;
 
 impl Columns {
@@ -61,7 +61,7 @@ impl Columns {
         let why_not = s.invisible_because().filter(|_| l.is_none());
         let run = l.and_then(|l| l.runs.last());
         let how = run.map(|r| r.how);
-        // What the node did as a whole stands where this pod has nothing of its own.
+        // For a step without evidence from this pod, the row counts how often the whole node ran the step.
         let node = match l {
             None => tree::node_count(ctx.snap.world.kubelet(), &s.function),
             Some(_) => None,
@@ -86,13 +86,13 @@ impl Columns {
             (None, _) => t.faint,
         };
         let end = self.tree;
-        // The loop is known by what it does each time round.
+        // The root is named after the function that runs once per iteration of the loop.
         let function = match s.also.first() {
             Some(also) if s.function == tree::ROOT => also,
             _ => &s.function,
         };
         x += canvas.text_in(x, y, end.saturating_sub(x), function, name_style);
-        // Of what went well, how often says enough.
+        // The attempt number matters only while a step fails or is in flight; else the number of runs is enough.
         let trying = matches!(how, Some(RunEnd::Failed | RunEnd::InFlight));
         if let Some(r) = run.filter(|r| trying && r.attempt > 0) {
             let attempt = format!(" #{}", r.attempt);
@@ -110,7 +110,7 @@ impl Columns {
             _ => String::new(),
         };
         canvas.text_right(self.tree + 17, y, 7, &times, t.dim);
-        // The last run may be a short one of many: a step that took long once is looked for here.
+        // The longest run, not the last, shows where a step with many runs once took long.
         let longest = l.and_then(|l| {
             let runs = l.runs.iter();
             runs.filter_map(|r| r.duration(ctx.snap.now)).max()
@@ -140,7 +140,7 @@ impl Columns {
     }
 }
 
-/// A heading.
+/// Draws the heading of a flow.
 pub(super) fn flow(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, flow: usize, open: bool) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let Some(flow) = Map::active().flows().get(flow) else {
@@ -154,7 +154,7 @@ pub(super) fn flow(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, flow: usize, 
     );
 }
 
-/// The selected step.
+/// Draws the details of the selected step.
 pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Option<&StepRuns>) {
     let t = ctx.theme;
     canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
@@ -183,7 +183,8 @@ pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Opti
     let time = ctx.time();
     match (l, s.invisible_because()) {
         (Some(l), _) => {
-            // Of what fails or goes on, the newest run; else what showed the step first.
+            // For a failing or open step, the evidence of its newest run; else the evidence that showed the step
+            // first.
             let newest = l
                 .runs
                 .last()

@@ -1,4 +1,5 @@
-//! What a step does, who does it and why, what one sees if it hangs, where it is in the source, and what was seen of it.
+//! The explanation of a step: what it does, which component runs it and why, the symptoms if it hangs, its source
+//! file, and the evidence of it for this pod.
 
 use crate::describe;
 use crate::shared::Ctx;
@@ -8,13 +9,13 @@ use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_model::Evidence;
 use kflow_model::units::duration;
 
-/// Columns of labels: sentences are what there is to read.
+/// Columns of the labels; narrow, to leave the width to the sentences.
 const LABEL: u16 = 11;
 
-/// Observations of a step that are listed.
+/// Limit on the observations that are listed for a step.
 const OBSERVATIONS: usize = 6;
 
-/// Columns of what one says: all of it is in the log.
+/// Limit on the columns of an observation; the log has the whole text.
 const ROOM: usize = 150;
 
 pub(super) fn flow(ctx: &Ctx<'_>, flow: usize) -> Details {
@@ -35,7 +36,7 @@ pub(super) fn step(ctx: &Ctx<'_>, id: StepId, l: Option<&StepRuns>) -> Details {
     };
     d.head(format!("{}  {}", s.id, s.label), t.strong);
     d.fact("does", &s.does, t.text);
-    // Where it stands still now, that is what to read.
+    // If the pod is stuck in this step now, the symptoms are highlighted.
     let open = l.and_then(|l| l.runs.last()).map(|r| r.how);
     let hangs = match open {
         Some(RunEnd::InFlight | RunEnd::Failed) => t.wait,
@@ -74,7 +75,7 @@ pub(super) fn step(ctx: &Ctx<'_>, id: StepId, l: Option<&StepRuns>) -> Details {
     d
 }
 
-/// What is known of it for this pod.
+/// Adds what the evidence says about the step for this pod.
 fn seen(ctx: &Ctx<'_>, d: &mut Details, l: &StepRuns) {
     let (t, now) = (ctx.theme, ctx.snap.now);
     let mut said = match l.count {
@@ -107,7 +108,7 @@ fn seen(ctx: &Ctx<'_>, d: &mut Details, l: &StepRuns) {
     d.fact("this pod", said, style);
 }
 
-/// What shows it: the first of each kind, and the newest run of what fails or goes on.
+/// Returns the evidence to list: the first observation of each kind, and the newest run if it failed or is in flight.
 fn shown(l: &StepRuns) -> Vec<&Evidence> {
     let newest = l.runs.last();
     let newest = newest.filter(|r| matches!(r.how, RunEnd::Failed | RunEnd::InFlight));

@@ -1,5 +1,5 @@
-//! The steps of the map as one tree: what comes before the kubelet, the node's loop with everything that it calls, and
-//! what runs beside it.
+//! The steps of the flow map as one tree: what happens before the kubelet, the kubelet's sync loop with everything
+//! that it calls, and what runs beside it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,16 +10,16 @@ use kflow_core::flow::runs::{Run, RunEnd, StepRuns};
 use kflow_model::log::Component;
 use kflow_model::stamp::SECOND;
 
-/// The function at the root of the node's own loop.
+/// The function at the root of the kubelet's sync loop.
 pub(super) const ROOT: &str = "syncLoop";
 
-/// Deepest level of the tree: a map of the user's may have a ring of parents.
+/// Limit on the depth of the tree, because the parents in a user's own map may form a cycle.
 const DEEPEST: u16 = 16;
 
 /// A visible row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
-    /// A heading: a flow, by its index.
+    /// The heading of a flow, with the index of the flow.
     Flow(usize),
     Step {
         id: StepId,
@@ -29,7 +29,7 @@ pub(super) enum Row {
     },
 }
 
-/// A node that was turned: a flow or a step.
+/// A row that the user opened or closed: a flow or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Turned {
     Flow(usize),
@@ -48,17 +48,17 @@ impl Row {
 /// How the tree is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Show<'a> {
-    /// Only what was reached.
+    /// Whether only reached steps are listed.
     pub(super) reached: bool,
-    /// Everything open.
+    /// Whether every row is open by default.
     pub(super) all: bool,
-    /// Of the flows of runtimes only this one's, where it is known.
+    /// The runtime whose steps are listed; `None` for the steps of every runtime.
     pub(super) runtime: Option<Component>,
-    /// Nodes that are the other way round than by default.
+    /// Rows that are open although they are closed by default, or the other way round.
     pub(super) turned: &'a FxHashSet<Turned>,
 }
 
-/// Steps on the way to one that was lit, themselves included.
+/// Returns the reached steps and all their ancestors.
 fn ways(map: &Map, lit: &[StepRuns]) -> FxHashSet<StepId> {
     let mut set: FxHashSet<StepId> = lit.iter().map(|l| l.step).collect();
     for l in lit {
@@ -73,7 +73,8 @@ fn ways(map: &Map, lit: &[StepRuns]) -> FxHashSet<StepId> {
     set
 }
 
-/// The steps that a node with this runtime can reach, by number; where it is not known, those of every runtime.
+/// Returns the steps that a node with this runtime can reach, in the order of the map; `None` gives the steps of
+/// every runtime.
 pub(super) fn steps(
     map: &Map,
     runtime: Option<Component>,
@@ -86,7 +87,7 @@ pub(super) fn steps(
         })
 }
 
-/// Rows, depth first.
+/// Returns the visible rows, depth first.
 pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
     let reached = ways(map, lit);
     let mut below: FxHashMap<Option<StepId>, Vec<StepId>> = FxHashMap::default();
@@ -98,13 +99,14 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
     let children = |p: StepId| below.get(&Some(p)).map_or(&[][..], Vec::as_slice);
     let root = map.step_by_function(ROOT).map(|(id, _)| id);
     let tops = below.get(&None).map_or(&[][..], Vec::as_slice);
-    // A heading with the steps of its flow that nobody calls. The loop's heading is that of the flow of its channels.
+    // Each flow's heading is followed by the flow's steps without a parent. The root of the loop is under the flow of
+    // its first child.
     let channels = root
         .and_then(|r| map.steps().iter().find(|s| s.parent == Some(r)))
         .map(|s| s.flow);
     let mut out = Vec::new();
     let mut flows: Vec<usize> = (0..map.flows().len()).collect();
-    // In the order in which a pod meets them: controllers and scheduler first.
+    // The order in which a pod meets them: the scheduler's flows come first.
     flows.sort_by_key(|f| {
         let scheduler = map
             .flows()
@@ -125,7 +127,7 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
             own.extend(root.filter(|r| !show.reached || reached.contains(r)));
         }
         let lit_here = own.iter().any(|s| reached.contains(s));
-        // The node's own flows show where they were lit; a pod's flows always.
+        // A flow of the node is listed only if one of its steps was reached; a flow of a pod always is.
         if own.is_empty() || (!lit_here && (show.reached || flow.scope == Scope::Node)) {
             continue;
         }
@@ -136,7 +138,8 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
         let mut stack: Vec<(StepId, u16)> = own.into_iter().rev().map(|s| (s, 1)).collect();
         while let Some((id, depth)) = stack.pop() {
             let calls = children(id);
-            // Branches that nothing reached are closed: they would be a wall of what did not happen.
+            // Branches without a reached step are closed by default, so that steps that did not happen do not fill
+            // the screen.
             let by_default = show.all || reached.contains(&id);
             let open = by_default != show.turned.contains(&Turned::Step(id.0));
             out.push(Row::Step {
@@ -153,8 +156,9 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
     out
 }
 
-/// The row to look at first: the deepest step in flight, else the newest that failed, else the first. What began right
-/// after a step had failed is the wait for its next attempt: then the step that failed says more.
+/// Returns the row to select first: the deepest step in flight, else the newest that failed, else the first row. If a
+/// step in flight began right after another failed, it is only the wait for the next attempt, and the failed step is
+/// returned.
 pub(super) fn focus(rows: &[Row], lit: &[StepRuns]) -> usize {
     let found = |id: StepId| {
         lit.iter()
@@ -179,7 +183,7 @@ pub(super) fn focus(rows: &[Row], lit: &[StepRuns]) -> usize {
         .map_or(0, |(n, _, _)| n)
 }
 
-/// How often the whole node did what a step of its loop does; `None` for other steps, and where nothing tells.
+/// Returns how often the whole node ran a step of the sync loop; `None` for other steps and for a count of 0.
 pub(super) fn node_count(m: &KubeletActivity, function: &str) -> Option<u64> {
     const LOOP: [Work; 9] = [
         Work::ConfigAdd,

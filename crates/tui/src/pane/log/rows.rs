@@ -1,4 +1,4 @@
-//! Which observations are listed, and which of them are one row.
+//! Selects the observations that are listed, and folds repeats into one row.
 
 use super::Log;
 use crate::describe;
@@ -6,7 +6,8 @@ use kflow_engine::Snapshot;
 use kflow_export::owner::evidence;
 use kflow_model::{Body, Evidence, Nanos, Observation};
 
-/// Observations that are one row.
+/// A row: one observation, or several repeats of a line. Fields are indices of the first and the last, and their
+/// number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     first: u32,
@@ -14,10 +15,10 @@ pub(super) struct Kept {
     times: u32,
 }
 
-/// Rows to a part of [`Rows`].
+/// Rows in one part of [`Rows`].
 const PART: usize = 4096;
 
-/// A list in parts of bounded size. A list of millions in one piece of memory would be copied when it grows, and that takes
+/// A list in parts of bounded size. A single allocation for millions of rows would be copied as it grows, which takes
 /// longer than a frame may.
 #[derive(Debug, Default)]
 pub(super) struct Rows(Vec<Vec<Kept>>);
@@ -48,16 +49,17 @@ impl Rows {
     }
 }
 
-/// The same line of the same component once more: all but its time is equal.
+/// Returns true if both are the same line of the same component, with everything but the time equal.
 fn is_repeat(a: &Observation, b: &Observation) -> bool {
     a.source == b.source && matches!(a.body, Body::Log(_)) && a.body == b.body
 }
 
-/// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
+/// Limit on the observations that one frame looks through, so that a filter of a long log does not delay the frame.
 const BUDGET: usize = 4_000;
 
 impl Log {
-    /// Everything is listed as it is. What a pod has is short enough to be looked through for repeats.
+    /// Returns true if every observation is listed, each as a row of its own. A pod's log is short enough to fold
+    /// repeats in it.
     pub(super) const fn plain(&self) -> bool {
         self.off.is_empty() && self.filter.is_all() && !self.narrow && (self.all || !self.fold)
     }
@@ -86,14 +88,14 @@ impl Log {
             self.kept.len()
         }
     }
-    /// The observation of a row; of repeats the last.
+    /// Returns the observation of a row; for repeats, the last one.
     pub(super) fn row<'a>(&'a self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
         if self.plain() {
             return self.source(snap, n);
         }
         self.source(snap, self.kept.get(n)?.last as usize)
     }
-    /// How often a row was repeated, and since when; `None` of one that was not.
+    /// Returns how many observations a row folds, and the time of the first; `None` for a single one.
     pub(super) fn repeats(&self, snap: &Snapshot, n: usize) -> Option<(u32, Nanos)> {
         if self.plain() {
             return None;
@@ -102,7 +104,7 @@ impl Log {
         let first = self.source(snap, kept.first as usize)?;
         Some((kept.times, first.stamp.at))
     }
-    /// True for a row that an observation is, or is one of the repeats of.
+    /// Returns true if a row shows an observation or folds it with its repeats.
     pub(super) fn holds(&self, snap: &Snapshot, n: usize, e: &Evidence) -> bool {
         let same = |o: &Evidence| **o == **e;
         if self.row(snap, n).is_some_and(same) {
@@ -125,7 +127,7 @@ impl Log {
                 self.filter.score(&text, None, &**o).is_some()
             })
     }
-    /// Goes on through the log; everything anew when settings changed or the past did.
+    /// Looks through more of the log; starts again if the settings changed or the front of the log was dropped.
     pub(super) fn update(&mut self, snap: &Snapshot) {
         let narrow = self.all && !snap.world.selection().is_all();
         self.dirty |= narrow != self.narrow;
@@ -140,7 +142,8 @@ impl Log {
             (a, b) => a.is_none() && b.is_none(),
         };
         let total = self.total(snap);
-        // A pod's evidence is sorted: what arrives may come between. It is short, so it is looked at again.
+        // A pod's evidence is sorted, so a new observation may be inserted anywhere. The list is short and is
+        // rebuilt.
         if self.dirty || !same_front || total < self.len || (!self.all && total != self.len) {
             self.kept.clear();
             self.listed = 0;
@@ -161,7 +164,7 @@ impl Log {
         }
         self.upto = until;
     }
-    /// Adds an observation, to the row of the one before when it repeats that.
+    /// Adds an observation: to the previous row if the observation repeats its line, else as a new row.
     fn keep(&mut self, snap: &Snapshot, n: u32) {
         let before = self.kept.last_mut().filter(|_| self.fold).copied();
         let repeats = before.is_some_and(|k| {
@@ -184,7 +187,8 @@ impl Log {
         }
         self.listed += 1;
     }
-    /// The row nearest to a moment. Rows are nearly in order of time, so a binary search lands within a screen of it.
+    /// Returns the row nearest to a moment. Rows are only nearly in order of time, so the rows around the result of a
+    /// binary search are compared.
     pub(super) fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
         let n = self.rows();
         let (mut low, mut high) = (0, n);

@@ -1,4 +1,4 @@
-//! What the node says of itself: version, conditions, room, and the trouble that no pod is to blame for.
+//! The node's own status: version, conditions, capacity, and errors that are not about a pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use kflow_export::why::standing;
 use kflow_model::units::{age, duration, size};
 use kflow_model::{Body, Evidence, Nanos, Text, pod::Condition};
 
-/// A quantity of Kubernetes in fewer digits: `24581696Ki` is `23G`; others stay as they are.
+/// Shortens a Kubernetes quantity in `Ki`: `24581696Ki` is `23G`. Other quantities are returned unchanged.
 fn quantity(v: &str) -> String {
     match v.strip_suffix("Ki").map(str::parse::<u64>) {
         Some(Ok(n)) => size(n.saturating_mul(1024)),
@@ -25,13 +25,13 @@ fn quantity(v: &str) -> String {
     }
 }
 
-/// Conditions of each node by what they were, looked at now and then: of a long run there are many states.
+/// History of each node's conditions. Computed now and then only, because a long run has many states of a node.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
     by_node: BTreeMap<Text, Vec<History>>,
 }
 
-/// Columns of a condition's lane at most, and what stands beside it.
+/// Limit on the columns of a condition's lane, and columns of the text beside it.
 const LANE: usize = 48;
 const LANE_TEXT: usize = 56;
 
@@ -46,7 +46,7 @@ impl Conditions {
             }
         }
     }
-    /// A lane for each condition that was ever another one, from when the node was first seen.
+    /// Draws a lane for each condition that ever changed, from when the node was first seen.
     fn draw(&self, ctx: &Ctx<'_>, node: &NodeState, w: u16, out: &mut Vec<Line>) {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let columns = usize::from(w).saturating_sub(LANE_TEXT).min(LANE);
@@ -66,7 +66,7 @@ impl Conditions {
             let ends = ends.chain([columns]);
             let mut x = 0;
             for (change, end) in h.changes.iter().zip(ends) {
-                // What was bad for less than a column is still to be seen.
+                // A bad state that lasted less than a column still gets one.
                 let (glyph, style) = if is_good(&change.condition) {
                     (g.thin, t.ok)
                 } else if change.condition.status == "Unknown" {
@@ -126,16 +126,16 @@ fn condition(ctx: &Ctx<'_>, c: &Condition) -> Line {
     ])
 }
 
-/// Verdicts that are shown at most: the pane is of what stands below them too.
+/// Limit on the verdicts shown, to leave room for the rest of the page.
 const VERDICTS: usize = 4;
 
-/// Nodes that are not well, in the order of the diagnosis.
+/// Returns the verdicts on nodes that are not well, in the order of the diagnosis.
 pub(super) fn unwell(snap: &Snapshot) -> impl Iterator<Item = &Verdict> {
     let all = snap.owner_verdicts.iter().map(|v| &**v);
     all.filter(|v| v.owner.as_ref().is_some_and(|o| o.kind == "Node"))
 }
 
-/// What is wrong with nodes, in the words of their verdicts.
+/// Draws the verdicts on nodes.
 pub(super) fn verdicts(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
     let t = ctx.theme;
     let mut all = unwell(ctx.snap);
@@ -163,7 +163,7 @@ pub(super) fn verdicts(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
     }
 }
 
-/// Every node that was seen; `pods` counts those of a node that exist.
+/// Draws every node that was seen; `pods` returns the number of existing pods on a node.
 pub(super) fn nodes(
     ctx: &Ctx<'_>,
     w: u16,
@@ -210,7 +210,7 @@ pub(super) fn nodes(
             l.push("  cordoned", t.warn);
         }
         out.push(l.to(Lead::List(PaneId::Pods, format!("node:{}", n.name))));
-        // Ready first: the others say why not.
+        // Ready comes first, because the other conditions explain it.
         let mut stand: Vec<&Condition> = api.conditions.iter().collect();
         stand.sort_by_key(|c| c.kind != "Ready");
         let pieces = stand.iter().map(|c| condition(ctx, c));
@@ -244,7 +244,7 @@ pub(super) fn nodes(
     }
 }
 
-/// Answers of the health endpoints, with the checks that fail.
+/// Draws the responses of the kubelet's health endpoints, with the checks that fail.
 pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let t = ctx.theme;
     let mut first = true;
@@ -271,16 +271,17 @@ pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     }
 }
 
-/// Errors of the kubelet that no pod is to blame for.
+/// Errors of the kubelet that are not about a pod.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// The newest of equal ones, what it says, and how often: newest first.
+    /// For each distinct message, newest first: its newest observation, the text, and how often it occurred.
     said: Vec<(Evidence, String, u32)>,
     newest: Option<Evidence>,
 }
 
 impl Trouble {
-    /// Looks again when there is more. Equal neighbours are one: a loop that fails says the same again and again.
+    /// Searches again if there are new errors. Equal messages near each other are folded, because a failing loop
+    /// repeats its error.
     pub(super) fn look(&mut self, snap: &Snapshot) {
         let newest = snap.world.kubelet().troubles().next_back();
         if newest == self.newest.as_ref() {

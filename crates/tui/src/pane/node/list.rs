@@ -1,4 +1,5 @@
-//! The nodes of the cluster in a row each: how they are, what runs there, who shows their calls; and what is said of agents.
+//! The list of the cluster's nodes: for each its state, its pods, and its agent; below the list, what is known about
+//! agents.
 
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use kflow_engine::{Snapshot, snapshot::SourceStatus};
 use kflow_model::units::{age, duration};
 use kflow_model::{Body, Source};
 
-/// Rows above the list: headings.
+/// Rows above the list: the headings.
 const HEAD: u16 = 1;
-/// Rows below it at most: a rule, and what is said of agents and of the open node.
+/// Limit on the rows below the list: a rule, and lines about agents, the open node and the selected one.
 const BELOW: u16 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,18 +51,18 @@ const COLUMNS: [Column<'static, Col>; 9] = [
     Column::new(Col::Why, "WHY", 6, 400, 0),
 ];
 
-/// The list, and where one is in it.
+/// The list, with filter and selection.
 #[derive(Debug, Default)]
 pub(super) struct List {
     all: Arc<Vec<NodeRow>>,
-    /// Of `all` those that the filter leaves.
+    /// Indices of the rows of `all` that pass the filter.
     shown: Vec<usize>,
     scroll: Scroll,
     pub(super) filter: String,
     dirty: bool,
 }
 
-/// What the agent's column says of a node, and how.
+/// Returns text and style of the agent column for a node.
 fn agent(ctx: &Ctx<'_>, agents: Option<&Agents>, node: &str) -> (String, Style) {
     let t = ctx.theme;
     match agents.and_then(|a| a.of(node)) {
@@ -100,7 +101,7 @@ impl List {
     }
     pub(super) fn fit(&mut self, snap: &Snapshot, height: u16) {
         if std::mem::take(&mut self.dirty) {
-            // What was selected stays selected, wherever it went.
+            // The selected node stays selected when its row moves.
             let selected = self.selected().map(|r| r.name.clone());
             let agents = snap.cluster.as_ref().and_then(|c| c.agents.clone());
             let rows = self.all.iter().enumerate();
@@ -133,7 +134,7 @@ impl List {
             .split_whitespace()
             .all(|w| texts.iter().any(|t| t.to_lowercase().contains(w)))
     }
-    /// Rows of the list itself.
+    /// Returns the number of rows for the list itself.
     const fn rows(height: u16) -> u16 {
         let below = if height >= 12 { BELOW } else { 0 };
         let rows = height.saturating_sub(HEAD + below);
@@ -220,7 +221,7 @@ impl List {
                     Col::Pods => (count(r.pods), t.text),
                     Col::Unwell if r.unwell == 0 => ("0".to_owned(), t.faint),
                     Col::Unwell => (count(r.unwell), t.fail),
-                    // Only of a node whose agent is listened to is it known.
+                    // The number of calls is known only for the node whose agent kflow follows.
                     Col::Calls => open
                         .filter(|_| is_open)
                         .map_or((String::new(), t.text), |o| (count(o.calls), t.run)),
@@ -256,7 +257,7 @@ impl List {
         }
     }
 
-    /// Below the list: why the selected node is not well, what is open, and what there is of agents.
+    /// Draws the text below the list: the open node, the agents, and the verdict of the selected node.
     fn said(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         let mut lines: Vec<(String, Style)> = Vec::new();
@@ -280,7 +281,7 @@ impl List {
     }
 }
 
-/// How the open node is listened to, and what was lost.
+/// Returns a line about the open node: how long it has been open, the state of its agent's stream, and what was lost.
 pub(super) fn opened(ctx: &Ctx<'_>, open: &Open) -> (String, Style) {
     let (t, snap) = (ctx.theme, ctx.snap);
     let is_agent = |s: &&SourceStatus| s.source == Source::Cri && s.name == AGENT;
@@ -313,7 +314,8 @@ pub(super) fn opened(ctx: &Ctx<'_>, open: &Open) -> (String, Style) {
     (text, style)
 }
 
-/// Which nodes have agents; of none what one would add, and the two ways to get it.
+/// Returns a line about the nodes that have agents. Without any agent, the line says what one would add and how to
+/// get one.
 fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(String, Style)> {
     let t = ctx.theme;
     let Some(agents) = &c.agents else {
@@ -329,7 +331,7 @@ fn agents_in_a_line(ctx: &Ctx<'_>, c: &ClusterView, nodes: usize) -> Option<(Str
         return None;
     }
     let namespace = &c.namespace;
-    // The agent of this machine may be of another cluster.
+    // The agent on this machine may belong to another cluster.
     let here = agents.here.iter().filter(|(node, _)| {
         !agents.by_node.contains_key(node) && c.nodes.iter().any(|r| r.name == *node)
     });

@@ -1,4 +1,4 @@
-//! What the kubelet's loops do: how often, when last, how long, and a second a column.
+//! The work of the kubelet's loops: how often, when last, how long, and a sparkline with one column per second.
 
 use std::sync::Arc;
 
@@ -10,20 +10,19 @@ use kflow_core::diagnose::limits;
 use kflow_model::units::{age, duration};
 use kflow_model::{Body, log::LogLine};
 
-/// Seconds of a sparkline.
+/// Length of a sparkline, in seconds.
 pub(super) const SPARK: usize = 60;
 
-/// Lines below a kind of work that say what it did last.
+/// Limit on the newest log lines that are listed below a kind of work.
 const NEWEST: usize = 3;
 
-/// A loop's name, its kinds of work, and the histograms of the kubelet's metrics that time it, each with its label.
+/// The name of a loop, its kinds of work, and the kubelet's histogram metrics that time the loop, each with a label.
 type Group = (
     &'static str,
     &'static [Work],
     &'static [(&'static str, &'static str)],
 );
 
-/// Every loop.
 const GROUPS: &[Group] = &[
     (
         "SYNC LOOP",
@@ -67,7 +66,7 @@ const GROUPS: &[Group] = &[
     (
         "STATUS, LEASE",
         &[Work::StatusPatch, Work::Lease, Work::NodeStatus],
-        // From the kubelet's noticing a change until the apiserver has it.
+        // The metric measures from the kubelet's detection of a change to the patch in the apiserver.
         &[(
             "change to patch, by its metrics",
             "kubelet_pod_status_sync_duration_seconds",
@@ -87,7 +86,8 @@ const GROUPS: &[Group] = &[
     ),
 ];
 
-/// After how long a loop that goes on by itself is late, ns: the times by which the diagnosis counts it as silent.
+/// Returns the time, in ns, after which a periodic loop is late: the limit at which the diagnosis counts it as
+/// silent.
 const fn due(w: Work) -> Option<i64> {
     match w {
         Work::Relist => Some(limits::KUBELET_SILENT.ns),
@@ -96,11 +96,11 @@ const fn due(w: Work) -> Option<i64> {
     }
 }
 
-/// Every kind of work that was seen, by loop.
+/// Draws every kind of work that was seen, grouped by loop.
 pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
     let t = ctx.theme;
     let m = ctx.snap.world.kubelet();
-    // A second a column, as many as there is room for.
+    // One column per second, as many as there is room for.
     let seconds = SPARK.min(usize::from(width).saturating_sub(57));
     let mut first = true;
     for (title, kinds, metrics) in GROUPS {
@@ -119,7 +119,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
                         if trouble { t.fail } else { t.text },
                     ),
                     (
-                        // Spans bring lengths of what only the log counts.
+                        // Work without a count is known from spans only, which give durations.
                         &right(
                             &if a.count > 0 {
                                 count(a.count as usize)
@@ -204,7 +204,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
     }
 }
 
-/// The newest lines of a kind of work that say what it did.
+/// Adds the newest log lines of a kind of work.
 fn newest(ctx: &Ctx<'_>, work: Work, rows: &mut Vec<Line>) {
     let t = ctx.theme;
     let kubelet = ctx.snap.world.kubelet();
@@ -225,7 +225,7 @@ fn newest(ctx: &Ctx<'_>, work: Work, rows: &mut Vec<Line>) {
     }
 }
 
-/// Whom a line is about, and what it says.
+/// Returns the pod or object that a log line is about, and the text.
 fn said(ctx: &Ctx<'_>, work: Work, l: &LogLine) -> (String, String) {
     let field = |key| l.field(key).unwrap_or_default();
     let pod = (!l.pod.uid.is_empty())

@@ -1,4 +1,5 @@
-//! What the kubelet asks of the runtime: calls in flight, image pulls that go on and that wait, and each method's pace.
+//! What the kubelet asks of the container runtime: calls in flight, image pulls in progress or waiting, and
+//! statistics per method.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +17,19 @@ use kflow_model::cri::{CallKey, method};
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Source, Text, stamp::SECOND};
 
-/// Calls that one look counts at most: a minute of a busy node.
+/// Limit on the calls that one search counts: more than a busy node has in a minute.
 const COUNTED: usize = 8192;
-/// Calls, and images, that are shown at most.
+/// Limit on the calls, and on the images, that are shown.
 const SHOWN: usize = 20;
-/// Methods that are shown at most.
+/// Limit on the methods that are shown.
 const METHODS: usize = 14;
-/// Columns of the bar of a call with a deadline.
+/// Width of the bar of a call with a deadline, in columns.
 const BAR: usize = 10;
-/// Columns of the axis of pulls at most, and what a lane says beside it.
+/// Limit on the columns of the time axis of pulls, and columns of the text beside a lane.
 const LANE: usize = 40;
 const LANE_TEXT: usize = 60;
 
-/// A method's calls of the last minute.
+/// Statistics of a method's calls within the last minute. `total` and `worst` are durations in ns.
 #[derive(Clone, Debug, Default)]
 struct Method {
     count: u64,
@@ -36,18 +37,18 @@ struct Method {
     total: i64,
     timed: u64,
     worst: i64,
-    /// By five seconds, oldest first.
+    /// Calls in each interval of 5 seconds, oldest first.
     pace: [u64; 12],
 }
 
-/// How an image stands that no call in flight pulls.
+/// The state of an image pull for which no call in flight is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Waits {
-    /// The kubelet said that it pulls, and nobody shows its calls.
+    /// The kubelet reported the pull, and no source shows its calls.
     Pulling,
-    /// The kubelet said that it pulls, and has not called: other pulls go first.
+    /// The kubelet reported the pull but has not called the runtime yet, because other pulls go first.
     Queued,
-    /// Its last pull failed.
+    /// The last pull failed.
     BackOff,
 }
 
@@ -59,20 +60,20 @@ struct Image {
     container: Text,
     since: Nanos,
     progress: Option<Progress>,
-    /// The pod whose pull goes first.
+    /// The pod whose pull goes first; empty if unknown or none.
     behind: String,
 }
 
-/// What was found among calls and pods.
+/// What the last searches of calls and pods found.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     flying: Vec<Arc<Call>>,
-    /// How far the pulls among them are, where the runtime shows it.
+    /// Progress of the pulls in `flying`, where the runtime shows it.
     progress: BTreeMap<CallKey, Progress>,
-    /// Images that no call in flight pulls.
+    /// Images to be pulled for which no call in flight is seen.
     images: Vec<Image>,
     methods: Vec<(Text, Method)>,
-    /// Pods that exist, by node.
+    /// Number of existing pods, by node.
     pods: BTreeMap<Text, usize>,
 }
 
@@ -80,7 +81,7 @@ impl Operations {
     pub(super) fn pods_on(&self, node: &str) -> usize {
         self.pods.get(node).copied().unwrap_or(0)
     }
-    /// Looks through the calls: what is in flight, and the last minute.
+    /// Searches the calls for those in flight and those of the last minute.
     pub(super) fn look_at_calls(&mut self, snap: &Snapshot) {
         self.flying = snap.world.calls().in_flight().cloned().collect();
         let pulls = self
@@ -92,7 +93,7 @@ impl Operations {
             .collect();
         self.pace(snap);
     }
-    /// Looks through the pods: on which node they are, and which images they wait for.
+    /// Searches the pods for their nodes and for images that they wait for.
     pub(super) fn look_at_pods(&mut self, snap: &Snapshot) {
         self.images.clear();
         self.pods.clear();
@@ -156,7 +157,7 @@ impl Operations {
             }
         }
         self.methods = methods.into_iter().collect();
-        // What takes the runtime's time stands first.
+        // Methods that take most of the runtime's time come first.
         self.methods
             .sort_by_key(|(_, m)| std::cmp::Reverse(m.total));
     }
@@ -166,7 +167,7 @@ impl Operations {
             .filter(move |c| (c.method == method::PULL_IMAGE) == pulls)
     }
 
-    /// How many calls are in flight; pulls are calls too, and are listed below.
+    /// Returns how many calls are in flight. Image pulls are counted too, but listed further below.
     fn operations(&self, blind: bool) -> String {
         let pulls = self.flying(true).count();
         match (blind, self.flying.len(), pulls) {
@@ -178,7 +179,7 @@ impl Operations {
         }
     }
 
-    /// Calls in flight, with how much of their deadline is used.
+    /// Draws the calls in flight except image pulls, with the used share of their deadline.
     pub(super) fn in_flight(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         out.push(heading(
             ctx,
@@ -188,7 +189,7 @@ impl Operations {
         list(ctx, self.flying(false), SHOWN, out, |c| call(ctx, c));
     }
 
-    /// Pulls as lanes on one axis of time: those that go on, those that wait for them, those that failed.
+    /// Draws image pulls as lanes on one time axis: in progress, queued, or backing off.
     pub(super) fn pulls(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
         let (t, g, now) = (ctx.theme, ctx.glyphs, ctx.snap.now);
         let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
@@ -265,7 +266,7 @@ impl Operations {
         });
     }
 
-    /// Each method's calls of the last minute.
+    /// Draws statistics of each method's calls within the last minute.
     pub(super) fn methods(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         let t = ctx.theme;
         out.push(line(&[
@@ -314,7 +315,7 @@ impl Operations {
     }
 }
 
-/// Neither a call was seen nor a tap that would show one.
+/// Returns true if neither a call nor a working source of calls was seen.
 fn blind(snap: &Snapshot) -> bool {
     let taps = |s: &SourceStatus| s.source == Source::Cri && s.is_on();
     snap.world.calls().is_empty() && !snap.sources.iter().any(taps)
@@ -329,7 +330,7 @@ fn call(ctx: &Ctx<'_>, c: &Call) -> Line {
         ("  ", t.text),
     ]);
     if let Some(d) = c.timeout_ns.filter(|d| *d > 0) {
-        // How much of the deadline is used.
+        // The used share of the deadline.
         let share = (took as f64 / d as f64).clamp(0.0, 1.0);
         let full = (share * BAR as f64).ceil() as usize;
         let style = if share > 0.8 { t.fail } else { t.run };

@@ -1,4 +1,4 @@
-//! The sources: what they see, how late, and what was lost.
+//! The sources: number of observations, lag, and losses.
 
 use crate::describe::clock_step;
 use crate::pane::PaneId;
@@ -8,7 +8,7 @@ use crate::widget::page::{Lead, Line, column, line, right};
 use kflow_model::units::{age, duration};
 use kflow_model::{Body, Nanos, Source};
 
-/// Steps of the clock that are shown.
+/// Limit on the jumps of the wall clock that are shown.
 const STEPS: usize = 3;
 
 pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {

@@ -16,14 +16,14 @@ use kflow_model::units::duration;
 #[derive(Debug, Default)]
 pub(super) struct Startup {
     mark: (usize, Option<Nanos>),
-    /// Steps by time.
+    /// Steps, in order of time.
     steps: Vec<StepRuns>,
-    /// How many starts were seen.
+    /// Number of starts that were seen.
     starts: usize,
 }
 
 impl Startup {
-    /// Looks again when something of a start was seen since.
+    /// Derives the steps again if there is new evidence of a start.
     pub(super) fn look(&mut self, snap: &Snapshot) {
         let m = snap.world.kubelet();
         let mark = m.startup_mark();
@@ -47,7 +47,8 @@ impl Startup {
             self.steps.sort_by_key(|l| (l.first.at, l.step));
         }
     }
-    /// The heading; below it, when `open`, a waterfall: each step's bar begins where the step before it was seen.
+    /// Draws the heading, and if `open` a waterfall below it: the bar of a step begins where the previous step was
+    /// seen.
     pub(super) fn draw(&self, ctx: &Ctx<'_>, w: u16, open: bool, out: &mut Vec<Line>) {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let map = Map::active();
@@ -75,7 +76,7 @@ impl Startup {
         );
         let title = format!("{sign} KUBELET START-UP");
         out.push(heading(ctx, &title, &about).to(Lead::Fold));
-        // What took longest is what one looks for.
+        // A closed heading names the step that took longest.
         let pairs = self.steps.iter().zip(self.steps.iter().skip(1));
         let longest = pairs.max_by_key(|(a, b)| b.first.at.since(a.first.at));
         if let Some((a, b)) = longest.filter(|_| !open)
@@ -96,7 +97,7 @@ impl Startup {
             let place = |x: Nanos| (x.since(begin) as f64 / total as f64 * room as f64) as usize;
             let (from, to) = (place(before).min(room), place(at).min(room));
             let took = at.since(before);
-            // What takes a tenth of the whole start is what to look at.
+            // A step that takes more than a tenth of the whole start is highlighted.
             let slow = took * 10 > total;
             let bar = if room == 0 {
                 String::new()
@@ -149,10 +150,10 @@ impl Startup {
     }
 }
 
-/// Starts of pods that are shown at most.
+/// Limit on the pod starts that are shown.
 const STARTS: usize = 12;
 
-/// The slowest starts of pods that the kubelet told of.
+/// Draws the slowest pod starts that the kubelet reported.
 pub(super) fn pods(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let t = ctx.theme;
     let mut starts: Vec<_> = ctx.snap.world.kubelet().starts().collect();

@@ -1,4 +1,4 @@
-//! What could not be read, each cause in full: the banner has room for the worst in a few words.
+//! Everything that could not be read, each reason in full. The banner has room for a short form of the worst only.
 
 use crate::banner::{Weight, reasons};
 use crate::shared::Ctx;

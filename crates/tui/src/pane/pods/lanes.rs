@@ -1,4 +1,5 @@
-//! Pods as lanes: a row a pod, its stages as segments on one axis, so that a burst is one picture.
+//! Pods as lanes: one row per pod, with its stages as segments on a common time axis, so that a burst is visible at a
+//! glance.
 
 use super::list::{List, Row};
 use super::order::{self, Sort};
@@ -15,15 +16,17 @@ use kflow_core::timeline::{Outcome, summary};
 use kflow_model::Nanos;
 use kflow_model::units::{age, duration};
 
-/// Rows below the list: a rule, and what the stages of the selected pod took, which is the legend of the colours.
+/// Rows below the list: a rule, and the duration of each stage of the selected pod, which is also the legend of the
+/// colours.
 pub(super) const BELOW: u16 = 2;
 
-/// Columns of a start.
+/// Width of the column with the duration of the start.
 const START: u16 = 7;
-/// Columns of a cause.
+/// Width of the column with the cause.
 const CAUSE: u16 = 5;
 
-/// Where the columns stand: names, starts, causes, chart.
+/// Widths and positions of the columns: width of names, position of starts, of causes, position and width of the
+/// chart.
 pub(super) struct Columns {
     name: u16,
     start: u16,
@@ -41,13 +44,14 @@ impl Columns {
             name,
             start,
             cause,
-            // One column for the scroll bar.
+            // One column is left for the scroll bar.
             chart: (chart, w.saturating_sub(chart + 1).max(1)),
         }
     }
 }
 
-/// The end of what is drawn of a pod: of its start, unless it is the end of its life that goes on.
+/// Returns the end of a pod's lane: now while a stage of an existing pod is in progress, else the end of its last
+/// stage.
 fn last(p: &PodView, now: Nanos) -> Nanos {
     let open = p.current.is_some() && p.gone.is_none();
     let stages = || p.timeline.spans.iter().filter(|s| s.is_stage());
@@ -59,7 +63,7 @@ fn last(p: &PodView, now: Nanos) -> Nanos {
     }
 }
 
-/// One axis for the pods on the screen: from the first creation to the last end, within what was observed.
+/// Returns the time window for the visible pods: from the first creation to the last end, within the observed range.
 pub(super) fn window<'p>(ctx: &Ctx<'_>, pods: impl Iterator<Item = &'p PodView>) -> Window {
     let (begin, now) = (ctx.snap.range.0, ctx.snap.now);
     let (mut from, mut to) = (now, begin);
@@ -73,7 +77,7 @@ pub(super) fn window<'p>(ctx: &Ctx<'_>, pods: impl Iterator<Item = &'p PodView>)
     Window::new(from.plus(-pad), to.plus(pad))
 }
 
-/// What is written of a start: `4.62s`, `~4s` when it is known to the second.
+/// Formats the duration of a start: `4.62s`, or `~4s` if it is known to the second only; `None` if there is none.
 pub(in crate::pane) fn start(p: &PodView) -> Option<String> {
     let (ns, precision) = p.start()?;
     Some(if i64::from(precision) >= kflow_model::stamp::SECOND {
@@ -83,7 +87,7 @@ pub(in crate::pane) fn start(p: &PodView) -> Option<String> {
     })
 }
 
-/// Headings and the axis; `rows` rows below get its grid.
+/// Draws the headings and the axis; its grid lines continue through the next `rows` rows.
 pub(super) fn head(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -107,7 +111,7 @@ pub(super) fn head(
     ruler::draw(ctx, &mut chart, window, ctx.snap.range.0, rows);
 }
 
-/// One pod.
+/// Draws one pod.
 pub(super) fn pod(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -142,7 +146,7 @@ pub(super) fn pod(
     segments(ctx, &mut canvas.part(x, y, w, 1), p, window, ctx.snap.now);
 }
 
-/// An owner or a node: what is said of it, where a pod has its lane.
+/// Draws an owner or a node, with its verdict where a pod has its lane.
 pub(super) fn owner(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16, v: &Verdict) {
     let t = ctx.theme;
     let name = order::owner_name(v);
@@ -172,7 +176,7 @@ pub(super) fn owner(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16,
     canvas.text_in(x, y, w, text, t.dim);
 }
 
-/// The stages of a pod, later ones over earlier ones; what lies between them is a line from its creation to its end.
+/// Draws the stages of a pod, later ones over earlier ones, on a line from its creation to its end.
 pub(in crate::pane) fn segments(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -228,7 +232,7 @@ pub(in crate::pane) fn segments(
     }
 }
 
-/// Under the list: what each stage of the selected pod took, in the stages' colours.
+/// Draws the duration of each stage of the selected pod below the list, in the colours of the stages.
 pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Option<&Verdict>) {
     let (w, t) = (canvas.width(), ctx.theme);
     if owner.is_some() {
@@ -240,7 +244,7 @@ pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Optio
     };
     let took = |stage: &Stage| p.took.get(stage.index()).copied().unwrap_or(0);
     let text = |stage: &Stage| format!("{} {}", stage.name(), duration(took(stage)));
-    // Where there is no room for all, those that took longest.
+    // If there is no room for all stages, those that took longest are shown.
     let mut longest: Vec<Stage> = Stage::ALL.to_vec();
     longest.retain(|s| p.timeline.stage(*s).is_some());
     longest.sort_by_key(|s| -took(s));
@@ -259,7 +263,7 @@ pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Optio
     }
 }
 
-/// The pods of rows.
+/// Returns the pods of these rows.
 pub(super) fn pods<'s>(
     ctx: &Ctx<'s>,
     list: &'s List,
