@@ -1,4 +1,4 @@
-//! The STATUS, READY and RESTARTS columns of `kubectl get pods`.
+//! The columns STATUS, READY and RESTARTS of `kubectl get pods`.
 
 use kflow_model::pod::Condition;
 use kflow_model::{
@@ -6,14 +6,12 @@ use kflow_model::{
     pod::{ContainerState, PodSeen, Terminated},
 };
 
-/// What `kubectl get pods` prints of a pod.
+/// The columns that `kubectl get pods` prints for a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Printed {
-    /// The column STATUS of `kubectl get pods`.
     pub(crate) status: Text,
-    /// READY: ready and all.
+    /// READY: number of ready containers, and of all.
     pub(crate) ready: (u32, u32),
-    /// The column RESTARTS of `kubectl get pods`.
     pub(crate) restarts: u32,
 }
 
@@ -27,7 +25,8 @@ fn ended(t: &Terminated) -> Text {
     }
 }
 
-/// `printPod` of `pkg/printers/internalversion/printers.go` (1.36), which the apiserver runs for kubectl's table.
+/// Ports `printPod` of `pkg/printers/internalversion/printers.go` (1.36), which the apiserver runs for kubectl's
+/// table.
 pub(crate) fn print_pod(pod: &PodSeen) -> Printed {
     let s = &pod.status;
     let sidecar = |name: &str| {

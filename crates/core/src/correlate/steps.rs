@@ -1,9 +1,10 @@
-//! What each step of the map did for one pod: by its evidence, and by its timeline where that has the step.
+//! What each step of the map did for one pod: by the pod's evidence, and by its timeline where that contains the
+//! step.
 //!
-//! A timeline joins what several sources say of one attempt: the line that begins it, the error that ends it, the
-//! Event. So where the timeline has an attempt of a step, the timeline says when it began and how it ended, and both
-//! views tell the same of it. What only the map knows (a sync of the worker, a line of the runtime) is read from the
-//! evidence alone.
+//! A timeline joins what several sources report about one attempt: the log line that begins it, the error that ends
+//! it, the Event. So where the timeline contains an attempt of a step, begin and outcome are taken from the timeline,
+//! and both displays agree. Steps that only the map knows (a sync of the pod worker, a log line of the runtime) are
+//! read from the evidence alone.
 
 use super::{PodView, World};
 use crate::flow::map::{Map, StepId};
@@ -12,11 +13,12 @@ use crate::flow::signature::SignatureKind;
 use crate::timeline::{Outcome, Span};
 use kflow_model::{Body, Nanos, Text, log::Component, stamp::MILLI};
 
-/// How much earlier than the timeline's attempt its evidence may be stamped, ns: the kubelet stamps an Event before or
-/// after the operation that it reports.
+/// How much earlier than the timeline's attempt a run of the same step may start, ns: the kubelet stamps an Event
+/// before or after the operation that it reports.
 const BESIDE_NS: i64 = 50 * MILLI;
 
-/// The runtime of the node that a pod is on, as the Node says; `None` where it was not seen, or the map has no flow of it.
+/// The container runtime of a pod's node, by the Node object; `None` where no Node was seen, or the map has no flow
+/// of that runtime.
 pub fn runtime_of(world: &World, pod: &PodView) -> Option<Component> {
     let version = &world.node(&pod.node)?.api.as_ref()?.runtime_version;
     match version.split_once("://")?.0 {
@@ -26,7 +28,8 @@ pub fn runtime_of(world: &World, pod: &PodView) -> Option<Component> {
     }
 }
 
-/// What each step did for a pod of a world, by number. A view has no later evidence than the moment that it is of.
+/// The runs of each step for a pod of a world, sorted by step number. All evidence of the view counts: a view has
+/// none that is later than its moment.
 pub fn steps(map: &Map, world: &World, pod: &PodView) -> Vec<StepRuns> {
     let runtime = runtime_of(world, pod);
     let mut all = lit_on(map, &pod.evidence, Nanos(i64::MAX), runtime);
@@ -42,7 +45,7 @@ pub fn steps(map: &Map, world: &World, pod: &PodView) -> Vec<StepRuns> {
         }
         let id = StepId(i as u16);
         let at = all.iter().position(|l| l.step == id);
-        // What the timeline concludes lights a step that no signature of the map lights by itself.
+        // An attempt of the timeline lights a step that no signature of the map lights.
         let l = match at.and_then(|at| all.get_mut(at)) {
             Some(l) => l,
             None => {
@@ -60,7 +63,7 @@ pub fn steps(map: &Map, world: &World, pod: &PodView) -> Vec<StepRuns> {
     all
 }
 
-/// A step that is lit by the evidence of the timeline's attempts alone.
+/// A step that only the evidence of the timeline's attempts lights.
 fn concluded(step: StepId, attempts: &[&Span]) -> Option<StepRuns> {
     let all = || attempts.iter().flat_map(|s| &s.evidence);
     let mut evidence: Vec<_> = all().filter_map(|o| Some((kind_of(&o.body)?, o))).collect();
@@ -79,7 +82,7 @@ fn concluded(step: StepId, attempts: &[&Span]) -> Option<StepRuns> {
     })
 }
 
-/// The kind of signature that an observation could be of.
+/// The kind of signature that an observation can match.
 const fn kind_of(body: &Body) -> Option<SignatureKind> {
     Some(match body {
         Body::CallStart(_) | Body::CallEnd(_) => SignatureKind::Call,
@@ -94,7 +97,7 @@ const fn kind_of(body: &Body) -> Option<SignatureKind> {
     })
 }
 
-/// Replaces the runs that overlap the timeline's attempts with these attempts.
+/// Replaces the runs that overlap the timeline's attempts by these attempts.
 fn join(l: &mut StepRuns, attempts: &[&Span]) {
     let told = |r: &Run| {
         attempts
@@ -108,7 +111,7 @@ fn join(l: &mut StepRuns, attempts: &[&Span]) {
     let last = l.runs.len();
     for (n, r) in (1..).zip(&mut l.runs) {
         r.attempt = n as u32 - 1;
-        // A worker does one thing after the other: what has no end, and a successor, ended.
+        // A worker does one thing at a time: a run without an end that has a successor must have ended.
         let over = n < last
             && r.how == RunEnd::InFlight
             && !attempts.iter().any(|s| s.start.at == r.start);

@@ -1,4 +1,4 @@
-//! What the world knows of one pod: a value derived from its evidence.
+//! The view of one pod: a value derived from its evidence.
 
 use kflow_model::pod::PodPhase;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use crate::timeline::{Edge, Timeline};
 use kflow_model::stamp::{MICRO, SECOND};
 use kflow_model::{ContainerId, Evidence, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
 
-/// How a stage of a pod stands.
+/// State of a stage of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StageState {
-    /// Nothing of it was seen, and nothing after it; or it never comes, as scheduling for a static pod.
+    /// No evidence of it or of a later stage; or the stage never comes, like scheduling for a static pod.
     #[default]
     NotReached,
-    /// A later stage was reached, so this one passed, but no source saw it.
+    /// A later stage was reached, so this one is over, but no source saw it.
     Unseen,
-    /// It goes on.
     Running,
-    /// It waits: back-off, queue, gate, or for somebody else.
+    /// Waiting: in back-off, in a queue, for a gate, or for another component.
     Waiting,
     /// Its last attempt failed.
     Failing,
@@ -27,7 +26,7 @@ pub enum StageState {
     Done,
 }
 
-/// A container of a pod, joined from spec, status and runtime.
+/// A container of a pod, joined from spec, status and the runtime's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -36,27 +35,26 @@ pub enum StageState {
 pub struct ContainerView {
     /// Name in the spec.
     pub name: Text,
-    /// Init container (sidecars are init containers too).
+    /// True for an init container, sidecars included.
     pub init: bool,
-    /// Restartable init container.
+    /// True for an init container with `restartPolicy: Always`.
     pub sidecar: bool,
-    /// Ephemeral container.
     pub ephemeral: bool,
-    /// Newest container id, empty before the first creation.
+    /// Newest container id, empty before the container was first created.
     pub id: ContainerId,
-    /// Image of the spec.
+    /// Image in the spec.
     pub image: Text,
-    /// Newest attempt (= restarts).
+    /// Newest attempt, which is the number of restarts.
     pub attempt: u32,
-    /// The newest of API and runtime.
+    /// The newer of the API's and the runtime's state.
     pub state: RunState,
-    /// Ready, by the API.
+    /// `ready` of the container status in the API.
     pub ready: bool,
     /// Exit code of the last termination.
     pub last_exit: Option<i32>,
 }
 
-/// How a container is, by the API or the runtime.
+/// State of a container, by the API or the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RunState {
     /// No source has shown it.
@@ -64,15 +62,15 @@ pub enum RunState {
     Unseen,
     /// The runtime has it, and the API has not shown it yet.
     Created,
-    /// With the API's reason, where it gives one: `ImagePullBackOff`.
+    /// With the API's reason, such as `ImagePullBackOff`; empty where none is given.
     Waiting(Text),
     Running,
-    /// With the reason, where one is given: `Error`.
+    /// With the reason, such as `Error`; empty where none is given.
     Terminated(Text),
 }
 
 impl RunState {
-    /// True for a container that is there and has not ended.
+    /// True for a container that exists and has not ended.
     pub const fn is_up(&self) -> bool {
         matches!(self, Self::Created | Self::Running)
     }
@@ -100,62 +98,60 @@ impl std::fmt::Display for RunState {
 /// Status of a pod that the API never showed and whose object is known to be gone.
 pub const GONE: &str = "Gone";
 
-/// Status of a pod of which no source but the runtime tells, when all that the runtime holds of it has ended.
+/// Status of a pod that only the runtime reports, when all its sandboxes and containers have ended.
 pub const EXITED: &str = "Exited";
 
-/// What the world knows of one pod.
+/// Everything that the world knows about one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
-    /// UID. For a static pod with a mirror: the static UID (the one that CRI and the kubelet use).
+    /// UID. Of a static pod with a mirror: the static UID, which CRI and the kubelet use.
     pub uid: PodUid,
-    /// UIDs of mirror pods that tell the same story, oldest first.
+    /// UIDs of the mirror pods of this static pod, oldest first.
     pub mirrors: Vec<PodUid>,
-    /// Namespace, empty while unknown.
     pub namespace: Text,
-    /// Name, empty while unknown.
     pub name: Text,
-    /// Node, empty while unbound.
     pub node: Text,
     /// Owners from the controller upwards (`ReplicaSet`, `Deployment`), as far as known.
     pub owners: Vec<ObjectRef>,
-    /// API phase, empty when the API was not seen.
+    /// `status.phase`, empty when the API never showed the pod.
     pub phase: PodPhase,
-    /// The string that `kubectl get pods` shows under STATUS. Of a pod that the API never showed: [`GONE`], [`EXITED`],
-    /// `Running` when a container runs, else empty.
+    /// Column STATUS of `kubectl get pods`. Of a pod that the API never showed: [`GONE`], [`EXITED`], `Running` when
+    /// a container runs, else empty.
     pub status: Text,
-    /// Ready containers and all containers, as under READY.
+    /// Column READY: number of ready containers, and of all.
     pub ready: (u32, u32),
-    /// Restarts, as under RESTARTS.
+    /// Column RESTARTS.
     pub restarts: u32,
-    /// Creation by the API (1 s), on the node's clock, or the first evidence.
+    /// `creationTimestamp` (1 s), converted to the node's clock; without it, the time of the first evidence.
     pub created: Nanos,
-    /// When the apiserver received the request that created it, where that was seen (1 µs).
+    /// When the apiserver received the request that created the pod, where that was seen (1 µs).
     pub create_requested: Option<Nanos>,
-    /// When deletion was asked for, if it was.
+    /// When deletion was requested; `None` when it was not.
     pub deletion_requested: Option<Nanos>,
-    /// When the object was gone from the API, if it is.
+    /// When the object was gone from the API; `None` when it is not.
     pub gone: Option<Nanos>,
-    /// True for a pod of the past: nothing tells of it but Events from before the first list of pods, and the API no
-    /// longer had it. A cluster keeps Events for an hour; lists leave such pods out unless they are asked for.
+    /// True for a pod of the past: only Events from before the first list of pods tell of it, and the API no longer
+    /// had the pod. A cluster keeps Events for an hour. Lists leave such pods out unless they are requested.
     pub past: bool,
-    /// State of each stage, by [`Stage::index`].
+    /// By [`Stage::index`].
     pub stages: [StageState; 11],
-    /// When it became Ready first; `None` while it has not, and where no source told.
+    /// When the pod first became Ready; `None` while it has not, and where no source saw it.
     pub became_ready: Option<Edge>,
     /// See [`took`](Self::took); by [`Stage::index`].
     pub took: [i64; 11],
-    /// The first unfinished stage and since when; `None` for a pod that runs and is Ready, completed, or is gone.
+    /// The first unfinished stage, and its begin; `None` for a pod that runs and is Ready, completed, or is gone.
     pub current: Option<(Stage, Nanos)>,
-    /// The kubelet announced a pull (`Pulling`), over or not, by an Event or by the line of its log that repeats it.
+    /// True when the kubelet announced an image pull (`Pulling`) by an Event, or by the log line that repeats the
+    /// Event. The pull may be over.
     pub pull_announced: bool,
-    /// Containers: init, main, ephemeral.
+    /// Init containers, then main, then ephemeral containers.
     pub containers: Vec<ContainerView>,
     /// The newest state from the API.
     pub api: Option<Arc<PodSeen>>,
-    /// Newest evidence, when.
+    /// Time of the newest evidence.
     pub changed: Nanos,
     pub timeline: Lazy<Timeline>,
-    /// Evidence in order of time; the timeline's evidence is among it.
+    /// Sorted by time; contains the timeline's evidence.
     pub evidence: Lazy<Vec<Evidence>>,
 }
 
@@ -168,11 +164,11 @@ impl PodView {
             format!("{}/{}", self.namespace, self.name)
         }
     }
-    /// Zero of its timeline: the request that created it, else the creation, which the API truncates to a second.
+    /// Zero of the pod's timeline: the create request, else `creationTimestamp`, which the API truncates to a second.
     pub fn zero(&self) -> Nanos {
         self.create_requested.unwrap_or(self.created)
     }
-    /// How long it took from its creation until it was Ready, ns, and how exactly that is known.
+    /// Time from the creation until the pod was Ready, and its precision; both ns.
     pub fn start(&self) -> Option<(i64, u32)> {
         let ready = self.became_ready?;
         let zero = if self.create_requested.is_some() {
@@ -185,14 +181,14 @@ impl PodView {
             ready.precision.max(zero),
         ))
     }
-    /// How long a stage worked, ns: until the newest evidence while it lasts, 0 when it was not seen.
+    /// How long a stage was at work, ns; until the newest evidence while it lasts, 0 when it was not seen.
     pub fn took(&self, stage: Stage) -> i64 {
         self.took.get(stage.index()).copied().unwrap_or(0)
     }
     pub fn stage(&self, stage: Stage) -> StageState {
         self.stages.get(stage.index()).copied().unwrap_or_default()
     }
-    /// True for what is left in the runtime of a pod that no other source shows: nothing of it lives.
+    /// True for a pod that only the runtime still shows, and of which all has ended.
     pub fn is_remnant(&self) -> bool {
         self.api.is_none() && self.status == EXITED
     }

@@ -38,42 +38,40 @@ use kflow_model::{
 };
 use pods::{NameFile, PodFile, Slot};
 
-/// A node: its newest state and what the kubelet does besides pods.
+/// A node: its newest state, and the evidence about the node as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct NodeState {
-    /// Name; empty for the node of a session that never tells its name.
+    /// Name; empty for the local node of a session that never contains its name.
     pub name: Text,
     /// Newest state from the API.
     pub api: Option<Arc<NodeSeen>>,
-    /// States, events, health and node-level log lines, by time; the oldest are forgotten in a long run.
+    /// Node objects, Events, health and node-level log lines, by time; a long run forgets the oldest.
     pub evidence: Vec<Evidence>,
 }
 
-/// An object that is not a pod: owner, claim, quota.
+/// An object that is not a pod, such as an owner, a claim or a quota.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectState {
-    /// Kind, namespace, name and UID.
     pub object: ObjectRef,
-    /// Newest state from the API, when it was watched.
+    /// Newest state from the API, if the object was watched.
     pub api: Option<Arc<ObjectSeen>>,
-    /// States, events and audit records about it, by time.
+    /// Its states, Events and audit records, by time.
     pub evidence: Vec<Evidence>,
-    /// Pods that it controls.
+    /// Pods whose controller it is.
     pub pods: Vec<PodUid>,
 }
 
-/// Health of a source, as the observations show it.
+/// State of a source, derived from its observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceState {
-    /// Observations so far.
     pub count: u64,
-    /// Time of the first, by `seen`.
+    /// Arrival of the first.
     pub first: Option<Nanos>,
-    /// Time of the newest, by `seen`.
+    /// Arrival of the newest.
     pub last: Option<Nanos>,
-    /// Units lost, as gaps tell.
+    /// Total of the losses in its gaps.
     pub lost: u64,
-    /// Gaps, newest last (bounded).
+    /// Gaps, newest last; a bounded number.
     pub gaps: Vec<Evidence>,
 }
 
@@ -84,68 +82,69 @@ impl SourceState {
     }
 }
 
-/// Estimated offset of other clocks against the node's.
+/// Estimated offset between the apiserver's clock and the node's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
-    /// apiserver's clock minus node's clock, ns; `None` without paired observations.
+    /// apiserver's clock minus the node's, ns; `None` without paired observations.
     pub api_ns: Option<i64>,
     /// Half width of the interval that all pairs allow, ns.
     pub api_within_ns: i64,
-    /// Pairs used.
+    /// Number of pairs used.
     pub pairs: u32,
 }
 
-/// What is not drawn: counted, so that it can be shown.
+/// Counts of what no pod or timeline shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfiled {
-    /// Observations that name an id (container, trace, request) that nothing led to a pod yet.
+    /// Observations with an id (container, trace, request) that no other observation has linked to a pod yet.
     pub waiting: u64,
-    /// Such observations that were given up: after many newer ones, or because too many wait for the same id.
+    /// Such observations that were dropped: after many newer ones, or because too many wait for the same id.
     pub given_up: u64,
-    /// Requests that only read (get, list, watch) pods: not filed.
+    /// Requests that only read pods (get, list, watch): not filed.
     pub reads: u64,
-    /// CRI calls forgotten in a long run, oldest first.
+    /// CRI calls that a long run forgot, oldest first.
     pub calls_forgotten: u64,
-    /// Evidence of pods that live long, and of names that were borne often, folded away between the beginning and the
+    /// Evidence dropped from pods that live long, and from names that were used often, between the beginning and the
     /// newest part. The timelines of these pods have a gap there.
     pub folded: u64,
-    /// Pods that were gone for too long, or too many: of each a row is kept, of the newest 20,000.
+    /// Pods that were removed from the world because they had been gone for too long, or too many were. A row is kept
+    /// of the newest 20,000.
     pub left: u64,
-    /// Observations that left with them.
+    /// Observations that were removed with these pods.
     pub left_evidence: u64,
 }
 
-/// Who a runtime id belongs to.
+/// The pod and container that a runtime id belongs to.
 #[derive(Clone, Debug, Default)]
 struct Owner {
     slot: Slot,
     container: Text,
     attempt: Option<u32>,
     sandbox: bool,
-    /// The sandbox of a container. Shared: a checkpoint copies the index, not the ids.
+    /// The sandbox id of a container. Shared, so that a checkpoint copies the index and not the ids.
     within: Option<Arc<str>>,
 }
 
-/// What evidence waits for.
+/// A key that evidence waits for until another observation links the key to a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum WaitKey {
     Runtime(Text),
     Span(SpanId),
     Trace(TraceId),
     Audit(Text),
-    /// When the kubelet first saw a pod: see [`CONFIG_SEEN`](kflow_model::cri::CONFIG_SEEN).
+    /// The time at which the kubelet first saw a pod: see [`CONFIG_SEEN`](kflow_model::cri::CONFIG_SEEN).
     FirstSeen(Text),
 }
 
-/// What waits for one key: mostly one.
+/// The evidence that waits for one key: usually one observation.
 type Waiting = SmallVec<[Evidence; 2]>;
 
-/// All that is known. See the [module](super).
+/// All pods, nodes, objects, calls and requests of a session. See the [module](super).
 #[derive(Clone, Debug)]
 pub struct World {
     now: Nanos,
     pods: Arc<Vec<Pod>>,
-    /// The pods of `pods` that the selection admits; `None` where it admits all.
+    /// The pods of `pods` that the selection admits; `None` when it admits all.
     selected: Option<Arc<Vec<Pod>>>,
     selection: Arc<Selection>,
     calls: CallLog,
@@ -161,7 +160,7 @@ pub struct World {
     unfiled: Unfiled,
     left: retire::Leavers,
     requests: RequestLog,
-    /// The log of requests stays empty.
+    /// True: `requests` stays empty.
     without_requests: bool,
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
@@ -176,7 +175,8 @@ pub struct World {
     by_trace: Generations<TraceId, Slot>,
     by_audit: Generations<Text, Slot>,
     by_first_seen: Generations<Text, Slot>,
-    /// Pods that requests without a name created (`generateName`), as the store's key tells: namespace and name.
+    /// Names of pods that were created by a request without a name (`generateName`), read from the etcd key:
+    /// namespace and name by audit id.
     stored: Generations<Text, (Text, Text)>,
     ends: Generations<CallKey, Evidence>,
     waiting: Generations<WaitKey, Waiting>,
@@ -185,7 +185,7 @@ pub struct World {
     local: nodes::Local,
     context: Arc<PodContext>,
     lists_changed: bool,
-    /// `pods` is other than when `selected` was made.
+    /// True when `pods` changed after `selected` was made.
     pods_changed: bool,
 }
 
@@ -237,11 +237,11 @@ impl Default for World {
 }
 
 impl World {
-    /// An empty world, in which every pod is looked at.
+    /// An empty world that selects every pod.
     pub fn new() -> Self {
         Self::default()
     }
-    /// An empty world, in which selected pods are looked at.
+    /// An empty world whose [`pods`](Self::pods) are those that the selection admits.
     pub fn selecting(selection: Arc<Selection>) -> Self {
         Self {
             selected: (!selection.is_all()).then(Arc::default),
@@ -249,35 +249,35 @@ impl World {
             ..Self::default()
         }
     }
-    /// Keeps no log of requests to the apiserver, to save memory: [`requests`](Self::requests) stays empty. A pod's evidence has
-    /// its requests as before.
+    /// Keeps no log of requests to the apiserver, to save memory: [`requests`](Self::requests) stays empty. A pod's
+    /// evidence still contains its requests.
     #[must_use]
     pub fn without_requests(mut self) -> Self {
         self.without_requests = true;
         self
     }
-    /// The newest `seen` so far.
+    /// The newest arrival (`seen`) so far.
     pub const fn now(&self) -> Nanos {
         self.now
     }
-    /// Which pods are looked at.
     pub const fn selection(&self) -> &Arc<Selection> {
         &self.selection
     }
-    /// The selected pods, deleted ones too, by [`PodView::created`](super::PodView::created).
+    /// The selected pods, deleted ones included, by [`PodView::created`](super::PodView::created).
     pub fn pods(&self) -> &[Pod] {
         self.selected.as_ref().unwrap_or(&self.pods)
     }
-    /// All pods, in the same order: for conclusions that need the neighbours of the selected ones.
+    /// All pods, in the same order: for conclusions that need pods beside the selected ones.
     pub fn every_pod(&self) -> &[Pod] {
         &self.pods
     }
-    /// A pod by UID (a mirror's UID leads to the static pod). A pod whose UID no source told bears `ns/name`.
+    /// A pod by UID; a mirror's UID finds its static pod. A pod of unknown UID is found by `ns/name`.
     pub fn pod(&self, uid: &PodUid) -> Option<&Pod> {
         let file = self.files.get(self.slot_of(&uid.0)?)?;
         self.pods.get(self.place(file.shown.as_ref()?)?)
     }
-    /// Selected pods by `ns/name`, `name`, `pod/name` or UID, newest first. A UID may be cut where no other begins so.
+    /// Selected pods by `ns/name`, `name`, `pod/name` or UID, newest first. A UID may be abbreviated when only one
+    /// pod's UID begins with it.
     pub fn find(&self, query: &str) -> Vec<&Pod> {
         let query = pod_asked(query);
         if let Some(pod) = self.pod(&PodUid::from(query))
@@ -297,33 +297,33 @@ impl World {
             _ => found,
         }
     }
-    /// Selected pods whose UID begins so.
+    /// Selected pods whose UID begins with `begin`.
     pub fn of_uid_begin<'w>(&'w self, begin: &str) -> impl Iterator<Item = &'w Pod> {
         let begin = is_uid_begin(begin).then_some(begin);
         self.pods().iter().filter(move |p| {
             let (_, uid) = p.listed_by();
-            // That of a pod whose UID nobody told is `ns/name`.
+            // A pod of unknown UID has `ns/name` in place of the UID.
             begin.is_some_and(|b| uid.as_str().starts_with(b) && !uid.as_str().contains('/'))
         })
     }
-    /// Nodes by name.
+    /// All nodes, by name.
     pub fn nodes(&self) -> Vec<&NodeState> {
         self.nodes.values().map(AsRef::as_ref).collect()
     }
     pub fn node(&self, name: &str) -> Option<&NodeState> {
         self.nodes.get(name).map(AsRef::as_ref)
     }
-    /// Whether a node exists, as far as lists and watches of nodes tell.
+    /// Whether a node exists, by the lists and watches of nodes.
     pub fn presence(&self, node: &str) -> Presence<'_> {
         let presence = self.node_lists.presence(node, self.node(node));
-        // One that no list has may be among what was lost; a deletion was seen.
+        // A node that no list contains may be among lost objects. A deletion was seen.
         let by_list = matches!(presence, Presence::Missing { evidence, .. } if matches!(evidence.body, kflow_model::Body::Watch(_)));
         if by_list && self.coverage.lost_since_list("nodes").is_some() {
             return Presence::Unknown;
         }
         presence
     }
-    /// The newest renewal of a lease, by watches and lists.
+    /// The newest renewal of a lease that lists and watches showed.
     pub fn lease(&self, namespace: &str, name: &str) -> Option<&Lease> {
         self.heard.lease_of(namespace, name)
     }
@@ -331,15 +331,15 @@ impl World {
     pub fn leases(&self) -> impl Iterator<Item = (&str, &str, &Lease)> {
         self.heard.leases()
     }
-    /// When a node's lease was renewed last, by the audit log.
+    /// When a node's lease was last renewed, by the audit log.
     pub fn renewal(&self, node: &str) -> Option<Nanos> {
         self.heard.renewal(node)
     }
-    /// The newest sign of life of one who has to act.
+    /// The newest sign of life of a component.
     pub fn heard(&self, actor: &Actor) -> Option<&Sign> {
         self.heard.sign(actor)
     }
-    /// Objects that are not pods (owners, claims), by kind, namespace, name.
+    /// Objects that are not pods (owners, claims), by kind, namespace and name.
     pub fn objects(&self) -> Vec<&ObjectState> {
         self.objects.values().map(AsRef::as_ref).collect()
     }
@@ -349,27 +349,26 @@ impl World {
             .get(&(kind.into(), namespace.into(), name.into()))
             .map(AsRef::as_ref)
     }
-    /// Requests to the apiserver, from audit and spans.
+    /// Requests to the apiserver, from audit records and spans.
     pub const fn requests(&self) -> &RequestLog {
         &self.requests
     }
-    /// What the kubelet does besides pods.
+    /// The kubelet's activity beside single pods.
     pub fn kubelet(&self) -> &KubeletActivity {
         &self.kubelet
     }
-    /// What the runtime has fetched of the images that it pulls.
+    /// Progress of the runtime's image pulls.
     pub fn image_pulls(&self) -> &ImagePulls {
         &self.pulls
     }
-    /// Every CRI call.
     pub const fn calls(&self) -> &CallLog {
         &self.calls
     }
-    /// Health of a source.
+    /// State of a source.
     pub fn source(&self, source: Source) -> SourceState {
         self.sources.get(source).clone()
     }
-    /// The newest steps of the recording machine's clock, by time.
+    /// The newest clock steps of the recording machine, by time.
     pub fn clock_steps(&self) -> &[Evidence] {
         self.sources.steps()
     }
@@ -377,19 +376,19 @@ impl World {
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }
-    /// Adds what a recording tells only after a moment of what it lacks at that moment. For a world as of then, which
-    /// observes nothing more.
+    /// Adds the data that is missing at a moment and that the recording reports as missing only later. For a world as
+    /// of that moment, which gets no further observations.
     pub fn look_back(&mut self, hindsight: &Hindsight, at: Nanos) {
         if !hindsight.is_clear(at) {
             Arc::make_mut(&mut self.coverage).look_back(hindsight, at);
         }
     }
-    /// Clock skew.
+    /// Estimated skew between the apiserver's clock and the node's.
     pub fn skew(&self) -> Skew {
         self.offset.estimate()
     }
-    /// Takes how far the apiserver's clock is ahead of the node's, as both were compared with a third: it bounds the estimate as
-    /// pairs of moments do.
+    /// Takes the offsets of the apiserver's and the node's clock from a third clock. They bound the estimate like a
+    /// pair of observations does.
     pub fn compare_clocks(&mut self, apiserver: ClockOffset, node: ClockOffset) {
         let ahead = apiserver.ahead_ns.saturating_sub(node.ahead_ns);
         let within = apiserver.within_ns.saturating_add(node.within_ns);
@@ -399,7 +398,6 @@ impl World {
         self.offset.api_before_node(least, begin);
         self.offset.node_before_api(begin, most);
     }
-    /// What was not drawn, counted.
     pub fn unfiled(&self) -> Unfiled {
         Unfiled {
             waiting: self.count_waiting(self.waiting.iter()),
@@ -410,13 +408,13 @@ impl World {
         }
     }
 
-    /// The file that a UID leads to, through mirrors.
+    /// The file of a UID; of a mirror's UID, the static pod's.
     fn slot_of(&self, uid: &str) -> Option<Slot> {
         let slot = *self.by_uid.get(uid)?;
         let file = self.files.get(slot)?;
         Some(file.into.unwrap_or(slot))
     }
-    /// Where a view stands in the list of pods.
+    /// Index of a pod in the list of pods.
     fn place(&self, shown: &pods::PodKey) -> Option<usize> {
         self.pods
             .binary_search_by(|p| p.listed_by().cmp(&(shown.0, &shown.1)))

@@ -1,4 +1,4 @@
-//! The index of calls.
+//! Index from a call's key to its place in the log.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::correlate::shards::ShardMap;
 use kflow_model::Nanos;
 use kflow_model::cri::CallKey;
 
-/// A call: where it stands in the log, and whose it is.
+/// A call's start, which finds it in the log, and its pod where that is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallAt {
     pub(super) start: Nanos,
     pub(super) slot: Option<Slot>,
 }
 
-/// Streams of one connection that share a piece of the index.
+/// Number of consecutive streams of a connection that share a piece of the index.
 const NEAR: u32 = 1 << 9;
 
-/// Where each call stands. Streams of a connection are numbered in the order of its calls: what is added between two clones of the
-/// world is in a few pieces, and those alone are copied.
+/// Index of calls by key. A connection numbers its streams in the order of its calls, so the calls added between two
+/// clones of the world lie in a few pieces, and only these are copied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallIndex {
     pieces: ShardMap<(u32, u32), Arc<FxHashMap<u32, CallAt>>>,
@@ -35,7 +35,7 @@ impl CallIndex {
         self.pieces.get(&Self::piece(key))?.get(&key.stream)
     }
     pub(super) fn get_mut(&mut self, key: CallKey) -> Option<&mut CallAt> {
-        // Looked up first, so that asking for what is not there copies nothing.
+        // Checks first, so that a missing key copies nothing.
         self.get(key)?;
         let piece = self.pieces.get_mut(&Self::piece(key))?;
         Arc::make_mut(piece).get_mut(&key.stream)

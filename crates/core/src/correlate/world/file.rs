@@ -1,4 +1,4 @@
-//! Filing: which pod, node or object an observation belongs to.
+//! Filing: finds the pod, node or object that an observation belongs to.
 
 mod api;
 mod calls;
@@ -13,14 +13,14 @@ use super::{CallAt, Owner, WaitKey, Waiting, World};
 use kflow_model::cri::{CONFIG_SEEN, CallStart, Subject, is_noise, method};
 use kflow_model::{Body, Evidence, PodRef, SpanId, Text};
 
-/// Observations that wait for one id at most: the first ones.
+/// Number of observations that may wait for one id; the first are kept.
 const WAIT_FOR_ONE: usize = 4096;
 
-/// Calls kept in a long run.
+/// Number of calls kept in a long run.
 const CALLS: usize = 1 << 20;
 
 impl World {
-    /// Files one observation. Views are stale until [`refresh`](Self::refresh).
+    /// Files one observation. Views are out of date until [`refresh`](Self::refresh).
     pub fn observe(&mut self, o: &Evidence) {
         self.now = self.now.max(o.stamp.seen);
         self.sources.observe(o);
@@ -37,7 +37,7 @@ impl World {
                 self.file_event(o, e);
             }
             Body::Node(n) => self.file_node(o, n),
-            // Leases are renewed for ever: only who was heard last is kept of them.
+            // Leases are renewed for ever: `heard` keeps only the newest renewal.
             Body::Object(x) if x.object.kind == "Lease" => {}
             Body::Object(x) => self.file_object(o, x),
             Body::Watch(_) => {
@@ -94,7 +94,7 @@ impl World {
 
     // ---- slots -------------------------------------------------------------------------------------------------
 
-    /// The file of a UID, made when there is none.
+    /// The file of a UID; created when there is none.
     pub(super) fn slot(&mut self, uid: &Text) -> Slot {
         if let Some(slot) = self.slot_of(uid) {
             return slot;
@@ -106,7 +106,7 @@ impl World {
         self.by_uid.insert(Arc::from(uid.as_str()), slot);
         slot
     }
-    /// The file under one name.
+    /// The file of a name; created when there is none.
     pub(super) fn name_slot(&mut self, namespace: &str, name: &str) -> u32 {
         let mut key = Text::default();
         key.push_str(namespace);
@@ -146,7 +146,7 @@ impl World {
         if slot == NOBODY {
             return;
         }
-        // What was learnt before a mirror turned out to be one leads to the static pod.
+        // Evidence that an id linked to a mirror, before it was known as one, goes to the static pod.
         let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
         if self.files.get(slot).is_none_or(|f| f.retired) {
             return;
@@ -173,7 +173,7 @@ impl World {
         }
         self.mark_name(n);
     }
-    /// A pod bears a name.
+    /// Records the name of a pod.
     fn learn_name(&mut self, slot: Slot, namespace: &str, name: &str) {
         if name.is_empty() || namespace.is_empty() {
             return;
@@ -190,10 +190,10 @@ impl World {
         }
         self.mark_name(n);
     }
-    /// Files under the pod that a reference names; false when it names none.
+    /// Files an observation under the pod that a reference names; false when the reference is empty.
     fn put_ref(&mut self, pod: &PodRef, o: &Evidence) -> bool {
         if !pod.uid.is_empty() {
-            // Events trail behind, and come again with every list of them: they bring no pod back.
+            // Events arrive late, and again with every list of Events: they do not bring a removed pod back.
             if matches!(o.body, Body::Event(_)) && self.has_left(&pod.uid.0) {
                 return true;
             }
@@ -211,7 +211,8 @@ impl World {
 
     // ---- waiting -----------------------------------------------------------------------------------------------
 
-    /// Keeps an observation until one of the keys is known. It may come out once for each: filing it again is no harm.
+    /// Keeps an observation until one of the keys is linked to a pod. Each key may release it once: filing it twice
+    /// is harmless.
     fn wait(&mut self, keys: impl IntoIterator<Item = WaitKey>, o: &Evidence) {
         for key in keys {
             if let Some(v) = self.waiting.get_mut(&key) {
@@ -226,7 +227,7 @@ impl World {
             }
         }
     }
-    /// How many observations wait under these keys, each once.
+    /// Number of observations that wait under these keys, each counted once.
     pub(super) fn count_waiting<'w>(
         &self,
         waiting: impl IntoIterator<Item = (&'w WaitKey, &'w Waiting)>,
@@ -273,7 +274,7 @@ impl World {
             }
         }
     }
-    /// A runtime id belongs to a pod.
+    /// Records the pod and container of a runtime id.
     fn learn_runtime(
         &mut self,
         id: &Text,
@@ -322,7 +323,7 @@ impl World {
             self.learn_sandbox(&s.container_id.0, &s.sandbox_id.0);
         }
     }
-    /// The sandbox that a container is in: it never changes.
+    /// Records the sandbox of a container, which never changes.
     fn learn_sandbox(&mut self, container: &Text, sandbox: &Text) {
         if container.is_empty()
             || sandbox.is_empty()
@@ -352,7 +353,7 @@ impl World {
     }
 }
 
-/// The ids that lead from a subject to its pod.
+/// The ids that can link a subject to its pod.
 fn runtime_keys(s: &Subject) -> impl Iterator<Item = WaitKey> + use<> {
     [s.container_id.0.clone(), s.sandbox_id.0.clone()]
         .into_iter()
@@ -360,8 +361,8 @@ fn runtime_keys(s: &Subject) -> impl Iterator<Item = WaitKey> + use<> {
         .map(WaitKey::Runtime)
 }
 
-/// The keys under which a call waits that names no pod: its sandbox and container, its pod's
-/// [`CONFIG_SEEN`], and its trace unless it is of a loop that asks about all pods.
+/// The keys under which a call waits that names no pod: its sandbox and container, its pod's [`CONFIG_SEEN`], and its
+/// trace, unless the call belongs to a loop over all pods.
 fn call_keys(c: &CallStart) -> SmallVec<[WaitKey; 4]> {
     let first_seen = c.fields.value(CONFIG_SEEN);
     let mut keys: SmallVec<[WaitKey; 4]> = runtime_keys(&c.subject)

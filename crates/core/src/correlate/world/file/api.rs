@@ -1,4 +1,4 @@
-//! Filing of what the API tells: pods, Events, requests.
+//! Filing of observations from the API: pods, Events, requests.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl World {
         }
         self.put(slot, o);
     }
-    /// A mirror pod's UID leads to the static pod's file from now on, with all that was filed under it before.
+    /// Makes a mirror pod's UID lead to the static pod's file, and moves the evidence filed under the mirror there.
     fn alias(&mut self, mirror: &PodUid, real: &PodUid) -> Slot {
         let slot = self.slot(&real.0);
         match self.by_uid.get(mirror.as_str()).copied() {
@@ -94,7 +94,7 @@ impl World {
         } else if e.object.kind == "Node" {
             self.put_node(&e.object.name, o);
         } else {
-            // A controller names its pod in the text only: `Created pod: web-5d8f-abcde`.
+            // A controller names the pod only in the message: `Created pod: web-5d8f-abcde`.
             if let Some(name) = Map::active()
                 .event(&e.reason, &e.message)
                 .filter(|s| s.fact == Fact::OwnerActed)
@@ -107,7 +107,7 @@ impl World {
     }
     pub(super) fn file_audit(&mut self, o: &Evidence, a: &AuditRecord) {
         if o.source == kflow_model::Source::Audit && o.stamp.seen != o.stamp.at {
-            // An imported record bears its own time as that of arrival and says nothing.
+            // An imported record has its own time as time of arrival, so it does not bound the clocks.
             self.offset.api_before_node(o.stamp.at, o.stamp.seen);
         }
         let Some(rest) = a.resource.strip_prefix("pods") else {
@@ -134,7 +134,7 @@ impl World {
             if let Some(slot) = self.by_audit.get(&a.audit_id).copied() {
                 self.put(slot, o);
             } else if a.code >= 400 {
-                // Nothing was created: it is the owner's trouble.
+                // No pod was created: the failure concerns the owner.
                 self.file_audit_object(o, a);
             } else if let Some((namespace, name)) = self.stored.get(&a.audit_id).cloned() {
                 self.put_name(&namespace, &name, o);
@@ -148,8 +148,8 @@ impl World {
             }
         }
     }
-    /// At the level Metadata nothing in the record of a `generateName` create tells the pod's name: the key under which
-    /// the apiserver stored it does.
+    /// Learns the name of a pod that was created with `generateName`. An audit record at level Metadata does not
+    /// contain the name; the etcd key in the apiserver's span does.
     pub(super) fn learn_stored(&mut self, s: &SpanRecord) {
         if flow::span(s) != Some(Fact::ObjectStored) {
             return;
@@ -177,8 +177,8 @@ impl World {
     }
 }
 
-/// The pod that is to have the room of this Event's pod: the related object, or what the message names (without its UID
-/// before 1.26).
+/// The pod that preempts this Event's pod: the related object, or the pod in the message (which lacks the UID before
+/// 1.26).
 fn preemptor(e: &EventSeen) -> Option<PodRef> {
     if let Some(pod) = e.related.as_ref().filter(|r| r.kind == "Pod") {
         return (e.reason == "Preempted").then(|| pod_of(pod));

@@ -1,4 +1,4 @@
-//! Filing of what the runtime was asked and told: calls, their answers, and lists.
+//! Filing of the runtime's observations: calls, their responses, and lists.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl World {
             self.file_call_end(&end, e);
         }
     }
-    /// Finds the pod of a call.
+    /// Files a call under its pod, or lets it wait until its pod is known.
     pub(super) fn join_call(&mut self, o: &Evidence, c: &CallStart) {
         let s = &c.subject;
         let first_seen = c.fields.value(CONFIG_SEEN).map(Text::from);
@@ -77,7 +77,7 @@ impl World {
                 .or_else(|| Some(*self.by_first_seen.get(first_seen.as_ref()?)?))
                 .or_else(|| {
                     let (trace, span) = c.traceparent?;
-                    // Without an id of its own a call belongs to the sync that it was made in.
+                    // A call without an id of its own belongs to the pod sync whose trace it is in.
                     (s.container_id.is_empty() && s.sandbox_id.is_empty() && !is_noise(&c.method))
                         .then(|| {
                             self.by_span
@@ -101,7 +101,8 @@ impl World {
                 && !is_noise(&c.method)
             {
                 self.learn_span(span, slot);
-                // One trace is one sync of one pod where these are called; garbage collection has many pods in one.
+                // A trace with one of these calls is one sync of one pod; a trace of garbage collection contains many
+                // pods.
                 if matches!(
                     c.method.as_str(),
                     method::RUN_POD_SANDBOX | method::CREATE_CONTAINER | method::PULL_IMAGE
@@ -120,7 +121,7 @@ impl World {
             {
                 Arc::make_mut(f).unnamed.push(c.key);
             }
-            // The answer may have come before it was known whose it is.
+            // The response may have arrived before the pod was known.
             if let Some(end) = self.calls_end(c.key)
                 && let Body::CallEnd(e) = &end.body
             {
@@ -131,7 +132,7 @@ impl World {
             self.wait(call_keys(c), o);
         }
     }
-    /// All calls that bear this moment are about one pod.
+    /// Links a [`CONFIG_SEEN`] time to a pod: all calls with this time are about that pod.
     fn learn_first_seen(&mut self, at: Text, slot: Slot) {
         if self.by_first_seen.get(&at).is_none() {
             self.by_first_seen.insert(at.clone(), slot);
@@ -147,7 +148,7 @@ impl World {
             return;
         }
         let Some(at) = self.by_call.get(c.key).copied() else {
-            // It waits for its start. One that is known is not replaced by one that is not.
+            // The end waits for its start. A lost end does not replace one with a known outcome.
             let known = |e: &Evidence| matches!(&e.body, Body::CallEnd(e) if e.outcome != CallOutcome::Lost);
             if c.outcome == CallOutcome::Lost && self.ends.get(&c.key).is_some_and(known) {
                 return;
@@ -158,7 +159,7 @@ impl World {
             return;
         };
         self.calls.change(at.start, c.key, |call| {
-            // Of two ends the one that is known counts, then the earlier one.
+            // Of two ends, one with a known outcome wins, then the earlier one.
             let was_lost = call.outcome == Some(CallOutcome::Lost);
             let lost = c.outcome == CallOutcome::Lost;
             let earlier = call.ended.as_ref().is_some_and(|e| e <= o);
@@ -185,12 +186,12 @@ impl World {
             self.learn_answer(slot, at, c);
             self.put(slot, o);
         } else if !c.subject.pod.uid.is_empty() {
-            // A status answer names the pod that its request did not.
+            // The response to a status call names the pod that the request did not name.
             let slot = self.slot(&c.subject.pod.uid.0);
             self.learn_subject(slot, &c.subject);
         }
     }
-    /// Ids in an answer belong to the pod and container of the request.
+    /// Links the ids in a response to the pod and container of the request.
     fn learn_answer(&mut self, slot: Slot, at: CallAt, c: &CallEnd) {
         if c.subject.sandbox_id.is_empty() && c.subject.container_id.is_empty() {
             return;
@@ -232,7 +233,7 @@ impl World {
         }
         slot
     }
-    /// Under the container's pod; of images under the node.
+    /// Files an event of a container under its pod, and an event of an image under the node.
     pub(super) fn file_runtime_event(&mut self, o: &Evidence, e: &RuntimeEvent) {
         if !e.container_id.is_empty() {
             self.file_subject(o, &e.subject());
@@ -259,7 +260,7 @@ impl World {
             } else {
                 &s.container_id.0
             };
-            // Asked before anything is copied: nearly every list says what is known.
+            // Checks first, so that nothing is copied: nearly every list repeats known states.
             let known = self.files.get(slot).is_none_or(|f| {
                 f.listed_items
                     .iter()

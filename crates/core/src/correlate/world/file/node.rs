@@ -1,4 +1,4 @@
-//! Filing of what the node tells: log lines, files, spans.
+//! Filing of the node's observations: log lines, files, spans.
 
 use smallvec::SmallVec;
 
@@ -50,10 +50,11 @@ impl World {
             }
         }
     }
-    /// Finds the pod of a span: by what it says itself, by the call that the tap saw, or by the span that it lies in.
+    /// Finds the pod of a span: by the span's own attributes, by the call that the tap saw, or by the parent span.
     ///
-    /// Each rule gives one answer whenever it gives any, and a span waits for all that could speak: so it does not
-    /// matter what comes first. The trace alone is no rule: whether the parent is about nobody is known with it only.
+    /// Each rule always gives the same answer when it gives one, and a span waits for every rule that could answer,
+    /// so the order of arrival does not matter. The trace id alone is no rule: it does not tell whether the parent is
+    /// about no pod.
     pub(super) fn file_span(&mut self, o: &Evidence, s: &SpanRecord) {
         if is_cri_client(s) && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
             return self.learn_span(s.span, NOBODY);
@@ -63,7 +64,7 @@ impl World {
             Err(parent) => {
                 let keys = span_keys(s, parent);
                 let own = |k: &WaitKey| *k == WaitKey::Span(s.span);
-                // The kubelet's side of a call that no sync made: the tap may tell whose it is.
+                // The kubelet's client span of a call outside any sync waits: the tap may tell the call's pod.
                 if keys.iter().all(own) && !is_cri_client(s) {
                     return self.learn_span(s.span, NOBODY);
                 }
@@ -81,7 +82,8 @@ impl World {
         }
         self.put(slot, o);
     }
-    /// The pod of a span. When that is not known: its parent, unless the parent is known to be about nobody.
+    /// Returns the pod of a span. When it is not known, returns the parent as the error, `None` if the parent is
+    /// about no pod.
     fn span_owner(&mut self, s: &SpanRecord) -> Result<Slot, Option<SpanId>> {
         if let Some(uid) = (s.attributes.text("k8s.pod.uid")).filter(|u| !u.is_empty()) {
             let slot = self.slot(uid);
@@ -106,15 +108,15 @@ impl World {
         let parent = s.parent.ok_or(None)?;
         match self.by_span.get(&parent) {
             None => Err(Some(parent)),
-            // Garbage collection is about nobody, and its calls are about somebody.
+            // Garbage collection is about no single pod, but each of its calls is about one.
             Some(&NOBODY) if is_cri_client(s) || names_somebody(s) => Err(None),
             Some(slot) => Ok(*slot),
         }
     }
 }
 
-/// What a span waits for: the call of which it is the client's side, as the tap may tell whose that is; the ids that it has; and
-/// the span that it lies in.
+/// The keys that a span waits for: the call whose client side it is, as the tap may tell the call's pod; its ids; and
+/// the parent span.
 pub(super) fn span_keys(s: &SpanRecord, parent: Option<SpanId>) -> SmallVec<[WaitKey; 4]> {
     let call = is_call(s).then_some(WaitKey::Span(s.span));
     let runtime = runtime_ids(s).map(|id| WaitKey::Runtime(id.clone()));
@@ -123,7 +125,7 @@ pub(super) fn span_keys(s: &SpanRecord, parent: Option<SpanId>) -> SmallVec<[Wai
     keys.chain(parent.map(WaitKey::Span)).collect()
 }
 
-/// The ids of container and sandbox that a span has.
+/// The container and sandbox ids in a span's attributes.
 fn runtime_ids(s: &SpanRecord) -> impl Iterator<Item = &Text> {
     ["container.id", "sandbox.id"]
         .into_iter()
@@ -136,19 +138,19 @@ fn names_somebody(s: &SpanRecord) -> bool {
     runtime_ids(s).next().is_some() || audit_of(s).is_some()
 }
 
-/// The request that a span of the apiserver handles, when it is one about pods. What lies in it bears the id too, and
-/// is found by its parent.
+/// The audit id of the request that a span of the apiserver handles, if the request is about pods. Spans within it
+/// have the id too, and are linked by their parent.
 fn audit_of(s: &SpanRecord) -> Option<&Text> {
     let is_of_pods = s.name.contains("/pods");
     is_of_pods.then(|| s.attributes.text("audit-id")).flatten()
 }
 
-/// The client's side of a CRI call.
+/// True for the client's side of a CRI call.
 fn is_call(s: &SpanRecord) -> bool {
     s.kind == SpanKind::Client && s.name.starts_with("runtime.v1")
 }
 
-/// The kubelet's span of a CRI call.
+/// True for the kubelet's client span of a CRI call.
 fn is_cri_client(s: &SpanRecord) -> bool {
     is_call(s) && s.service == "kubelet"
 }
