@@ -1,6 +1,6 @@
-//! Who was last heard, and when: leases, requests and Events of kubelets, schedulers and controllers.
+//! The newest sign of life of kubelets, schedulers and controllers: from leases, requests and Events.
 //!
-//! Only the newest sign of life of each is kept, and of each lease only its newest renewal: a kubelet renews its lease
+//! Only the newest sign of each component and the newest renewal of each lease are kept: a kubelet renews its lease
 //! every 10 s (a quarter of `nodeLeaseDurationSeconds`, 40 s), a leader every 2 s (`leaderElection.retryPeriod`).
 
 use std::collections::BTreeMap;
@@ -12,28 +12,28 @@ use kflow_model::{
     stamp::SECOND,
 };
 
-/// Namespace of the leases by which kubelets show that they live.
+/// Namespace of the leases that kubelets renew as heartbeats.
 pub const NODE_LEASES: &str = "kube-node-lease";
-/// Namespace of the leases by which schedulers and controllers agree on a leader.
+/// Namespace of the leases by which schedulers and controllers elect a leader.
 pub const LEADER_LEASES: &str = "kube-system";
-/// The scheduler that a pod has when it names none.
+/// The scheduler of a pod that names none in `spec.schedulerName`.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// Somebody who has to act on pods.
+/// A component that acts on pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Actor {
     /// The kubelet of a node.
     Kubelet(Text),
     /// The scheduler of that name.
     Scheduler(Text),
-    /// kube-controller-manager, by its lease.
+    /// kube-controller-manager, known by its lease.
     Controllers,
 }
 
 /// The newest sign of life.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sign {
-    /// When, by the clock of the one who gave it.
+    /// Time of the sign, by the component's own clock.
     pub at: Nanos,
     pub evidence: Evidence,
 }
@@ -41,17 +41,17 @@ pub struct Sign {
 /// A lease, as its newest renewal shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it; empty when it was released.
+    /// `spec.holderIdentity`; empty when the lease was released.
     pub holder: Text,
     /// `spec.renewTime`, by the holder's clock.
     pub renewed: Nanos,
-    /// `spec.leaseDurationSeconds`, ns: this long after a renewal it counts as abandoned.
+    /// `spec.leaseDurationSeconds`, ns: this long after a renewal the lease counts as abandoned; 0 when not set.
     pub duration_ns: i64,
     pub evidence: Evidence,
 }
 
 impl Lease {
-    /// How long after its renewal it counts as held, ns; `usual` where it does not tell.
+    /// How long after a renewal the lease counts as held, ns; `usual` when the lease does not state a duration.
     pub const fn lasts(&self, usual: i64) -> i64 {
         if self.duration_ns > 0 {
             self.duration_ns
@@ -65,7 +65,7 @@ impl Lease {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
     leases: Arc<BTreeMap<(Text, Text), Lease>>,
-    /// Newest renewal of a node's lease that the audit log tells.
+    /// Newest renewal of each node's lease, from the audit log.
     renewals: Arc<BTreeMap<Text, Nanos>>,
     signs: Arc<BTreeMap<Actor, Sign>>,
 }
@@ -118,7 +118,7 @@ impl Heard {
     }
 
     fn request(&mut self, o: &Evidence, a: &AuditRecord) {
-        // A watch is answered to its end long after its client was heard: what counts is when it asked.
+        // A watch is answered long after its client sent the request: the request's arrival counts.
         let asked = if a.received.0 > 0 {
             a.received
         } else {
@@ -177,7 +177,7 @@ impl Heard {
     }
 }
 
-/// A lease without a time of renewal has never been held.
+/// Reads a lease; `None` without `renewTime`, because such a lease has never been held.
 fn read(o: &Evidence, x: &ObjectSeen) -> Option<Lease> {
     let (renewed, _) = Nanos::parse_rfc3339(x.fact("renewTime")?)?;
     Some(Lease {

@@ -1,4 +1,4 @@
-//! Which nodes exist: by complete lists of nodes, and by what the watch told after them.
+//! Which nodes exist: by complete lists of nodes, and by the watch after them.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use super::NodeState;
 use kflow_model::Evidence;
 use kflow_model::{Body, Nanos, gap::WatchKind, pod::WatchEvent};
 
-/// Notes of lists of nodes that are kept: a list is begun and ended by one each.
+/// Number of notes of node lists that are kept: each list has one at its begin and one at its end.
 const KEEP: usize = 64;
 
-/// Bounds of a list of one node.
+/// Prefix of the scope of a list of one node.
 const NAMED: &str = "metadata.name=";
 
 /// Whether a node exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence<'w> {
-    /// It was listed or seen, and not deleted since.
+    /// The node was listed or seen, and not deleted since.
     Exists,
-    /// It was deleted, or a complete list of nodes is without it.
+    /// The node was deleted, or a complete list of nodes does not contain it.
     Missing {
-        /// What says so: the deletion, or the end of the list.
+        /// The deletion, or the end of the list.
         evidence: &'w Evidence,
-        /// The watch has broken since and was not heard again: the node may have come meanwhile.
+        /// The watch has broken since and delivered nothing afterwards: the node may have been created in between.
         stale: bool,
     },
-    /// Nodes were not listed completely.
+    /// No complete list of nodes was seen.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ impl NodeLists {
         match n.kind {
             WatchKind::Broken => self.broken = self.broken.max(Some(o.stamp.at)),
             WatchKind::Bookmark => self.heard = self.heard.max(Some(o.stamp.at)),
-            // A list of one node says nothing of others, and one by labels nothing of any.
+            // A list of one node says nothing about others, and a list by labels says nothing about any.
             WatchKind::ListBegin | WatchKind::ListEnd
                 if n.scope.is_empty() || n.scope.starts_with(NAMED) =>
             {
@@ -63,7 +63,7 @@ impl NodeLists {
         }
     }
 
-    /// Begin of the newest complete list in which a node would be, and what ended it.
+    /// Begin of the newest complete list that would contain the node, and the note of its end.
     fn newest(&self, name: &str) -> Option<(Nanos, &Evidence)> {
         let kind = |e: &Evidence| match &e.body {
             Body::Watch(n) if n.scope.strip_prefix(NAMED).is_none_or(|of| of == name) => {
@@ -165,12 +165,12 @@ mod tests {
             missing(&listed, Some(&node(0, WatchEvent::Listed))),
             Some(false)
         );
-        // Deleted after it.
+        // Deleted after the list.
         assert_eq!(
             missing(&listed, Some(&node(9, WatchEvent::Deleted))),
             Some(false)
         );
-        // A list of one node, a list that did not end, and none at all say nothing of another.
+        // A list of another node, a list that did not end, and no list at all say nothing about the node.
         let one = [
             note(1, ListBegin, "metadata.name=n2"),
             note(3, ListEnd, "metadata.name=n2"),
@@ -180,7 +180,7 @@ mod tests {
         }
         let one = lists(&one);
         assert!(matches!(one.presence("n2", None), Presence::Missing { .. }));
-        // What broke may have missed a node that came, until the watch is heard again.
+        // A broken watch may have missed the node's creation, until the watch delivers again.
         let mut broken = whole.to_vec();
         broken.push(note(5, Broken, ""));
         assert_eq!(missing(&lists(&broken), None), Some(true));

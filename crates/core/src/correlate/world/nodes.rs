@@ -1,4 +1,4 @@
-//! Nodes, objects that are not pods, and what concerns the node as a whole.
+//! Nodes, objects that are not pods, and evidence about the node as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use kflow_model::{
     object::ObjectSeen,
 };
 
-/// Evidence kept for the node as a whole, and for one object.
+/// Number of observations kept for the node as a whole, and for one object.
 const KEEP: usize = 8192;
 
-/// What Info lines about the node are kept for; everything above info is kept anyway.
+/// Facts whose Info lines about the node are kept. Lines above Info are always kept.
 const TELLING: [Fact; 13] = [
     Fact::KubeletStarting,
     Fact::LoopStarted,
@@ -36,16 +36,16 @@ const TELLING: [Fact; 13] = [
     Fact::CgroupDriverKnown,
 ];
 
-/// What concerns the node that the sources run on, whose name they do not tell.
+/// Evidence about the node that the sources run on. The sources do not state its name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Local {
     pub(crate) evidence: Arc<Vec<Evidence>>,
-    /// Hosts that the kubelet's events name, by count.
+    /// Hosts in the kubelet's Events, with the number of Events.
     hosts: BTreeMap<Text, u64>,
-    /// Nodes of the pods that node sources saw, by count.
+    /// Nodes of the pods that the node's sources saw, with the number of pods.
     votes: BTreeMap<Text, u64>,
     pub(crate) dirty: bool,
-    /// Name that the evidence was filed under last.
+    /// Name of the node that the evidence was last filed under.
     pub(crate) filed: Option<Text>,
 }
 
@@ -66,7 +66,8 @@ impl Local {
             self.dirty = true;
         }
     }
-    /// The name of the node: where most of the pods run that the node's own sources saw, else the only one there is.
+    /// Name of the local node: the node of most pods that the node's own sources saw, else the only Node object, else
+    /// the host in most of the kubelet's Events.
     fn name(&self, nodes: &BTreeMap<Text, Arc<NodeState>>) -> Text {
         let most = |m: &BTreeMap<Text, u64>| {
             m.iter()
@@ -92,7 +93,7 @@ fn trim(v: &mut Vec<Evidence>) {
     }
 }
 
-/// Puts evidence in its place, once.
+/// Inserts evidence in order of time; false when it is already there.
 fn insert(v: &mut Vec<Evidence>, o: &Evidence) -> bool {
     let at = v.partition_point(|e| e < o);
     if v.get(at) == Some(o) {
@@ -110,7 +111,7 @@ impl World {
     pub(super) fn local_name(&self) -> Text {
         self.local.name(&self.nodes)
     }
-    /// Evidence about the node as a whole.
+    /// Files evidence about the node as a whole. Info lines without a telling fact are dropped.
     pub(super) fn file_local(&mut self, o: &Evidence) {
         if let Body::Log(l) = &o.body
             && (!matches!(
@@ -210,7 +211,7 @@ impl World {
                 })
                 .max();
             state.api = newest.map(|(_, _, x)| Arc::new((**x).clone()));
-            // Its pods' chain of owners goes through it.
+            // The owners of this object's pods are derived through it.
             let pods = state.pods.clone();
             for uid in pods {
                 if let Some(slot) = self.slot_of(&uid.0) {
@@ -219,7 +220,7 @@ impl World {
             }
         }
     }
-    /// A pod's controller.
+    /// Records the controller of a pod.
     pub(super) fn learn_controlled(&mut self, owner: &ObjectRef, namespace: &Text, slot: Slot) {
         let Some(uid) = self.files.get(slot).map(|f| f.uid.clone()) else {
             return;
@@ -245,7 +246,8 @@ impl World {
             state.pods.insert(at, uid.into());
         }
     }
-    /// An audit record about something else than a pod that exists: its object, or the owner of a refused pod.
+    /// Files an audit record that is not about an existing pod: under its object, or under the owner of a refused
+    /// pod.
     pub(super) fn file_audit_object(&mut self, o: &Evidence, a: &AuditRecord) {
         if matches!(a.verb.as_str(), "get" | "list" | "watch") && a.code < 400 {
             return;
@@ -262,7 +264,8 @@ impl World {
             }
             return;
         }
-        // A kubelet event's way to the apiserver bounds the clocks: it was named before it was sent.
+        // The creation of a kubelet's Event bounds the clocks: the hex suffix of its name is the time of naming,
+        // which is before the request was sent.
         if a.resource == "events" && a.verb == "create" && a.agent.starts_with("kubelet/") {
             if let Some((_, hex)) = a.object.name.rsplit_once('.')
                 && let Ok(at) = i64::from_str_radix(hex, 16)
@@ -296,7 +299,7 @@ impl World {
     }
 }
 
-/// Kind of an audit record's plural resource, for the objects that a pod's story needs.
+/// Kind of an audit record's plural resource, for the kinds of objects that concern pods.
 fn kind_of(resource: &str) -> Option<&'static str> {
     Some(
         match resource.split_once('/').map_or(resource, |(r, _)| r) {

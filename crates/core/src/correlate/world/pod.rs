@@ -1,8 +1,8 @@
-//! A pod as of a moment, and its view when somebody looks.
+//! A pod at a moment, whose view is derived at the first read.
 //!
-//! What is known of a pod when the world is refreshed is caught in an [`Origin`]: nothing in it changes any more, so the view
-//! that is derived from it is the same whenever that is done. Nobody looks at most of the states that a pod goes through
-//! while a session is read: those are never derived.
+//! When the world is refreshed, an [`Origin`] captures the pod's state. It never changes, so the view derived from it
+//! does not depend on when it is derived. Most of the states that a pod goes through while a session is read are
+//! never looked at, and so never derived.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -15,11 +15,11 @@ use crate::correlate::view::PodView;
 use crate::timeline::Timeline;
 use kflow_model::{Evidence, ObjectRef, PodUid, Text};
 
-/// A pod: a handle that is shared between snapshots until the pod changes. It dereferences to its [`PodView`], which is
-/// derived at the first look.
+/// A pod: a handle that snapshots share until the pod changes. It dereferences to its [`PodView`], which is derived
+/// at the first read.
 pub type Pod = Arc<LazyPod>;
 
-/// What a pod's view is derived from. Never changes.
+/// The immutable input of a pod's view.
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) file: Arc<PodFile>,
@@ -58,7 +58,7 @@ impl Derive<Vec<Evidence>> for Origin {
     }
 }
 
-/// A pod's view, derived at the first look.
+/// A pod whose view is derived at the first read.
 #[derive(Debug, Default)]
 pub struct LazyPod {
     key: PodKey,
@@ -77,7 +77,7 @@ impl LazyPod {
     pub fn listed_by(&self) -> (kflow_model::Nanos, &PodUid) {
         (self.key.0, &self.key.1)
     }
-    /// True for `ns/name` and `name`; does not derive the view.
+    /// True when `query` is the pod's `ns/name` or `name`. Does not derive the view.
     pub(crate) fn is_called(&self, query: &str) -> bool {
         let (namespace, name) = match &self.origin {
             Some(o) => (&o.namespace, &o.name),
@@ -91,16 +91,17 @@ impl LazyPod {
     pub(crate) fn is_derived(&self) -> bool {
         self.view.get().is_some()
     }
-    /// Derives the view, unless it was.
+    /// Derives the view if that has not been done.
     pub(crate) fn derive(&self) {
         self.view.get_or_init(|| self.derived());
     }
-    /// Derives the view, unless it was, and keeps what lists show: the timeline is derived again when somebody asks.
+    /// Derives the view if that has not been done, and keeps only what lists show. The timeline is derived again when
+    /// it is read.
     pub(crate) fn summarise(&self) {
         self.view.get_or_init(|| self.slim(self.derived()));
     }
-    /// A fresh handle of the same state with only the summary cached: what is derived through it goes when
-    /// it goes.
+    /// Returns a new handle of the same state that caches only the summary. What is derived through the new handle is
+    /// freed with it.
     pub(crate) fn afresh(&self) -> Self {
         Self {
             key: self.key.clone(),

@@ -1,4 +1,4 @@
-//! What is filed under one pod, and under one name.
+//! The evidence filed under one pod, and under one name.
 
 use std::sync::Arc;
 
@@ -16,18 +16,19 @@ use kflow_model::{
 
 /// Index of a pod's file.
 pub(crate) type Slot = u32;
-/// What pods are listed by: when the view begins, and the UID.
+/// Sort key of the list of pods: begin of the view, and UID.
 pub(crate) type PodKey = (Nanos, PodUid);
 /// Stands for "known, and not about a pod".
 pub(crate) const NOBODY: Slot = u32::MAX;
 
-/// Evidence of one kind and pod beyond this is folded away: the first half and the last half stay.
+/// Evidence of a pod or name is cut to this number, in observations, once it is twice as long: the oldest half and
+/// the newest half stay.
 pub(crate) const KEEP: usize = 20_000;
 
-/// What lists of the runtime say of one pod beyond this is folded away likewise.
+/// Number of states from lists of the runtime that are kept of one pod; beyond it, the middle half is dropped.
 const KEEP_LISTED: usize = 4096;
 
-/// Folds away the middle of what has grown too long: its beginning and its newest part stay. Returns what went.
+/// Drops and returns the middle of a pile that is longer than `2 * KEEP`: the oldest and the newest `KEEP / 2` stay.
 pub(crate) fn fold(pile: &mut Pile) -> Vec<Evidence> {
     if pile.len() <= 2 * KEEP {
         return Vec::new();
@@ -40,7 +41,7 @@ pub(crate) fn fold(pile: &mut Pile) -> Vec<Evidence> {
     gone
 }
 
-/// Evidence in order of arrival. Unsorted and with duplicates: who derives a view sorts it.
+/// Evidence in order of arrival, unsorted and with duplicates: sorted when a view is derived.
 pub(crate) type Pile = Chunked<Evidence, 64>;
 
 /// The evidence of one pod.
@@ -50,57 +51,56 @@ pub(crate) struct PodFile {
     pub(crate) uid: Text,
     /// UIDs of mirror pods.
     pub(crate) mirrors: Vec<PodUid>,
-    /// Slot of its name.
+    /// Index of the pod's name file.
     pub(crate) name: Option<u32>,
-    /// Filed under the UID or an id that leads to it.
+    /// Evidence filed under the UID, or an id that leads to it.
     pub(crate) evidence: Pile,
-    /// Filed under the name, and shared out to this pod.
+    /// Evidence filed under the name, and assigned to this pod.
     pub(crate) named: Pile,
-    /// What lists of the runtime say, folded: the earliest list for each id and state.
+    /// States from lists of the runtime: the earliest list for each id and state.
     pub(crate) listed_items: Arc<Vec<(Text, RuntimeState, Evidence)>>,
-    /// Calls that wait for names.
+    /// Calls whose names are not all known yet.
     pub(crate) unnamed: Vec<CallKey>,
-    /// Key under which the view stands in the list of pods.
+    /// Sort key under which the view is in the list of pods; `None` while it is not.
     pub(crate) shown: Option<PodKey>,
-    /// `creationTimestamp`.
     pub(crate) created: Option<Nanos>,
-    /// Likewise, with that of mirrors.
+    /// The earliest `creationTimestamp` of the pod and its mirrors.
     pub(crate) created_any: Option<Nanos>,
-    /// Earliest evidence of its own.
+    /// Time of the earliest evidence in `evidence`.
     pub(crate) first: Option<Nanos>,
-    /// Earliest evidence that came by the name.
+    /// Time of the earliest evidence in `named`.
     pub(crate) first_named: Option<Nanos>,
     /// Newest state in the API, by resource version.
     pub(crate) newest: Option<Evidence>,
-    /// Newest sight in the API, by arrival.
+    /// Time of the newest state in the API other than a deletion.
     pub(crate) api_last: Option<Nanos>,
-    /// When the API object went, of a pod that is not static.
+    /// Time of the DELETED event; `None` for a mirror's.
     pub(crate) deleted: Option<Nanos>,
-    /// Where the file went when it turned out to be a mirror pod's.
+    /// The static pod's file, when this file turned out to be a mirror pod's.
     pub(crate) into: Option<Slot>,
-    /// What is kept no more.
+    /// Summary of the evidence that was dropped.
     pub(crate) folded: Folded,
-    /// To be shown anew.
+    /// True when the view has to be derived again.
     pub(crate) dirty: bool,
-    /// The pod has left: nothing is filed here any more.
+    /// True when the pod was removed from the world: nothing is filed here any more.
     pub(crate) retired: bool,
-    /// A source on the node saw it.
+    /// True when a source on the node saw the pod.
     pub(crate) on_node: bool,
-    /// Voted for its node already.
+    /// True when the pod was counted for its node's name.
     pub(crate) voted: bool,
 }
 
 impl PodFile {
-    /// When the pod's life begins: creation by the API, else the first evidence.
+    /// Begin of the pod's life, to tell pods of one name apart: `creationTimestamp`, else the first evidence.
     pub(crate) fn birth(&self) -> Nanos {
         self.created.or(self.first).unwrap_or_default()
     }
-    /// When the pod's view begins, on the node's clock: what it is listed by.
+    /// Begin of the pod's view on the node's clock, which the list of pods is sorted by.
     pub(crate) fn shown_from(&self, shift_ns: i64) -> Nanos {
         self.created_any
             .map_or_else(|| self.heard_of(), |c| c.plus(-shift_ns))
     }
-    /// The earliest evidence.
+    /// Time of the earliest evidence.
     pub(crate) fn heard_of(&self) -> Nanos {
         [self.first, self.first_named]
             .into_iter()
@@ -115,7 +115,7 @@ impl PodFile {
             _ => None,
         }
     }
-    /// Files one observation. Returns true when the pod's lifetime changed by it.
+    /// Files one observation. Returns true when it changed the pod's birth or deletion.
     pub(crate) fn push(&mut self, o: &Evidence) -> bool {
         let before = (self.birth(), self.deleted);
         if let Body::Pod(p) = &o.body {
@@ -152,13 +152,13 @@ impl PodFile {
             self.newest = Some(Arc::clone(o));
         }
     }
-    /// Takes one observation that names the pod and was shared out to it.
+    /// Files one observation that names the pod without a UID and was assigned to it.
     pub(crate) fn push_named(&mut self, o: &Evidence) {
         self.first_named = earlier(self.first_named, o.stamp.at);
         self.on_node |= on_node(o);
         self.named.push(Arc::clone(o));
     }
-    /// Files what a list says of one id.
+    /// Files the state of one id from a list of the runtime. Returns false when an earlier list has it.
     pub(crate) fn push_listed(&mut self, id: &Text, state: RuntimeState, o: &Evidence) -> bool {
         let items = Arc::make_mut(&mut self.listed_items);
         match items.iter_mut().find(|(i, s, _)| i == id && *s == state) {
@@ -180,13 +180,13 @@ impl PodFile {
             }
         }
     }
-    /// Folds away the middle of the evidence of a pod that lives for weeks.
+    /// Drops the middle of the evidence of a pod that lives for weeks.
     pub(crate) fn fold(&mut self) {
         for o in fold(&mut self.evidence) {
             self.folded.note(&o);
         }
     }
-    /// All evidence in order, each once.
+    /// All evidence, sorted and without duplicates.
     pub(crate) fn sorted(&self) -> Vec<Evidence> {
         sorted([&self.evidence, &self.named])
     }
@@ -200,9 +200,9 @@ fn on_node(o: &Evidence) -> bool {
     matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet)
 }
 
-/// Evidence of several piles in order, each once.
+/// Evidence of several piles, sorted and without duplicates.
 fn sorted<const N: usize>(piles: [&Pile; N]) -> Vec<Evidence> {
-    // Times lie beside the pointers: what they point at is read where times are equal only.
+    // The keys hold the times, so that an observation is read only where times are equal.
     let mut all: Vec<(Nanos, &Evidence)> = piles
         .iter()
         .flat_map(|p| p.iter())
@@ -215,46 +215,43 @@ fn sorted<const N: usize>(piles: [&Pile; N]) -> Vec<Evidence> {
 
 /// Sorts evidence and removes duplicates.
 pub(crate) fn sort_evidence(v: &mut Vec<Evidence>) {
-    // Stable: the sorted run in front costs one pass.
+    // The sort is adaptive: the sorted run in front costs one pass.
     v.sort();
     v.dedup();
 }
 
-/// Evidence that names a pod and tells no UID, and the pods that bear the name.
+/// Evidence that names a pod without a UID, and the pods of that name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameFile {
-    /// `metadata.namespace`.
     pub(crate) namespace: Text,
-    /// `metadata.name`.
     pub(crate) name: Text,
-    /// Pods of this name.
     pub(crate) pods: SmallVec<[Slot; 1]>,
     pub(crate) evidence: Pile,
-    /// How much of it was shared out, and among which lives.
+    /// Number of observations that were assigned to pods, and the lives that they were assigned among.
     pub(crate) shared: usize,
     pub(crate) lives: Vec<Life>,
-    /// Evidence that matches no known incarnation of this name.
+    /// File of the evidence that matches no known pod of this name.
     pub(crate) leftover: Option<Slot>,
-    /// To be shared out.
+    /// True when evidence has to be assigned.
     pub(crate) dirty: bool,
-    /// All pods of the name have left.
+    /// True when all pods of the name were removed from the world.
     pub(crate) retired: bool,
 }
 
-/// A life: when it began and when it ended, as far as known.
+/// Lifetime of one pod of a name, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) slot: Slot,
     pub(crate) birth: Nanos,
-    /// The birth is the API's, so it is truncated to a second.
+    /// True when `birth` is `creationTimestamp`, so truncated to a second.
     pub(crate) by_api: bool,
     pub(crate) end: Option<Nanos>,
 }
 
-/// Picks the incarnation of a pod for an observation without a UID; lives are sorted by birth.
+/// Picks the pod of a name that an observation without a UID is about; `lives` are sorted by birth.
 ///
-/// It is the youngest one that was born by then. The kubelet's word of an end that reaches it after the successor
-/// was created still belongs to the one that ended. Births are by the node's clock; `shift_ns` brings API times to it.
+/// That is the youngest pod that was born by then. A report of an end that arrives after the successor was created
+/// still belongs to the predecessor. Births are on the node's clock; `shift_ns` converts API times to it.
 pub(crate) fn bearer(lives: &[Life], o: &Evidence, shift_ns: i64) -> Option<Slot> {
     const SLACK: i64 = kflow_model::stamp::SECOND;
     let by_api = match &o.body {
@@ -283,11 +280,12 @@ pub(crate) fn bearer(lives: &[Life], o: &Evidence, shift_ns: i64) -> Option<Slot
     }
     let mut found: Option<usize> = None;
     for (i, life) in lives.iter().enumerate() {
-        // Before the first of its name nobody else can be meant within the slack.
+        // Before the first pod of the name no other can be meant, so more slack is allowed.
         let early = if i == 0 {
             10 * SLACK
         } else if let Some(end) = lives.get(i.wrapping_sub(1)).and_then(|l| l.end) {
-            // The truncated second of a creation reaches back into the predecessor's life: its end bounds it.
+            // A truncated `creationTimestamp` can lie up to a second in the predecessor's life: the predecessor's end
+            // bounds it.
             if life.by_api && at < end && end.since(life.birth) < SLACK {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Brings the views up to date: the pods that changed are caught as they stand, and listed. A view derives its parts when read.
+//! Brings the list of pods up to date: the state of changed pods is captured, and their views are derived when they
+//! are read.
 
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use crate::parallel;
 use kflow_model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 
 impl World {
-    /// Brings the views of all pods that changed up to date.
+    /// Brings the list of pods up to date with what was observed.
     pub fn refresh(&mut self) {
         self.refresh_pods();
         self.select();
     }
 
-    /// Lists the selected pods anew.
+    /// Rebuilds the list of selected pods, if pods changed.
     fn select(&mut self) {
         if self.selection.is_all() || !std::mem::take(&mut self.pods_changed) {
             return;
@@ -36,13 +37,13 @@ impl World {
         }
         self.refresh_local();
         if self.local_name() != self.context.local {
-            // The pods told where the node's sources run, and that tells what their silence means.
+            // The pods gave the local node's name, and what silent sources mean depends on that name.
             self.refresh_pods();
         }
     }
 
-    /// Derives the summaries of pods that have none since they changed. The rest of their views is
-    /// derived again when somebody asks: a world that is kept for later is small.
+    /// Derives the summaries of pods that changed. The rest of their views is derived again when it is read, so that
+    /// a world that is kept for later stays small.
     pub fn summarise(&self) {
         let new: Vec<&Pod> = self
             .every_pod()
@@ -58,7 +59,8 @@ impl World {
         parallel::map(&new, |pod| pod.derive());
     }
 
-    /// A world to look at closely: what is derived for it goes with it, and not into this one.
+    /// Returns a clone with handles of its own: what is derived through them is freed with the clone, and not kept in
+    /// this world.
     #[must_use]
     pub fn afresh(&self) -> Self {
         let mut world = self.clone();
@@ -114,7 +116,7 @@ impl World {
         self.context = Arc::new(context);
     }
 
-    /// Shares out the evidence of names among the pods that bore them.
+    /// Assigns the evidence of names to the pods that had the name at that time.
     fn refresh_names(&mut self) {
         for n in std::mem::take(&mut self.dirty_names) {
             let gone = match self.names.get_mut(n) {
@@ -137,7 +139,7 @@ impl World {
                 file.lives.clone_from(&lives);
             }
             if !same {
-                // Somebody was born or died, or not all is kept: what is there is shared out again.
+                // A pod was born or died, or evidence was dropped: all of it is assigned again.
                 for slot in lives.iter().map(|l| l.slot).chain(leftover) {
                     if let Some(f) = self.files.get_mut(slot) {
                         let f = Arc::make_mut(f);
@@ -165,7 +167,7 @@ impl World {
         }
     }
 
-    /// The lives of the pods of one name, by birth.
+    /// The lives of the pods of one name, sorted by birth.
     pub(super) fn lives(&self, pods: &[Slot]) -> Vec<Life> {
         let mut lives: Vec<Life> = pods
             .iter()
@@ -183,7 +185,7 @@ impl World {
         lives
     }
 
-    /// Nobody of this name with a known UID was there: a pod that is known by name only.
+    /// The file for evidence of a name that matches no known pod: shown as a pod that is known by its name only.
     fn leftover(&mut self, n: u32) -> Slot {
         let Some(file) = self.names.get_mut(n).map(Arc::make_mut) else {
             return super::pods::NOBODY;
@@ -256,7 +258,7 @@ impl World {
         self.show(shown.as_ref(), Arc::new(pod));
     }
 
-    /// Gives the calls of a pod the names that are known by now.
+    /// Fills in the names of a pod's calls that have become known; calls that still lack one are kept for later.
     fn name_calls(
         &mut self,
         slot: Slot,
@@ -313,7 +315,7 @@ impl World {
         }
     }
 
-    /// Puts a pod in its place in the list.
+    /// Inserts a pod in the list, in place of its previous state.
     fn show(&mut self, shown: Option<&PodKey>, pod: Pod) {
         let old = shown.and_then(|s| self.place(s));
         self.pods_changed = true;
@@ -338,8 +340,9 @@ impl World {
     }
 }
 
-/// What complete lists decide of a pod: of one that the API showed, the end of the first that should have held it and
-/// did not (what is told to be deleted needs none); of any other, how many lists were made since it was heard of.
+/// What complete lists tell about a pod, to find out whether a new list changes its view. Of a pod that the API
+/// showed: the end of the first later list that should contain it and does not (`None` for a deleted pod). Of any
+/// other: the number of lists since its first evidence.
 fn decided(file: &PodFile, windows: &[ListWindow]) -> (Option<Nanos>, usize) {
     let Some((o, p)) = file.newest.as_ref().zip(file.newest()) else {
         let first = file.heard_of();
@@ -352,8 +355,8 @@ fn decided(file: &PodFile, windows: &[ListWindow]) -> (Option<Nanos>, usize) {
     (missing.map(|w| w.end), 0)
 }
 
-/// The node that a pod runs on, as its view will say: by the API, else by the request that bound it, else by the
-/// kubelet that reports of it.
+/// The node of a pod, as its view will show it: from the API, else from the request that bound the pod, else from the
+/// host in the kubelet's Events.
 fn node_of(file: &PodFile) -> Text {
     if let Some(p) = file.newest()
         && !p.spec.node.is_empty()

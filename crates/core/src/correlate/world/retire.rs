@@ -1,7 +1,8 @@
-//! Pods that are gone leave a world that runs for long: with their names, ids, evidence and owners. A row of each stays.
+//! Removal of pods that are gone from a world that runs for long, with their names, ids, evidence and owners. A row
+//! of each stays.
 //!
-//! A slot is never given twice, so that an index that still names the slot of a pod that has left leads to nothing. Only a
-//! live engine has pods leave; a session that is read is kept whole.
+//! A slot is never reused, so an index that still contains the slot of a removed pod finds nothing. Only a live
+//! engine removes pods; a session that is read is kept whole.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use kflow_model::{Body, Evidence, Nanos, PodUid, Text, fs::FsAction};
 /// How much is kept of pods that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// A pod leaves when it has been gone for so long, ns.
+    /// A pod is removed when it has been gone for longer than this, ns.
     pub age_ns: i64,
-    /// The pods that went first leave when more than this many are gone.
+    /// When more pods than this are gone, those that went first are removed.
     pub pods: usize,
-    /// CRI calls that are kept; the oldest leave.
+    /// Number of CRI calls kept; the oldest are dropped.
     pub calls: usize,
-    /// Rows that are kept of pods that have left.
+    /// Number of rows kept of removed pods.
     pub rows: usize,
 }
 
@@ -39,50 +40,48 @@ impl Default for Retention {
     }
 }
 
-/// What stays of a pod that has left.
+/// The row that stays of a removed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retired {
     /// UID; `ns/name` of a pod that was known by its name only.
     pub uid: PodUid,
-    /// `metadata.namespace`.
     pub namespace: Text,
-    /// `metadata.name`.
     pub name: Text,
     /// `spec.nodeName`, empty for a pod that was never bound.
     pub node: Text,
-    /// Status as `kubectl get pods` would have shown it last.
+    /// Column STATUS of `kubectl get pods`, last state.
     pub status: Text,
-    /// Restarts of its containers, as under RESTARTS.
+    /// Column RESTARTS.
     pub restarts: u32,
-    /// When its view began.
+    /// Begin of its view.
     pub created: Nanos,
-    /// When it was gone, or last heard of.
+    /// When the object was gone from the API; without that, the time of the last evidence.
     pub gone: Nanos,
-    /// UIDs that led to it, mirrors included.
+    /// UIDs that led to the pod, mirrors included.
     uids: SmallVec<[Text; 1]>,
 }
 
-/// Pods that have left.
+/// The removed pods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leavers {
-    /// The newest rows, by the order in which they left. Shared: a clone of the world copies a pointer.
+    /// The newest rows, in order of removal. Shared: a clone of the world copies a pointer.
     pub(crate) rows: Arc<VecDeque<Arc<Retired>>>,
-    /// Pods that left so far.
+    /// Number of pods removed so far.
     pub(crate) pods: u64,
-    /// Observations that left with them.
+    /// Number of observations removed with them.
     pub(crate) evidence: u64,
 }
 
-/// How many entries the indexes have that grow with pods.
+/// Number of entries of the indexes that grow with pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Pods in the list.
     pub pods: usize,
-    /// Files of pods.
+    /// Pod files, without those of removed pods.
     pub files: usize,
-    /// Observations in them.
+    /// Observations in the pod files.
     pub evidence: usize,
-    /// Files of names.
+    /// Name files, without those of removed pods.
     pub names: usize,
     /// UIDs, those of rows included.
     pub uids: usize,
@@ -90,20 +89,21 @@ pub struct Sizes {
     pub by_name: usize,
     /// Ids of sandboxes and containers.
     pub runtime_ids: usize,
-    /// Spans, traces and requests that lead to pods.
+    /// Spans, traces, audit ids and first-seen times that lead to pods.
     pub joins: usize,
-    /// Calls, and their index.
+    /// Calls, and entries of their index.
     pub calls: (usize, usize),
     /// Objects that are not pods.
     pub objects: usize,
-    /// Node objects and nodes that pods name.
+    /// Nodes, from Node objects or named by other evidence.
     pub nodes: usize,
-    /// Rows of pods that have left.
+    /// Rows of removed pods.
     pub rows: usize,
 }
 
 impl World {
-    /// Has pods leave that are gone for too long, or too many. The world is refreshed before and after. How many left.
+    /// Removes pods that have been gone for too long, or that are too many, and returns how many. Refreshes the world
+    /// before and after.
     pub fn retire(&mut self, now: Nanos, keep: &Retention) -> usize {
         self.refresh();
         let mut over: Vec<(Nanos, PodUid)> = self
@@ -131,12 +131,12 @@ impl World {
         leaving
     }
 
-    /// Rows of pods that have left, the newest last.
+    /// Rows of removed pods, the newest last.
     pub fn retired(&self) -> impl DoubleEndedIterator<Item = &Retired> {
         self.left.rows.iter().map(AsRef::as_ref)
     }
 
-    /// A pod has left.
+    /// True when the pod was removed and its row is still kept.
     pub(super) fn has_left(&self, uid: &str) -> bool {
         self.by_uid.get(uid) == Some(&NOBODY)
     }
@@ -194,7 +194,7 @@ impl World {
             }
         }
         for uid in uids {
-            // The file of a mirror that turned out to be one leads here.
+            // A mirror's UID may still have a file of its own, which leads here.
             if let Some(old) = self.by_uid.insert(Arc::from(uid.as_str()), NOBODY)
                 && old != slot
             {
@@ -208,7 +208,7 @@ impl World {
         while self.left.rows.len() > keep {
             let row = Arc::make_mut(&mut self.left.rows).pop_front();
             for uid in row.iter().flat_map(|r| &r.uids) {
-                // Unless the pod has come back.
+                // The pod may have come back.
                 if self.has_left(uid) {
                     self.by_uid.remove(uid.as_str());
                 }
@@ -224,7 +224,7 @@ impl World {
         self.files.forget(slot, Arc::new(nothing), |f| f.retired);
     }
 
-    /// A pod of a name has left: what was shared out to it goes.
+    /// Removes a pod from a name, with the evidence that was assigned to it.
     fn leave_name(&mut self, n: u32, slot: Slot) {
         let Some(file) = self.names.get(n) else {
             return;
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// Has indexes forget what led to pods that have left, and objects and nodes that were deleted before `limit`.
+    /// Removes index entries that lead to removed pods, and objects and nodes that were deleted before `limit`.
     fn sweep(&mut self, limit: Nanos) {
         let files = &self.files;
         let left = |slot: &Slot| *slot != NOBODY && files.get(*slot).is_none_or(|f| f.retired);
@@ -299,7 +299,7 @@ impl World {
         self.lists.forget_before(limit);
     }
 
-    /// How large the indexes are that grow with pods.
+    /// Returns the sizes of the indexes that grow with pods.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             pods: self.pods.len(),
@@ -325,8 +325,8 @@ impl World {
     }
 }
 
-/// Since when a pod is gone: by the API; or, of a pod that the API never showed, since it was heard of last, when that was
-/// long ago and it has ended on its node, or nothing but Events and requests tell of it.
+/// Since when a pod is gone: by the API. A pod that the API never showed is gone since its last evidence, if that is
+/// more than `age_ns` ago and the pod ended on its node, or only Events and requests tell of it.
 fn gone_since(pod: &Pod, now: Nanos, age_ns: i64) -> Option<Nanos> {
     if pod.gone.is_some() {
         return pod.gone;

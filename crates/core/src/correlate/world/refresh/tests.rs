@@ -1,4 +1,4 @@
-//! What is kept and what is not, in a run that never ends.
+//! Which evidence a run that never ends keeps.
 
 use super::*;
 use crate::timeline::MarkKind;
@@ -44,7 +44,7 @@ fn pod(at: i64, uid: &str) -> Evidence {
     seen(at, Source::Kube, Body::Pod(Box::new(pod)))
 }
 
-/// A line of the kubelet that names a pod and not its UID.
+/// A log line of the kubelet; with an empty `uid` it names the pod only.
 fn line(at: i64, uid: &str) -> Evidence {
     seen(at, Source::Kubelet, log("Probe failed", uid, ""))
 }
@@ -151,7 +151,7 @@ fn backoff() -> EventSeen {
     }
 }
 
-/// In a view of one node the lists are of its pods, and of those that have no node yet.
+/// A run for one node lists the node's pods, and the pods that have no node yet.
 #[test]
 fn a_pod_of_which_another_nodes_kubelet_tells_is_not_gone_by_lists_without_it() {
     for (host, gone) in [("node1", false), ("node2", true)] {
@@ -181,7 +181,7 @@ fn a_pod_of_which_another_nodes_kubelet_tells_is_not_gone_by_lists_without_it() 
     }
 }
 
-/// A recorder that is started anew lists the Events of the last hour again.
+/// A recorder that was restarted lists the Events of the last hour again.
 #[test]
 fn an_event_that_is_listed_again_is_one_mark() {
     let event = |count, listed| EventSeen {
@@ -206,7 +206,6 @@ fn an_event_that_is_listed_again_is_one_mark() {
         told(1, 3, 1, true),
         told(1, 1, 1, false),
         told(1, 9, 1, true),
-        // It happened again.
         told(5, 5, 2, false),
     ] {
         w.observe(&o);
