@@ -1,5 +1,5 @@
-//! What users type to find something: the expression language that filters pods, calls and observations, and moments of
-//! a session, both in the terminal and on the command line.
+//! What users type to find something, in the terminal and on the command line: the expression language that filters
+//! pods, calls and observations, and moments of a session.
 //!
 //! ```text
 //! method:RunPodSandbox dur>2s !ok pod:web*        terms next to each other must all hold
@@ -7,9 +7,9 @@
 //! code:/Not(Found|Ready)/                         regular expression
 //! ```
 //!
-//! `field:value` is equal without regard to case, with `*` and `?`; `field~value` contains; `=`, `!=`, `<`, `<=`, `>`,
-//! `>=` compare numbers (durations and sizes as [`kflow_model::units`] reads them: `250ms`, `1m30s`; `64KiB`, `16M`). A word alone is searched for everywhere.
-//! Pure.
+//! `field:value` matches a whole value without regard to case, with `*` and `?`; `field~value` matches a part of it;
+//! `=`, `!=`, `<`, `<=`, `>`, `>=` compare numbers (durations and sizes as [`kflow_model::units`] reads them: `250ms`,
+//! `1m30s`; `64KiB`, `16M`). A single word is searched for in all fields. Pure.
 
 mod complete;
 mod field;
@@ -27,18 +27,17 @@ use regex::{Regex, RegexBuilder};
 use std::fmt;
 use std::ops::Range;
 
-/// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// `:` equal, with wildcards.
+    /// `:` matches the whole value, with wildcards.
     Is,
-    /// `~` contains.
+    /// `~` matches a part of the value.
     Contains,
-    /// `:/…/` regular expression.
+    /// `:/…/` is a regular expression.
     Regex,
 }
 
-/// A text to compare with.
+/// A text pattern, ready to be matched.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
@@ -59,7 +58,7 @@ impl PartialEq for Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; fails for a regular expression that is not one, or is too large.
+    /// Compiles a pattern. The error says why a regular expression is refused: it is invalid, or too large.
     pub fn new(text: &str, op: Op) -> Result<Self, String> {
         let source = match op {
             Op::Is if !text.contains(['*', '?']) => None,
@@ -98,21 +97,20 @@ impl Pattern {
             compiled,
         })
     }
-    /// True when the value matches.
     pub fn matches(&self, value: &str) -> bool {
         match &self.compiled {
             Compiled::Equal => value.eq_ignore_ascii_case(&self.text),
             Compiled::Regex(r) => r.is_match(value),
         }
     }
-    /// The parts of a text that are what is looked for, by byte; none of a pattern for a whole value with wildcards.
+    /// Appends the byte ranges of `text` that the pattern finds. A pattern for a whole value with wildcards has none.
     fn parts(&self, text: &str, out: &mut Vec<Range<usize>>) {
         match &self.compiled {
             Compiled::Regex(_) if self.op == Op::Is => {}
             Compiled::Regex(r) => out.extend(r.find_iter(text).map(|m| m.range())),
             Compiled::Equal if self.text.is_empty() => {}
             Compiled::Equal => {
-                // ASCII alone, so that bytes keep their places.
+                // ASCII case folding keeps the byte positions.
                 let (text, part) = (text.to_ascii_lowercase(), self.text.to_ascii_lowercase());
                 let found = text.match_indices(&part);
                 out.extend(found.map(|(at, m)| at..at + m.len()));
@@ -121,7 +119,6 @@ impl Pattern {
     }
 }
 
-/// How numbers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cmp {
     Eq,
@@ -158,24 +155,23 @@ impl Cmp {
 /// A parsed expression.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Query {
-    /// Everything: the empty expression.
+    /// Matches everything: the empty expression.
     #[default]
     All,
-    /// All of these.
+    /// Matches if all of these do.
     And(Vec<Query>),
-    /// Any of these.
+    /// Matches if any of these does.
     Or(Vec<Query>),
-    /// Not this.
+    /// Matches if this does not.
     Not(Box<Query>),
     Text(Field, Pattern),
     Number(Number, Cmp, i64),
     Flag(Flag),
-    /// A word anywhere.
+    /// A word, searched for in all fields.
     Word(Pattern),
 }
 
 impl Query {
-    /// True when the record matches.
     pub fn matches(&self, r: &dyn Record) -> bool {
         match self {
             Self::All => true,
@@ -190,7 +186,7 @@ impl Query {
                 .any(|(f, _, _)| r.text(*f, &mut |t| p.matches(t))),
         }
     }
-    /// The parts of a text that are looked for, by byte, wherever in a record they have to be.
+    /// Appends the byte ranges of `text` that the terms find, for highlighting, whichever field a term is about.
     pub fn parts(&self, text: &str, out: &mut Vec<Range<usize>>) {
         match self {
             Self::All | Self::Not(_) | Self::Number(..) | Self::Flag(_) => {}
@@ -198,7 +194,7 @@ impl Query {
             Self::Text(_, p) | Self::Word(p) => p.parts(text, out),
         }
     }
-    /// Calls `f` with every term, in its order.
+    /// Calls `f` with every term, in order.
     fn each<'q>(&'q self, f: &mut dyn FnMut(&'q Self)) {
         match self {
             Self::And(v) | Self::Or(v) => v.iter().for_each(|q| q.each(f)),
@@ -206,7 +202,8 @@ impl Query {
             term => f(term),
         }
     }
-    /// The first field or number that is asked for and is none of these: what is looked through does not have it.
+    /// Returns the name of the first field or number in the expression that is not among these, because the records
+    /// lack it.
     pub fn foreign(&self, fields: &[Field], numbers: &[Number]) -> Option<&'static str> {
         let mut first = None;
         self.each(&mut |term| {
@@ -219,7 +216,7 @@ impl Query {
         });
         first
     }
-    /// The values that a field is to be equal to, without patterns.
+    /// Returns the values that the expression compares a field with by `:`, without wildcards.
     pub fn exact(&self, field: Field) -> Vec<&str> {
         let mut all = Vec::new();
         self.each(&mut |term| {
@@ -233,7 +230,7 @@ impl Query {
         });
         all
     }
-    /// True for the expression that keeps everything.
+    /// True for the empty expression, which matches everything.
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All)
     }
@@ -306,7 +303,7 @@ impl fmt::Display for Query {
             }
             Self::Flag(flag) => f.write_str(flag.name()),
             Self::Word(p) => {
-                // A word that reads like a flag or an operator is quoted.
+                // Quoted, because a bare word would be read as a flag or an operator.
                 if p.op == Op::Contains && parse::is_reserved(&p.text) {
                     write!(f, "\"{}\"", p.text)
                 } else {

@@ -1,7 +1,7 @@
-//! Which pods are looked at: a [`Scope`] with its selectors read, held against what is known of a pod.
+//! Which pods are looked at: a [`Scope`] with its selectors parsed, to be matched against what is known of a pod.
 //!
 //! A run asks the apiserver for no more than its scope, but other sources (a node's calls, files and logs) show all
-//! pods, and a recording holds what somebody else chose. So every view of a world is held against the same selection.
+//! pods, and a recording holds whatever was recorded. So every view of a world is filtered by the same selection.
 
 mod fields;
 mod labels;
@@ -14,23 +14,23 @@ use kflow_model::Scope;
 use kflow_model::pod::PodSeen;
 use labels::LabelSelector;
 
-/// A selector that cannot be read.
+/// A selector that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// Not a label selector.
+    /// The text is no label selector.
     #[error(
         "-l {selector}: {why}; write it as in kubectl: app=web, tier!=cache, env in (a, b), !canary"
     )]
     Labels {
         selector: String,
-        /// What is wrong.
+        /// What is wrong, in words.
         why: String,
     },
-    /// Not a field selector that pods can be chosen by.
+    /// The text is no field selector, or names a field that pods cannot be selected by.
     #[error("--field-selector {selector}: {why}; pods can be chosen by {}", fields::NAMES.join(", "))]
     Fields {
         selector: String,
-        /// What is wrong.
+        /// What is wrong, in words.
         why: String,
     },
 }
@@ -44,7 +44,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Reads the selectors of a scope.
+    /// Parses the selectors of a scope.
     pub fn new(scope: &Scope) -> Result<Self, SelectionError> {
         let labels = labels::parse(&scope.labels).map_err(|why| SelectionError::Labels {
             selector: scope.labels.clone(),
@@ -70,24 +70,24 @@ impl Selection {
         self.is_of_nodes() && self.scope.node.is_none()
     }
 
-    /// True when it selects by node at most. What is about no pod then belongs to it: a node's own calls, lines and
-    /// metrics. What is about no pod belongs to no namespace and bears no label.
+    /// True when it restricts nothing but the node. Observations that are about no pod (a node's own calls, lines and
+    /// metrics) have no namespace and no labels: only such a selection includes them.
     pub fn is_of_nodes(&self) -> bool {
         self.scope.namespace.is_none() && !self.needs_the_api()
     }
 
-    /// True when it selects by namespace alone.
+    /// True when it restricts nothing but the namespace.
     pub fn is_of_namespaces(&self) -> bool {
         self.scope.node.is_none() && !self.needs_the_api()
     }
 
-    /// True when only the pod's object tells whether it is selected.
+    /// True when only the pod's API object can tell whether the pod is selected.
     pub fn needs_the_api(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
 
-    /// True for a pod that it selects, as of the pod's newest state. A pod without a node belongs to every node. Labels and
-    /// fields of a pod that the API never showed are not known: it is not selected by them.
+    /// True when the pod is selected, by its newest state. A pod without a node is on every node. A pod that the API
+    /// never showed has no known labels and fields: a label or field selector does not select it.
     pub fn admits(&self, pod: &PodView) -> bool {
         self.admits_namespace(&pod.namespace)
             && self
@@ -103,7 +103,7 @@ impl Selection {
             && (self.fields.is_empty() || self.fields.fits(pod))
     }
 
-    /// The same of one state of a pod.
+    /// Like [`Self::admits`], for one state of a pod.
     pub fn admits_state(&self, pod: &Arc<PodSeen>) -> bool {
         self.is_all()
             || self.admits(&PodView {
@@ -115,7 +115,7 @@ impl Selection {
             })
     }
 
-    /// True for what belongs to a namespace: an owner, a request.
+    /// True when things in this namespace are selected: an owner, a request.
     pub fn admits_namespace(&self, namespace: &str) -> bool {
         self.scope
             .namespace
@@ -123,7 +123,8 @@ impl Selection {
             .is_none_or(|ns| ns == namespace)
     }
 
-    /// True for owners of a namespace. Labels and fields select pods, and an owner that cannot create any has none.
+    /// True when owners in this namespace are selected. Labels and fields are those of pods, so with such selectors no
+    /// owner is.
     pub fn admits_owner(&self, namespace: &str) -> bool {
         self.admits_namespace(namespace) && !self.needs_the_api()
     }

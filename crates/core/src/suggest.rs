@@ -1,13 +1,14 @@
-//! "Did you mean …?": the known names that are closest to one that is not known.
+//! "Did you mean …?": the known names closest to an unknown one.
 
 /// Most suggestions for one name.
 const MOST: usize = 5;
 
-/// Shortest part of a name that finds it: shorter ones are part of nearly everything.
+/// Fewest characters that find a name by a part of it: shorter texts are part of nearly every name.
 const PART: usize = 3;
 
-/// The names that contain `wanted` and those that differ from it by few letters (one, and one more for each five; two that are
-/// swapped are one), closest first. `key` gives the part of a name that is compared; letters are compared without their case.
+/// Returns the names that contain `wanted` and those that differ from it by few letters (one, and one more per five
+/// letters; two swapped letters count as one), closest first. `key` returns the part of a name that is compared,
+/// without regard to case.
 pub fn suggest<N: AsRef<str> + Ord>(
     wanted: &str,
     names: impl IntoIterator<Item = N>,

@@ -1,19 +1,18 @@
-//! Completion and help while an expression is being typed.
+//! Completion and help while the user types an expression.
 
 use super::{FIELDS, FLAGS, Field, NUMBERS, Number, QueryError, parse};
 
-/// A proposal: what the last word would become, and what it means.
+/// A proposal to complete the last word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The whole text with the proposal in it.
+    /// The whole text with the proposal in its place.
     pub text: String,
     /// The proposal alone.
     pub label: String,
-    /// What it means.
     pub help: String,
 }
 
-/// Proposals for the end of `text`. `known` gives values of a field that exist (namespaces, methods, …).
+/// Returns proposals for the end of `text`. `known` returns the existing values of a field (namespaces, methods, …).
 pub fn complete(text: &str, known: &dyn Fn(Field) -> Vec<String>) -> Vec<Candidate> {
     let start = text
         .rfind(|c: char| c.is_whitespace() || "()|&".contains(c))
@@ -37,7 +36,7 @@ pub fn complete(text: &str, known: &dyn Fn(Field) -> Vec<String>) -> Vec<Candida
         };
         let sign = if bare.contains(':') { ':' } else { '~' };
         let mut values = match (field, field.values()) {
-            // Of reasons those are proposed that there are.
+            // For `reason:`, the reasons that occur are proposed, not all of the catalogue.
             (Field::Reason, _) | (_, None) => known(field),
             (_, Some(all)) => all.into_iter().map(str::to_owned).collect(),
         };
@@ -73,7 +72,8 @@ fn field_help(field: Field) -> &'static str {
         .map_or("", |(_, _, h)| h)
 }
 
-/// One line of help for what is being typed: the error, the meaning of the last field, or the forms.
+/// Returns one line of help for what is being typed: the meaning of the last field, or the forms of an expression. The
+/// error says why the text is no expression.
 pub fn explain(text: &str) -> Result<String, QueryError> {
     parse(text)?;
     let word = text

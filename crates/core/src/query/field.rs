@@ -1,4 +1,4 @@
-//! What an expression can ask for.
+//! The fields, numbers and flags that an expression can ask for.
 
 use crate::diagnose::CauseId;
 use crate::flow::Stage;
@@ -9,7 +9,7 @@ macro_rules! names {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $type { $(#[doc = $help] $id,)* }
-        /// Every one with its name and what it means.
+        /// All variants, each with its name and its meaning.
         pub const $table: &[($type, &str, &str)] = &[$(($type::$id, $name, $help)),*];
         impl $type {
             /// Name in expressions.
@@ -54,7 +54,6 @@ names! {
     Age "age" "age of the pod";
 }
 
-/// Kinds of observations, as `kind:` takes them.
 pub(super) const KINDS: [&str; 19] = [
     "audit",
     "call",
@@ -78,7 +77,7 @@ pub(super) const KINDS: [&str; 19] = [
 ];
 
 impl Field {
-    /// All values that the field can have, where these are known beforehand.
+    /// Returns all values that the field can have; `None` when they are not known beforehand.
     pub(super) fn values(self) -> Option<Vec<&'static str>> {
         Some(match self {
             Self::Source => Source::ALL.iter().map(|s| s.name()).collect(),
@@ -88,12 +87,13 @@ impl Field {
             _ => return None,
         })
     }
-    /// True when a value that is none of [`Self::values`] may be meant all the same.
+    /// True when the field may have a value that is not among [`Self::values`].
     pub(super) fn is_open_to(self, value: &str) -> bool {
         match self {
-            // An owner's kind is one of Kubernetes': `kind:Job`.
+            // `kind:` also takes an owner's kind: `kind:Job`.
             Self::Kind => value.starts_with(char::is_uppercase),
-            // A cause, or the reason of an Event, of which anybody may make new ones.
+            // `reason:` takes a cause or the reason of an Event, and any component may invent reasons: only texts like
+            // `KF601` are checked.
             Self::Reason => {
                 !value
                     .get(..2)
@@ -106,14 +106,13 @@ impl Field {
 }
 
 impl Number {
-    /// True for lengths of time.
     pub const fn is_time(self) -> bool {
         matches!(self, Self::Duration | Self::Age)
     }
 }
 
 names! {
-    /// Yes or no.
+    /// What is true or false of a record.
     Flag FLAGS:
     Ok "ok" "ended well";
     Error "error" "failed";

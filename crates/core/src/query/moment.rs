@@ -1,36 +1,36 @@
-//! Moments and durations, as they are typed on the command line and in the terminal.
+//! Moments of a session, as users type them on the command line and in the terminal.
 
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::{DAY, parse_duration};
 
-/// A moment of a session whose begin and end may not be known yet.
+/// A moment of a session, before the session's range is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Moment {
-    /// The first observation.
+    /// The session's first observation.
     #[default]
     Begin,
-    /// The last one.
+    /// The session's last observation.
     End,
-    /// This one.
+    /// An absolute time.
     At(Nanos),
     /// A time of day, ns since midnight.
     Clock(i64),
-    /// So much of the way from begin to end, 0 to 1.
+    /// A fraction of the way from the begin to the end, 0 to 1.
     Share(f64),
-    /// So many ns later than where one is; after the begin for who is nowhere yet.
+    /// This many ns after the current position; without a position, after the begin.
     Later(i64),
-    /// So many ns earlier than where one is; before the end for who is nowhere yet.
+    /// This many ns before the current position; without a position, before the end.
     Earlier(i64),
 }
 
-/// The forms that [`Moment::parse`] reads, for who typed something else.
+/// The forms that [`Moment::parse`] reads, for the message about any other text.
 pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a time of day (00:27:47.2), nanoseconds since the epoch, \
                          40%, start, end, -5m (before the end) or +90s (after the begin)";
 
 impl Moment {
-    /// Reads `12:00:05.5`, RFC 3339, ns since the epoch, `+3s`, `-1m30s`, `40%`, `start`, `end`. `None` when it is none
-    /// of these.
+    /// Parses `12:00:05.5`, RFC 3339, ns since the epoch, `+3s`, `-1m30s`, `40%`, `start`, `end`. `None` for any other
+    /// text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         match text {
@@ -59,8 +59,8 @@ impl Moment {
         clock(text).map(Self::Clock)
     }
 
-    /// The moment in a session of this range. `from` is where one is, if one is somewhere; a time of day is one of the
-    /// zone that lies `east(at)` seconds east of UTC at a moment.
+    /// Resolves the moment in a session of this range. `from` is the current position, if there is one. A time of day
+    /// is local time: `east(at)` returns the zone's offset at a moment, in seconds east of UTC.
     pub fn within(
         self,
         range: (Nanos, Nanos),
@@ -79,13 +79,13 @@ impl Moment {
                 let offset = |at| i64::from(east(at)) * SECOND;
                 let here = from.unwrap_or(begin);
                 let midnight = here.plus(offset(here)).0.div_euclid(DAY) * DAY;
-                // The offset may change between here and there: it is the one at the moment itself.
+                // The offset may differ between here and there: the one at the resulting moment counts.
                 let on = |day: i64| {
                     let local = Nanos(midnight).plus(day.saturating_add(ns));
                     let near = local.plus(-offset(here));
                     local.plus(-offset(local.plus(-offset(near))))
                 };
-                // A session over midnight: the day on which it lies inside the range.
+                // A session may cross midnight: take the day on which the moment lies inside the range.
                 [0, -DAY, DAY]
                     .into_iter()
                     .map(on)
@@ -96,7 +96,7 @@ impl Moment {
     }
 }
 
-/// `12:00`, `12:00:05`, `12:00:05.5`: ns since midnight.
+/// Parses `12:00`, `12:00:05`, `12:00:05.5` to ns since midnight.
 fn clock(text: &str) -> Option<i64> {
     let (hms, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let mut parts = hms.split(':').map(|p| {

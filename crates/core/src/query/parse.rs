@@ -1,24 +1,24 @@
-//! Text to expression.
+//! Parses a text to a [`Query`].
 
 use crate::suggest::suggest;
 use kflow_model::units::{UnitError, parse_duration, parse_size};
 
 use super::{Cmp, Field, Flag, Number, Op, Pattern, Query};
 
-/// Parentheses and negations deeper than this are refused.
+/// Deepest nesting of parentheses and negations; more is an error.
 const DEEPEST: usize = 64;
 
-/// Why an expression cannot be read, and where.
+/// Why a text is no expression, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("filter, column {column}: {why}")]
 pub struct QueryError {
-    /// Character, from 1.
+    /// Column of the error in characters, from 1.
     pub column: usize,
-    /// What is wrong and what would be right.
+    /// What is wrong, and what would be right.
     pub why: String,
 }
 
-/// True for words that mean something as they are.
+/// True for words that have a meaning of their own: flags and operators.
 pub(super) fn is_reserved(word: &str) -> bool {
     Flag::parse(word).is_some() || matches!(word, "and" | "or" | "not" | "AND" | "OR" | "NOT")
 }
@@ -28,7 +28,7 @@ struct Parser {
     at: usize,
 }
 
-/// Reads an expression; the empty text is everything.
+/// Parses an expression; the empty text matches everything.
 pub fn parse(text: &str) -> Result<Query, QueryError> {
     let mut p = Parser {
         chars: text.chars().collect(),
@@ -61,7 +61,7 @@ impl Parser {
             why: why.into(),
         }
     }
-    /// Takes a keyword (`and`, `or`, `not`) when it stands alone.
+    /// Consumes a keyword (`and`, `or`, `not`) that stands alone, and says whether it did.
     fn keyword(&mut self, word: &str) -> bool {
         let end = self.at + word.len();
         let same = self
@@ -253,7 +253,7 @@ impl Parser {
             self.wrong(format!("\"{text}\" {why}"))
         })
     }
-    /// Refuses a value that the field never has: a slip of the hand would look like an answer.
+    /// Refuses a value that the field never has: a typo would otherwise look like an empty result.
     fn possible(
         &mut self,
         start: usize,
@@ -284,7 +284,7 @@ impl Parser {
             ),
         }))
     }
-    /// `"quoted"`, `/regex/`, or up to a space or parenthesis.
+    /// Reads a value: `"quoted"`, `/regex/`, or all up to a space, a parenthesis, `|`, `&` or a quote.
     fn value(&mut self) -> Result<(String, Op), QueryError> {
         let start = self.at;
         let quote = self.peek().filter(|c| matches!(c, '"' | '/'));

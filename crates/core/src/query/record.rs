@@ -1,4 +1,4 @@
-//! What can be asked: calls, observations, pods.
+//! What expressions are matched against: calls, observations, pods, owners.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name, failed, is_no
 use kflow_model::log::{Component, Severity};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
 
-/// A thing that an expression can be held against.
+/// A thing that an expression can match.
 pub trait Record {
-    /// Calls `f` with each value of the field until it answers yes; no when there is none.
+    /// Calls `f` with each value of the field until `f` returns true, and returns whether it did.
     fn text(&self, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool;
-    /// The number, when it has one.
+    /// Returns the number; `None` when the record has none.
     fn number(&self, n: Number) -> Option<i64>;
     fn flag(&self, flag: Flag) -> bool;
 }
@@ -34,7 +34,7 @@ fn key(ns: &str, name: &str, f: &mut dyn FnMut(&str) -> bool) -> bool {
     }
 }
 
-/// A call as of a moment: the age of what is in flight counts.
+/// A call as of a moment, which the age of a call in flight depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct CallRecord<'a> {
     pub call: &'a Call,
@@ -42,7 +42,7 @@ pub struct CallRecord<'a> {
 }
 
 impl CallRecord<'_> {
-    /// What a call has.
+    /// The fields that a call has.
     pub const FIELDS: &'static [Field] = &[
         Field::Method,
         Field::Pod,
@@ -135,7 +135,7 @@ fn component(c: Component) -> &'static str {
     }
 }
 
-/// Name of a kind of observation, as `kind:` takes it.
+/// Returns the name of an observation's kind, as `kind:` takes it.
 pub(crate) const fn kind(b: &Body) -> &'static str {
     match b {
         Body::Pod(_) => "pod",
@@ -346,17 +346,17 @@ impl Record for Observation {
     }
 }
 
-/// A pod as of a moment, with the cause of its verdict.
+/// A pod as of a moment, with its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct PodRecord<'a> {
     pub pod: &'a PodView,
-    /// Cause and sentence of its verdict, empty when it is well.
+    /// Cause and sentence of the pod's verdict, empty when the pod is well.
     pub verdict: (&'a str, &'a str),
     pub now: Nanos,
 }
 
 impl PodRecord<'_> {
-    /// What a pod has.
+    /// The fields that a pod has.
     pub const FIELDS: &'static [Field] = &[
         Field::Pod,
         Field::Namespace,
@@ -416,13 +416,13 @@ impl Record for PodRecord<'_> {
     }
 }
 
-/// An owner that cannot create pods, as of a moment.
+/// An owner that cannot create its pods, as of a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerRecord<'a> {
     pub owner: &'a ObjectRef,
-    /// Cause and sentence of its verdict.
+    /// Cause and sentence of the owner's verdict.
     pub verdict: (&'a str, &'a str),
-    /// Since when it cannot.
+    /// When the owner began to fail.
     pub since: Nanos,
     pub now: Nanos,
 }

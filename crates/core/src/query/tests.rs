@@ -216,7 +216,7 @@ fn any_query() -> impl Strategy<Value = Query> {
         )
             .prop_map(|(i, t, op)| {
                 let field = FIELDS[i].0;
-                // Of a field whose values are known, one of them.
+                // Where a field has known values, use one of them.
                 let known = field.values().map(|all| all[t.len() % all.len()]);
                 let text = known.unwrap_or(&t);
                 Query::Text(field, Pattern::new(text, op).expect("plain"))

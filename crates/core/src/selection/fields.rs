@@ -1,9 +1,9 @@
-//! Field selectors of pods (`k8s.io/apimachinery/pkg/fields/selector.go`; the fields: `ToSelectableFields` in
+//! Parses field selectors of pods (`k8s.io/apimachinery/pkg/fields/selector.go`; the fields: `ToSelectableFields` in
 //! `pkg/registry/core/pod/strategy.go`).
 
 use crate::correlate::PodView;
 
-/// What pods can be selected by.
+/// The fields that pods can be selected by.
 pub(super) const NAMES: [&str; 10] = [
     "metadata.name",
     "metadata.namespace",
@@ -17,7 +17,7 @@ pub(super) const NAMES: [&str; 10] = [
     "status.nominatedNodeName",
 ];
 
-/// Name, value, and whether the field has to have it, or must not.
+/// `name=value`, or `name!=value` when `equal` is false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     name: &'static str,
@@ -25,7 +25,7 @@ struct Term {
     equal: bool,
 }
 
-/// Terms, all of which have to hold.
+/// Terms that all have to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSelector(Vec<Term>);
 
@@ -40,7 +40,7 @@ impl FieldSelector {
     }
 }
 
-/// A field of a pod; `None` when no source told it.
+/// Returns a field of a pod; `None` when no source showed it.
 fn field<'p>(name: &str, pod: &'p PodView) -> Option<&'p str> {
     match name {
         "metadata.name" => return Some(&pod.name),
@@ -64,7 +64,7 @@ fn field<'p>(name: &str, pod: &'p PodView) -> Option<&'p str> {
     })
 }
 
-/// Reads a selector; the empty text selects everything.
+/// Parses a field selector; the empty text selects everything.
 pub(super) fn parse(text: &str) -> Result<FieldSelector, String> {
     let mut all = Vec::new();
     for term in terms(text) {
@@ -89,7 +89,7 @@ pub(super) fn parse(text: &str) -> Result<FieldSelector, String> {
     Ok(FieldSelector(all))
 }
 
-/// The terms between commas that no backslash escapes.
+/// Splits a selector at the commas that no backslash escapes.
 fn terms(text: &str) -> Vec<&str> {
     let (mut out, mut begin, mut escaped) = (Vec::new(), 0, false);
     for (i, c) in text.char_indices() {

@@ -1,8 +1,8 @@
-//! Label selectors (`k8s.io/apimachinery/pkg/labels/selector.go`).
+//! Parses label selectors (`k8s.io/apimachinery/pkg/labels/selector.go`).
 
 use kflow_model::Text;
 
-/// What a label has to be.
+/// A requirement on a label's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     /// `key`
@@ -11,7 +11,7 @@ enum Wanted {
     Absent,
     /// `key=a`, `key in (a, b)`
     In(Vec<String>),
-    /// `key!=a`, `key notin (a, b)`: also without the label.
+    /// `key!=a`, `key notin (a, b)`: also fits without the label.
     NotIn(Vec<String>),
     /// `key>1`
     Greater(i64),
@@ -19,7 +19,7 @@ enum Wanted {
     Less(i64),
 }
 
-/// Requirements, all of which have to hold.
+/// Requirements that all have to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LabelSelector(Vec<(String, Wanted)>);
 
@@ -75,7 +75,7 @@ fn tokens(text: &str) -> Vec<Token> {
     out
 }
 
-/// Reads a selector; the empty text selects everything.
+/// Parses a label selector; the empty text selects everything.
 pub(super) fn parse(text: &str) -> Result<LabelSelector, String> {
     let tokens = tokens(text);
     let mut at = tokens.into_iter().peekable();
@@ -144,7 +144,7 @@ fn requirement(
     Ok((key, wanted))
 }
 
-/// A value; none is the empty one, as `key=` says.
+/// Reads a value; without one the value is empty, as in `key=`.
 fn value(at: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> String {
     match at.next_if(|t| matches!(t, Token::Word(_))) {
         Some(Token::Word(word)) => word,
@@ -167,7 +167,7 @@ fn set(at: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> Result<Vec<
     }
 }
 
-/// A token in an error message.
+/// Returns a token for an error message.
 fn said(token: Option<&Token>) -> String {
     match token {
         Some(Token::Word(word)) => format!("{word:?}"),
