@@ -1,4 +1,5 @@
-//! Who called whom about a pod, from its evidence and its calls: one reading for the terminal and for every export. Pure.
+//! The calls and requests about a pod, derived from its evidence. The terminal and every export draw the same ones.
+//! Pure.
 
 mod rows;
 
@@ -14,7 +15,7 @@ use kflow_model::log::LogLine;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Source};
 
-/// A party of the diagram.
+/// A participant of the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
     User,
@@ -66,18 +67,18 @@ impl Party {
     }
 }
 
-/// An arrow.
+/// An arrow of the diagram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     pub at: Nanos,
     pub precision: u32,
-    /// When its answer came.
+    /// When the answer came.
     pub end: Option<Nanos>,
-    /// Start of the newest of those that are folded into it.
+    /// Start of the newest repeat that is folded into this message.
     pub last: Nanos,
-    /// When the newest of them was over.
+    /// End of the newest repeat.
     pub until: Nanos,
-    /// Length of those that are folded into it, together, ns.
+    /// Sum of the lengths of the folded repeats, ns.
     pub more: i64,
     pub open: bool,
     pub bad: bool,
@@ -86,17 +87,18 @@ pub struct Message {
     pub text: String,
     pub code: String,
     pub times: u32,
-    /// Messages that repeat together, this one among them.
+    /// How many different messages repeat together as a group, this one included.
     pub group: usize,
     pub source: Source,
     pub call: Option<CallKey>,
     pub evidence: Option<Evidence>,
-    /// It changes something: two of them are two changes, however equal they look.
+    /// The message changes something. Such messages are never folded: two equal ones are two changes.
     pub changes: bool,
 }
 
 impl Message {
-    /// Length of the request and its repeats together, its age while in flight; `None` for what has none.
+    /// Returns the length of the request and its repeats together, or the age while it is in flight, ns; `None` for a
+    /// message without an answer.
     pub fn took(&self, now: Nanos) -> Option<i64> {
         match (self.end, self.open) {
             (Some(e), _) => Some(e.since(self.at).max(0).saturating_add(self.more)),
@@ -104,7 +106,7 @@ impl Message {
             (None, false) => None,
         }
     }
-    /// What the pod waits for, with nobody called.
+    /// True when the pod waits and no call is in flight: the arrow leads from a participant to itself.
     pub fn is_wait(&self) -> bool {
         self.open && self.from == self.to
     }
@@ -129,7 +131,7 @@ fn who(agent: &str, user: &str) -> Party {
     }
 }
 
-/// The short name of who asked, where the column does not say it: a controller, a user.
+/// Returns the short name of a client that the diagram has no column for: a controller, a user. Empty for the others.
 fn name_of(party: Party, user: &str) -> &str {
     match party {
         Party::User => user
@@ -141,7 +143,7 @@ fn name_of(party: Party, user: &str) -> &str {
     }
 }
 
-/// A request as an arrow.
+/// Makes an arrow of a request.
 fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
     let from = who(&a.agent, &a.user);
     let name = name_of(from, &a.user);
@@ -174,7 +176,7 @@ fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
     }
 }
 
-/// How the pod's owners came to be and went: the requests that made and deleted them.
+/// Appends the requests that created and deleted the pod's owners.
 fn owners(p: &PodView, world: &World, out: &mut Vec<Message>) {
     for o in &p.owners {
         let Some(object) = world.object(&o.kind, &p.namespace, &o.name) else {
@@ -192,7 +194,7 @@ fn owners(p: &PodView, world: &World, out: &mut Vec<Message>) {
     }
 }
 
-/// What the kubelet's log says about a pod that nobody else shows: worth an arrow.
+/// Returns the arrow for a line of the kubelet's log that shows what no call or request shows.
 fn log_arrow(line: &LogLine) -> Option<(Party, Party, &str)> {
     let said = flow::line(line)?;
     Some(match said.fact() {
@@ -204,7 +206,7 @@ fn log_arrow(line: &LogLine) -> Option<(Party, Party, &str)> {
     })
 }
 
-/// All messages by time, and what the pod waits for; looks at the object are left out when they are to be folded.
+/// Returns all messages by time, and last what the pod waits for. With `fold`, GET requests are left out.
 fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     let mut out = Vec::new();
     owners(p, world, &mut out);
@@ -254,7 +256,7 @@ fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         };
         out.push(m);
     }
-    // The start of each of its calls is evidence of the pod: no need to look through everybody's.
+    // The starts of the pod's calls are among its evidence, so the other pods' calls need no look.
     let calls = p.evidence.iter().filter_map(|e| match &e.body {
         Body::CallStart(c) => world.calls().get(e.stamp.at, c.key),
         _ => None,
@@ -325,7 +327,7 @@ fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     out
 }
 
-/// The moment at which the pod became Ready: where a start ends.
+/// Returns the moment at which the pod became Ready, where its start ends.
 fn ready(p: &PodView) -> Option<Message> {
     let mut spans = p.timeline.spans.iter();
     let stage =
@@ -339,7 +341,8 @@ fn ready(p: &PodView) -> Option<Message> {
     Some(m)
 }
 
-/// What a pod that is not there yet waits for, where no arrow shows it: the open step of the stage it is in.
+/// Returns what a pod that is not Ready waits for: the open step of its current stage. `None` when an open call shows
+/// it.
 fn waits(p: &PodView, messages: &[Message]) -> Option<Message> {
     let (stage, since) = p.current.filter(|_| p.gone.is_none())?;
     if messages.iter().any(|m| m.open) {

@@ -1,4 +1,4 @@
-//! How long things took over many pods: starts, stages, CRI calls, summed up by node, namespace, owner or image, and
+//! How long starts, stages and CRI calls took over many pods, summed up by node, namespace, owner or image, and
 //! compared with another set. Pure.
 //!
 //! | measure | from | to |
@@ -25,7 +25,8 @@ use crate::flow::Stage;
 use crate::query::PodRecord;
 use crate::query::Query;
 
-/// A condition of a start before Ready (kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Pod conditions").
+/// A pod condition that turns true during a start, before Ready
+/// (kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Pod conditions").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
     PodScheduled,
@@ -41,7 +42,7 @@ impl Turn {
         Self::Initialized,
         Self::ContainersReady,
     ];
-    /// Its type in the API.
+    /// Returns the condition's type in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PodScheduled => "PodScheduled",
@@ -52,10 +53,10 @@ impl Turn {
     }
 }
 
-/// How many of the slowest are named.
+/// Number of slowest pods that a row names.
 const EXAMPLES: usize = 3;
 
-/// What is measured; in the order in which it is told.
+/// What is measured. The order is that of the output.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     Start,
@@ -63,12 +64,12 @@ pub enum Measure {
     Ready,
     Condition(Turn),
     Stage(Stage),
-    /// A CRI method.
+    /// Calls of this CRI method.
     Call(Text),
 }
 
 impl Measure {
-    /// What it is a part of: the stages of a start, all calls.
+    /// Returns the whole that the measure has a share of: all stages of a start, or all calls. `None` for the others.
     const fn whole(&self) -> Option<Whole> {
         match self {
             Self::Start
@@ -101,17 +102,17 @@ enum Whole {
     Calls,
 }
 
-/// What rows are about.
+/// What a row stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
-    /// One row a measure.
+    /// One row per measure.
     #[default]
     All,
     Node,
     Namespace,
-    /// The topmost owner that is known: a Deployment rather than its ReplicaSet.
+    /// The topmost known owner: a Deployment rather than its ReplicaSet.
     Owner,
-    /// A pod counts once for each image that it has, a call for the image that it is about.
+    /// A pod counts once for each of its images, a call for the image that it is about.
     Image,
 }
 
@@ -120,35 +121,36 @@ pub enum GroupBy {
 struct Sample {
     measure: Measure,
     group: Text,
-    /// Length, ns; `None` for what has begun and not ended.
+    /// Length, ns; `None` while it goes on.
     ns: Option<i64>,
     failed: bool,
-    /// `ns/name` of the pod; empty for a call about none.
+    /// `ns/name` of the pod; empty for a call that is about no pod.
     pod: Text,
 }
 
-/// A measure of one group.
+/// One measure of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub measure: Measure,
-    /// Empty when rows are not grouped, and for calls about no pod.
+    /// Empty when rows are not grouped, and for calls that are about no pod.
     pub group: Text,
-    /// Lengths of those that ended, shortest first, ns.
+    /// Lengths of those that have ended, shortest first, ns.
     pub lengths: Vec<i64>,
-    /// Begun and not ended.
+    /// Number of those that have begun and not ended.
     pub open: usize,
-    /// Calls that failed.
+    /// Number of calls that failed.
     pub errors: usize,
     /// Sum of the lengths, ns.
     pub total_ns: i64,
-    /// Share of the sum over the stages of the group's starts, or over its calls.
+    /// This measure's part of the group's time in all stages of starts, or in all calls, per mille.
     pub share_permille: Option<u16>,
-    /// The slowest with their pods, longest first; without those about no pod.
+    /// The slowest pods with their lengths in ns, longest first. Calls that are about no pod are left out.
     pub slowest: Vec<(Text, i64)>,
 }
 
 impl Row {
-    /// The length that this share of them does not exceed (nearest rank), ns; 0 without any.
+    /// Returns the smallest length that at least this share of the lengths does not exceed (nearest rank), ns; 0
+    /// without any.
     pub fn percentile(&self, permille: usize) -> i64 {
         percentile(&self.lengths, permille)
     }
@@ -157,7 +159,7 @@ impl Row {
     }
 }
 
-/// The names of what can be measured, and of what several measures begin with, whether anything was measured or not.
+/// Returns the names of all possible measures, and the prefixes that select several of them (`stage`, `call`).
 pub fn names() -> Vec<String> {
     let whole = ["start", "start-sli", "ready", "condition", "stage", "call"];
     let conditions = Turn::ALL.map(Measure::Condition);
@@ -168,12 +170,11 @@ pub fn names() -> Vec<String> {
     whole.chain(each.map(|m| m.to_string())).collect()
 }
 
-/// Which pods and calls are measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chosen<'q> {
-    /// Those pods alone that it holds for, and the calls about them.
+    /// Only pods that match, and the calls about them.
     pub query: Option<&'q Query>,
-    /// Only pods that were created, and calls that were begun, from one moment on and before the other.
+    /// Only pods created, and calls begun, from the first moment (inclusive) to the second (exclusive).
     pub range: Option<(Nanos, Nanos)>,
 }
 
@@ -192,7 +193,8 @@ impl Chosen<'_> {
     }
 }
 
-/// Measures the chosen pods of a world, and the calls about them; without a query also the calls about none.
+/// Measures the chosen pods of a world and the calls about them. Without a query, calls that are about no pod are
+/// measured too.
 pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<Row> {
     let mut samples = Vec::new();
     let watched = watched_from(world);
@@ -227,7 +229,7 @@ pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<R
     summed(samples)
 }
 
-/// The groups that a pod is in.
+/// Returns the groups that a pod belongs to.
 fn groups(pod: &PodView, by: GroupBy) -> Vec<Text> {
     match by {
         GroupBy::All => vec![Text::default()],
@@ -242,7 +244,7 @@ fn groups(pod: &PodView, by: GroupBy) -> Vec<Text> {
     }
 }
 
-/// The images of its containers, each once, sorted.
+/// Returns the images of the pod's containers, each once, sorted.
 pub fn images(pod: &PodView) -> Vec<Text> {
     let mut images: Vec<Text> = pod.containers.iter().map(|c| c.image.clone()).collect();
     images.sort_unstable();
@@ -250,14 +252,15 @@ pub fn images(pod: &PodView) -> Vec<Text> {
     images
 }
 
-/// When sources on nodes began to tell; `None` where there are none.
+/// Returns when the first source on a node began to observe; `None` without such sources.
 pub fn watched_from(world: &World) -> Option<Nanos> {
     let of_nodes = Source::ALL.into_iter().filter(|s| s.is_node());
     of_nodes.filter_map(|s| world.source(s).first).min()
 }
 
-/// What is measured of a pod, with its length, ns; `None` for what has begun and not ended. `watched`: see [`watched_from`]. Of a pod
-/// that is older, earlier attempts of its stages may have been missed; its end was not, if that began later.
+/// Returns what is measured of a pod, with the length in ns; `None` as a length while it goes on. `watched` is from
+/// [`watched_from`]. Of a pod that is older, earlier attempts of a stage may have been missed, so its stages are left
+/// out; its termination is measured if that began later.
 pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i64>)> {
     let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();
     let waits = pod.gone.is_none() && pod.current.is_some() && !was_ready(pod);
@@ -292,7 +295,7 @@ pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i
             let begun = if stage == Stage::Terminate {
                 whole.start.at
             } else {
-                // The API cuts the time of creation to the second.
+                // `creationTimestamp` is cut to the second.
                 pod.zero().plus(SECOND)
             };
             if watched.is_some_and(|from| begun < from) {
@@ -319,17 +322,16 @@ fn of_pod(pod: &PodView, by: GroupBy, watched: Option<Nanos>, out: &mut Vec<Samp
     }
 }
 
-/// When a condition turned true for the first time.
 enum Turned {
-    /// A watch first showed it then.
+    /// When a watch first showed the condition as true.
     At(Nanos),
     NotYet,
-    /// It was true when the pod was first seen, or the pod was never seen by a watch.
+    /// The condition was true when a watch first showed the pod, or no watch showed the pod.
     Unseen,
 }
 
 fn turned(pod: &PodView, kind: &str) -> Turned {
-    // A mirror pod is made when the static pod already runs.
+    // The kubelet creates the mirror pod when the static pod already runs.
     if !pod.mirrors.is_empty() {
         return Turned::Unseen;
     }
@@ -347,7 +349,7 @@ fn turned(pod: &PodView, kind: &str) -> Turned {
     turn
 }
 
-/// True for a pod whose first state was Ready already: nothing says when it became so.
+/// True for a pod that was Ready in its first observed state: when it became Ready is unknown.
 fn was_ready(pod: &PodView) -> bool {
     let first = pod.evidence.iter().find_map(|e| match &e.body {
         Body::Pod(p) => Some(p),
@@ -356,7 +358,7 @@ fn was_ready(pod: &PodView) -> bool {
     first.is_some_and(|p| p.condition("Ready").is_some_and(Condition::is_true))
 }
 
-/// The value that this share of sorted values does not exceed (nearest rank), 0 for none.
+/// Returns the smallest value that at least this share of the sorted values does not exceed (nearest rank); 0 for none.
 pub fn percentile(sorted: &[i64], permille: usize) -> i64 {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0)
@@ -402,16 +404,16 @@ fn summed(samples: Vec<Sample>) -> Vec<Row> {
     by.into_iter().map(row).collect()
 }
 
-/// What a comparison comes to.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// The second set takes longer, and chance alone gives such a difference less than once in a hundred comparisons.
+    /// The second set takes longer, by more than chance alone gives in one of a hundred comparisons.
     Slower,
     Faster,
-    /// Chance alone may give such a difference.
+    /// The difference may be chance.
     Chance,
-    /// So few that no difference could be told from chance.
+    /// Too few values: even the largest difference could be chance.
     TooFew,
 }
 
@@ -426,24 +428,25 @@ impl Judgement {
     }
 }
 
-/// A measure of one group in two sets; one side may lack it.
+/// One measure of one group in two sets; one of the sets may lack it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     pub measure: Measure,
     pub group: Text,
     pub before: Option<Row>,
     pub after: Option<Row>,
-    /// Median after less median before, ns.
+    /// Median of `after` minus median of `before`, ns.
     pub p50_ns: Option<i64>,
-    /// Probability of ranks as far apart as these when both sets are drawn from one distribution.
+    /// Probability of ranks at least as far apart as these if both sets were drawn from one distribution.
     pub chance: Option<f64>,
     pub judgement: Judgement,
 }
 
-/// Below this probability a difference is not called chance.
+/// At this probability or above, a difference may be chance.
 const CHANCE: f64 = 0.01;
 
-/// Compares two sets row by row: those that differ for certain first, by how much the median moved.
+/// Compares two sets row by row. Significant differences come first, and the largest difference of medians first among
+/// them.
 pub fn compare(before: Vec<Row>, after: Vec<Row>) -> Vec<Difference> {
     let mut pairs: BTreeMap<(Measure, Text), (Option<Row>, Option<Row>)> = BTreeMap::new();
     for row in before {

@@ -1,4 +1,4 @@
-//! Messages as an engineer draws them: calls, their returns, and the time in which nothing was said.
+//! The rows of a sequence diagram: calls, their returns, and the times without messages.
 
 use super::{Message, Party, derive};
 use crate::correlate::{PodView, World};
@@ -7,18 +7,17 @@ use kflow_model::Nanos;
 use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
 
-/// Silence that is told, ns. The API's times are of whole seconds, so what is shorter may be rounding; and what a node
-/// repeats by itself (relist, sync, back-off) it repeats after a second at the soonest.
+/// Shortest time without messages that gets a row, ns. The API's times are whole seconds, so a shorter time may be
+/// rounding; and a node's own loops (relist, sync, back-off) repeat after a second at the earliest.
 const SILENCE: i64 = SECOND;
 
-/// What a row shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A message goes out; index into [`Diagram::messages`].
+    /// A message is sent; the index is of [`Diagram::messages`].
     Out(usize),
-    /// The answer to it comes back.
+    /// The answer to a message comes back; the index is of [`Diagram::messages`].
     Back(usize),
-    /// Nothing was said until then, and what went on meanwhile.
+    /// No message was sent until `until`; `text` is what went on meanwhile.
     Delay { until: Nanos, text: String },
 }
 
@@ -28,9 +27,9 @@ pub struct Row {
     pub at: Nanos,
     pub precision: u32,
     pub what: What,
-    /// Who is at work on a call in this row, by [`Party`].
+    /// By [`Party`]: whether it works on a call in this row.
     pub active: [bool; Party::ALL.len()],
-    /// An answer that does not follow its own call: others came between, so it has to say whose it is.
+    /// Other messages came between an answer and its call, so the row has to name the call.
     pub apart: bool,
 }
 
@@ -38,12 +37,12 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagram {
     pub messages: Vec<Message>,
-    /// By time; what the pod waits for now is the last one.
+    /// Rows by time. What the pod waits for now is the last one.
     pub rows: Vec<Row>,
 }
 
 impl Diagram {
-    /// The diagram of a pod; repeats next to each other are one message when `fold` says so.
+    /// Makes the diagram of a pod. With `fold`, adjacent repeats become one message.
     pub fn of(p: &PodView, world: &World, fold: bool) -> Self {
         let mut all = derive(p, world, fold);
         if fold {
@@ -51,7 +50,7 @@ impl Diagram {
         }
         Self::new(all, |from, to| meanwhile(p, from, to))
     }
-    /// The rows of these messages; `meanwhile` says what went on from one moment to another.
+    /// Makes the rows of these messages. `meanwhile(from, to)` returns what went on in a time without messages.
     pub fn new(messages: Vec<Message>, meanwhile: impl Fn(Nanos, Nanos) -> String) -> Self {
         let mut rows: Vec<Row> = Vec::with_capacity(messages.len() * 2);
         let row = |at, precision, what| Row {
@@ -67,7 +66,7 @@ impl Diagram {
                 rows.push(row(end.max(m.at), m.precision, What::Back(i)));
             }
         }
-        // Stable: the answer to a call without a length stands after it.
+        // The sort is stable: the answer to a call of length zero stays behind the call.
         rows.sort_by_key(|r| r.at);
         for (i, m) in messages.iter().enumerate().filter(|(_, m)| m.is_wait()) {
             rows.push(row(m.at, m.precision, What::Out(i)));
@@ -112,7 +111,7 @@ impl Diagram {
             if !goes && let Some(n) = busy.get_mut(m.to as usize) {
                 *n = n.saturating_sub(1);
             }
-            // The repeats that are folded into a message go on after its own answer.
+            // The repeats that are folded into a message continue after the first one's answer.
             let reached = if m.times > 1 {
                 m.until.max(row.at)
             } else {
@@ -125,7 +124,7 @@ impl Diagram {
         }
         out
     }
-    /// The message of a row; none for a delay.
+    /// Returns the message of a row; `None` for a delay.
     pub fn message(&self, row: &Row) -> Option<&Message> {
         match row.what {
             What::Out(i) | What::Back(i) => self.messages.get(i),
@@ -134,10 +133,10 @@ impl Diagram {
     }
 }
 
-/// Messages that may repeat together: a call that fails, what is told of it, and what is looked up on the way.
+/// Most messages that are folded as a group: a failed call, its Event, and the look-ups between.
 const GROUP: usize = 4;
 
-/// Makes one of repeats that stand next to each other, alone or as a group; the order of what is seen stays.
+/// Folds adjacent repeats, of one message or of a group of messages. The order stays.
 fn folded(all: Vec<Message>) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::with_capacity(all.len());
     let mut rest = all.as_slice();
@@ -174,7 +173,8 @@ fn folded(all: Vec<Message>) -> Vec<Message> {
     out
 }
 
-/// What went on while nothing was said, from the pod's timeline: the step that filled most of the time, else a run.
+/// Returns what went on in a time without messages, from the pod's timeline: the step that filled at least half of the
+/// time, else the run of a container.
 fn meanwhile(p: &PodView, from: Nanos, to: Nanos) -> String {
     let overlap = |start: Nanos, end: Option<Nanos>| {
         let end = end.map_or(to, |e| e.min(to));
@@ -184,7 +184,7 @@ fn meanwhile(p: &PodView, from: Nanos, to: Nanos) -> String {
         let own = p.containers.iter().find(|c| c.name == s.container);
         own.is_some_and(|c| c.init && !c.sidecar)
     };
-    // The longest part of the time; of two that fill it alike the shorter span says more.
+    // The span that overlaps longest; of two equal ones the shorter, which is more specific.
     let most = |of: &dyn Fn(&Span) -> bool| {
         p.timeline
             .spans
@@ -200,7 +200,7 @@ fn meanwhile(p: &PodView, from: Nanos, to: Nanos) -> String {
         gaps.find(|g| overlap(g.start, g.end) * 2 >= to.since(from))
     };
     if let Some(s) = most(&|s| !s.is_stage() && (!s.is_run() || init(s))) {
-        // Told to be pulled, and the call to the runtime came later: other pulls were before it.
+        // The pull was requested before, and the call to the runtime came after: the pull was queued behind others.
         let queued = &*s.step == "EnsureImageExists"
             && p.timeline.spans.iter().any(|x| {
                 &*x.step == method::PULL_IMAGE
@@ -225,7 +225,7 @@ fn meanwhile(p: &PodView, from: Nanos, to: Nanos) -> String {
     }
 }
 
-/// A span in words.
+/// Describes a span in words.
 fn told(s: &Span, init: bool) -> String {
     let of = |what: &str| {
         if s.container.is_empty() {

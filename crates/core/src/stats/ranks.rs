@@ -1,27 +1,27 @@
-//! Whether one set of lengths lies above another: the rank-sum test of Mann and Whitney, two-sided. It asks for no shape of
-//! the distributions, which lengths of starts and calls do not have.
+//! Compares two sets of lengths: the two-sided rank-sum test of Mann and Whitney. The test assumes no shape of the
+//! distributions, which suits the lengths of starts and calls.
 //!
-//! While one set is small and no two lengths are equal, the probability is exact; else it is that of the normal
+//! While one set is small and no two lengths are equal, the probability is exact; otherwise it is the normal
 //! approximation, corrected for ties and for continuity.
 
-/// Sets smaller than this are compared exactly: up to 8 Mann and Whitney give tables, from where on they approximate ("On a
-/// test of whether one of two random variables is stochastically larger than the other", 1947).
+/// A set smaller than this is compared exactly. Mann and Whitney give tables up to 8 and approximate from there on ("On
+/// a test of whether one of two random variables is stochastically larger than the other", 1947).
 const SMALL: usize = 8;
-/// Largest product of the sizes for which the counts of the exact distribution fit their integers.
+/// Largest product of the two sizes for which the counts of the exact distribution fit in `i128`.
 const EXACT: usize = 70_000;
 
-/// What the test says.
+/// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranks {
-    /// Probability of rank sums at least as far apart when both sets are drawn from one distribution.
+    /// Probability of rank sums at least as far apart if both sets were drawn from one distribution.
     pub chance: f64,
-    /// The least that it could be with so many lengths: when the sets do not overlap.
+    /// The smallest probability that sets of these sizes can give: that of two sets that do not overlap.
     pub least: f64,
     /// The second set has the higher ranks.
     pub second_is_longer: bool,
 }
 
-/// Compares two sets in any order; `None` when one is empty.
+/// Compares two sets, which need not be sorted; `None` when one is empty.
 pub fn compare(first: &[i64], second: &[i64]) -> Option<Ranks> {
     if first.is_empty() || second.is_empty() {
         return None;
@@ -48,7 +48,7 @@ pub fn compare(first: &[i64], second: &[i64]) -> Option<Ranks> {
     } else {
         approximately(n1, n2, u, ties)
     };
-    // All of one set above all of the other: one of the ways to choose `few` places of all, on either side.
+    // Two sets that do not overlap: one of the ways to choose `few` places among all, for either side.
     let ways = (1..=few).fold(1.0, |w, i| w * (many + i) as f64 / i as f64);
     Some(Ranks {
         chance,
@@ -68,8 +68,9 @@ fn approximately(n1: f64, n2: f64, u: f64, ties: f64) -> f64 {
     libm::erfc(distance / variance.sqrt() / std::f64::consts::SQRT_2)
 }
 
-/// Twice the share of the orders whose statistic is at least as far from the middle. How many orders have each value of the
-/// statistic are the coefficients of the Gaussian binomial: the product of `(1 - q^(many+i)) / (1 - q^i)` for `i` to `few`.
+/// Returns the exact probability: twice the share of orders whose statistic is at least as far from the middle. The
+/// number of orders for each value of the statistic is a coefficient of the Gaussian binomial, the product of
+/// `(1 - q^(many+i)) / (1 - q^i)` for `i` from 1 to `few`.
 fn exactly(few: usize, many: usize, u: usize) -> f64 {
     let mut counts = vec![0_i128; few * many + 1];
     if let Some(first) = counts.first_mut() {
@@ -104,8 +105,8 @@ mod tests {
     const TEN: [i64; 10] = [12, 15, 11, 18, 14, 13, 17, 16, 19, 10];
     const SEVEN: [i64; 7] = [3, 9, 14, 22, 27, 31, 40];
 
-    /// Expected values by scipy 1.17: `mannwhitneyu(a, b, method="asymptotic")`, and `"exact"` for those that are smaller
-    /// than [`SMALL`].
+    /// Expected values from scipy 1.17: `mannwhitneyu(a, b, method="asymptotic")`, and `"exact"` for sets smaller than
+    /// [`SMALL`].
     #[test]
     fn the_probabilities_are_those_of_scipy() {
         for (a, b, chance) in TABLE {
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn what_so_many_can_show_at_most_is_told() {
         assert_eq!(compare(&[], &[1]), None);
-        // 252 ways to place five among ten.
+        // There are 252 ways to choose five places of ten.
         let five = compare(&[1, 2, 3, 4, 5], &[6, 7, 8, 9, 10]).unwrap();
         assert!((five.least - 2.0 / 252.0).abs() < 1e-12 && five.second_is_longer);
         assert!((five.chance - five.least).abs() < 1e-12);
