@@ -1,8 +1,8 @@
 //! Spans, marks and gaps of one pod, with the evidence that proves them.
 //!
-//! A [`Timeline`] is a value: `correlate` derives it from a pod's evidence, everybody else reads it. Times inside it
-//! are on the node's clock (API times are shifted by the estimated skew, see `correlate`). An open span has no end: its age is the
-//! reader's business, so a timeline does not change because time goes by. Pure.
+//! `correlate` derives a [`Timeline`] from a pod's evidence; everything else only reads it. Its times are on the node's
+//! clock (API times are shifted by the estimated skew, see `correlate`). An open span has no end: readers compute its
+//! age as of their own moment, so a timeline does not change as time passes. Pure.
 
 pub mod compare;
 pub mod critical;
@@ -14,17 +14,17 @@ use crate::flow::Stage;
 use kflow_model::cri::{CallKey, method};
 use kflow_model::{Evidence, Nanos, Source, Text};
 
-/// How a span stands.
+/// How a span ended, or that it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It ended well.
+    /// The span ended without an error.
     Ok,
-    /// It ended with an error.
+    /// The span ended with an error.
     Error,
-    /// It has not ended.
+    /// The span has not ended.
     InFlight,
-    /// It was given up: cancelled, deadline, pod deleted meanwhile.
+    /// The span was given up: a cancelled call, a missed deadline, or a pod deleted meanwhile.
     Cancelled,
 }
 
@@ -40,19 +40,19 @@ impl Outcome {
     }
 }
 
-/// How sure an interval is.
+/// How the edges of a span are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// Both edges were seen by a source that measures them (a call's bytes, a span).
+    /// A source that measures times saw both edges (a call's bytes, a span).
     Measured,
-    /// An edge follows from evidence of something next to it (the cgroup appeared, so `EnsureExists` ended).
+    /// An edge follows from other evidence (the cgroup appeared, so `EnsureExists` ended).
     Inferred,
-    /// Only limits are known: it happened between two observations.
+    /// An edge is only known to lie between two observations.
     Bounded,
 }
 
-/// An edge of a span: when, and within what.
+/// An edge of a span: an interval in which the span began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
     /// Earliest moment on the node's clock.
@@ -61,49 +61,47 @@ pub struct Edge {
     pub precision: u32,
 }
 
-/// Step of the span that lasts from the start of a container to its exit (stage `start`, one per container and
-/// attempt). It lies in no other span and is no part of its stage's span.
+/// The step of the span that lasts from a container's start to its exit (stage `start`, one per container and attempt).
+/// The span has no parent and does not count for the span of its stage.
 pub const RUN: &str = "run";
 
-/// Index of a span in its timeline.
+/// Index of a span in [`Timeline::spans`].
 pub type SpanIndex = u32;
 
-/// An interval: a stage, a step of it, or an attempt.
+/// An interval in a pod's life: a stage, a step of it, or an attempt of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Stage of the pod's life that it belongs to.
     pub stage: Stage,
-    /// Step: a function of the call flow as the flow map names it (`RunPodSandbox`, `WaitForAttachAndMount`);
-    /// equal to the stage's name for the span of a whole stage.
+    /// The step: a function by its name in the flow map (`RunPodSandbox`, `WaitForAttachAndMount`), or the stage's name
+    /// for the span of a whole stage.
     pub step: Text,
-    /// Container, empty for the pod's own spans.
+    /// The container, empty for the pod's own spans.
     pub container: Text,
-    /// Attempt, from 0: sandbox attempt, container restart count, retry of a call.
+    /// The attempt, from 0: a sandbox's attempt, a container's restart count, or a retry of a call.
     pub attempt: u32,
-    /// Begin, with its precision and evidence.
     pub start: Edge,
-    /// End, `None` while it lasts.
+    /// `None` while the span is open.
     pub end: Option<Edge>,
-    /// How it ended, or that it has not.
     pub outcome: Outcome,
     /// gRPC or HTTP status by name (`NotFound`, `403`), empty when none.
     pub code: Text,
-    /// Error message or other detail, empty when none.
+    /// The error message or another detail, empty when none.
     pub message: Text,
-    /// How sure it is.
+    /// How the edges are known.
     pub certainty: Certainty,
-    /// The span that it lies in.
+    /// The span that contains this one.
     pub parent: Option<SpanIndex>,
-    /// The CRI call, when it is one.
+    /// The CRI call that the span shows, if any.
     pub call: Option<CallKey>,
-    /// Deadline of the call, ns from the start.
+    /// The deadline of the call, ns from its start.
     pub deadline_ns: Option<i64>,
-    /// What proves it, best first.
+    /// The evidence of the span, best first.
     pub evidence: Vec<Evidence>,
 }
 
 impl Span {
-    /// A span of a step; everything that is not given is empty.
+    /// Makes a step's span without container, code, message, parent and call. The outcome is `Ok` with an end, else
+    /// `InFlight`.
     pub fn new(
         stage: Stage,
         step: &str,
@@ -133,16 +131,17 @@ impl Span {
             evidence,
         }
     }
-    /// Length, or age at `now` while it lasts; never negative. ns.
+    /// Returns the length, or the age at `now` of an open span; never negative, ns.
     pub fn duration(&self, now: Nanos) -> i64 {
         self.end.map_or(now, |e| e.at).since(self.start.at).max(0)
     }
-    /// True for the run of a container ([`RUN`]): it is open for as long as the container runs, which is no wait.
+    /// True for the run of a container ([`RUN`]): the span is open while the container runs, but nothing waits for its
+    /// end.
     pub fn is_run(&self) -> bool {
         self.step == RUN
     }
-    /// True for what the runtime's or the kubelet's garbage collection does, minutes after an attempt or the end: it is no
-    /// part of the stage's span.
+    /// True for garbage collection of the runtime or the kubelet, which comes minutes after an attempt or the end. It
+    /// does not count for the span of its stage.
     pub fn is_garbage_collection(&self) -> bool {
         match self.stage {
             Stage::Start => self.step == method::REMOVE_CONTAINER,
@@ -158,11 +157,10 @@ impl Span {
             _ => false,
         }
     }
-    /// True for the span of a whole stage.
     pub fn is_stage(&self) -> bool {
         self.step == self.stage.name()
     }
-    /// Sources of the evidence, each once, in order of rank.
+    /// Returns the sources of the evidence, each once, in order of rank.
     pub fn sources(&self) -> Vec<Source> {
         let mut s: Vec<Source> = self.evidence.iter().map(|e| e.source).collect();
         s.sort_unstable();
@@ -180,49 +178,45 @@ pub enum MarkKind {
     Probe,
     /// A container ended or was restarted.
     Restart,
-    /// A condition of the pod turned.
+    /// A condition of the pod changed.
     Condition,
-    /// The API status changed.
+    /// The status in the API changed.
     Status,
     /// An API request about the pod.
     Request,
-    /// What the runtime told of itself: an OOM kill, a task, a root file system.
+    /// The runtime reported an OOM kill, a task or a root file system.
     Runtime,
-    /// When something is to have happened by: the `deletionTimestamp`, the request and its grace. It lies in the
-    /// future of what proves it, and what happens by then, if anything, is another mark or span.
+    /// A deadline: the `deletionTimestamp`, which is the time of the delete request plus the grace period. It lies
+    /// after its evidence. What happens by then, if anything, is another mark or span.
     Due,
     /// A user's note.
     Note,
 }
 
-/// Something that happened at a moment.
+/// An event in a pod's life at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Time, with its precision and evidence.
     pub at: Edge,
     pub kind: MarkKind,
-    /// Stage that it belongs to.
     pub stage: Stage,
-    /// Container, empty for the pod.
+    /// The container, empty for the pod's own marks.
     pub container: Text,
     /// One line: `Pulling: Pulling image "x"`, `Ready=True`.
     pub text: Text,
-    /// True for warnings, failures, non-zero exits.
+    /// True for a warning, a failure or an exit code other than 0.
     pub bad: bool,
-    /// How often it was repeated, folded into this mark (probes), at least 1.
+    /// How many repeats are folded into this mark (probes), at least 1.
     pub count: u32,
-    /// What proves it.
     pub evidence: Evidence,
 }
 
-/// Time that nothing explains.
+/// A time of which no source shows anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnknownGap {
-    /// Stage that it lies in or before, when that is known.
+    /// The stage that the gap lies in or before, when that is known.
     pub stage: Stage,
-    /// Begin of the gap.
     pub start: Nanos,
-    /// End, `None` while it lasts.
+    /// `None` while the gap lasts.
     pub end: Option<Nanos>,
     /// Why nothing is known: "no kubelet log", "the tap was blind", "nothing was recorded".
     pub why: Text,
@@ -240,22 +234,22 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The span of a whole stage, if the stage was reached.
+    /// Returns the span of a whole stage; `None` when the pod did not reach the stage.
     pub fn stage(&self, stage: Stage) -> Option<&Span> {
         self.spans.iter().find(|s| s.stage == stage && s.is_stage())
     }
-    /// Spans without the whole-stage ones.
+    /// Returns all spans but those of whole stages.
     pub fn steps(&self) -> impl Iterator<Item = &Span> {
         self.spans.iter().filter(|s| !s.is_stage())
     }
-    /// Spans that have not ended; running containers are not among them.
+    /// Returns the open spans, without the runs of containers.
     pub fn in_flight(&self) -> impl Iterator<Item = &Span> {
         self.spans
             .iter()
             .filter(|s| s.outcome == Outcome::InFlight && !s.is_run())
     }
-    /// First and last moment (open spans count with their start). What is due counts for as long as the pod has not
-    /// ended: a pod that ends before its time has no empty tail.
+    /// Returns the first and the last moment; an open span counts with its start. Marks of kind [`MarkKind::Due`] count
+    /// only while a span is open, so that a pod which ends before its deadline has no empty tail.
     pub fn range(&self) -> Option<(Nanos, Nanos)> {
         let ending = self.spans.iter().any(|s| s.end.is_none());
         let marks = || {

@@ -1,6 +1,7 @@
-//! Two starts side by side: what of one took longer than in the other, and by how much.
+//! Compares two starts: which parts took longer in one than in the other, and by how much.
 //!
-//! Both are cut into the pieces of their critical paths, so that the differences add up to the difference of the whole.
+//! Both are cut into the pieces of their critical paths, so the differences of the parts add up to the whole
+//! difference.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::flow::Stage;
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
-/// Time of the same thing in two starts, ns.
+/// The times of the same part in two starts, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
     pub a: i64,
@@ -19,7 +20,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// How much longer B took.
+    /// Returns how much longer B took, ns.
     pub const fn difference(self) -> i64 {
         self.b - self.a
     }
@@ -37,28 +38,27 @@ enum Side {
     B,
 }
 
-/// A stage of two starts, and what it consists of.
+/// A stage in two starts, and its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePair {
-    /// `None` for what no span shows.
+    /// `None` for time without a span.
     pub stage: Option<Stage>,
     pub whole: Pair,
-    /// Steps and waits by what they are, the largest difference first.
+    /// Steps and waits by their description, the largest difference first.
     pub parts: Vec<(String, Blocker, Pair)>,
 }
 
 impl StagePair {
-    /// `sandbox`, `no span`.
+    /// Returns the stage's name, or `no span`.
     pub fn name(&self) -> &'static str {
         self.stage.map_or("no span", Stage::name)
     }
 }
 
-/// Two starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub whole: Pair,
-    /// In the order of the stages; what no span shows is last.
+    /// In the order of the stages; time without a span comes last.
     pub stages: Vec<StagePair>,
 }
 
@@ -71,7 +71,7 @@ impl Comparison {
             whole.add(side, path.ns());
             for share in path.shares(t) {
                 let stage = share.span.map(|s| s.stage);
-                // The same containers have the same names; which attempt it was is not compared.
+                // Container names match in both starts. The attempt is left out, as it may differ.
                 let what = share
                     .span
                     .map_or_else(|| "no span".to_owned(), |s| kind(share.blocker, s));
@@ -115,7 +115,7 @@ impl Comparison {
         text.push_str(&format!(" ({}, A {})", duration(b), duration(a)));
         let mut by: Vec<&StagePair> = self.stages.iter().collect();
         by.sort_by_key(|s| std::cmp::Reverse(s.whole.difference().abs()));
-        // What is a tenth of the difference explains it.
+        // A stage explains the difference if it makes up a tenth of it or more.
         let large = |s: &&&StagePair| {
             let d = s.whole.difference();
             d != 0 && d.abs().saturating_mul(10) >= all.abs()
@@ -134,7 +134,8 @@ impl Comparison {
     }
 }
 
-/// The pod whose start has the median length among those of a pod's owner that became Ready, the pod itself apart.
+/// Returns the pod with the median length of start, among those pods of the same owner that became Ready, without the
+/// pod itself; `None` without such pods.
 pub fn median<'w>(world: &'w World, pod: &PodView, now: Nanos) -> Option<&'w Pod> {
     let owner = pod.owners.first()?;
     let mut starts: Vec<(i64, &Pod)> = world
@@ -150,7 +151,7 @@ pub fn median<'w>(world: &'w World, pod: &PodView, now: Nanos) -> Option<&'w Pod
         .map(|(_, p)| *p)
 }
 
-/// `+3.49s`, `-12ms`, `0s`.
+/// Formats a difference in ns: `+3.49s`, `-12ms`, `0s`.
 pub fn signed(ns: i64) -> String {
     match ns {
         0 => duration(0),
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
     use kflow_model::Nanos;
 
-    /// A start of a sandbox and a container, with these lengths.
+    /// A start with a sandbox and a container of these lengths.
     fn start(sandbox: i64, create: i64) -> (Timeline, Critical) {
         let spans = vec![
             span(Stage::Sandbox, "RunPodSandbox", "", 0, Some(sandbox), None),

@@ -1,8 +1,8 @@
-//! What a start waited for, instant by instant: the critical path as a partition.
+//! The critical path of a start: what the start waited for at each instant.
 //!
-//! From the pod's creation until it is Ready each instant has one [`Piece`], so that lengths add up to the whole. A piece
-//! is a step that worked, or a wait of a named kind: time in which the pod's own steps did nothing and something else
-//! (another pull, a timer, a loop, a program) had to happen first.
+//! Each instant from the pod's creation until it is Ready belongs to one [`Piece`], so the lengths add up to the whole.
+//! A piece is a step that worked, or a wait of a named kind: a time in which no step of the pod worked, because
+//! something else (another pull, a timer, a loop, a program) had to happen first.
 
 use std::collections::BinaryHeap;
 
@@ -14,13 +14,13 @@ use kflow_model::pod::PodPhase;
 use kflow_model::units::duration;
 use kflow_model::{Body, Nanos, Text};
 
-/// The step that ends a start: the kubelet sends a status that says `Ready=True`.
+/// The step that ends a start: the kubelet sends a status with `Ready=True`.
 const STATUS: &str = "SetPodStatus";
 
 /// `podAttachAndMountRetryInterval` (pkg/kubelet/volumemanager/volume_manager.go).
 const MOUNT_POLL_NS: i64 = 300_000_000;
 
-/// What decided a piece of a start.
+/// What the start waited for in a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Blocker {
@@ -28,17 +28,17 @@ pub enum Blocker {
     Step,
     /// The program of an init container ran.
     InitContainer,
-    /// The pull waited for other pulls.
+    /// The pull waited in the queue behind other pulls.
     Queue,
-    /// A timer ran after a failure.
+    /// A back-off timer ran after a failure.
     BackOff,
-    /// A loop had not yet looked again: the kubelet's relist, its volume manager.
+    /// A polling loop had not looked again yet: the kubelet's relist, or its volume manager.
     Poll,
-    /// All containers ran, and one was not ready: its startup or readiness probe had not passed.
+    /// All containers ran, but one was not ready: its startup or readiness probe had not passed.
     Probe,
     /// A scheduling gate or a readiness gate was closed.
     Gate,
-    /// No span shows what went on.
+    /// No span shows what happened.
     Unknown,
 }
 
@@ -56,11 +56,11 @@ impl Blocker {
             Self::Unknown => "unknown",
         }
     }
-    /// True for time in which no step of the pod worked, for a reason that is known.
+    /// True for a wait: no step of the pod worked, and the reason is known.
     pub const fn is_wait(self) -> bool {
         !matches!(self, Self::Step | Self::InitContainer | Self::Unknown)
     }
-    /// What a step's own time is, apart from the steps inside it.
+    /// Returns the blocker of a step's own time, without the steps inside it.
     fn of(step: &Span) -> Self {
         match step.step.as_str() {
             super::RUN => Self::InitContainer,
@@ -73,11 +73,12 @@ impl Blocker {
     }
 }
 
-/// A piece of the critical path.
+/// A part of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub blocker: Blocker,
-    /// The span that decided; `None` of [`Blocker::Unknown`].
+    /// The span that the start waited for; `None` for [`Blocker::Unknown`], and of a wait the span that the wait
+    /// belongs to.
     pub span: Option<SpanIndex>,
     pub start: Nanos,
     pub end: Nanos,
@@ -90,41 +91,42 @@ impl Piece {
     }
 }
 
-/// How far a start came.
+/// How far a start has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reached {
-    /// It became Ready.
+    /// The pod became Ready.
     Ready,
-    /// It has not, so far.
+    /// The pod is not Ready yet.
     NotYet,
-    /// Its deletion began first, or it ended.
+    /// The pod ended, or its deletion began, before it was Ready.
     Never,
-    /// Nothing shows whether it became Ready: its start lies before what was recorded, or no source tells of it.
+    /// Unknown whether the pod became Ready: its start lies before the recording, or no source shows it.
     Unseen,
 }
 
 /// The critical path of one start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Critical {
-    /// In order of time; each begins where the one before ends.
+    /// In order of time; each piece begins where the one before ends.
     pub pieces: Vec<Piece>,
     pub reached: Reached,
 }
 
 impl Critical {
-    /// Length of the whole, ns: the sum of the pieces.
+    /// Returns the length of the whole path, ns: the sum of the pieces.
     pub fn ns(&self) -> i64 {
         self.pieces.iter().map(Piece::ns).sum()
     }
-    /// Part of the whole that a length is, 0 to 1.
+    /// Returns a length (ns) as a fraction of the whole, 0 to 1.
     pub fn share(&self, ns: i64) -> f64 {
         match self.ns() {
             0 => 0.0,
             whole => ns as f64 / whole as f64,
         }
     }
-    /// The pieces as lines: those that are a hundredth of the whole or longer, and the others between them together.
+    /// Returns the lines of a listing: a line for each piece of a hundredth of the whole or longer, and one line for
+    /// each run of shorter pieces.
     pub fn lines(&self) -> Vec<Line> {
         let whole = self.ns();
         let mut lines: Vec<Line> = Vec::new();
@@ -139,7 +141,7 @@ impl Critical {
             }
         }
         for line in &mut lines {
-            // One alone needs no other name than its own.
+            // A single short piece has a line of its own.
             if let Line::Short(from, to) = *line
                 && to - from == 1
             {
@@ -148,10 +150,10 @@ impl Critical {
         }
         lines
     }
-    /// `Ready after 1m05s: 47.0s queue of pulls [c], 17.9s PullImage [c], 0.41s others`
+    /// Returns one line: `Ready after 1m05s: 47.0s queue of pulls [c], 17.9s PullImage [c], 0.41s other`
     pub fn headline(&self, t: &Timeline) -> String {
         if self.ns() == 0 {
-            // The API alone tells creation and readiness to the second.
+            // Only the API is known, whose times of creation and readiness are whole seconds.
             return match self.reached {
                 Reached::Ready => "Ready within the second of its creation".to_owned(),
                 Reached::NotYet => "just created".to_owned(),
@@ -167,7 +169,7 @@ impl Critical {
             Reached::Unseen => format!("seen for {whole}, not whether it became Ready"),
         };
         let shares = self.shares(t);
-        // What is a tenth of the whole decides; three of them are enough to know it by.
+        // A tenth of the whole or more is worth naming, and at most three such parts.
         let large = |s: &&Share<'_>| s.ns.saturating_mul(10) >= self.ns();
         let mut left = self.ns();
         let mut parts: Vec<String> = Vec::new();
@@ -184,7 +186,7 @@ impl Critical {
         }
         text
     }
-    /// Time by what decided, the longest first; pieces of one step of one container are one.
+    /// Sums the pieces by blocker, step and container, the longest sum first.
     pub fn shares<'t>(&self, t: &'t Timeline) -> Vec<Share<'t>> {
         let mut all: Vec<Share<'t>> = Vec::new();
         for piece in &self.pieces {
@@ -206,12 +208,12 @@ impl Critical {
     }
 }
 
-/// A line of a critical path.
+/// A line in the listing of a critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A piece, by its place.
+    /// The piece with this index.
     Piece(usize),
-    /// Pieces that are short beside the whole: from, and before which.
+    /// A run of short pieces: the first index, and the index after the last.
     Short(usize, usize),
 }
 
@@ -236,7 +238,7 @@ impl Line {
     pub fn ns(&self, path: &Critical) -> i64 {
         self.pieces(path).iter().map(Piece::ns).sum()
     }
-    /// `image`, `api..admit`; empty where no span shows it.
+    /// Returns the stages of the line's spans, `image` or `api..admit`; empty without a span.
     pub fn stages(&self, path: &Critical, t: &Timeline) -> String {
         let stages = || {
             let spans = self.pieces(path).iter().filter_map(|p| p.span);
@@ -248,7 +250,7 @@ impl Line {
             (None, _) => String::new(),
         }
     }
-    /// What it is, in words.
+    /// Describes the line in words.
     pub fn words(&self, path: &Critical, t: &Timeline) -> String {
         match *self {
             Self::Piece(i) => words(t, path, i),
@@ -261,17 +263,17 @@ impl Line {
     }
 }
 
-/// What one step, or one kind of wait, has of the whole.
+/// The time of one step, or of one kind of wait, in the whole path.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'t> {
     pub blocker: Blocker,
-    /// The first span of it.
+    /// The first of its spans.
     pub span: Option<&'t Span>,
     pub ns: i64,
 }
 
 impl Share<'_> {
-    /// What it is, in words.
+    /// Describes the share in words.
     pub fn words(&self) -> String {
         self.span
             .map_or_else(|| "no span".to_owned(), |s| kind(self.blocker, s))
@@ -281,11 +283,10 @@ impl Share<'_> {
     }
 }
 
-/// The chain of spans that decided when the pod became Ready, or until it is, how long it has been waiting; `None` while
-/// nothing is known of the pod.
+/// Returns the critical path until the pod became Ready, or until `now` while it is not Ready; `None` without spans.
 ///
-/// From the end backwards: at each moment the innermost span that went on then and ended last decided; where none did,
-/// is unknown.
+/// The path is walked from its end backwards. At each moment the innermost open span decides, of several the one that
+/// began last; a time without an open span is unknown.
 pub fn path(pod: &PodView, now: Nanos) -> Option<Critical> {
     let t = &pod.timeline;
     let ended = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
@@ -298,7 +299,7 @@ pub fn path(pod: &PodView, now: Nanos) -> Option<Critical> {
         None if ended.is_some() || pod.phase.is_over() => (ended.or(last()).unwrap_or(now), None),
         None => match over {
             Some(at) => (at, None),
-            // It runs, and by what is seen it may have become Ready long ago.
+            // The pod runs, and may have become Ready unseen before the observations begin.
             None if pod.current.is_none() => (last().unwrap_or(now), None),
             None => (now, Some(Reached::NotYet)),
         },
@@ -314,8 +315,8 @@ pub fn path(pod: &PodView, now: Nanos) -> Option<Critical> {
     let inits = pod.containers.iter().filter(|c| c.init && !c.sidecar);
     let inits: Vec<&Text> = inits.map(|c| &c.name).collect();
     let mut pieces = partition(t, &inits, end)?;
-    // A sidecar's start makes the kubelet go on only once it has seen that it runs (computeInitContainerActions,
-    // kuberuntime_container.go): with its next relist.
+    // After a sidecar's start the kubelet goes on only once its next relist has seen the sidecar run
+    // (computeInitContainerActions, kuberuntime_container.go).
     let sidecar = |s: &Span| {
         pod.containers
             .iter()
@@ -334,7 +335,7 @@ pub fn path(pod: &PodView, now: Nanos) -> Option<Critical> {
     Some(Critical { pieces, reached })
 }
 
-/// True for a pod that the API showed before anything of it ran: it would have shown that it became Ready.
+/// True for a pod that the API showed as Pending: a watch would have shown that it became Ready.
 fn seen_from_begin(pod: &PodView) -> bool {
     let first = pod.evidence.iter().find_map(|e| match &e.body {
         Body::Pod(p) => Some(p),
@@ -343,16 +344,16 @@ fn seen_from_begin(pod: &PodView) -> bool {
     first.is_some_and(|p| p.status.phase == PodPhase::Pending && p.deletion.is_none())
 }
 
-/// The pieces from the first span until `end`, of a pod with these init containers that are no sidecars.
+/// Returns the pieces from the first span until `end`. `inits` are the pod's init containers without sidecars.
 fn partition(t: &Timeline, inits: &[&Text], end: Nanos) -> Option<Vec<Piece>> {
     let begin = t.spans.first()?.start.at;
     let mut walk = Walk::new(t, inits, end);
     let mut pieces: Vec<Piece> = Vec::new();
     let mut at = end;
-    // Each turn goes back to the start of a span or to the end of one.
+    // Each turn goes back to the start or to the end of a span.
     while at > begin {
         let (span, from) = match walk.innermost(at) {
-            // A child that ended inside it decides from its end back.
+            // The parent decides back to the end of its last child, and the child before that.
             Some(i) => (Some(i), walk.before(at, i)),
             None => (None, walk.idle(at, begin)),
         };
@@ -377,28 +378,28 @@ fn partition(t: &Timeline, inits: &[&Text], end: Nanos) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// A candidate: the deeper, then the later to start, then the first of the timeline decides.
+/// The rank of a candidate, the largest decides: depth, then the later start, then the lower index.
 type Rank = (usize, Nanos, std::cmp::Reverse<SpanIndex>);
 
-/// The spans that can decide, for a walk from the end backwards.
+/// The spans that can decide, for the walk from the end backwards.
 struct Walk<'t> {
     t: &'t Timeline,
-    /// Those that have not been reached, by their end; the latest is the last.
+    /// Spans that the walk has not reached, sorted by their end.
     to_come: Vec<(Nanos, Rank)>,
-    /// Those that went on at the moment of the walk, and others that began later than that.
+    /// Spans that ended at or after the walk's moment; some of them began after it and are dropped when they come up.
     on: BinaryHeap<Rank>,
-    /// Calls of the pod were seen.
+    /// The tap saw calls of this pod.
     tapped: bool,
-    /// All ends, in order.
+    /// The ends of all spans, sorted.
     ends: Vec<Nanos>,
-    /// Ends of each span's children, in order.
+    /// For each span the ends of its children, sorted.
     children: Vec<Vec<Nanos>>,
 }
 
 impl<'t> Walk<'t> {
     fn new(t: &'t Timeline, inits: &[&Text], end: Nanos) -> Self {
-        // An init container's run decides when the next container may start; a main container's own does not. Where the
-        // API does not tell which is one, it is the one after whose end another starts.
+        // An init container's run delays the next container, a main container's run delays nothing. Where the API does
+        // not show which are init containers, a run counts as one if another container starts after its end.
         let last_start = t
             .spans
             .iter()
@@ -419,9 +420,10 @@ impl<'t> Walk<'t> {
         let mut to_come = Vec::new();
         let mut ends = Vec::new();
         for (i, s) in (0..).zip(&t.spans) {
-            // A parent comes before its children.
+            // The parent's depth is known, as a parent comes before its children.
             let above = s.parent.and_then(|p| depths.get(p as usize));
-            // All else decides before the status that says so: it is on from the last start to readiness.
+            // The status step lasts from the last start until readiness. Every other step in that time decides before
+            // it.
             let depth = if s.step == STATUS {
                 0
             } else {
@@ -458,7 +460,7 @@ impl<'t> Walk<'t> {
             children,
         }
     }
-    /// The span that decided just before a moment; moments come in falling order.
+    /// Returns the span that decides just before `at`. Calls must come with falling moments.
     fn innermost(&mut self, at: Nanos) -> Option<SpanIndex> {
         while let Some((_, rank)) = self.to_come.pop_if(|(end, _)| *end >= at) {
             self.on.push(rank);
@@ -471,7 +473,7 @@ impl<'t> Walk<'t> {
         }
         None
     }
-    /// How far back a span decides.
+    /// Returns the moment from which on a span decides until `at`.
     fn before(&self, at: Nanos, span: SpanIndex) -> Nanos {
         let step = self.t.spans.get(span as usize);
         let start = step.map_or(at, |s| s.start.at);
@@ -482,7 +484,7 @@ impl<'t> Walk<'t> {
         let child = inside.and_then(|ends| last_before(ends, at));
         child.map_or(start, |e| e.max(start))
     }
-    /// How far back nothing went on.
+    /// Returns the moment since which no span was open before `at`.
     fn idle(&self, at: Nanos, begin: Nanos) -> Nanos {
         last_before(&self.ends, at).unwrap_or(begin)
     }
@@ -493,14 +495,15 @@ impl<'t> Walk<'t> {
         let steps = || self.t.spans.iter().filter(|c| c.parent == Some(i));
         let mut pulls = steps().filter(|c| c.step == method::PULL_IMAGE);
         match s.step.as_str() {
-            // The kubelet asked for the image and the runtime was not yet asked: serializeImagePulls, maxParallelImagePulls.
+            // The kubelet requested the image, but the pull began later: serializeImagePulls, maxParallelImagePulls.
             "EnsureImageExists" if pulls.clone().any(|c| c.start.at >= until) => Blocker::Queue,
-            // Of a pod whose calls are seen, one would be.
+            // The pod's calls are visible, and there is no pull yet.
             "EnsureImageExists" if s.end.is_none() && self.tapped && pulls.next().is_none() => {
                 Blocker::Queue
             }
-            // It looks every 300 ms whether all is mounted (podAttachAndMountRetryInterval, volume_manager.go): what
-            // passes between the last mount and that look. A longer time is a volume that does not come.
+            // The volume manager checks every 300 ms whether all is mounted (podAttachAndMountRetryInterval,
+            // volume_manager.go). This is the time from the last mount to that check; a longer time is a volume that is
+            // still missing.
             "WaitForAttachAndMount"
                 if s.end.is_some_and(|e| e.at <= until)
                     && s.outcome == Outcome::Ok
@@ -509,7 +512,7 @@ impl<'t> Walk<'t> {
             {
                 Blocker::Poll
             }
-            // Its containers run, and one is not ready.
+            // All containers run, and one is not ready.
             STATUS if s.end.is_none() => Blocker::Probe,
             _ => Blocker::of(s),
         }
@@ -521,7 +524,7 @@ fn last_before(sorted: &[Nanos], at: Nanos) -> Option<Nanos> {
     sorted.get(n.checked_sub(1)?).copied()
 }
 
-/// What a piece is, in words.
+/// Describes a piece in words.
 pub fn words(t: &Timeline, path: &Critical, index: usize) -> String {
     let Some(piece) = path.pieces.get(index) else {
         return String::new();
@@ -532,7 +535,8 @@ pub fn words(t: &Timeline, path: &Critical, index: usize) -> String {
     kind(piece.blocker, s)
 }
 
-/// What a step's time was, in words: `PullImage [web]`, `back-off after InvalidImageName [web]`.
+/// Describes a step's time in words: `PullImage [web]`,
+/// `back-off of the pod worker after InvalidImageName failed [web]`.
 pub fn kind(blocker: Blocker, s: &Span) -> String {
     let of = if s.container.is_empty() {
         String::new()
@@ -567,7 +571,7 @@ pub fn kind(blocker: Blocker, s: &Span) -> String {
     }
 }
 
-/// Why nothing is known of a piece, and what it lies between.
+/// Describes a piece without a span: what lies before and after it, and why nothing is known.
 fn unknown(t: &Timeline, path: &Critical, index: usize, piece: &Piece) -> String {
     let step = |i: Option<usize>| {
         let piece = path.pieces.get(i?)?;

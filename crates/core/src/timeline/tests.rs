@@ -21,7 +21,8 @@ pub(super) fn span(
     }
 }
 
-/// Sandbox 0–100 with its network 20–90, an unknown 100–150, an init container's run 170–300, then the main one.
+/// A sandbox 0–100 with its network 20–90, an unknown time 100–150, an init container's run 170–300, then the main
+/// container.
 pub(super) fn start() -> Timeline {
     Timeline {
         spans: vec![

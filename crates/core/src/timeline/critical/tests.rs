@@ -3,7 +3,7 @@ use crate::timeline::tests::{span, start};
 use crate::timeline::{RUN, UnknownGap};
 use proptest::prelude::*;
 
-/// The pieces until `end`: what decided, the step, begin and end.
+/// The pieces until `end`: the blocker, the step, begin and end.
 fn told(t: &Timeline, end: i64) -> Vec<(Blocker, &str, i64, i64)> {
     let pieces = partition(t, &[], Nanos(end)).expect("it has spans");
     let step = |p: &Piece| {
@@ -107,7 +107,7 @@ fn what_no_span_shows_says_between_what_and_why() {
 }
 
 proptest! {
-    /// Whatever spans there are, also such that no correlator makes: pieces touch and cover all.
+    /// For any spans, even those that no correlator makes, the pieces touch and cover the whole.
     #[test]
     fn the_pieces_of_any_spans_are_a_partition(
         edges in prop::collection::vec((0i64..60, 0i64..60, 0u32..12, any::<bool>()), 1..12),
