@@ -1,4 +1,4 @@
-//! One pass over a pod's evidence: what it did last, what failed since, and what is in flight.
+//! One pass over a pod's evidence: what the pod did last, what failed since, and what is in flight.
 
 mod calls;
 mod events;
@@ -27,102 +27,106 @@ use kflow_model::{
     stamp::SECOND,
 };
 
-/// What is known of a pod, in the form that rules ask for.
+/// What is known about a pod, in the form that rules ask for.
 #[derive(Clone, Debug)]
 pub struct PodHistory<'a> {
     pub view: &'a PodView,
-    /// Newest API state.
+    /// The newest API state; `None` when the API showed none.
     pub api: Option<&'a PodSeen>,
-    /// Its observation.
+    /// The observation of the newest API state.
     pub api_evidence: Option<&'a Evidence>,
-    /// The moment that is asked about.
+    /// The moment as of which the history is gathered.
     pub now: Nanos,
-    /// There is evidence of the tap for this pod.
+    /// The evidence holds CRI calls for this pod, seen by a tap.
     pub has_cri: bool,
-    /// There is evidence of the kubelet's log for this pod.
+    /// The evidence holds lines of the kubelet's log about this pod.
     pub has_log: bool,
-    /// Bound to a node since.
+    /// Since when the pod is bound to a node.
     pub bound: Option<Nanos>,
-    /// First sign that the kubelet works on the pod.
+    /// Time of the first sign that the kubelet works on the pod.
     pub picked_up: Option<Nanos>,
-    /// The kubelet waits for the volumes: its word, or the cgroup that it made just before.
+    /// When the kubelet began to wait for the volumes, and what shows that: its log line, or the pod's cgroup, which
+    /// it makes just before.
     pub volumes_wait: Option<(Nanos, &'a Evidence)>,
-    /// All volumes were there.
+    /// When all volumes were mounted.
     pub volumes: Option<Nanos>,
-    /// The runtime says that it waits for its network plugin with the sandbox, and has not said that it goes on.
+    /// The runtime's line that says that the sandbox waits for the network plugin; `None` once the runtime has said
+    /// that it goes on.
     pub network_wait: Option<(&'a Evidence, &'a LogLine)>,
-    /// The sandbox was made.
+    /// Time by which a sandbox existed, by the newest evidence.
     pub sandbox: Option<Nanos>,
-    /// The sandbox was made, and not made again since.
+    /// When the newest sandbox was created.
     pub sandbox_since: Option<Nanos>,
-    /// First try of a sandbox that has not been made.
+    /// First RunPodSandbox since the last one that succeeded.
     pub sandbox_trying: Option<Nanos>,
-    /// How often the sandbox was made or tried.
+    /// Number of RunPodSandbox calls.
     pub sandbox_attempts: u32,
-    /// How often a sandbox was made.
+    /// Number of RunPodSandbox calls that succeeded.
     pub sandboxes: u32,
     /// Calls in flight, oldest first.
     pub open: Vec<PodCall<'a>>,
     /// Calls that ran out of time, oldest first.
     pub timed_out: Vec<PodCall<'a>>,
-    /// Failures, newest of each reason, container and source.
+    /// Failures: the newest one of each reason, container and source.
     pub signals: Vec<Signal<'a>>,
     pub containers: Vec<ContainerHistory<'a>>,
-    /// When deletion was asked for.
+    /// When the pod's deletion was requested.
     pub deleted: Option<Nanos>,
     /// Grace period, s.
     pub grace_s: Option<i64>,
-    /// Turns of the pod's readiness, oldest first.
+    /// Changes of the pod's readiness, oldest first.
     pub turns: Vec<Turn>,
-    /// Newest turn of a readiness probe's result by the kubelet's log, and to what: of any container, as old kubelets name none.
+    /// The newest change of a readiness probe's result in the kubelet's log: when, and whether to ready. It may be any
+    /// container's, because old kubelets name none.
     pub readiness_turned: Option<(Nanos, bool)>,
-    /// Pull failures of each image since it was last there.
+    /// Number of PullImage calls of the pod that failed since the last one that succeeded.
     pub pull_failures: u32,
-    /// Newest evidence of any source of the node.
+    /// Time of the newest observation of any source of the node.
     pub node_seen: Option<Nanos>,
-    /// Newest call for the pod that the runtime answered.
+    /// When the runtime last answered a call for the pod with success.
     pub answered: Option<Nanos>,
-    /// The sandbox was stopped, and not made again since.
+    /// When the sandbox was stopped; `None` once it is made again.
     pub sandbox_stopped: Option<Nanos>,
-    /// The kubelet or the runtime has let the pod go.
+    /// When the kubelet or the runtime removed the pod.
     pub removed: Option<Nanos>,
     ids: Vec<(ContainerId, Text)>,
-    /// The runtime told of containers as they changed.
+    /// The evidence holds the runtime's own events about containers.
     told: bool,
 }
 
-/// Observations that are looked at ahead of the reading.
+/// The number of observations that are checked together before they are read.
 const AHEAD: usize = 64;
 
-/// Signals kept of one pod: causes that matter are among the newest of each kind.
+/// The largest number of signals kept for one pod: the causes that matter are among the newest of each kind.
 const SIGNALS: usize = 48;
 
-/// A request to delete the pod that was not let through: by a webhook, not because it has gone already.
+/// True for a request to delete a pod that was refused, for example by a webhook. 404 and 409 do not count: the pod is
+/// gone already, or has changed.
 pub fn refused_delete(a: &AuditRecord) -> bool {
     a.verb == "delete" && a.resource == "pods" && a.code >= 400 && a.code != 404 && a.code != 409
 }
 
-/// A request to create the pod that was not let through.
+/// True for a request to create a pod that was refused. 409 does not count: the pod exists already.
 pub fn refused_create(a: &AuditRecord) -> bool {
     a.verb == "create" && a.resource == "pods" && a.code >= 400 && a.code != 409
 }
 
-/// A refused deletion is news for this long, unless one is let through.
+/// A refused deletion is reported for this long, ns, unless a later one is let through.
 const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
 impl<'a> PodHistory<'a> {
-    /// The stage where the pod list says that the pod is, if it is one of these.
+    /// Returns the stage that the pod list shows for the pod, if it is one of `stages`.
     pub fn stage_among(&self, stages: std::ops::RangeInclusive<Stage>) -> Option<Stage> {
         let (stage, _) = self.view.current?;
         stages.contains(&stage).then_some(stage)
     }
-    /// The stage to which the timeline counts a call.
+    /// Returns the stage under which the timeline shows a call; `None` when the timeline does not show it.
     pub fn stage_of(&self, call: &PodCall<'_>) -> Option<Stage> {
         let mut spans = self.view.timeline.spans.iter();
         let step = spans.find(|s| s.call == Some(call.start.key));
         step.map(|s| s.stage)
     }
-    /// Somebody wants the pod gone, and was refused.
+    /// True when a request to delete the pod was refused lately, and none has been let through.
     pub fn deletion_refused(&self) -> bool {
         self.deleted.is_none()
             && self
@@ -130,7 +134,8 @@ impl<'a> PodHistory<'a> {
                 .iter()
                 .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
     }
-    /// The pod was never made: all that is known of it is that its creation was refused, longer ago than that is news.
+    /// True for a pod that was never created: all that is known about it is that its creation was refused, longer ago
+    /// than such a refusal is reported.
     pub fn creation_forgotten(&self) -> bool {
         let refused =
             |o: &Evidence| matches!(&o.body, Body::Audit(a) if refused_create(a) || a.code == 0);
@@ -141,7 +146,8 @@ impl<'a> PodHistory<'a> {
                 .any(|s| s.reason == "FailedCreate" && self.now.since(s.at) >= REFUSED_NS)
             && self.view.evidence.iter().all(refused)
     }
-    /// While a container's post-start hook runs, the kubelet does not report that it has started.
+    /// True while the container's status may lag because of its postStart hook: the kubelet does not report a
+    /// container as started while that hook runs.
     pub fn awaits_hook(&self, c: &ContainerHistory<'_>) -> bool {
         let waiting = c
             .status
@@ -153,7 +159,7 @@ impl<'a> PodHistory<'a> {
                 .is_some_and(|s| !s.post_start.is_empty())
     }
 
-    /// Reads a pod's evidence once.
+    /// Gathers a pod's history from its evidence, in one pass.
     pub fn gather(view: &'a PodView, now: Nanos) -> Self {
         let mut f = Self {
             view,
@@ -195,7 +201,8 @@ impl<'a> PodHistory<'a> {
             }
         }
         let mut open: FxHashMap<CallKey, PodCall<'a>> = FxHashMap::default();
-        // Memory is waited for once for many lines of a verbose log, most of which tell nothing.
+        // Observations are checked in groups, so that their cache misses overlap: most lines of a verbose log tell
+        // nothing.
         let mut telling: SmallVec<[&'a Evidence; AHEAD]> = SmallVec::new();
         for some in view.evidence.chunks(AHEAD) {
             for o in some {
@@ -287,7 +294,7 @@ impl<'a> PodHistory<'a> {
             }
             Body::ContainerEvent(c) => {
                 self.told = true;
-                // Who has a container in the runtime was picked up by the kubelet.
+                // A pod with a container in the runtime has been picked up by the kubelet.
                 if c.kind != ContainerEventKind::Deleted {
                     self.sign(at);
                 }
@@ -317,7 +324,7 @@ impl<'a> PodHistory<'a> {
         }
     }
 
-    /// The container of a name, made when it is new.
+    /// Returns the container with this name, and adds it when it is new.
     pub fn container(&mut self, name: &str) -> &mut ContainerHistory<'a> {
         let i = self
             .containers
@@ -330,7 +337,7 @@ impl<'a> PodHistory<'a> {
                 });
                 self.containers.len() - 1
             });
-        // The position was found or made just now; the first is a stand-in that is never reached.
+        // The position was found or added just now, so that `min` never changes it.
         let i = i.min(self.containers.len().saturating_sub(1));
         #[expect(
             clippy::indexing_slicing,
@@ -355,7 +362,7 @@ impl<'a> PodHistory<'a> {
             .rev()
             .find(|(i, _)| i == id)
             .map(|(_, n)| n.clone())
-            // Its CreateContainer was not seen: a pod of one container leaves no choice.
+            // Its CreateContainer was not seen, but the pod has only one container.
             .or_else(
                 || match (self.api.is_some(), self.view.containers.as_slice()) {
                     (true, [only]) => Some(only.name.clone()),
@@ -375,7 +382,7 @@ impl<'a> PodHistory<'a> {
     ) {
         let (reason, text) = (reason.into(), text.into());
         if !container.is_empty() {
-            // A container of which only a failure is known is one of the pod's all the same.
+            // A container is the pod's also when nothing but a failure is known about it.
             self.container(container);
         }
         if reason == "CrashLoopBackOff" && !container.is_empty() {
@@ -390,12 +397,12 @@ impl<'a> PodHistory<'a> {
             s.source == o.source
                 && s.reason == reason
                 && s.container == container
-                // Several volumes, several claims: what the text is about tells them apart.
+                // A pod may have several volumes and claims: what the text is about tells their failures apart.
                 && (!matches!(s.reason.as_ref(), "FailedMount" | "@log" | "@unmount") || same_subject(&s.text, &text))
         };
         if let Some(i) = self.signals.iter().position(same) {
             if let Some(old) = self.signals.get_mut(i) {
-                // One failure is often said twice by one source: as a line and as an event, in the same moment.
+                // A source often reports one failure twice in the same moment: as a log line and as an Event.
                 let again = count > 0 && at.since(old.at) > SECOND / 2;
                 old.count = old.count.saturating_add(u32::from(again)).max(count);
                 old.at = at;
@@ -419,23 +426,22 @@ impl<'a> PodHistory<'a> {
         });
     }
 
-    /// Made in what was seen, not found as it was left by an earlier time.
+    /// True when the pod was started within what was observed, and not found as an earlier time had left it.
     pub fn is_ours(&self) -> bool {
         self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
     }
-    /// The pod is over, as far as the node's own sources tell.
+    /// True when the pod has ended, by the node's own sources alone.
     pub fn is_over_on_node(&self) -> bool {
         self.api.is_none()
             && self.sandbox_stopped.is_some()
             && !self.containers.iter().any(ContainerHistory::runs)
     }
-    /// True when something of a later stage than a signal's happened after it, so that it is history.
+    /// True when a signal is overtaken: something that follows its stage has happened after it.
     pub fn is_over(&self, stage: Stage, s: &Signal<'_>) -> bool {
         let after = |t: Option<Nanos>| t.is_some_and(|t| t > s.at);
         let c = self.known(&s.container);
         match s.reason.as_ref() {
-            // A deletion that was let through later, by the API's whole seconds.
-            // The kubelet asks for the network before it waits for volumes: it has got past that.
+            // The kubelet checks the network before it waits for volumes, so it has got past that check.
             "NetworkNotReady" if after(self.volumes_wait.map(|(t, _)| t)) => return true,
             "@delete" => return after(self.deleted.map(|d| d.plus(SECOND))),
             "@stop" | "FailedKillPod" => {
@@ -461,11 +467,12 @@ impl<'a> PodHistory<'a> {
             Stage::Ready | Stage::Terminate => false,
         }
     }
-    /// The oldest call of a method in flight.
+    /// Returns the oldest call of this method in flight.
     pub fn in_flight(&self, method: &str) -> Option<&PodCall<'a>> {
         self.open.iter().find(|c| c.start.method == method)
     }
-    /// Containers whose pull was announced and has not ended, and that no call in flight pulls: when, and by what.
+    /// Returns the containers whose pull was announced and has not ended, and for which no PullImage is in flight,
+    /// each with the announcement and its time.
     pub fn pulling(&self) -> impl Iterator<Item = (&ContainerHistory<'a>, Nanos, &'a Evidence)> {
         self.containers.iter().filter_map(|c| {
             let (at, o) = c.pulling?;
@@ -480,12 +487,12 @@ impl<'a> PodHistory<'a> {
             waits.then_some((c, at, o))
         })
     }
-    /// Ready by the API.
+    /// Whether the API shows the pod as ready; `None` without an API state or a condition Ready.
     pub fn is_ready(&self) -> Option<bool> {
         let c = self.api?.condition("Ready")?;
         Some(c.is_true())
     }
-    /// Moment since when a stage can have been going on.
+    /// Returns the moment since which a stage can have been going on.
     pub fn since(&self, stage: Stage) -> Nanos {
         let created = self.view.zero();
         let at = match stage {

@@ -1,9 +1,9 @@
-//! Everything that was ever not well, as intervals: one for a cause and the pod, owner or node that it befell.
+//! Everything that was ever not well, as intervals: each has one cause, and the pod, owner or node that it befell.
 //!
-//! A verdict is as of a moment. [`Incidents::look`] takes the verdicts of one moment after the other and remembers from when
-//! until when each was told ([`Part`]); [`Incidents::list`] puts parts together: of one pod when little time lies between
-//! them, and of the pods of one owner when they have the cause at the same time. [`Walk`] chooses the moments and makes the
-//! verdicts, out of a session's observations in order of arrival.
+//! A verdict is as of a moment. [`Incidents::look`] takes the verdicts of one moment after the other, and remembers
+//! from when until when each was given ([`Part`]). [`Incidents::list`] joins parts: those of one pod when little time
+//! lies between them, and those of one owner's pods when they have the cause at the same time. [`Walk`] chooses the
+//! moments and makes the verdicts, from a session's observations in order of arrival.
 
 mod knowledge;
 mod walk;
@@ -19,30 +19,32 @@ use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 pub use knowledge::Knowledge;
 pub use walk::{Walk, is_telling};
 
-/// The same cause of the same subject within this time is one incident, ns. Chosen: the kubelet's first back-off
-/// (`backoff`) is as long, so that a container that runs between two failures begins no new incident.
+/// Parts with the same cause and subject that lie no further apart than this, ns, are one incident. Chosen: the
+/// kubelet's first back-off (`backoff`) is as long, so that a container that runs between two failures begins no new
+/// incident.
 const TOGETHER_NS: i64 = 10 * SECOND;
 
-/// What passes by itself within this time, while a pod is on its way, is no incident, ns. Chosen: the kubelet asks again for
-/// what it has not got after 0.5, 1 and 2 s (pkg/volume/util/nestedpendingoperations, initialDurationBeforeRetry 500 ms, doubled).
+/// A mild trouble of a starting pod that passes by itself within this time, ns, is no incident. Chosen: the kubelet
+/// asks again for an object that it could not get after 0.5, 1 and 2 s (pkg/volume/util/nestedpendingoperations,
+/// initialDurationBeforeRetry 500 ms, doubled).
 const PASSING_NS: i64 = 5 * SECOND;
 
-/// Most closed parts that are kept; of more the oldest go. Chosen: a day of a pod that fails every nine seconds.
+/// The largest number of closed parts that are kept; beyond it the oldest are dropped. Chosen: enough for a day of a
+/// pod that fails every nine seconds.
 const MOST: usize = 10_000;
 
-/// Who something befell.
+/// The pod, owner or node that an incident befell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// One pod.
     Pod {
         uid: PodUid,
         namespace: Text,
-        /// Empty when only calls named the pod.
+        /// Empty when nothing but CRI calls named the pod.
         name: Text,
     },
-    /// An owner that cannot create pods, or several pods of it.
+    /// An owner that cannot create pods, or several of whose pods have the cause.
     Owner(ObjectRef),
-    /// A node.
+    /// A node by name.
     Node(Text),
 }
 
@@ -78,27 +80,28 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// A time through which one verdict was told of one pod, owner or node.
+/// An interval through which the verdicts on one pod, owner or node had the same cause.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Since when it was so, by the first verdict, or since what was told before of the same pod: at most `told`.
+    /// Since when the cause held, by the first verdict: not before the end of the subject's previous part, and at most
+    /// `told`.
     pub begin: Nanos,
-    /// The first moment at which it was told.
+    /// The first moment of the look that found it.
     pub told: Nanos,
-    /// The first moment at which it was told no more; `None` while it is.
+    /// The first moment looked at at which the verdict was gone; `None` while it lasts.
     pub end: Option<Nanos>,
-    /// The last verdict that told it.
+    /// The newest verdict of the interval.
     pub verdict: Arc<Verdict>,
-    /// The topmost owner of the pod.
+    /// The topmost owner of the pod; `None` when the pod has none or is not known.
     root: Option<ObjectRef>,
 }
 
 impl Part {
-    /// It was told at this moment.
+    /// True when the verdict held at this moment.
     pub fn is_told_at(&self, at: Nanos) -> bool {
         self.told <= at && self.end.is_none_or(|e| at < e)
     }
-    /// Noise of a start: over within 5 s, and nothing that failed for good.
+    /// True for the noise of a pod's start: over within 5 s, and no lasting failure.
     pub fn is_passing(&self) -> bool {
         let v = &self.verdict;
         let mild = matches!(v.state, State::Slow | State::Blocked) || v.cause == Some(cause::KF404);
@@ -119,31 +122,31 @@ impl Part {
     }
 }
 
-/// Something that was not well: a cause, whom it befell, from when until when.
+/// Something that was not well: a cause, the subject that it befell, and the time.
 #[derive(Clone, Debug)]
 pub struct Incident {
-    /// Who it befell.
     pub subject: Subject,
-    /// Since when.
+    /// The earliest begin of the parts.
     pub begin: Nanos,
-    /// Until when; `None` while it lasts.
+    /// The latest end of the parts; `None` while a part lasts.
     pub end: Option<Nanos>,
-    /// The newest verdict that told it.
+    /// The newest verdict of the parts.
     pub verdict: Arc<Verdict>,
-    /// The times through which it was told, by begin; of several pods when the subject is their owner.
+    /// The intervals that make up the incident, in the order in which they were found; of several pods when the
+    /// subject is their owner.
     pub parts: Vec<Part>,
 }
 
 impl Incident {
-    /// The cause; `None` for what comes and goes for a reason that no rule knows.
+    /// The cause; `None` for readiness that comes and goes for a reason that no rule knows.
     pub fn cause(&self) -> Option<CauseId> {
         self.verdict.cause
     }
-    /// How long it lasted, or has lasted until `now`, ns.
+    /// How long the incident lasted, or has lasted until `now`, ns.
     pub fn length(&self, now: Nanos) -> i64 {
         self.end.unwrap_or(now).since(self.begin).max(0)
     }
-    /// The moment in the middle of the time through which it was told, and the part that was told then.
+    /// Returns the moment in the middle of the longest part, and that part's verdict.
     pub fn middle(&self, now: Nanos) -> (Nanos, &Verdict) {
         let longest = |p: &&Part| p.end.unwrap_or(now).since(p.told);
         let Some(part) = self.parts.iter().max_by_key(longest) else {
@@ -152,7 +155,7 @@ impl Incident {
         let half = longest(&part).max(0) / 2;
         (part.told.plus(half), &part.verdict)
     }
-    /// How many pods it befell.
+    /// Number of pods that the incident befell.
     pub fn pods(&self) -> usize {
         let mut pods: Vec<&PodUid> = self
             .parts
@@ -164,7 +167,7 @@ impl Incident {
         pods.dedup();
         pods.len()
     }
-    /// The node of a node's incident, or the subject's namespace.
+    /// The subject's namespace, or its name when it is a node.
     pub fn place(&self) -> &str {
         match &self.subject {
             Subject::Pod { namespace, .. } => namespace,
@@ -174,7 +177,7 @@ impl Incident {
     }
 }
 
-/// Who and why: one part is open of each at most.
+/// Subject and cause: at most one part is open for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     uid: PodUid,
@@ -186,18 +189,18 @@ impl Key {
     fn of(v: &Verdict) -> Self {
         Self {
             uid: v.uid.clone(),
-            // The owner of a pod may be told later than the pod.
+            // A pod's owner is left out, because it may become known later than the pod.
             owner: v.owner.clone().filter(|_| v.uid.is_empty()),
             cause: v.cause,
         }
     }
-    /// Whose it is, whatever the cause.
+    /// The subject, whatever the cause.
     fn who(&self) -> (PodUid, Option<ObjectRef>) {
         (self.uid.clone(), self.owner.clone())
     }
 }
 
-/// What was told so far.
+/// The verdicts so far, as intervals.
 #[derive(Clone, Debug, Default)]
 pub struct Incidents {
     open: FxHashMap<Key, Part>,
@@ -210,8 +213,8 @@ pub struct Incidents {
 }
 
 impl Incidents {
-    /// Takes what is told at a moment, which is not earlier than the last one. A clock that was set back is taken as one that
-    /// stood still.
+    /// Takes the verdicts of a moment, which should not be earlier than the last one. A clock that was set back counts
+    /// as one that stood still.
     pub fn look(&mut self, world: &World, (pods, owners): &Verdicts, now: Nanos) {
         let now = self.upto.map_or(now, |u| u.max(now));
         self.upto = Some(now);
@@ -267,30 +270,30 @@ impl Incidents {
         }
     }
 
-    /// The last moment that was looked at.
+    /// The newest moment that was looked at.
     pub const fn upto(&self) -> Option<Nanos> {
         self.upto
     }
-    /// Parts that were forgotten because there were too many.
+    /// Number of parts that were dropped because there were too many.
     pub const fn forgotten(&self) -> usize {
         self.forgotten
     }
-    /// Of how many pods, owners and nodes something is told now.
+    /// Number of pods, owners and nodes that are not well now.
     pub fn open(&self) -> usize {
         self.open.len()
     }
-    /// Whether something changed since this was asked last.
+    /// Whether something changed since the last call of this function.
     pub const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)
     }
-    /// All times through which something was told.
+    /// All parts, the closed ones first.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         self.closed.iter().chain(self.open.values())
     }
 
-    /// Parts put together, by begin, without the noise of starts.
+    /// Returns the incidents, by begin, without the noise of starts ([`Part::is_passing`]).
     pub fn list(&self) -> Vec<Incident> {
-        // Each pod, owner and node by itself first.
+        // Parts are first grouped by pod, owner or node.
         let mut by_key: FxHashMap<Key, Vec<Part>> = FxHashMap::default();
         for part in self.parts().filter(|p| !p.is_passing()) {
             by_key
@@ -324,7 +327,7 @@ impl Incidents {
     }
 }
 
-/// The topmost owner. The node owns the mirrors of static pods, and is no workload.
+/// Returns the topmost owner. A node, which owns the mirrors of static pods, is no workload and does not count.
 pub(super) fn root(owners: &[ObjectRef]) -> Option<ObjectRef> {
     owners.last().filter(|o| o.kind != "Node").cloned()
 }
@@ -346,7 +349,7 @@ fn order(a: &Part, b: &Part) -> std::cmp::Ordering {
         ))
 }
 
-/// Cuts parts of one cause where nothing was told for longer than [`TOGETHER_NS`]; each run is an incident.
+/// Splits parts of one cause where they are further apart than [`TOGETHER_NS`]; each run of parts is an incident.
 fn together(mut parts: Vec<Part>, root: Option<&ObjectRef>, out: &mut Vec<Incident>) {
     parts.sort_by(order);
     let mut run: Vec<Part> = Vec::new();
@@ -386,7 +389,7 @@ fn incident(parts: Vec<Part>, root: Option<&ObjectRef>) -> Option<Incident> {
     })
 }
 
-/// How much an incident needs somebody, worst first.
+/// Rank of an incident by how much it needs attention: 0 is the worst.
 pub const fn weight(state: State) -> u8 {
     match state {
         State::Stuck => 0,

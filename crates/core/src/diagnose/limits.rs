@@ -1,20 +1,20 @@
 //! How long a rule waits before it says something: one table, each time with its source.
 //!
-//! "Measured" is the longest of the recordings in `fixtures/sessions` and `fixtures/causes/real` in which nothing was wrong
-//! with what was measured; S5-burst starts 40 pods at once on two cores. Files, functions and constants are those of
-//! Kubernetes 1.36.2, read there; "chosen" is our own, with the reason. What is chosen
-//! is at most 30 s, unless it is no wait before a sentence but how long something that was said is believed.
+//! "Measured" is the longest time in those recordings of `fixtures/sessions` and `fixtures/causes/real` in which the
+//! measured step had no trouble; S5-burst starts 40 pods at once on two cores. Files, functions and constants are
+//! those of Kubernetes 1.36.2. "Chosen" is our own choice, with its reason. A chosen time is at most 30 s, unless it
+//! is the time for which a past message still counts and not a wait before a verdict.
 
 use kflow_model::stamp::SECOND;
 
-/// A time that a rule uses.
+/// A time that a rule waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Where it is used, for people.
+    /// Stage and condition in which the time is used, for people.
     pub name: &'static str,
     /// The time, ns.
     pub ns: i64,
-    /// Where it comes from.
+    /// Where the time comes from.
     pub source: &'static str,
 }
 
@@ -26,105 +26,106 @@ const fn limit(name: &'static str, seconds: i64, source: &'static str) -> Limit 
     }
 }
 
-/// Declares the limits and the table of them all.
+/// Declares a constant for each limit, and the table [`ALL`].
 macro_rules! limits {
     ($($(#[$doc:meta])* $id:ident = $name:literal, $seconds:literal, $source:literal;)*) => {
         $($(#[$doc])* pub const $id: Limit = limit($name, $seconds, $source);)*
-        /// All of them, in the order of a pod's life.
+        /// All limits, in the order of a pod's life.
         pub const ALL: &[Limit] = &[$($id),*];
     };
 }
 
 limits! {
-    /// An owner that nothing reacts to.
+    /// For an owner that no controller reacts to.
     CONTROLLER = "api: no controller has touched the owner", 10, "measured: the next object of an owner is created at most 0.02 s after it (S5-burst, S2-stuck-early)";
-    /// A failing controller that is not heard any more tries again after as long as it has tried so far, at most this.
+    /// The longest pause between two tries of a failing controller: it pauses for as long as it has tried so far, at
+    /// most this long.
     CONTROLLER_RETRY = "api: longest pause between two tries of a controller", 1000, "client-go util/workqueue/default_rate_limiters.go, DefaultTypedControllerRateLimiter: NewTypedItemExponentialFailureRateLimiter(5 ms, 1000 s)";
-    /// Leeway on top of that.
+    /// Leeway on top of [`CONTROLLER_RETRY`].
     CONTROLLER_LATE = "api: a controller's next try is late", 60, "chosen: on top of the pause above, the wait in the queue, whose token bucket holds 100 and gives 10 a second (the same function)";
-    /// A pod that no scheduler has looked at.
+    /// For a pod that no scheduler has looked at.
     SCHEDULER = "schedule: no scheduler has looked at the pod", 10, "measured: PodScheduled after at most 0.10 s (S5-burst)";
-    /// A pod whose state does not tell why it is not bound.
+    /// For a pod whose state does not tell why it is not bound.
     UNBOUND = "schedule: not bound, and nothing says why", 30, "measured: bound after at most 0.10 s (S5-burst); leaves room for a scheduler that restarts (component-base/config/v1alpha1/defaults.go, RecommendedDefaultLeaderElectionConfiguration: LeaseDuration 15 s)";
-    /// A node that an autoscaler has asked for.
+    /// For a node that an autoscaler has requested.
     NODE_JOINS = "schedule: a node that was asked for has not joined", 900, "kubernetes-sigs/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go: registrationTimeout 15 min; kubernetes/autoscaler cluster-autoscaler/config/flags/flags.go: max-node-provision-time 15 min. Each gives the node up then";
-    /// Watches of pods and nodes are two streams: a new node's pod may be shown before the node.
+    /// Watches of pods and nodes are two streams: a pod on a new node may appear before the node.
     NODE_APPEARS = "admit: bound to a node that no list has", 3, "pods and nodes come by two watches, which nothing orders; measured: what one write causes arrives within 0.03 s (Events and CRI calls, S1-basics)";
     /// The pod garbage collector deletes pods of nodes that do not exist.
     POD_GC = "admit: the pod garbage collector deletes pods of a node that does not exist", 80, "pkg/controller/podgc/gc_controller.go, gcOrphaned: quarantineTime 40 s, and gcCheckPeriod 20 s before it and after it";
-    /// A kubelet that works picks a pod up at once.
+    /// For a pod that its kubelet does not pick up.
     PICK_UP = "admit: the kubelet has not begun with the pod", 10, "measured: status.startTime shown at most 0.89 s after the binding (S5-burst)";
-    /// The same, when nothing else is known of the kubelet.
+    /// As [`PICK_UP`], when nothing else is known about the kubelet.
     PICK_UP_BLIND = "admit: the same, and nothing shows whether the kubelet lives", 30, "measured as above; by then a kubelet that lives has renewed its lease three times (LEASE_MISSED)";
-    /// A kubelet that gets a resource back.
+    /// How long the kubelet's line counts that says that it reclaims a resource.
     RECLAIMING = "admit: the kubelet said that it gets a resource back", 30, "pkg/kubelet/kubelet.go: evictionMonitoringPeriod 10 s; pkg/kubelet/eviction/eviction_manager.go, synchronize: each turn says so while a threshold is met, and waits up to 30 s (podCleanupTimeout) for a pod that it ended";
-    /// A kubelet that neither logs nor calls the runtime.
+    /// For a kubelet that neither logs nor calls the runtime.
     KUBELET_SILENT = "admit: no line of the kubelet's log and no call of it", 10, "pkg/kubelet/kubelet.go: genericPlegRelistPeriod 1 s; pkg/kubelet/pleg/generic.go, Relist: each begins with GetPods, a ListPodSandbox. Ten have not come";
-    /// A kubelet that lives and does not begin with a pod.
+    /// For a kubelet that is alive and does not begin with a pod.
     KUBELET_IDLE = "admit: the kubelet renews its lease and does not begin with the pod", 20, "measured as above (PICK_UP); a lease is renewed every 10 s (LEASE_MISSED), so that one renewal lies within";
-    /// A kubelet's lease in the audit log.
+    /// For renewals of a kubelet's lease that are missing from the audit log.
     LEASE_MISSED = "admit: renewals that the audit log lacks", 25, "pkg/kubelet/kubelet.go, NewMainKubelet: renewInterval = NodeLeaseDurationSeconds (40 s) × nodeLeaseRenewIntervalFraction (0.25); two have not come (measured: 10.0 to 10.4 s apart, S11-control-plane)";
-    /// `nodeLeaseDurationSeconds`, where a lease does not tell its own.
+    /// `nodeLeaseDurationSeconds`, for a lease that does not hold its own duration.
     LEASE = "admit: the node's lease has run out", 40, "pkg/kubelet/apis/config/v1beta1/defaults.go, SetDefaults_KubeletConfiguration: NodeLeaseDurationSeconds 40";
-    /// A leader's lease, where it does not tell its own duration.
+    /// For a leader's lease that does not hold its own duration.
     LEADER = "api, schedule: a leader's lease has run out", 15, "component-base/config/v1alpha1/defaults.go, RecommendedDefaultLeaderElectionConfiguration: LeaseDuration 15 s; kubernetes-csi/csi-lib-utils leaderelection/leader_election.go: defaultLeaseDuration 15 s";
-    /// A supervisor starts the kubelet again sooner.
+    /// A kubelet that logs this long after its exit works again: its supervisor restarts it sooner.
     KUBELET_RESTART = "admit: a kubelet that works after it had ended", 20, "kubernetes/release cmd/krel/templates/latest/kubelet/kubelet.service (v0.16.2): RestartSec=10; as long again, chosen: for its start on a busy node";
-    /// How often the kubelet says that it skips pods.
+    /// How long the kubelet's line counts that says that it skips pods.
     SKIPPING = "admit: the kubelet's newest word that it skips all pods", 12, "pkg/kubelet/kubelet.go, syncLoop: it says so, and sleeps base 100 ms, × factor 2, up to max 5 s; two of the longest, and two seconds to be read";
-    /// Calls of the kubelet's loops.
+    /// For a call of the kubelet's loops.
     LOOP_CALL = "admit: a call of the kubelet's loops is in flight", 10, "measured: ListPodSandbox at most 0.16 s, Status at most 0.01 s (S5-burst)";
-    /// All volumes are there.
+    /// For volumes that are not mounted.
     VOLUMES = "volumes: no sandbox was asked for", 20, "measured: 0.3 s with local volumes (S1-basics); pkg/kubelet/volumemanager/volume_manager.go, WaitForAttachAndMount: polls every podAttachAndMountRetryInterval 300 ms, and itself complains only after podAttachAndMountTimeout 2m3s. Chosen: long enough for a local disk, and far less than that";
-    /// Volumes or sandbox, with the API alone.
+    /// For volumes or the sandbox, with the API alone.
     SANDBOX_BLIND = "volumes, sandbox: no sandbox is ready, by the API alone", 25, "measured: PodReadyToStartContainers at most 4.87 s after startTime (S5-burst)";
-    /// When the kubelet has named the volumes that are missing.
+    /// By this time the kubelet has named the volumes that are missing.
     VOLUMES_TOLD = "volumes: the kubelet has said which are missing", 150, "pkg/kubelet/volumemanager/volume_manager.go, WaitForAttachAndMount: podAttachAndMountTimeout 2m3s; chosen: on top of it the wait for the next sync of the pod (backOffPeriod 10 s, pkg/kubelet/kubelet.go) and the way of its Event";
-    /// RunPodSandbox.
+    /// For RunPodSandbox.
     SANDBOX = "sandbox: RunPodSandbox is in flight", 10, "measured: at most 4.63 s (S5-burst)";
-    /// The kubelet asks whether the node has an image.
+    /// For ImageStatus, by which the kubelet asks whether the node has an image.
     LOOK_UP = "image: ImageStatus is in flight", 10, "measured: at most 1.27 s (S17-kubelet-1.27, on a busy node), at kubelet 1.36 at most 0.12 s (S5-burst)";
-    /// A pull.
+    /// For PullImage.
     PULL = "image: a pull runs", 10, "PullImage has no deadline; measured: 17.9 s and 53.3 s for images over a slow line (S6-slowpull), 0.33 s otherwise";
-    /// A pull that has not begun.
+    /// For a pull that was announced and has not begun.
     PULL_QUEUED = "image: announced, and no PullImage", 3, "measured: Pulling is shown at most 0.03 s after PullImage (S1-basics)";
-    /// A layer of a pull, of which something has come.
+    /// For a layer of a pull after its first bytes.
     PULL_STILL = "image: nothing more comes of a layer of which some came", 20, "chosen: or three times as long as its pieces of 1 MiB took so far, if that is longer. containerd cancels a pull of which nothing comes for 5 minutes (docs/cri/config.md, image_pull_progress_timeout), which is long to wait in silence";
-    /// The first piece of a layer.
+    /// For the first bytes of a layer of a pull.
     PULL_FIRST_PIECE = "image: nothing comes of a layer of which nothing has come", 30, "chosen: a line that brings less than 1 MiB (containerd's piece, content/helpers.go) in this time would need more than half an hour for 60 MiB";
-    /// CreateContainer and StartContainer.
+    /// For CreateContainer, StartContainer and postStart hooks.
     CREATE = "create, start: CreateContainer, StartContainer or a postStart hook runs", 15, "measured: at most 2.57 s and 1.11 s (S5-burst)";
-    /// Between the sandbox and a running container, when nothing says why.
+    /// For the time between the sandbox and a running container, when nothing says what happens.
     CREATE_BLIND = "image, create, start: nothing was heard of the container", 30, "measured: Ready at most 3.49 s after the sandbox (S5-burst)";
-    /// An init container.
+    /// For an init container that runs.
     INIT = "start: an init container runs", 30, "chosen: what is usual for an init container is not known, so the longest that nobody may wait without a sentence";
-    /// A sidecar without a startup probe that takes its time.
+    /// For a sidecar without a startup probe that does not count as started.
     SIDECAR = "start: a sidecar does not count as started", 10, "pkg/kubelet/prober/prober_manager.go, isContainerStarted: without a startup probe a container that runs counts as started; that it runs the next relist tells (genericPlegRelistPeriod 1 s). Chosen: ten of them";
-    /// Readiness after start.
+    /// For a running container that is not ready.
     READY = "ready: a container runs and is not ready, besides its probe's initialDelaySeconds", 10, "pkg/apis/core/v1/defaults.go, SetDefaults_Probe: PeriodSeconds 10, so that one probe has been made";
-    /// Readiness without any word of a probe.
+    /// As [`READY`], when no failure of a probe was seen.
     READY_BLIND = "ready: the same, and no probe was heard to fail", 30, "pkg/apis/core/v1/defaults.go, SetDefaults_Probe: PeriodSeconds 10 × FailureThreshold 3; Events may be dropped: client-go tools/record/events_cache.go, defaultSpamBurst 25, defaultSpamQPS 1/300";
-    /// The status of a container.
+    /// For the status of a running container to reach the API.
     STATUS = "ready: the API does not show what runs on the node", 10, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s";
-    /// Readiness gates.
+    /// For a readiness gate.
     GATES = "ready: a readiness gate is not met", 5, "chosen: a condition that is set by a controller, which reacts at once (measured above: 0.02 s)";
-    /// A resize that waits.
+    /// For a resize that is pending.
     RESIZE = "ready: a resize is pending", 5, "measured: granted within 0.1 s (S1-basics, 37-resize)";
-    /// A deleted pod's own call.
+    /// For a deleted pod that one of its own calls holds up.
     HELD = "terminate: a call of the pod holds up its deletion", 3, "pkg/kubelet/kubelet.go, syncLoop: housekeepingPeriod 2 s, and the first call after it";
-    /// A preStop hook.
+    /// For a preStop hook.
     HOOK = "terminate: a preStop hook runs", 6, "chosen: a preStop hook of 5 s, as load balancers want it, is nothing to tell";
-    /// A container that was asked to stop.
+    /// For a container that was asked to stop.
     STOP = "terminate: a container got its signal and runs", 10, "chosen: a third of what a pod is given when it does not say (core/v1 types.go, DefaultTerminationGracePeriodSeconds 30): a process that obeys its signal has ended by then";
-    /// The kill after the grace period.
+    /// For the kill after the grace period.
     KILL = "terminate: the kill after the grace period", 5, "measured: StopContainer returns at most 1.34 s after its timeout, StopPodSandbox after at most 2.99 s (S5-burst)";
-    /// A deleted pod whose containers have ended.
+    /// For a deleted pod whose containers have all ended.
     LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
-    /// A pod that moves.
+    /// For a pod whose state changed a moment ago.
     MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; by then what was done shows";
-    /// A kubelet that comes back.
+    /// For a kubelet that has come back, to work off what it missed.
     BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; two of them";
-    /// A refused deletion.
+    /// How long a refused deletion or creation is reported.
     REFUSED = "terminate: a refused deletion is news", 300, "chosen: as long as a refusal is news; nothing follows from it";
 }
 
@@ -137,7 +138,8 @@ mod tests {
         for l in ALL {
             assert!(l.ns > 0, "{}", l.name);
             let source = l.source;
-            // A constant or function of a file, or what was measured in a recording, or why it was chosen.
+            // A source cites a constant or function of a file, says what was measured, or says why the time was
+            // chosen.
             let cited = (source.contains(".go") || source.contains(".service"))
                 && source.contains(|c: char| c.is_ascii_uppercase());
             let measured = source.contains("measured");
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn no_time_of_our_own_choice_is_a_long_wait() {
-        // How long a word is believed.
+        // These are no waits: they say how long a past message counts.
         let believed = [REFUSED.name, CONTROLLER_LATE.name];
         for l in ALL.iter().filter(|l| l.source.starts_with("chosen")) {
             assert!(

@@ -1,4 +1,4 @@
-//! The verdict: what is said of one pod (or of an owner that has none).
+//! The verdict: what is said about one pod, owner or node.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,28 @@ use super::CauseId;
 use crate::flow::Stage;
 use kflow_model::{Evidence, Nanos, ObjectRef, PodUid, Source, Text};
 
-/// How the pod stands.
+/// The state of a pod in a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Nothing moves and nothing will without somebody doing something, or a call does not return.
+    /// The pod does not progress and will not without somebody's help, or a call does not return.
     Stuck,
-    /// It moves, but slower than it should.
+    /// The pod progresses, but slower than it should.
     Slow,
-    /// It failed and will be tried again at a known time.
+    /// A step failed and will be tried again after a back-off.
     BackingOff,
-    /// A container ends again and again, and runs at this moment: see [`Recurrence`].
+    /// A container ends again and again, and runs now: see [`Recurrence`].
     CrashLooping,
-    /// Its readiness (or its sandbox) comes and goes: see [`Recurrence`].
+    /// The pod's readiness (or its sandbox) comes and goes: see [`Recurrence`].
     Flapping,
-    /// It waits for something else (another pull, an init container, a gate).
+    /// The pod waits for something else (another pull, an init container, a gate).
     Blocked,
-    /// It is over and did not succeed.
+    /// The pod has ended without success.
     Failed,
-    /// It is well now and was not before: what happened is over, see [`Recurrence`] for how often and until when.
+    /// The pod is well now and was not before: see [`Recurrence`] for how often and until when it was not.
     Recovered,
-    /// It is well.
     Healthy,
-    /// It is no more.
+    /// The pod no longer exists.
     Gone,
 }
 
@@ -37,7 +36,7 @@ impl State {
     pub const fn is_well(self) -> bool {
         matches!(self, Self::Recovered | Self::Healthy | Self::Gone)
     }
-    /// Name, as in JSON.
+    /// The state's name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stuck => "stuck",
@@ -72,19 +71,19 @@ pub struct Recurrence {
 pub enum Confidence {
     /// The failing party itself said so.
     Certain,
-    /// It follows from what was and was not seen.
+    /// The cause follows from what was and was not seen.
     Likely,
-    /// It fits, and other causes would too.
+    /// The cause fits, and other causes would too.
     Possible,
 }
 
-/// The call that a pod waits on.
+/// The CRI call that a pod waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlightCall {
     /// CRI method.
     pub method: Text,
     pub since: Nanos,
-    /// Deadline, ns from the start.
+    /// Deadline, ns from the start; `None` when the call has none.
     pub deadline_ns: Option<i64>,
 }
 
@@ -93,22 +92,21 @@ pub struct InFlightCall {
 pub struct Proof {
     /// Time of the observation.
     pub at: Nanos,
-    /// Width of the interval, ns.
+    /// Precision of `at`, ns: the width of the interval that the time stands for.
     pub precision: u32,
-    /// Who saw it.
     pub source: Source,
     /// What was seen: `Event FailedMount`, `CRI PullImage  NotFound`, `node n1 was deleted`.
     pub what: String,
-    /// The message that it carried, in its own words.
+    /// The message that the observation carries.
     pub words: Option<Text>,
     /// How often it was seen.
     pub times: u32,
-    /// The observation, to jump to; `None` for negative evidence.
+    /// The observation itself, to jump to; `None` when the evidence is that something was not seen.
     pub evidence: Option<Evidence>,
 }
 
 impl Proof {
-    /// The message that it carried, or else what was seen.
+    /// Returns the message, or else what was seen.
     pub fn said(&self) -> &str {
         self.words.as_ref().map_or(self.what.as_str(), Text::as_str)
     }
@@ -127,74 +125,74 @@ impl std::fmt::Display for Proof {
     }
 }
 
-/// Something to do.
+/// Something to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextStep {
     pub text: String,
-    /// The command, with the pod's own names in it; empty when there is none.
+    /// The command, with the pod's names filled in; empty when there is none.
     pub command: String,
 }
 
-/// What is said of one pod.
+/// What is said about one pod, owner or node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Pod; empty for an owner without pods.
+    /// The pod's UID; empty for an owner or a node.
     pub uid: PodUid,
     pub namespace: Text,
-    /// Pod name; empty for an owner without pods.
+    /// The pod's name; empty for an owner or a node.
     pub pod: Text,
-    /// Owner: the controller of the pod, or the owner that the verdict is about.
+    /// The controller of the pod, or else the owner or node that the verdict is about.
     pub owner: Option<ObjectRef>,
     /// The topmost owner of the pod that is known.
     pub root: Option<ObjectRef>,
     /// The cause; `None` for a pod that is well, or that comes and goes for a reason that no rule knows.
     pub cause: Option<CauseId>,
-    /// Title of the cause.
+    /// Title of the cause, or of a state without a cause.
     pub title: Text,
-    /// Stage in which the pod stands.
+    /// The stage that the pod is in, as far as this cause is concerned.
     pub stage: Stage,
-    /// Container, empty for the pod.
+    /// The container that the verdict is about; empty for the whole pod.
     pub container: Text,
-    /// How the pod stands: well, moving, waiting, stuck, …
+    /// The pod's state: healthy, slow, blocked, stuck, …
     pub state: State,
     pub since: Nanos,
-    /// The call that it waits on.
+    /// The call that the pod waits for.
     pub in_flight: Option<InFlightCall>,
     /// Attempt of a retry loop, from 1; 0 when there is none.
     pub attempt: u32,
-    /// When it is tried again.
+    /// When the kubelet tries again, if that is known.
     pub next_retry: Option<Nanos>,
-    /// The pod or node whose trouble it follows from: once that is over, this goes on by itself.
+    /// The pod or node whose trouble this one follows from: once that trouble is over, this pod goes on by itself.
     pub behind: Option<ObjectRef>,
-    /// What happened more than once, of a verdict that is about that.
+    /// How often and when it happened, in a verdict about something that happened more than once.
     pub recurrence: Option<Recurrence>,
-    /// One true sentence with the names in it.
+    /// The verdict in one sentence, with names filled in.
     pub sentence: String,
-    /// What the sentence says apart from how long and how often: the same of several pods when the same is true of them.
+    /// The sentence without how long and how often: it is equal for pods with the same trouble.
     pub same: String,
-    /// What proves it, best first.
+    /// The evidence for the verdict, best first.
     pub evidence: Vec<Proof>,
-    /// Steps that were not reached.
+    /// Steps of the pod's start that were not reached, as CRI methods or words.
     pub not_reached: Vec<Text>,
-    /// What to do.
+    /// What to do next.
     pub next: Vec<NextStep>,
-    /// How sure.
+    /// How sure the cause is.
     pub confidence: Confidence,
-    /// Other things that are true.
+    /// Other causes that are true too.
     pub also: Vec<Verdict>,
 }
 
-/// Whom a verdict is about, or whose trouble it follows from.
+/// The pod or node that a verdict is about, or whose trouble it follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum About<'v> {
-    /// By its UID.
+    /// A pod by UID.
     Pod(&'v str),
-    /// By its name.
+    /// A node by name.
     Node(&'v str),
 }
 
 impl Verdict {
-    /// The pod or node that it is about; `None` for another owner.
+    /// The pod or node that the verdict is about; `None` for another owner.
     pub fn about(&self) -> Option<About<'_>> {
         match &self.owner {
             _ if !self.uid.is_empty() => Some(About::Pod(self.uid.as_str())),
@@ -202,7 +200,7 @@ impl Verdict {
             _ => None,
         }
     }
-    /// The pod or node that it is [`Self::behind`].
+    /// The pod or node whose trouble the verdict follows from ([`Self::behind`]).
     pub fn follows(&self) -> Option<About<'_>> {
         match self.behind.as_ref()? {
             o if o.kind == "Node" => Some(About::Node(o.name.as_str())),
@@ -210,8 +208,8 @@ impl Verdict {
             _ => None,
         }
     }
-    /// The same, told by a clock that is behind by so much, ns: since when it is so, and when it is tried again. Evidence keeps
-    /// the times of who saw it.
+    /// Returns the verdict with its times (since when, next try) as a clock shows them that is behind by `ns`. The
+    /// evidence keeps the times of its own sources.
     #[must_use]
     pub fn by_clock_behind(mut self, ns: i64) -> Self {
         let earlier = |t: &mut Nanos| *t = t.plus(ns.saturating_neg());
@@ -229,7 +227,7 @@ impl Verdict {
         self.also = also.into_iter().map(|v| v.by_clock_behind(ns)).collect();
         self
     }
-    /// Id of the cause (`KF601`), empty when there is none.
+    /// Id of the cause (`KF601`); empty when there is none.
     pub fn cause_id(&self) -> &'static str {
         self.cause.map_or("", CauseId::as_str)
     }

@@ -1,8 +1,9 @@
-//! What happens again and again: containers that end, readiness that comes and goes; and when that is over.
+//! What happens again and again (containers that end, readiness that comes and goes), and when that counts as over.
 //!
 //! The kubelet restarts a container after 10 s, 20 s, … 5 min, and begins anew when ten minutes have passed without a
-//! restart ([`FORGOTTEN_NS`]): until then its next exit makes the wait longer. So what was ten minutes ago is over. It is
-//! over sooner when the container has run (the pod has been ready) for twice as long as it ever did before it failed.
+//! restart ([`FORGOTTEN_NS`]): until then the container's next exit makes the wait longer. So an exit counts as over
+//! after ten minutes. It counts as over sooner when the container has run (the pod has been ready) for twice as long
+//! as it ever did before it failed.
 
 use super::{ContainerHistory, KillWhy, PodHistory, Turn};
 use crate::backoff::FORGOTTEN_NS;
@@ -19,13 +20,14 @@ use kflow_model::{
 /// A shorter time proves nothing: the kubelet looks at every pod at least this often (`syncFrequency`, 1 min).
 const PROOF_NS: i64 = 60 * SECOND;
 
-/// True when what has lasted `ns` outlasts what came before, of which the longest lasted `longest`.
+/// True when a state that has lasted `ns` has lasted long enough to count as the end of a recurrence, in which the
+/// longest such state lasted `longest`, ns.
 fn outlasts(ns: i64, longest: i64) -> bool {
     ns >= longest.saturating_mul(2).clamp(PROOF_NS, FORGOTTEN_NS)
 }
 
 impl PodHistory<'_> {
-    /// Notes a turn of the pod's readiness.
+    /// Reads a change of the pod's readiness from an API state.
     pub(super) fn turn_of(&mut self, at: Nanos, p: &PodSeen) {
         let ready = p.condition("Ready").is_some_and(Condition::is_true);
         let restarts: u32 = p.statuses().map(|s| s.restarts).sum();
@@ -35,20 +37,20 @@ impl PodHistory<'_> {
             !ready && (restarts > before || p.status.containers.iter().any(|s| stands(&s.state)));
         self.turn(Turn { at, ready, ended });
     }
-    /// Notes how the pod is, when it was otherwise before. A pod begins as not ready.
+    /// Adds a change of readiness, when it is one. A pod begins as not ready.
     pub(super) fn turn(&mut self, turn: Turn) {
         if self.turns.last().is_some_and(|t| t.ready) != turn.ready {
             self.turns.push(turn);
         }
     }
-    /// Takes the ends of runs from the timeline, which knows of ends that no exit code tells.
+    /// Takes the ends of runs from the timeline, which also has ends without an exit code.
     pub(super) fn ends_of_runs(&mut self) {
         let (view, now) = (self.view, self.now);
-        // A start that failed is an attempt too; the runtime may tell an exit of the same one.
+        // A failed start is an attempt too; the runtime may report an exit of the same attempt.
         let failed = |s: &Span| s.step == method::START_CONTAINER && s.outcome == Outcome::Error;
         let spans = view.timeline.spans.iter();
         let mut runs: Vec<&Span> = spans.filter(|s| s.is_run() || failed(s)).collect();
-        // Two runs may begin in the one second that the API tells of both.
+        // Two runs may begin in the same second, and the API gives no more than seconds.
         runs.sort_by_key(|s| (s.start.at, s.attempt));
         for s in runs {
             let c = self.container(&s.container);
@@ -62,21 +64,21 @@ impl PodHistory<'_> {
             }
         }
     }
-    /// How often a container has ended.
+    /// Returns how often a container has ended, by the source that counts most.
     pub fn ends(&self, c: &ContainerHistory<'_>) -> u32 {
         u32::try_from(c.exits.len())
             .unwrap_or(u32::MAX)
             .max(c.ran.0)
             .max(c.restarts + u32::from(!c.runs()))
     }
-    /// Ready, by the API, else by what the node's sources say.
+    /// True when the container is ready: by the API, else by the kubelet's log; true also when neither says anything.
     fn serves(&self, c: &ContainerHistory<'_>) -> bool {
         match c.status.filter(|_| self.api.is_some()) {
             Some(s) => s.ready,
             None => c.ready_said.is_none_or(|(_, ready)| ready),
         }
     }
-    /// The ends of a container that ends again and again; `None` when it does not, or does so no more.
+    /// Returns the exits of a container that ends again and again; `None` when it does not, or no longer does.
     pub fn crash_loop(&self, c: &ContainerHistory<'_>) -> Option<Recurrence> {
         if self.is_ephemeral(&c.name) {
             return None;
@@ -88,7 +90,7 @@ impl PodHistory<'_> {
             .killed
             .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
         let again = of_late >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
-        // An init container that ended well is done.
+        // An init container that exited with 0 is done.
         let done = !c.runs() && last.code == Some(0) && self.is_init(&c.name);
         let over = c.runs()
             && self.serves(c)
@@ -104,11 +106,12 @@ impl PodHistory<'_> {
             up: c.started.filter(|_| c.runs()),
         }
     }
-    /// The turns to not ready of a pod whose readiness comes and goes; `None` when it does not, or does so no more.
+    /// Returns the changes to not ready of a pod whose readiness comes and goes; `None` when it does not, or no longer
+    /// does.
     pub fn flapping(&self) -> Option<Recurrence> {
         let r = self.unready()?;
         let last = self.turns.last()?;
-        // A pod that is not ready stays so, once it is so for longer than it ever was before.
+        // The state of now ends the recurrence once it has outlasted all earlier times of the same state.
         let longest = self
             .turns
             .windows(2)
@@ -120,7 +123,7 @@ impl PodHistory<'_> {
             .unwrap_or(0);
         (r.times >= 2 && !outlasts(self.now.since(last.at), longest)).then_some(r)
     }
-    /// The turns to not ready in the last ten minutes that no end of a container explains.
+    /// Returns the changes to not ready in the last ten minutes that no exit of a container explains.
     fn unready(&self) -> Option<Recurrence> {
         let downs = || {
             self.turns
@@ -135,7 +138,8 @@ impl PodHistory<'_> {
             up: self.turns.last().filter(|t| t.ready).map(|t| t.at),
         })
     }
-    /// What a pod that is well has behind it: the container that ended most often, else its turns to not ready.
+    /// Returns the past troubles of a pod that is well: the container that ended most often and its exits, else
+    /// (without a container) the pod's changes to not ready.
     pub fn past(&self) -> Option<(Option<&ContainerHistory<'_>>, Recurrence)> {
         let ends = self
             .containers
@@ -148,11 +152,12 @@ impl PodHistory<'_> {
             None => Some((None, self.unready()?)),
         }
     }
-    /// It ended, and was started again. One that is stopped when the pod is done was not.
+    /// True when the container ended and was started again; a container that is stopped because the pod is done was
+    /// not.
     fn failed_before(&self, c: &ContainerHistory<'_>) -> bool {
         c.restarts > 0 || (c.runs() && !c.exits.is_empty())
     }
-    /// Since when the pod is well: it is ready, or its containers run.
+    /// Returns since when the pod is well: ready, or its containers running.
     pub fn well_since(&self) -> Option<Nanos> {
         let ready = self
             .api
@@ -161,7 +166,7 @@ impl PodHistory<'_> {
         let turned = self.turns.last().filter(|t| t.ready).map(|t| t.at);
         let ready = ready.and_then(|c| c.transition.or(turned));
         let runs = self.containers.iter().filter(|c| c.runs());
-        // The API is told later than the runtime that a container ended and was started again.
+        // The API shows later than the runtime that a container ended and was started again.
         ready.max(runs.filter_map(|c| c.started).max())
     }
 }

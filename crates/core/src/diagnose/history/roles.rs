@@ -11,15 +11,15 @@ impl PodHistory<'_> {
             .find(|v| v.name == name)
             .filter(|_| self.api.is_some())
     }
-    /// An init container or a sidecar: by the API, or as the kubelet's log calls it.
+    /// True for an init container or a sidecar: by the API, else as the kubelet's log calls it.
     pub fn is_initial(&self, name: &str) -> bool {
         match self.spec(name) {
             Some(v) => v.init,
             None => self.known(name).is_some_and(ContainerHistory::is_init),
         }
     }
-    /// A sidecar: by the API. The kubelet's log calls it an init container, but it has probes, or main containers were
-    /// begun beside it.
+    /// True for a sidecar, by the API. Without the API, true for an init container (as the kubelet's log calls it)
+    /// that has probes, or beside which main containers were begun.
     pub fn is_sidecar(&self, name: &str) -> bool {
         if let Some(v) = self.spec(name) {
             return v.sidecar;
@@ -32,18 +32,19 @@ impl PodHistory<'_> {
             || c.readiness.is_some()
             || self.containers.iter().any(|o| o.kind == "container")
     }
-    /// An init container that has to end before others start.
+    /// True for an init container that has to end before others start: no sidecar.
     pub fn is_init(&self, name: &str) -> bool {
         self.is_initial(name) && !self.is_sidecar(name)
     }
-    /// An ephemeral container: whatever becomes of it, the pod is none the worse for it.
+    /// True for an ephemeral container, whose failures do not make the pod unhealthy.
     pub fn is_ephemeral(&self, name: &str) -> bool {
         match self.spec(name) {
             Some(v) => v.ephemeral,
             None => self.known(name).is_some_and(ContainerHistory::is_ephemeral),
         }
     }
-    /// Something of an ephemeral container went wrong: it says so, or it is a pull of an image that only such a one wants.
+    /// True for a signal of an ephemeral container: the signal names one, or is about an image that only ephemeral
+    /// containers use.
     pub fn is_of_ephemeral(&self, s: &Signal<'_>) -> bool {
         if !s.container.is_empty() {
             return self.is_ephemeral(&s.container);
@@ -54,7 +55,7 @@ impl PodHistory<'_> {
                 .iter()
                 .any(|c| c.ephemeral == ephemeral && s.text.contains(c.image.as_str()))
         };
-        // A container without an image is one whose image is not known.
+        // A container without an image is one whose image is not known, and might be this one.
         let unknown = self.view.containers.iter().any(|c| c.image.is_empty());
         !unknown && wants(true) && !wants(false)
     }

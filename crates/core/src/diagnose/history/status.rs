@@ -1,4 +1,4 @@
-//! What the newest state of the API says of a pod.
+//! What the newest API state adds to a pod's history.
 
 use super::PodHistory;
 use crate::flow::Map;
@@ -8,7 +8,7 @@ use kflow_model::{
 };
 
 impl PodHistory<'_> {
-    /// What the newest API state adds.
+    /// Adds what the newest API state shows, once all evidence has been read.
     pub(super) fn finish(&mut self) {
         let Some(api) = self.api else { return };
         if !api.spec.node.is_empty() && self.bound.is_none() {
@@ -19,7 +19,7 @@ impl PodHistory<'_> {
         }
         if let Some(d) = api.deletion {
             let grace = api.deletion_grace_s.unwrap_or(0);
-            // The view knows the request itself, where it was seen; the API tells whole seconds.
+            // A request that was seen itself is exact; the API gives whole seconds.
             self.deleted
                 .get_or_insert(d.plus(grace.saturating_mul(-SECOND)));
             self.grace_s = Some(grace);
@@ -76,7 +76,7 @@ impl PodHistory<'_> {
                 self.push(reason.as_str(), &s.name, message.as_str(), o, 0);
             }
             if !s.id.is_empty() {
-                // A container id exists: its sandbox and image do too.
+                // A container with an id has a sandbox and an image.
                 self.sandbox = self.sandbox.max(Some(api.created));
             }
         }

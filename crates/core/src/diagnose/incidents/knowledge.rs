@@ -1,4 +1,4 @@
-//! The time through which it was known how the pods are: "nothing was ever wrong" can be said of no other.
+//! The time during which it was known how the pods are. "Nothing was ever wrong" can be said about no other time.
 
 use crate::correlate::{Hindsight, Incomplete};
 use crate::diagnose::unknown::{self, Asked, Unknown};
@@ -7,13 +7,13 @@ use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 
-/// The first lists take a while; what begins with a longer time without them was blind through it, ns. Chosen: as long
+/// The first lists may take this long, ns; a longer time without them at the begin counts as unknown. Chosen: as long
 /// as somebody who starts a recording waits for its first answer without asking why.
 const FIRST_LISTS_NS: i64 = 10 * SECOND;
-/// Most times without knowledge that are kept one by one; the last one of them grows instead.
+/// The largest number of unknown times that are kept one by one; beyond it the last one grows.
 const MOST: usize = 1000;
 
-/// A time through which it was not known how the pods are.
+/// A time during which it was not known how the pods are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Blind {
     since: Nanos,
@@ -22,22 +22,22 @@ struct Blind {
     why: Unknown,
 }
 
-/// From when on it was known how the pods are, and the times since then at which it was not.
+/// Since when it was known how the pods are, and the times after that during which it was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
-    /// The first moment that was asked about.
+    /// The first moment that was looked at.
     begin: Option<Nanos>,
     last: Option<Nanos>,
     /// The first moment at which all was known.
     from: Option<Nanos>,
-    /// Why it was not known at the newest moment before `from`.
+    /// Why not all was known at the newest moment before `from`.
     before: Option<Unknown>,
     blind: Vec<Blind>,
 }
 
 impl Knowledge {
-    /// Takes what is known at a moment; one that is earlier than the last counts as the last. True when that differs from
-    /// what was known before.
+    /// Takes what is known at a moment; a moment before the last one counts as the last one. Returns true when
+    /// something changed.
     pub fn look(&mut self, asked: Asked<'_>) -> bool {
         let at = self.last.map_or(asked.at, |l| l.max(asked.at));
         self.last = Some(at);
@@ -74,7 +74,7 @@ impl Knowledge {
         true
     }
 
-    /// All is known for the first time.
+    /// Notes that all is known for the first time.
     fn first(&mut self, at: Nanos) {
         let begin = self.begin.unwrap_or(at);
         if let Some(why) = self.before.take()
@@ -88,7 +88,7 @@ impl Knowledge {
         }
     }
 
-    /// Adds the losses and silent watches that a recording tells only once they are over.
+    /// Adds losses and silent watches, which a recording reports only once they are over.
     pub fn look_back(&mut self, hindsight: &Hindsight) {
         let (Some(from), Some(last)) = (self.from, self.last) else {
             return;
@@ -112,7 +112,7 @@ impl Knowledge {
         self.blind.sort_by_key(|b| b.since);
     }
 
-    /// What was known from a moment on.
+    /// Restricts the knowledge to the time from a moment on.
     #[must_use]
     pub fn after(mut self, since: Nanos) -> Self {
         self.from = self.from.map(|from| from.max(since));
@@ -123,7 +123,7 @@ impl Knowledge {
         self
     }
 
-    /// From when until when all was known.
+    /// Returns from when until when all was known.
     ///
     /// # Errors
     /// Why it cannot be said that nothing was wrong in that time.
@@ -157,14 +157,15 @@ impl Knowledge {
         })
     }
 
-    /// True for a moment at which all was known.
+    /// True when all was known at this moment.
     pub fn is_known_at(&self, at: Nanos) -> bool {
         let known = self.from.is_some_and(|f| f <= at);
         let blind = |b: &Blind| b.since <= at && b.until.is_none_or(|u| at < u);
         known && !self.blind.iter().any(blind)
     }
 
-    /// At how many times up to `now` it was not known how the pods are, and for how long altogether, ns.
+    /// Returns the number of times up to `now` during which it was not known how the pods are, and their total length,
+    /// ns.
     pub fn unknown(&self, now: Nanos) -> (usize, i64) {
         let (mut times, mut ns) = (0, 0);
         let mut upto = Nanos(i64::MIN);

@@ -1,4 +1,4 @@
-//! The moments of a session at which it is looked what is not well.
+//! Chooses the moments of a session at which all pods are diagnosed ("looks"), and goes through them.
 
 use std::sync::Arc;
 
@@ -11,26 +11,29 @@ use kflow_model::log::Severity;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Observation, Scope};
 
-/// Least time between two looks, ns: a verdict on what does not change is made again as often.
+/// The shortest time between two looks, ns: a [`Diagnoser`] makes the verdict on an unchanged pod again as often.
 const LEAST_NS: i64 = SECOND;
-/// Most time between two looks, ns: as long as the longest silence that a rule waits for before it says something.
+/// The longest time between two looks, ns: as long as the longest silence that a rule waits for before it says
+/// something.
 const MOST_NS: i64 = 30 * SECOND;
-/// Looks at a long session, besides those that follow a failure. Chosen: a session of half an hour is looked at every second.
+/// Number of looks at a long session, besides those that follow a failure. Chosen: a session of half an hour gets a
+/// look every second.
 const LOOKS: i64 = 2000;
-/// As many pods that are not well make the time between two looks longer by as much again: each is diagnosed at each look.
+/// Each time this many pods are not well, the time between two looks grows by its length again, because each of them
+/// is diagnosed at each look.
 const CROWD: i64 = 500;
-/// A pod leaves the walk's world when it has been gone for so long, ns: a verdict is about a pod that exists, and seldom
-/// names one that went long ago. Chosen: an hour of a live run (`Retention`) would be the whole of most sessions, which are
-/// in memory a second time.
+/// A pod leaves the walk's world when it has been gone for this long, ns: a verdict is about a pod that exists, and
+/// seldom names one that went long ago. Chosen: the hour of a live run (`Retention`) would be the whole of most
+/// sessions, and those would then be in memory twice.
 const GONE_NS: i64 = 15 * 60 * SECOND;
-/// The pods that went first leave when more than this many are gone. Chosen: for the same reason.
+/// When more pods than this are gone, those that went first leave the walk's world. Chosen for the same reason.
 const GONE: usize = 500;
-/// Looks between two times at which pods that are gone leave.
+/// Number of looks between two removals of pods that are gone.
 const LEAVE: u64 = 64;
-/// After as many looks without any observation the time between them grows.
+/// After this many looks without an observation between them, the time between looks doubles with each further one.
 const QUIET: u32 = 60;
 
-/// Goes through a session once and looks as it goes.
+/// Goes through a session once, and looks at its pods on the way.
 #[derive(Debug)]
 pub struct Walk {
     world: World,
@@ -48,8 +51,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// A walk through what was recorded from a moment to another. `scope`: whose pods have to be known; `None` for those of
-    /// all lists that are in the recording.
+    /// A walk through what was recorded between two moments. `scope` says which pods have to be known for "nothing was
+    /// wrong"; `None` for those of all lists in the recording.
     pub fn new(
         selection: Arc<Selection>,
         scope: Option<Scope>,
@@ -87,7 +90,7 @@ impl Walk {
             self.next = self.next.plus(step);
         }
         if matches!(&o.body, Body::ClockStep(c) if c.by < 0) {
-            // The clock shows times again that it showed before.
+            // The clock was set back, and shows times again that it has shown before.
             self.next = o.stamp.seen.plus(self.step);
         }
         self.world.observe(o);
@@ -103,7 +106,7 @@ impl Walk {
         }
     }
 
-    /// How much longer it is between two looks because of how many pods are not well.
+    /// The factor by which the time between two looks grows because many pods are not well.
     fn crowd(&self) -> i64 {
         i64::try_from(self.incidents.open()).unwrap_or(i64::MAX) / CROWD + 1
     }
@@ -129,27 +132,28 @@ impl Walk {
         }
     }
 
-    /// What was found so far.
+    /// The incidents found so far.
     pub const fn incidents(&self) -> &Incidents {
         &self.incidents
     }
-    /// Whether what was found changed since this was asked last.
+    /// Whether the incidents changed since the last call of this function.
     pub const fn take_changed(&mut self) -> bool {
         self.incidents.take_changed()
     }
-    /// How often it was looked.
+    /// Number of looks so far.
     pub const fn looks(&self) -> u64 {
         self.looks
     }
-    /// Time between two looks, ns: ends, and the moments from which on something was told, are known to it.
+    /// Time between two looks, ns: [`Part::told`](super::Part::told) and [`Part::end`](super::Part::end) are known
+    /// this exactly.
     pub const fn step(&self) -> i64 {
         self.step
     }
-    /// What was known so far. A loss may be told later than it was.
+    /// The knowledge so far. A loss may be reported later than it happened.
     pub const fn knowledge(&self) -> &Knowledge {
         &self.knowledge
     }
-    /// Looks at the end.
+    /// Takes the last look, at the end of the session, and returns the results.
     pub fn finish(mut self) -> (Incidents, Knowledge) {
         self.look(self.until);
         self.knowledge.look_back(&self.hindsight);
