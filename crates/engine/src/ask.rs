@@ -1,8 +1,8 @@
-//! What the agents of several nodes know, asked once and side by side.
+//! Asks the agents of several nodes once, in parallel, for their observations.
 //!
-//! Of each node a world of its own is made: what the apiserver told of it, which was asked before and is not asked again, and what
-//! its agent's ring holds, both by the node's clock. It is looked at and dropped, so that memory follows how many nodes are asked
-//! at a time and not how many there are.
+//! Builds one world per node from what the apiserver reported of the node, which the caller fetched before, and from
+//! what the agent's ring holds, both by the node's clock. The world is dropped after use, so memory grows with the
+//! number of nodes asked at a time and not with the size of the cluster.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,19 +24,20 @@ use kflow_model::{Body, Evidence, Nanos, Text};
 pub use kflow_sources::agent::Past;
 use kflow_sources::agent::{self, AgentPod, Greeted, Machine, Silent, Told, machine};
 
-/// Agents that are connected to at a time: one that does not answer keeps a connection, and nothing else, from the others.
+/// Most agents that are connected to at a time. An agent that does not answer takes up one of these places, and
+/// nothing else.
 pub const TOGETHER: usize = 32;
-/// Agents that are read at a time.
+/// Most agents whose observations are read at a time.
 const READ: usize = 8;
-/// Worlds that are made at a time.
+/// Most worlds that are built at a time.
 const WORLDS: usize = 2;
 
-/// How long is waited for whom.
+/// Time limits for asking agents.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// An agent may take so long to answer, and again to give what its ring holds; the apiserver to tell which agents there are.
+    /// Time for an agent to answer, and again to send what its ring holds; also for the apiserver to list the agents.
     pub answer: Duration,
-    /// An agent whose turn has not come by then is not asked.
+    /// An agent whose turn has not come after this time is not asked.
     pub turns: Duration,
 }
 
@@ -49,15 +50,15 @@ impl Default for Patience {
     }
 }
 
-/// The observations of one node, by its agent and by the apiserver.
+/// The observations of one node, from its agent and from the apiserver.
 #[derive(Debug)]
 pub struct NodeTold {
-    /// In the order in which they arrived, by the node's clock.
+    /// In order of arrival, by the node's clock.
     pub observations: Vec<Evidence>,
-    /// The moment that they are of, by the node's clock.
+    /// The time of the answer, by the node's clock.
     pub now: Nanos,
     pub offset: Offset,
-    /// The apiserver's clock, where it told one.
+    /// Offset of the apiserver's clock, if known.
     pub apiserver: Option<Offset>,
     selection: Arc<Selection>,
 }
@@ -74,7 +75,7 @@ impl NodeTold {
     }
 }
 
-/// Why a node's agent has told nothing.
+/// Why a node's agent gave no observations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unheard {
     #[error("no agent of kflow is there")]
@@ -85,10 +86,11 @@ pub enum Unheard {
     Late(Duration),
     #[error("there was no time to ask the agent there: turns end after {}", wait(*.0))]
     NoTurn(Duration),
-    /// Which agents there are could not be asked.
+    /// The agents' pods could not be listed.
     #[error("{0}")]
     Unlisted(String),
-    /// One on this machine, whose node has the same name, is no help; what is said of it.
+    /// Why the node's agent gave nothing, and why the agent on this machine, whose node has the same name, cannot
+    /// stand in.
     #[error("{0}; {1}")]
     Stranger(Box<Unheard>, String),
     #[error("kflow failed at what the agent there told (a bug)")]
@@ -96,7 +98,8 @@ pub enum Unheard {
 }
 
 impl Unheard {
-    /// Nodes of which the same is said: `Failed` of each agent in words of its own.
+    /// True when both can be reported as one reason. Each `Failed` has a message of its own; all of them count as
+    /// alike.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Silent(Silent::Failed(_)), Self::Silent(Silent::Failed(_))) => true,
@@ -112,36 +115,36 @@ pub enum Error {
     Thread(#[from] std::io::Error),
 }
 
-/// What was heard.
+/// The answers of all nodes.
 #[derive(Debug)]
 pub struct Heard<T> {
-    /// The nodes, and what was made of what the agent of each told.
+    /// Each node with what `look` returned for it, or why its agent gave nothing.
     pub nodes: Vec<(Text, Result<T, Unheard>)>,
-    /// The apiserver's clock, where it told one.
+    /// Offset of the apiserver's clock, if known.
     pub apiserver: Option<Offset>,
-    /// What there is to say of the agent on this machine that was asked.
+    /// A remark about the agent on this machine, if that agent was asked.
     pub note: Option<String>,
 }
 
-/// Whom to ask, and how.
+/// Which agents are asked, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Says where the apiserver is.
+    /// How to reach the apiserver.
     pub config: &'a Config,
     /// Namespace of the agents.
     pub namespace: &'a str,
-    /// Socket of an agent on this machine. It is asked for its node where no agent's pod can be had: it was started by hand or by
-    /// systemd, or the apiserver refuses.
+    /// Socket of an agent on this machine. It is asked about its own node when no agent pod of that node can be
+    /// reached: it was started by hand or by systemd, or the apiserver refuses.
     pub here: Option<&'a Path>,
     pub patience: Patience,
-    /// In the order in which they are asked.
+    /// Asked in this order.
     pub nodes: &'a [Text],
-    /// What they kept of a time in the past, in the place of what their rings hold.
+    /// Asks for a time in the past that the agents stored, instead of what their rings hold.
     pub past: Option<Past>,
 }
 
-/// Asks the agents of these nodes, [`TOGETHER`] at a time. `look` is given what is known of the node of each that answers, on a
-/// thread of its own.
+/// Asks the agents of these nodes, at most [`TOGETHER`] at a time. Calls `look`, on a blocking thread, for each node
+/// whose agent answers.
 pub fn ask<T: Send + 'static>(
     question: Question<'_>,
     told: ApiTold,
@@ -152,7 +155,7 @@ pub fn ask<T: Send + 'static>(
         .enable_all()
         .build()?;
     let answers = runtime.block_on(all(question, told, look));
-    // What still waits for a resolver is not waited for.
+    // A DNS lookup that still blocks a thread is not waited for.
     runtime.shutdown_background();
     Ok(answers)
 }
@@ -180,13 +183,14 @@ async fn listed(
     Ok((client, pods, apiserver))
 }
 
-/// The agent on this machine, where it answers, and whether its node is the one of that name that is asked about.
+/// The agent on this machine, if it answers and its node is one of those asked about, and whether this machine is
+/// that node.
 async fn here(
     question: &Question<'_>,
     client: &Result<kube::Client, String>,
 ) -> Option<(Greeted, Machine)> {
     let greeted = timeout(question.patience.answer, agent::greet_here(question.here?)).await;
-    // One that cannot be had is as none.
+    // An agent that does not answer counts as absent.
     let greeted = greeted.ok()?.ok()?;
     let node = greeted.node()?;
     if !question.nodes.iter().any(|n| n == node) {
@@ -285,7 +289,7 @@ async fn all<T: Send + 'static>(
                 let told = told.with(&node, &said, apiserver);
                 look(&node, told)
             });
-            // A panic was told by the panic hook.
+            // The panic hook has already reported a panic.
             (n, looked.await.map_err(|_| Unheard::Bug))
         });
     }
@@ -304,19 +308,20 @@ async fn all<T: Send + 'static>(
     }
 }
 
-/// What the apiserver told of some nodes, as far as it is about one of them, its pods, or what these belong to.
+/// What the apiserver reported that concerns some nodes: the nodes, their pods, and the objects that these pods
+/// depend on.
 #[derive(Debug, Default)]
 pub struct ApiTold {
     selection: Arc<Selection>,
     of_all: Vec<Evidence>,
     of_node: FxHashMap<Text, Vec<Evidence>>,
     of_namespace: FxHashMap<Text, Vec<Evidence>>,
-    /// Namespaces of the pods of each node.
+    /// Namespaces in which each node has pods.
     namespaces: FxHashMap<Text, FxHashSet<Text>>,
 }
 
 impl ApiTold {
-    /// Without an observation, for questions about the past, which an apiserver does not answer.
+    /// Holds no observations: for questions about the past, which an apiserver does not answer.
     pub fn nothing(selection: Arc<Selection>) -> Self {
         Self {
             selection,
@@ -324,7 +329,8 @@ impl ApiTold {
         }
     }
 
-    /// Of these nodes. `world` is made of the observations, and knows of each pod where it runs.
+    /// Selects what concerns these nodes. `world` is built from the same observations and says on which node each pod
+    /// runs.
     pub fn of<'a>(
         world: &World,
         observations: impl IntoIterator<Item = &'a Evidence>,
@@ -356,7 +362,8 @@ impl ApiTold {
             let namespace = match &o.body {
                 Body::Pod(p) => {
                     put(by_uid.get(p.uid.as_str()), o);
-                    // Who mounts a claim keeps others on other nodes from it.
+                    // A pod that mounts a claim can keep pods on other nodes from mounting it: those nodes need it
+                    // too.
                     let claims = p.spec.volumes.iter().any(|v| v.claim(&p.name).is_some());
                     if !claims {
                         continue;
@@ -394,7 +401,7 @@ impl ApiTold {
         told
     }
 
-    /// What is about a node, by a clock that is ahead of this machine's, ns.
+    /// Returns the observations that concern a node, by a clock that is `ahead` ns ahead of this machine's.
     pub(crate) fn about(&self, node: &Text, ahead: i64) -> impl Iterator<Item = Evidence> {
         let namespaces = self.namespaces.get(node).into_iter().flatten();
         let shared = namespaces
@@ -408,7 +415,7 @@ impl ApiTold {
         })
     }
 
-    /// The same, with what its agent told.
+    /// The same, together with what the node's agent reported.
     fn with(&self, node: &Text, said: &Told, apiserver: Option<Offset>) -> NodeTold {
         let ahead = said.offset.certain_ns();
         let mut observations: Vec<Evidence> = said.observations().map(Arc::new).collect();
@@ -424,7 +431,7 @@ impl ApiTold {
     }
 }
 
-/// The same by a clock that is ahead, ns: when it was received, and its own time where that is the same.
+/// Moves an observation to a clock that is `ns` ahead: `seen` always, `at` only where it equals `seen`.
 pub(crate) fn by_clock_ahead(o: &Evidence, ns: i64) -> Evidence {
     let mut o = kflow_model::Observation::clone(o);
     if o.stamp.at == o.stamp.seen {

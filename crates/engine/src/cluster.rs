@@ -1,10 +1,10 @@
-//! A whole cluster, and of its nodes the one that is open.
+//! A whole cluster, and the one of its nodes that is open.
 //!
-//! The cluster is one run over the apiserver's watches, which connects to no agent. A node that is opened is a run of its own,
-//! as if it had been named on the command line: only then its agent is connected to, and when it is left that run and its
-//! world go. So memory and connections follow what is looked at and not the size of the cluster, and a world knows one
-//! node's sources, whose clock and whose kubelet it can take for those of its pods. The pods of an owner are looked at side by
-//! side by such a run of each of their nodes, and rows are taken out of their worlds.
+//! The cluster is one run over the apiserver's watches, which connects to no agent. Opening a node starts a run of
+//! its own, as if the node had been named on the command line: only then its agent is connected to. Leaving the node
+//! ends that run and drops its world. So memory and connections follow what is looked at and not the size of the
+//! cluster, and a world has the sources of one node only, whose clock and kubelet are those of its pods. To show the
+//! pods of an owner side by side, each of their nodes gets such a run, and the rows are taken from those worlds.
 
 mod beside;
 
@@ -27,17 +27,17 @@ use kflow_sources::agent::Mark;
 pub use beside::{BESIDE, Hearing, Joined, NodeHeard};
 use beside::{Beside, Listened};
 
-/// How often nodes are looked through at most.
+/// Shortest time between two rebuilds of the rows of nodes.
 const ROWS: Duration = Duration::from_secs(1);
-/// Nodes that were left and whose recordings may still be closing, at most.
+/// Most nodes that were left and whose recordings are still being closed.
 const LEAVING: usize = 4;
 
-/// The pods of an owner, each as its node's agent shows it, where that is listened to.
+/// The pods of an owner side by side, each as its node's agent sees it, where that agent is followed.
 #[derive(Debug)]
 pub struct Abreast {
     pub owner: ObjectRef,
     pub lanes: Vec<Lane>,
-    /// Nodes of which nothing is heard, or no more, and why.
+    /// Nodes whose agent is not heard, or no longer, and why.
     pub unheard: Vec<(Text, String)>,
 }
 
@@ -49,26 +49,25 @@ impl PartialEq for Abreast {
 
 impl Eq for Abreast {}
 
-/// The cluster around what a snapshot shows.
+/// The cluster around the world that a snapshot shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterView {
     pub nodes: Arc<Vec<NodeRow>>,
-    /// Which nodes have an agent; `None` where none is looked for.
+    /// Which nodes have an agent; `None` where agents are not searched for.
     pub agents: Option<Arc<Agents>>,
     /// Namespace of the agents.
     pub namespace: Text,
-    /// The node that is open, whose world the snapshot shows.
+    /// The open node, whose world the snapshot shows.
     pub open: Option<Open>,
-    /// The pods that are looked at side by side.
+    /// The pods that are shown side by side.
     pub abreast: Option<Arc<Abreast>>,
 }
 
-/// A node that is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     pub node: Text,
     pub since: Nanos,
-    /// CRI calls in flight there.
+    /// CRI calls in flight on the node.
     pub calls: usize,
 }
 
@@ -90,7 +89,7 @@ pub enum CannotOpen {
     },
 }
 
-/// The run of one node of a cluster: what naming the node on the command line asks for.
+/// Returns the configuration of one node's run, which is the same as if the node were named on the command line.
 pub fn of_node(base: &Config, node: &str, agent: Option<Agent>) -> Result<Config, SelectionError> {
     let scope = Scope {
         node: Some(node.to_owned()),
@@ -102,7 +101,7 @@ pub fn of_node(base: &Config, node: &str, agent: Option<Agent>) -> Result<Config
         kubelet_log: KubeletLog::Remote,
         agent,
         agents: None,
-        // Receivers and logs of the control plane go on in the cluster's run.
+        // Receivers and the control plane's logs stay with the cluster's run.
         control: Control {
             scrape: base.control.scrape,
             ..Control::default()
@@ -119,14 +118,14 @@ struct Node {
     live: Live,
 }
 
-/// What is looked at side by side.
+/// State of the side-by-side view of an owner's pods.
 #[derive(Debug)]
 struct Side {
     owner: ObjectRef,
     runs: BTreeMap<Text, Beside>,
-    /// The newest picture, and of what it was made.
+    /// The newest view, and the snapshots that it was made from.
     shown: Option<(Vec<Arc<Snapshot>>, Arc<Abreast>)>,
-    /// So many pictures were made: a view whose world did not change is told apart by it.
+    /// Number of views made so far. It is part of the snapshot's version, so that views of an unchanged world differ.
     made: u64,
 }
 
@@ -136,24 +135,26 @@ pub struct Cluster {
     main: Live,
     open: Option<Node>,
     side: Option<Side>,
-    /// Nodes that are listened to for who judges their pods, and when what is heard may be made anew.
+    /// Nodes that [`Cluster::listen`] follows.
     listened: BTreeMap<Text, Listened>,
+    /// When [`Cluster::listen`] may answer again.
     due: Option<Instant>,
-    /// What a node's run is made of; `None` where no node can be opened.
+    /// Template of a node's run; `None` where no node can be opened.
     base: Option<Config>,
     look: Option<Look>,
-    /// How far agents were followed.
+    /// How far the stream of each agent was read, by node.
     marks: BTreeMap<String, Mark>,
     leaving: Vec<JoinHandle<()>>,
-    /// Opened and left so often: pictures of different runs are told apart by it.
+    /// Number of times that a node was opened or left. It is part of the snapshot's version, so that those of
+    /// different runs differ.
     turn: u64,
     nodes: Option<(Instant, Arc<Snapshot>, Arc<Vec<NodeRow>>)>,
-    /// The newest picture, and of what it was made.
+    /// The newest snapshot, and the base and view that it was made from.
     shown: Option<(Arc<Snapshot>, ClusterView, Arc<Snapshot>)>,
 }
 
 impl Cluster {
-    /// Starts the run of the configuration. Nodes can be opened where it asks an apiserver and names no node.
+    /// Starts the cluster's run. Nodes can be opened if the configuration asks an apiserver and names no node.
     pub fn start(config: Config) -> Result<Self, Error> {
         let whole = config.scope.as_ref().is_some_and(|s| s.node.is_none());
         let base = whole.then(|| config.clone());
@@ -173,7 +174,7 @@ impl Cluster {
         })
     }
 
-    /// The run that is shown: that of the open node, else the cluster's.
+    /// The run that is shown: the open node's, else the cluster's.
     pub fn live(&self) -> &Live {
         self.open.as_ref().map_or(&self.main, |n| &n.live)
     }
@@ -184,12 +185,12 @@ impl Cluster {
     pub const fn main(&self) -> &Live {
         &self.main
     }
-    /// The open node.
+    /// Name of the open node.
     pub fn node(&self) -> Option<&str> {
         self.open.as_ref().map(|n| n.name.as_str())
     }
 
-    /// Opens a node: leaves the one that is open.
+    /// Opens a node in place of the one that is open.
     pub fn open(&mut self, node: &str) -> Result<(), CannotOpen> {
         if self.node() == Some(node) {
             return Ok(());
@@ -214,7 +215,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Leaves the node that is open; its name. Its sources end at once, a recording of it is closed meanwhile.
+    /// Leaves the open node and returns its name. Its sources stop at once; its recording is closed on another
+    /// thread.
     pub fn leave(&mut self) -> Option<String> {
         let Node { name, live, .. } = self.open.take()?;
         self.turn += 1;
@@ -226,12 +228,12 @@ impl Cluster {
         let end = std::thread::Builder::new()
             .name("kflow-leave".into())
             .spawn(move || drop(runs));
-        // Without a thread it is dropped here, and waited for.
+        // If no thread can be started, the runs are dropped here, which waits for their recordings.
         self.leaving.extend(end.ok());
     }
 
-    /// Begins to look at the pods of an owner side by side, or with `None` ends it. Meanwhile the agents of their nodes are
-    /// listened to.
+    /// Shows the pods of an owner side by side, or with `None` stops doing so. Meanwhile the agents of their nodes
+    /// are followed.
     pub fn look_abreast(&mut self, owner: Option<ObjectRef>) -> Result<(), CannotOpen> {
         if owner.is_some() && self.base.is_none() {
             return Err(CannotOpen::NoCluster);
@@ -251,7 +253,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The pods that are looked at side by side, by the newest of what is known of them.
+    /// Returns the side-by-side view, made anew if something changed.
     fn abreast(&mut self) -> Option<Arc<Abreast>> {
         let mut side = self.side.take()?;
         let shown = self.side_by_side(&mut side);
@@ -272,7 +274,7 @@ impl Cluster {
         let nodes: BTreeSet<Text> = nodes.map(|l| l.pod.node.clone()).collect();
         let agents = |n: &Text| found.of(n).is_some_and(|a| a.ready);
         let wanted: BTreeSet<&Text> = nodes.iter().filter(|n| agents(n)).take(BESIDE).collect();
-        // A node whose pods went stays until another owner is looked at: they are still in their rows.
+        // A node whose pods are gone keeps its run until another owner is chosen: the pods are still shown.
         let mut unheard = Vec::new();
         for node in wanted {
             if !side.runs.contains_key(node) && side.runs.len() < BESIDE {
@@ -359,7 +361,7 @@ impl Cluster {
         })
     }
 
-    /// The newest picture; the same `Arc` while nothing changed.
+    /// Returns the newest snapshot: the same `Arc` while nothing changed.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         let base = self.live().snapshot();
         if self.base.is_none() {
@@ -407,14 +409,14 @@ impl Cluster {
         }
     }
 
-    /// Stops everything; returns how the recording of what is shown ended, if there is one.
+    /// Stops all runs. Returns how the recording of the shown run ended, if there is one.
     pub fn stop(&mut self) -> Option<State> {
         let of_node = self.open.as_mut().and_then(|n| n.live.stop());
         drop(self.side.take());
         self.listened.clear();
         let of_all = self.main.stop();
         for l in self.leaving.drain(..) {
-            // It was told by the panic hook.
+            // The panic hook has already reported a panic.
             l.join().ok();
         }
         of_node.or(of_all)

@@ -1,4 +1,4 @@
-//! Raw captures in, observations in order of arrival out.
+//! Imports raw captures as observations in order of arrival.
 //!
 //! Every input is decoded by its own decoder on its own thread, sorted by arrival, and merged; files that are one
 //! stream in pieces (a log that rotated) go through one decoder in the order of their times. Where two observations
@@ -25,20 +25,20 @@ use kflow_model::{Body, Nanos, Observation, Text};
 use open::Open;
 use stream::{Decoded, Stream};
 
-/// What the inputs do not say themselves.
+/// Facts that the inputs do not contain.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Year of log lines without one: that of the oldest of them.
+    /// Year of log lines without one: the year of the oldest line.
     pub year: Option<i32>,
     /// Offset of the logs' local time from UTC, seconds east.
     pub utc_offset_s: i32,
-    /// The node, for the header; empty: the only one among the inputs' Node objects.
+    /// Name of the node for the header; if empty, that of the only Node object in the inputs.
     pub node: Text,
-    /// A moment near log lines without a year, for when no input tells one: now.
+    /// A time near log lines without a year, used when no input gives one: now.
     pub fallback: Option<Nanos>,
 }
 
-/// What became of one input.
+/// The result of reading one input.
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub input: Input,
@@ -46,30 +46,28 @@ pub struct Summary {
     pub lines: u64,
     /// Bytes read, uncompressed.
     pub bytes: u64,
-    /// Observations that became of it.
+    /// Observations made of it.
     pub observations: u64,
-    /// Lines that say nothing that kflow uses, by reason.
+    /// Lines without anything that kflow uses, by reason.
     pub ignored: BTreeMap<&'static str, u64>,
-    /// Lines that are not what the source writes, by reason.
+    /// Lines that are not in the format of the source, by reason.
     pub malformed: BTreeMap<&'static str, u64>,
-    /// Why the end is missing, if it is.
+    /// Why the end of the input is missing, if it is.
     pub cut: Option<String>,
-    /// What the input is instead, when it is not what it was said to be: a sentence.
+    /// A sentence that says what the input is instead, if it is not of the kind that it was given as.
     pub misfit: Option<String>,
 }
 
-/// An import: everything in memory, ready to be looked at or written.
+/// A finished import, in memory.
 #[derive(Debug)]
 pub struct Imported {
-    /// The header of the session.
     pub header: Header,
     /// Observations in order of arrival, redacted.
     pub observations: Vec<Observation>,
-    /// Per input, in order of merging.
+    /// One per input, in order of merging.
     pub summaries: Vec<Summary>,
 }
 
-/// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// An input could not be read at all.
@@ -113,7 +111,7 @@ pub fn run(
             streams.into_iter().partition(|s| s.kind.round() == round);
         streams = later;
         let finished = stream::decode_all(now, options, near);
-        // The captures end when they were taken, which was at about the same time.
+        // All captures end when they were taken, which was at about the same time.
         near = near.or_else(|| finished.iter().filter_map(Decoded::near).max());
         done.extend(finished);
     }
@@ -152,7 +150,7 @@ pub fn run(
     })
 }
 
-/// The node, when the API showed exactly one.
+/// Returns the name of the node if the inputs have Node objects of exactly one, else an empty name.
 fn only_node(observations: &[Observation]) -> Text {
     let mut names = observations.iter().filter_map(|o| match &o.body {
         Body::Node(n) => Some(&n.name),

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | [`snapshot`] | what panes and exporters may see |
 //! | [`pipeline`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
-//! | [`ask`] | what the agents of several nodes know, asked once |
+//! | [`ask`] | asks the agents of several nodes once |
 //! | [`import`] | raw captures in, a session out |
 //! | [`cluster`] | a whole cluster, and the node of it that is open |
-//! | [`nodes`] | the nodes of a snapshot, in a row each |
-//! | `live` | sources that run, and the world while they do |
-//! | [`post`] | a trace store, and how it is posted to |
+//! | [`nodes`] | the nodes of a snapshot, one row each |
+//! | `live` | live sources, and the world while they run |
+//! | [`post`] | posts spans to a trace store |
 //! | `record` | the recorder: a tee to a file |
-//! | [`overview`] | what was ever not well in a session |
+//! | [`overview`] | the incidents of a session, past ones too |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
 #![cfg_attr(

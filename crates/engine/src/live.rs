@@ -1,9 +1,9 @@
 //! Runs live sources and owns the one world while they run.
 //!
-//! Two threads: one for the sources (a tokio runtime), one for the world. Between them a bounded channel: sources that
-//! can wait do, and what cannot is counted. Whoever draws reads the newest snapshot and never holds up either. The world's
-//! thread waits for neither the disk nor the terminal: a recorder has its own thread, and a picture of a past moment is
-//! made beside it from the log that the newest snapshot shares.
+//! Two threads: one for the sources (a tokio runtime), one for the world. A bounded channel connects them: sources
+//! that can wait for it do, and the losses of the others are counted. Readers take the newest snapshot and never hold
+//! up either thread. The world's thread waits for neither the disk nor the terminal: a recorder has its own thread,
+//! and a picture of a past moment is made on another one from the log that the newest snapshot shares.
 
 mod agent;
 mod agents;
@@ -49,18 +49,18 @@ use world::WorldThread;
 /// Name of the agent's stream among the sources.
 pub const AGENT: &str = "agent";
 
-/// Observations that may wait for the world.
+/// Most observations that wait for the world.
 const ROOM: usize = 16_384;
-/// Observations that the log keeps; older ones live on in what the world made of them.
+/// Most observations in the log; older ones live on in what the world derived from them.
 pub(crate) const KEEP: usize = 500_000;
-/// How often a new picture is made at most.
+/// Shortest time between two pictures.
 const FRAME: Duration = Duration::from_millis(100);
-/// Observations that are taken before it is looked whether a picture is due.
+/// Most observations taken between two checks whether a picture is due.
 const BATCH: usize = 4096;
-/// Age at which the newest picture is said to be old: one is made every second, and one that takes long is followed by a
-/// pause as long.
+/// Age at which the newest picture counts as old. A picture is made every second; one that takes long is followed by
+/// a pause of the same length.
 const LATE: Duration = Duration::from_secs(5);
-/// How long the world's thread may take to end when kflow ends.
+/// Longest wait for the world's thread to end when kflow ends.
 const END: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,22 +68,22 @@ pub enum KubeletLog {
     /// Not read.
     Off,
     File(PathBuf),
-    /// A unit's journal, by `journalctl`.
+    /// A unit's journal, read with `journalctl`.
     Journal(String),
-    /// A unit's journal, by its files.
+    /// A unit's journal, read from its files.
     JournalFiles(Journal),
     /// Standard input.
     Stdin,
-    /// Asked for by way of the apiserver.
+    /// Fetched through the apiserver.
     Remote,
 }
 
-/// What to run.
+/// Configuration of a live run.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What to ask the apiserver for; `None` asks none.
+    /// What the apiserver is asked for; `None` if it is not asked.
     pub scope: Option<Scope>,
-    /// Which pods are looked at: other sources show more than what is asked for.
+    /// Which pods are shown: the other sources report more pods than the scope asks for.
     pub selection: Arc<Selection>,
     /// Kubeconfig, `None` for `KUBECONFIG`, `~/.kube/config` or the pod's own account.
     pub kubeconfig: Option<PathBuf>,
@@ -93,14 +93,15 @@ pub struct Config {
     pub proxy: Option<PathBuf>,
     /// The runtime's socket, whose clients the eBPF tap follows.
     pub ebpf: Option<PathBuf>,
-    /// Set when clients of the runtime are to connect anew that the eBPF tap does not fully understand; it clears it.
+    /// Setting it asks the eBPF tap to make those clients of the runtime reconnect whose connections it does not
+    /// fully understand. The tap clears it.
     pub reconnect: Arc<AtomicBool>,
-    /// Why the eBPF tap is not used, where that has to be said.
+    /// Why the eBPF tap is not used, if users have to be told.
     pub untapped: Option<String>,
     /// The runtime's socket, asked once for what exists.
     pub runtime: Option<PathBuf>,
     pub kubelet_log: KubeletLog,
-    /// The kubelet's own address, `http(s)://HOST:PORT`; `None` asks it by way of the apiserver.
+    /// The kubelet's own address, `http(s)://HOST:PORT`; `None` to reach the kubelet through the apiserver.
     pub kubelet: Option<String>,
     /// The kubelet's root folder, when cgroups, volumes and mounts are to be watched.
     pub kubelet_root: Option<PathBuf>,
@@ -108,22 +109,22 @@ pub struct Config {
     pub control: Control,
     /// Where final spans are sent.
     pub traces: Option<Arc<Store>>,
-    /// How patient watches are.
+    /// Time limits and pauses of the watches.
     pub pace: Pace,
-    /// How much is kept of pods that are gone.
+    /// How long, and how many, deleted pods are kept.
     pub keep: Retention,
-    /// Observations that the log keeps.
+    /// Most observations in the log.
     pub log: usize,
     /// Sources that no flag asked for, and that may be absent.
     pub guessed: Vec<Source>,
     /// The agent of the scope's node.
     pub agent: Option<Agent>,
-    /// Which nodes of the cluster have an agent is looked for.
+    /// How to find out which nodes of the cluster have an agent; `None` not to.
     pub agents: Option<Look>,
-    /// Of the apiserver only the pods of the scope's node and the node itself are asked for: a process that runs on every node
-    /// must not have each of them watch the cluster.
+    /// Asks the apiserver only for the scope's node and its pods: a process that runs on every node must not watch
+    /// the whole cluster from each.
     pub of_node_only: bool,
-    /// The apiserver is first asked after a random part of this time.
+    /// The first request to the apiserver is delayed by a random part of this time.
     pub api_spread: Duration,
 }
 
@@ -156,7 +157,7 @@ impl Config {
         }
     }
 
-    /// What is watched, in a word.
+    /// Returns a short name for what is watched.
     fn name(&self) -> Text {
         let all = if self.scope.is_some() {
             "all"
@@ -206,31 +207,32 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A live run. Dropping it stops it; a recording is closed orderly.
+/// A live run. Dropping it stops the run and closes its recording properly.
 #[derive(Debug)]
 pub struct Live {
     config: Config,
     shared: Arc<Published>,
     commands: mpsc::Sender<Command>,
     world: Option<JoinHandle<()>>,
-    /// Closed when the world's thread has ended.
+    /// Disconnects when the world's thread has ended.
     ended: Mutex<mpsc::Receiver<()>>,
     runtime: Option<tokio::runtime::Runtime>,
     tasks: Option<JoinSet<()>>,
     frozen: Option<Frozen>,
     recording: Mutex<Option<Recording>>,
     traces: Option<Traces>,
-    /// The last picture of a world whose thread failed.
+    /// The last picture, if the world's thread has failed.
     last: OnceLock<Arc<Snapshot>>,
-    /// The newest picture while it is too old, with a word that says so.
+    /// The newest picture with a note that it is too old, while it is.
     late: Mutex<Option<Late>>,
 }
 
-/// How long a thread that asked a file system waits for the next question: longer than it is from one look at a log to the next, and
-/// shorter than two of them, so that these looks keep one such thread, with its memory, and not all that there ever were.
+/// How long an idle thread that asked a file system waits for the next question. It is longer than the time between
+/// two looks at a log, and shorter than twice that, so that these looks keep one such thread with its memory, and not
+/// all that ever ran.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// Sources that run without a world: who has them takes what they see.
+/// Sources that run without a world: the caller takes their observations.
 #[derive(Debug)]
 pub struct Sources {
     board: Board,
@@ -239,7 +241,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Starts the sources of a configuration. Returns at once; what cannot be reached says so in its status.
+    /// Starts the sources of a configuration. Returns at once; a source that cannot be reached says so in its status.
     pub fn start(config: &Config) -> Result<(Self, Receiver<Observation>), Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -261,19 +263,19 @@ impl Sources {
         Ok((sources, from))
     }
 
-    /// How they stand.
+    /// The statuses of the sources.
     pub fn board(&self) -> Board {
         self.board.clone()
     }
 
-    /// Ends them.
+    /// Stops the sources; waits for at most 1 s.
     pub fn stop(self) {
         drop(self.tasks);
         self.runtime.shutdown_timeout(Duration::from_secs(1));
     }
 }
 
-/// A picture that is too old, as it is shown for a second.
+/// A picture with a note that it is too old, which is shown for a second.
 #[derive(Debug)]
 struct Late {
     seconds: u64,
@@ -282,7 +284,7 @@ struct Late {
 }
 
 impl Live {
-    /// Starts the sources. Returns at once; what cannot be reached says so in its status.
+    /// Starts the sources. Returns at once; a source that cannot be reached says so in its status.
     pub fn start(config: Config) -> Result<Self, Error> {
         let (sources, from) = Sources::start(&config)?;
         let Sources {
@@ -314,7 +316,7 @@ impl Live {
             .transpose()?;
         let post = traces.as_ref().map(|t| t.post.clone());
         let world = WorldThread::new(board, now, mode, Arc::clone(&shared), post, &config);
-        // A runtime of its own: the world outlives the sources, to take what they gave last.
+        // A runtime of its own: the world's thread outlives the sources, to take their last observations.
         let waiting = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
@@ -340,8 +342,8 @@ impl Live {
         })
     }
 
-    /// The newest picture, or the one at which the view is frozen. After a failure of the world's thread the last one,
-    /// with a source of kflow's own that says so.
+    /// Returns the newest picture, or the one at which the view is frozen. After a failure of the world's thread: its
+    /// last picture, with a source of kflow's own that reports the failure.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         if self.check().is_err() {
             let last = self.last.get_or_init(|| stands_still(&self.newest()));
@@ -353,7 +355,7 @@ impl Live {
         }
     }
 
-    /// The newest picture; one that is too old says so.
+    /// Returns the newest picture, with a note if it is too old.
     fn followed(&self, now: Instant) -> Arc<Snapshot> {
         let (made, newest) = &*lock(&self.shared.snapshot);
         let age = now.saturating_duration_since(*made);
@@ -374,7 +376,7 @@ impl Live {
         picture
     }
 
-    /// The newest picture, wherever the view stands, for somebody else to ask.
+    /// Returns a function that gives the newest picture, even while this view is frozen.
     pub fn watch(&self) -> impl Fn() -> Arc<Snapshot> + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
         move || Arc::clone(&lock(&shared.snapshot).1)
@@ -384,7 +386,7 @@ impl Live {
         Arc::clone(&lock(&self.shared.snapshot).1)
     }
 
-    /// Fails once the world's thread has ended by itself.
+    /// Returns an error once the world's thread has ended by itself.
     pub fn check(&self) -> Result<(), EngineFailed> {
         let ended = self.world.as_ref().is_some_and(JoinHandle::is_finished);
         if ended && !self.shared.stop.load(Ordering::Relaxed) {
@@ -393,7 +395,7 @@ impl Live {
         Ok(())
     }
 
-    /// True while the view follows.
+    /// True while the view shows the newest picture.
     pub const fn follows(&self) -> bool {
         self.frozen.is_none()
     }
@@ -405,13 +407,13 @@ impl Live {
         }
     }
 
-    /// Follows again.
+    /// Shows the newest picture again.
     pub fn follow(&mut self) {
         self.frozen = None;
     }
 
-    /// Freezes the view as of a moment. Making the picture is waited for a second at most; then the view stays where it
-    /// is until the picture is there.
+    /// Freezes the view as of a moment. Waits up to 1 s for that picture; after that the view stays where it is until
+    /// the picture is ready.
     pub fn seek(&mut self, to: Nanos) -> Sought {
         if self.frozen.as_ref().is_some_and(Frozen::is_coming) {
             return Sought::Busy;
@@ -421,7 +423,7 @@ impl Live {
         sought
     }
 
-    /// Freezes the view at the next (or previous) observation that is `wanted`. `None` when there is none.
+    /// Freezes the view at the next (or previous) observation for which `wanted` is true. `None` when there is none.
     pub fn step(&mut self, forward: bool, wanted: impl Fn(&Observation) -> bool) -> Option<Sought> {
         let shown = self.snapshot();
         let newest = self.newest();
@@ -440,18 +442,18 @@ impl Live {
 
     /// Adds a user's note.
     pub fn note(&self, at: Nanos, text: &str) {
-        // The world's thread ends only with this value.
+        // The world's thread ends before this value only if it fails.
         self.commands.send(Command::Note(at, text.to_owned())).ok();
     }
 
-    /// Asks the eBPF tap to make clients connect anew whose connections it does not fully understand. False when there is no
-    /// tap; what becomes of it stands in its status.
+    /// Asks the eBPF tap to make clients reconnect whose connections it does not fully understand. Returns false when
+    /// there is no tap; the tap's status says how far it got.
     pub fn reconnect(&self) -> bool {
         self.config.reconnect.store(true, Ordering::Relaxed);
         self.config.ebpf.is_some()
     }
 
-    /// Starts a recording that begins with what is known already.
+    /// Starts a recording, which begins with what is known already.
     pub fn record(&self, mut options: Options) -> Result<(), kflow_model::session::SessionError> {
         options.node = self.config.node();
         let recorder = Recorder::start(options, Arc::clone(&self.config.selection))?;
@@ -460,21 +462,22 @@ impl Live {
         Ok(())
     }
 
-    /// Keeps what is seen from now on in a spool, with what is known already: of one pod, if one is named. Until the end.
+    /// Keeps observations in a spool from now until the end of the run, and what is known already. If a pod is named,
+    /// only that pod's.
     pub fn keep(&self, keeper: Arc<Keeper>, pod: Option<&str>) {
         let kept = Kept::new(keeper, pod, Arc::clone(&self.config.selection));
         self.commands.send(Command::Keep(kept)).ok();
     }
 
-    /// Ends the recording and waits for its file to be closed, `limit` at most: [`State::ended`] says whether it is.
-    /// `None` when there was no recording.
+    /// Ends the recording and waits, for `limit` at most, until its file is closed: [`State::ended`] says whether it
+    /// is. `None` when there was no recording.
     pub fn stop_recording(&self, limit: Duration) -> Option<State> {
         self.commands.send(Command::StopRecording).ok();
         let recording = lock(&self.recording).clone()?;
         Some(recording.wait(limit))
     }
 
-    /// How the last recording stands.
+    /// State of the last recording; `None` when there was none.
     pub fn recording(&self) -> Option<State> {
         Some(lock(&self.recording).as_ref()?.state())
     }
@@ -483,13 +486,13 @@ impl Live {
         if self.world.take().is_none() {
             return;
         }
-        // First the sources: then what they gave is all there is, and the world's thread reads it to the end.
+        // The sources end first: the world's thread then reads to the end of what they gave.
         self.tasks = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
         self.shared.stop.store(true, Ordering::Relaxed);
-        // Nothing is ever sent: it is closed, or the time is over.
+        // Nothing is ever sent: the channel disconnects, or the time is over.
         let _closed = lock(&self.ended).recv_timeout(END);
         if let Some(traces) = &mut self.traces {
             traces.finish();
@@ -499,13 +502,13 @@ impl Live {
         }
     }
 
-    /// How sending to a trace store stands, where there is one.
+    /// Status of sending to the trace store; `None` without one.
     pub fn traces(&self) -> Option<SourceStatus> {
         self.traces.as_ref().map(|t| t.post.status())
     }
 
-    /// Stops everything; returns how the recording ended. One that is not closed within 30 s is left to the system. The
-    /// [`snapshot`](Self::snapshot) is the last one from then on.
+    /// Stops everything, and returns how the recording ended. A recording that is not closed within 30 s is left to
+    /// the operating system. From then on [`snapshot`](Self::snapshot) returns the last picture.
     pub fn stop(&mut self) -> Option<State> {
         self.finish();
         self.recording()
@@ -518,14 +521,14 @@ impl Drop for Live {
     }
 }
 
-/// The last picture of a world whose thread failed, with a word that says so.
+/// The last picture of a world whose thread failed, with a source that says so.
 fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
     let mut s = with_engine(newest, FAILED, newest.now);
     s.version |= 1 << 62;
     Arc::new(s)
 }
 
-/// The newest picture that a world's thread has made, which has made no other for too long.
+/// The newest picture with a source that says how old it is: the world's thread has made no other for too long.
 fn is_late(newest: &Snapshot, age: Duration) -> Arc<Snapshot> {
     let ns = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
     let mut s = with_engine(newest, STUCK, newest.now.plus(ns.saturating_neg()));
@@ -543,19 +546,19 @@ fn with_engine(newest: &Snapshot, (why, help): (&str, &str), since: Nanos) -> Sn
     s
 }
 
-/// What is said while the world's thread makes no picture, and what helps.
+/// Text and advice while the world's thread makes no picture.
 const STUCK: (&str, &str) = (
     "kflow's engine is busy or hangs, and what is shown is what was known before",
     "wait, or start kflow anew",
 );
 
-/// What is said when the world's thread has failed, and what helps.
+/// Text and advice once the world's thread has failed.
 const FAILED: (&str, &str) = (
     "kflow's engine has failed (a bug): what is shown stands still, and nothing more is recorded",
     "start kflow anew, and report what it wrote on standard error",
 );
 
-/// The world's thread has ended by itself, which only a bug makes it do: no newer picture comes.
+/// The world's thread has ended by itself, which only a bug makes it do: there will be no newer picture.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{}; {}", FAILED.0, FAILED.1)]
 pub struct EngineFailed;
@@ -612,12 +615,12 @@ mod tests {
         assert!(told.is_off() && told.detail() == STUCK.0 && live.check().is_ok());
         assert_eq!(late.now.since(told.since.unwrap()), 7_000_000_000);
         assert!(late.version != newest.version);
-        // Once a second another picture.
+        // The picture is made anew once a second.
         let again = live.followed(seven + Duration::from_millis(10));
         assert!(Arc::ptr_eq(&late, &again) || engine(&again) != engine(&late));
         assert!(live.followed(seven + Duration::from_secs(1)).version != late.version);
         drop(release);
-        // It goes on, and says no more.
+        // The thread goes on, and the note disappears.
         while lock(&live.shared.snapshot).0 == made {
             std::thread::yield_now();
         }

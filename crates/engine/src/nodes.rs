@@ -1,4 +1,4 @@
-//! The nodes of a cluster in a row each: how they are, what runs there, and who shows their calls.
+//! The nodes of a cluster, one row each: their state, their verdict and their pods.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use kflow_core::correlate::Presence;
 use kflow_core::diagnose::Verdict;
 use kflow_model::Text;
 
-/// Whether a node works, by its own account and the node controller's.
+/// The state of a node, by its own report and the node controller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Its condition Ready is Unknown: its kubelet has fallen silent.
     Silent,
     NotReady,
-    /// Pods name it, and a complete list of nodes does not have it.
+    /// Pods name it, but a complete list of nodes does not have it.
     Missing,
-    /// Pods are bound to it, and the list of nodes could not be read, or not yet.
+    /// Pods are bound to it, but the list of nodes was not or could not be read.
     Unseen,
     Ready,
 }
@@ -34,13 +34,12 @@ impl Standing {
     }
 }
 
-/// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRow {
     pub name: Text,
     pub standing: Standing,
     pub cordoned: bool,
-    /// What is wrong with it.
+    /// Verdict about the node, if something is wrong with it.
     pub verdict: Option<Arc<Verdict>>,
     /// Version of its kubelet; empty while it is not known.
     pub kubelet: Text,
@@ -48,18 +47,18 @@ pub struct NodeRow {
     pub runtime: Text,
     /// Pods of the scope that exist.
     pub pods: usize,
-    /// Those of them that are not well.
+    /// Those of `pods` that are not well.
     pub unwell: usize,
 }
 
-/// What of the pods of a node is counted.
+/// Counts of a node's pods.
 #[derive(Clone, Copy, Default)]
 struct Pods {
     all: usize,
     unwell: usize,
 }
 
-/// Every node that the API or a pod names: those with something wrong first, then by name.
+/// Returns every node that the API or a pod names: those with something wrong first, then by name.
 pub fn rows(snap: &Snapshot) -> Vec<NodeRow> {
     let world = &snap.world;
     let mut pods: FxHashMap<&str, Pods> = FxHashMap::default();
@@ -70,7 +69,7 @@ pub fn rows(snap: &Snapshot) -> Vec<NodeRow> {
         let well = snap.verdicts.get(&p.uid).is_none_or(|v| v.state.is_well());
         of.unwell += usize::from(!well);
     }
-    // The first of a node's is its worst.
+    // A node's first verdict is its worst: the reverse order lets it win.
     let of_nodes = snap.owner_verdicts.iter().rev().filter_map(|v| {
         let owner = v.owner.as_ref().filter(|o| o.kind == "Node")?;
         (!v.state.is_well()).then_some((owner.name.as_str(), v))
@@ -84,7 +83,7 @@ pub fn rows(snap: &Snapshot) -> Vec<NodeRow> {
         }
         let Pods { all, unwell } = pods.remove(n.name.as_str()).unwrap_or_default();
         let missing = matches!(world.presence(&n.name), Presence::Missing { .. });
-        // One that went, with all its pods, is no node any more.
+        // A node that was removed together with all its pods has no row.
         if missing && all == 0 {
             continue;
         }

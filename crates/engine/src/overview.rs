@@ -1,7 +1,8 @@
-//! What was ever not well in a session, and where in it there is evidence: for the list of incidents and the bar of time.
+//! The incidents of a session, past ones too, and where in it there is evidence: for the list of incidents and the
+//! time bar.
 //!
-//! A [`Walk`] over a session of a million observations takes seconds: a thread makes it, and what it has found so far is
-//! published on the way, with the moment up to which it has looked.
+//! A [`Walk`] over a session of a million observations takes seconds: a thread makes it, and publishes what it has
+//! found so far together with the moment up to which it has looked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,39 +13,39 @@ use kflow_core::selection::Selection;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Scope};
 
-/// Parts of the range in which observations are counted.
+/// Number of equal parts of the range in which observations are counted.
 pub const BUCKETS: usize = 512;
 /// An error this long before or after an incident belongs to it, ns.
 const NEAR_NS: i64 = 2 * SECOND;
-/// Looks between two publications.
+/// Looks of the [`Walk`] between two publications.
 const EVERY: u64 = 40;
 
-/// What was ever not well, as far as it was looked.
+/// The incidents of a session, as far as it was looked through.
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
     /// Incidents, by begin.
     pub incidents: Arc<Vec<Incident>>,
-    /// From when until when the session goes.
+    /// Begin and end of the session.
     pub range: (Nanos, Nanos),
-    /// It was looked up to this moment; `None` before it was begun.
+    /// The moment up to which the session was looked through; `None` before the first look.
     pub upto: Option<Nanos>,
-    /// It was looked up to the end.
+    /// The session was looked through to its end.
     pub whole: bool,
-    /// How exactly ends are known, ns.
+    /// How precisely the ends of incidents are known, ns.
     pub within: i64,
-    /// Incidents of long ago that are not kept any more: how many times at which something was told.
+    /// Number of parts of old incidents that were dropped because there were too many.
     pub forgotten: usize,
-    /// How many observations there are in each of [`BUCKETS`] equal parts of the range: those of what is polled (lists of the
-    /// runtime, metrics, leases) do not count.
+    /// Number of observations in each of [`BUCKETS`] equal parts of the range. What is polled (lists of the runtime,
+    /// metrics, leases) does not count.
     pub density: Arc<Vec<u32>>,
     /// Moments of notes.
     pub notes: Arc<Vec<Nanos>>,
-    /// Of which time it can be said that nothing was wrong when no incident lies in it.
+    /// For which times the absence of incidents means that nothing was wrong.
     pub knowledge: Arc<Knowledge>,
 }
 
 impl Overview {
-    /// What was ever not well in observations in order of arrival.
+    /// Returns the incidents in observations, which are in order of arrival.
     pub fn of<'o>(
         observations: impl IntoIterator<Item = &'o kflow_model::Evidence>,
         selection: Arc<Selection>,
@@ -56,7 +57,7 @@ impl Overview {
         go(walk, observations, range, &never, |_| {}).unwrap_or_default()
     }
 
-    /// What is not well now and was since a run began, by the looks of its pictures: ten a second at most.
+    /// The incidents of a live run since it began, as its pictures (ten a second at most) showed them.
     pub(crate) fn remembered(
         incidents: &Incidents,
         knowledge: &Knowledge,
@@ -74,9 +75,8 @@ impl Overview {
         }
     }
 
-    /// True for an error that nothing suffered from: no incident of its pod lies over its time; when it names none, no
-    /// incident at all, and for a line of a log none of a node. What was not looked at yet is no such error, and neither is a
-    /// loss.
+    /// True for an error that did no harm: no incident of its pod covers its time. If it names no pod, no incident at
+    /// all may cover it, or for a log line none of a node. False for what was not looked through yet, and for losses.
     pub fn is_harmless(&self, o: &Observation, pod: Option<&str>) -> bool {
         if !matches!(o.body, Body::Log(_) | Body::CallEnd(_) | Body::Event(_)) {
             return false;
@@ -88,7 +88,8 @@ impl Overview {
         let covers = |begin: Nanos, end: Option<Nanos>| {
             begin.plus(-NEAR_NS) <= at && end.is_none_or(|e| at <= e.plus(NEAR_NS))
         };
-        // A component logs errors that befall no pod all the time: the node's own count while the node stands still.
+        // Components log errors that concern no pod all the time: only those of the node's own count, during the
+        // node's incidents.
         let log = matches!(o.body, Body::Log(_));
         let suffers = |i: &Incident| match (&i.subject, pod) {
             (Subject::Node(_), _) => (!log || o.source.is_node()) && covers(i.begin, i.end),
@@ -101,7 +102,7 @@ impl Overview {
         !self.incidents.iter().any(suffers)
     }
 
-    /// The one incident that lies over a moment, when there is no other.
+    /// Returns the incident that covers a moment, if there is only one.
     pub fn only(&self, at: Nanos) -> Option<&Incident> {
         let covers = |i: &&Incident| {
             i.begin.plus(-NEAR_NS) <= at && i.end.is_none_or(|e| at <= e.plus(NEAR_NS))
@@ -110,14 +111,14 @@ impl Overview {
         over.next().filter(|_| over.next().is_none())
     }
 
-    /// The part of [`density`](Self::density) that a moment lies in.
+    /// Returns the index in [`density`](Self::density) of a moment.
     fn bucket(range: (Nanos, Nanos), at: Nanos) -> usize {
         let length = range.1.since(range.0).max(1) as f64;
         let share = at.since(range.0) as f64 / length;
         ((share * BUCKETS as f64) as usize).min(BUCKETS - 1)
     }
 
-    /// With a note that was just made.
+    /// Returns a copy with a note that was just made.
     #[must_use]
     pub fn noted(&self, at: Nanos) -> Self {
         let mut overview = self.clone();
@@ -126,7 +127,7 @@ impl Overview {
     }
 }
 
-/// Goes through a session; `None` when it was told to stop.
+/// Looks through a session; `None` when told to stop.
 fn go<'o>(
     mut walk: Walk,
     observations: impl IntoIterator<Item = &'o kflow_model::Evidence>,
@@ -175,7 +176,7 @@ fn go<'o>(
     })
 }
 
-/// Counts as evidence: something happened, and was not only asked again.
+/// True for what counts as evidence: something happened, and was not merely polled again.
 fn counts(o: &Observation) -> bool {
     match &o.body {
         Body::CallStart(c) => !kflow_model::cri::is_noise(&c.method),
@@ -186,7 +187,7 @@ fn counts(o: &Observation) -> bool {
     }
 }
 
-/// A thread that looks through a session, and what it has published last.
+/// A thread that looks through a session, and its last publication.
 #[derive(Debug)]
 pub(crate) struct Looking {
     inbox: Arc<Mutex<Option<Overview>>>,
@@ -200,7 +201,7 @@ impl Drop for Looking {
 }
 
 impl Looking {
-    /// Begins to look through a log that is whole. `None` when the system gives no thread.
+    /// Starts to look through a complete log. `None` when no thread can be started.
     pub(crate) fn begin(
         log: ObservationLog,
         selection: Arc<Selection>,
@@ -224,7 +225,7 @@ impl Looking {
             .ok()?;
         Some(looking)
     }
-    /// What was published since this was asked last.
+    /// Takes what was published since the last call.
     pub(crate) fn news(&self) -> Option<Overview> {
         self.inbox
             .lock()

@@ -12,7 +12,7 @@ use kflow_model::offset::Offset;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Scope, Source};
 
-/// The world of what was seen up to a moment. It includes losses that cover the moment and were recorded after it.
+/// Returns the world of what arrived up to a moment, with losses that cover the moment and were recorded after it.
 pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> World {
     let mut world = World::selecting(selection);
     let upto = session.arrived_by(at);
@@ -24,7 +24,7 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
     world
 }
 
-/// What was not well in snapshots before.
+/// What was not well in earlier snapshots.
 #[derive(Debug)]
 struct Remembered {
     incidents: Incidents,
@@ -32,28 +32,27 @@ struct Remembered {
     scope: Option<Arc<Scope>>,
 }
 
-/// The one owner of a world.
+/// The owner of a world.
 #[derive(Debug, Default)]
 pub struct Pipeline {
     world: World,
     diagnoser: Diagnoser,
     log: ObservationLog,
     version: u64,
-    /// The world of the last snapshot and its version: shared again while nothing was observed.
+    /// The world of the last snapshot and its version, shared again while nothing is observed.
     shared: Option<(u64, Arc<World>)>,
     remembered: Option<Remembered>,
     overview: Arc<Overview>,
-    /// What is told after the moment of the next snapshot, of a past that is known.
+    /// What is recorded of losses after the moment of the next snapshot, if that moment is in the past.
     hindsight: Arc<Hindsight>,
 }
 
 impl Pipeline {
-    /// Nothing seen yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nothing seen yet; some pods are looked at.
+    /// Looks at the selected pods only.
     pub fn selecting(selection: Arc<Selection>) -> Self {
         Self {
             world: World::selecting(selection),
@@ -61,8 +60,8 @@ impl Pipeline {
         }
     }
 
-    /// Remembers what is not well from snapshot to snapshot: for who makes them as time goes by. `scope`: whose pods have to
-    /// be known.
+    /// Remembers incidents from snapshot to snapshot, for callers that make snapshots as time goes by. `scope` says
+    /// whose pods have to be known.
     #[must_use]
     pub fn remembering(mut self, scope: Option<Arc<Scope>>) -> Self {
         self.remembered = Some(Remembered {
@@ -73,11 +72,11 @@ impl Pipeline {
         self
     }
 
-    /// Goes on from a world that was kept, with the log that led to it.
+    /// Continues from a saved world and the log that led to it.
     pub fn resume(world: World, log: ObservationLog, version: u64) -> Self {
         Self {
             world,
-            // A diagnoser remembers the worlds that it saw; after a jump it starts afresh.
+            // A diagnoser remembers the worlds that it saw; after a jump a new one starts.
             diagnoser: Diagnoser::new(),
             log,
             version,
@@ -85,7 +84,7 @@ impl Pipeline {
         }
     }
 
-    /// Gives the next snapshots what later observations say of losses before them.
+    /// Lets the next snapshots use what later observations say of losses before them.
     pub fn look_back(&mut self, hindsight: Arc<Hindsight>) {
         self.hindsight = hindsight;
     }
@@ -113,7 +112,6 @@ impl Pipeline {
         &self.world
     }
 
-    /// What was observed.
     pub const fn log(&self) -> &ObservationLog {
         &self.log
     }
@@ -123,12 +121,13 @@ impl Pipeline {
         self.version
     }
 
-    /// Drops the oldest observations of the log beyond `keep`; the world keeps what its pods need.
+    /// Drops the oldest observations of the log beyond `keep`, and returns how many; the world keeps what its pods
+    /// need.
     pub fn shrink(&mut self, keep: usize) -> usize {
         self.log.shrink(keep)
     }
 
-    /// Has pods leave the world that are gone for too long, or too many; how many.
+    /// Removes pods from the world that are gone for too long, or that are too many, and returns how many.
     pub fn retire(&mut self, now: Nanos, keep: &Retention) -> usize {
         let left = self.world.retire(now, keep);
         if left > 0 {
@@ -137,7 +136,7 @@ impl Pipeline {
         left
     }
 
-    /// A picture as of `now`. `sources` says more than the observations do; where it is empty they tell.
+    /// Makes a picture as of `now`. If `sources` is empty, the statuses are derived from the observations.
     pub fn snapshot(
         &mut self,
         now: Nanos,
@@ -207,7 +206,7 @@ impl Pipeline {
         world
     }
 
-    /// The sources as their observations show them.
+    /// Returns the statuses of the sources, derived from their observations.
     pub fn sources(&self) -> Vec<SourceStatus> {
         Source::ALL
             .into_iter()

@@ -1,5 +1,5 @@
-//! Posting traces to a trace store (OTLP over HTTP or gRPC, protobuf): bounded in time and size, with retries as the protocol
-//! has them, and what was not taken is said.
+//! Posts traces to a trace store (OTLP over HTTP or gRPC, protobuf), bounded in time and size and with the protocol's
+//! retries; reports what was not taken.
 
 mod grpc;
 
@@ -21,8 +21,8 @@ use prost::Message;
 
 /// How long one request may take: the default of `OTEL_EXPORTER_OTLP_TIMEOUT`.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// First pause after a failure; each further one is twice as long, up to [`LONGEST`]. Chosen: a collector that is started
-/// anew is back within seconds.
+/// First pause after a failure; each further one is twice as long, up to [`LONGEST`]. Chosen: a collector that
+/// restarts is back within seconds.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Longest pause that a store can ask for.
@@ -32,7 +32,7 @@ const ANSWER_MAX: usize = 64 << 10;
 /// Path of traces behind a base URL (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP Request").
 const TRACES: &str = "v1/traces";
 
-/// Why a place cannot be posted to.
+/// Why a store's URL or headers cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadStore {
     #[error("{url} is no URL of a trace store: {why}; it looks like http://127.0.0.1:4318")]
@@ -49,7 +49,7 @@ pub enum BadStore {
     Tls(std::io::Error),
 }
 
-/// How a store is spoken to.
+/// The protocol of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Protobuf over HTTP.
@@ -58,7 +58,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// By its name in `OTEL_EXPORTER_OTLP_PROTOCOL`. `http/json` is none that kflow has.
+    /// Parses a value of `OTEL_EXPORTER_OTLP_PROTOCOL`. kflow does not have `http/json`.
     pub fn parse(name: &str) -> Option<Self> {
         match name.trim() {
             "http/protobuf" => Some(Self::Http),
@@ -71,17 +71,16 @@ impl Protocol {
 /// Where a store is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place<'a> {
-    /// A base URL (`http://127.0.0.1:4318`), or the whole of one that ends in `/v1/traces`.
+    /// A base URL (`http://127.0.0.1:4318`), or a whole URL, which ends in `/v1/traces`.
     pub url: &'a str,
-    /// It is the whole URL whatever it ends in, as that of `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is.
+    /// `url` is whole whatever it ends in, as in `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     pub is_whole: bool,
-    /// `NAME=VALUE,…` with values percent-encoded, as `OTEL_EXPORTER_OTLP_HEADERS` has them; a value is in no error.
+    /// `NAME=VALUE,…` with percent-encoded values, as in `OTEL_EXPORTER_OTLP_HEADERS`. No error quotes a value.
     pub headers: &'a str,
-    /// `None`: gRPC at its port, else HTTP.
+    /// `None` means gRPC if the URL has gRPC's port, else HTTP.
     pub protocol: Option<Protocol>,
 }
 
-/// A trace store.
 #[derive(Debug)]
 pub struct Store {
     uri: Uri,
@@ -96,12 +95,12 @@ enum Clients {
     Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
-/// What a trace store said of a request that it took.
+/// A trace store's answer to a request that it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Spans that it refused nevertheless.
+    /// Spans that it refused nevertheless (partial success).
     pub rejected: u64,
-    /// Why, in its words.
+    /// The reason, in the store's words.
     pub why: String,
 }
 
@@ -110,12 +109,12 @@ pub struct Taken {
 #[error("{why}")]
 pub struct Refused {
     pub why: String,
-    /// It may be taken later, and not before this.
+    /// The request may be sent again, after this time; `None` if it is refused for good.
     pub again: Option<Duration>,
 }
 
 impl Store {
-    /// The store at a place.
+    /// Returns the store at a place.
     pub fn at(place: Place<'_>) -> Result<Self, BadStore> {
         let Place { url, headers, .. } = place;
         let bad = |why: &str| BadStore::Url {
@@ -143,7 +142,7 @@ impl Store {
         let protocol = place.protocol.unwrap_or(default);
         let base = uri.path().trim_end_matches('/');
         let path = match protocol {
-            // A gRPC method has a path of its own, below nothing.
+            // A gRPC method's path is always at the root.
             Protocol::Grpc if !base.is_empty() => {
                 return Err(bad("it has a path, and OTLP over gRPC has none"));
             }
@@ -235,7 +234,7 @@ impl Store {
             Clients::Tls(c) => c.request(request).await,
         };
         answer.map_err(|e| {
-            // The innermost says it: `Connection refused (os error 111)`.
+            // The innermost error is the useful one: `Connection refused (os error 111)`.
             let mut inner: &dyn std::error::Error = &e;
             while let Some(next) = inner.source() {
                 inner = next;
@@ -244,7 +243,8 @@ impl Store {
         })
     }
 
-    /// Posts a request until it is taken, refused for good, or `until` says that it is enough.
+    /// Posts a request until it is taken, refused for good, or `limit` is over. `failed` is told each failure and the
+    /// pause after it.
     pub async fn send(
         &self,
         body: Bytes,
@@ -261,7 +261,7 @@ impl Store {
             let Some(asked) = refused.again else {
                 return Err(refused);
             };
-            // Many that lost one store do not come back together.
+            // Jitter, so that many clients that lost one store do not come back together.
             let wait = asked.max(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
             let spent = kflow_model::clock::monotonic().saturating_duration_since(begun);
             if spent + wait >= limit {
@@ -274,7 +274,7 @@ impl Store {
     }
 }
 
-/// What an answer means: which codes may be tried again is the protocol's ("Retryable Response Codes").
+/// Interprets an answer. Which codes may be retried is from the specification ("Retryable Response Codes").
 fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
     if status.is_success() {
         return Ok(taken(body));
@@ -303,9 +303,9 @@ fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Taken, 
     })
 }
 
-/// What a store says of a request that it took.
+/// Reads a store's answer to a request that it took.
 fn taken(answer: &[u8]) -> Taken {
-    // What does not parse says nothing of a refusal.
+    // An answer that does not parse refuses nothing.
     let partial = Answer::decode(answer).ok().and_then(|r| r.partial);
     let partial = partial.unwrap_or_default();
     Taken {
@@ -314,7 +314,7 @@ fn taken(answer: &[u8]) -> Taken {
     }
 }
 
-/// What a server wrote, harmless and short.
+/// Returns a server's text redacted, without control characters, and at most 200 characters long.
 fn said(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = kflow_model::redact::text(text.trim()).into_owned();

@@ -1,9 +1,10 @@
-//! The recorder: a tee with a thread of its own, which alone touches the disk: it opens, writes, rotates, syncs and closes.
-//! The engine hands it observations and never waits for it; whoever waits for a recording to open or to close does so
-//! through a [`Recording`], with a limit.
+//! The recorder: a tee with a thread of its own, the only one that touches the disk: it opens, writes, rotates, syncs
+//! and closes files. The engine hands it observations and never waits for it; callers that wait for a recording to
+//! open or to close do so through a [`Recording`], with a limit.
 //!
-//! What finds no room is counted and recorded as a gap. Everything is with the kernel a second after it was seen, so
-//! `kill -9` costs at most that. When the disk refuses, the recording ends where it is readable, and says so.
+//! An observation that finds the channel full is counted and recorded as a gap. Everything is with the kernel a
+//! second after it was seen, so `kill -9` costs at most that. When the disk fails, the recording ends in a readable
+//! state and says so.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -35,15 +36,15 @@ pub use files::{KEEP, numbered};
 pub use kept::Kept;
 use pods::PodFilter;
 
-/// Observations that may wait for the disk.
+/// Most observations that wait for the disk.
 const ROOM: usize = 1 << 16;
 /// How long a file system may take to create the file.
 const OPEN: Duration = Duration::from_secs(5);
-/// How long the end of a recording is waited for when kflow ends.
+/// Longest wait for a recording to end when kflow ends.
 pub const CLOSE: Duration = Duration::from_secs(30);
-/// How often at least bytes go to the kernel.
+/// Longest time until bytes are handed to the kernel.
 const FLUSH: Duration = Duration::from_millis(500);
-/// Observations of a turn: each is redacted, and written.
+/// Observations that are handled per turn; each is redacted and written.
 const TURN: usize = 8;
 
 /// What to record, and where to.
@@ -53,13 +54,14 @@ pub struct Options {
     pub path: PathBuf,
     /// Size at which a new file begins, bytes.
     pub max_size: Option<u64>,
-    /// Only this pod: `ns/name`, `name`, `pod/name`, a UID or how it begins; or those of `kind/name`, `ns/kind/name`, `node/name`.
+    /// Records only this pod: `ns/name`, `name`, `pod/name`, a UID or the start of one; or the pods of `kind/name`,
+    /// `ns/kind/name`, `node/name`.
     pub pod: Option<String>,
-    /// The node, for the header.
+    /// Name of the node, for the header.
     pub node: Text,
 }
 
-/// How a recording stands.
+/// State of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The file that is being written.
@@ -68,10 +70,10 @@ pub struct State {
     pub observations: u64,
     /// Bytes written, over all files.
     pub bytes: u64,
-    /// Observations that found no room.
+    /// Observations lost because the channel was full.
     pub lost: u64,
-    /// Of a recording of some pods: observations about other pods, which are not in it, and observations that name no
-    /// pod, which are.
+    /// If only some pods are recorded: the number of observations about other pods, which are not in the recording,
+    /// and of observations that name no pod, which are.
     pub only: Option<(u64, u64)>,
     /// How it has ended; `None` while it goes on.
     pub ended: Option<Ended>,
@@ -80,9 +82,9 @@ pub struct State {
 /// How a recording ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// As it was asked to: the file is whole.
+    /// As requested: the file is complete.
     Closed,
-    /// By itself: why, and how far the file can be read.
+    /// By itself: says why, and how far the file can be read.
     Failed(String),
 }
 
@@ -95,14 +97,15 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// What the recorder's thread is given.
+/// What the recorder's thread receives.
 enum Given {
-    /// What was seen before the recording began.
+    /// Observations from before the recording began.
     History(Box<ObservationLog>),
     One(Evidence),
 }
 
-/// The giving end of a recording. When it is dropped, what is left is written and the file is closed; nothing waits for it.
+/// The sending end of a recording. When it is dropped, the rest is written and the file closed; nothing waits for
+/// that.
 #[derive(Debug)]
 pub struct Recorder {
     to: SyncSender<Given>,
@@ -110,7 +113,7 @@ pub struct Recorder {
     lost: Arc<AtomicU64>,
 }
 
-/// How a recording stands, for whoever wants to know or to wait. Cheap to clone.
+/// The state of a recording, to read or to wait for. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recording {
     shared: Arc<(Mutex<State>, Condvar)>,
@@ -120,11 +123,10 @@ impl Recording {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// How it stands.
     pub fn state(&self) -> State {
         self.lock().clone()
     }
-    /// Waits until it has ended, `limit` at most: [`State::ended`] says whether it has.
+    /// Waits for at most `limit` until the recording has ended: [`State::ended`] says whether it has.
     pub fn wait(&self, limit: Duration) -> State {
         let waited = self
             .shared
@@ -138,7 +140,7 @@ impl Recording {
     }
 }
 
-/// Says that the thread has ended, also when it panicked.
+/// On drop, marks the recording as ended if the thread has not, as after a panic.
 struct Ending(Recording);
 
 impl Drop for Ending {
@@ -184,7 +186,7 @@ impl Recorder {
                     Ok(w) => w,
                     Err(e) => {
                         its.ended(Ended::Failed(e.to_string()));
-                        // Whoever asked may have waited long enough.
+                        // The caller may have stopped waiting.
                         opened.send(Err(e)).ok();
                         return;
                     }
@@ -227,35 +229,34 @@ impl Recorder {
         })
     }
 
-    /// Takes an observation, or counts it as lost. Never waits.
+    /// Takes an observation, or counts it as lost. Never blocks.
     pub fn take(&self, o: &Evidence) {
         self.give(Given::One(Arc::clone(o)), 1);
     }
 
-    /// Takes what was seen before the recording began. Never waits: the list is shared, not copied.
+    /// Takes the observations from before the recording began. Never blocks: the log is shared, not copied.
     pub fn take_history(&self, all: ObservationLog) {
         let n = (all.carried() + all.len()) as u64;
         self.give(Given::History(Box::new(all)), n);
     }
 
     fn give(&self, what: Given, n: u64) {
-        // A thread that has ended has said why, and what it did not take is not a loss of the recording's middle.
+        // A thread that has ended has said why; what it did not take is not a gap inside the recording.
         if let Err(TrySendError::Full(_)) = self.to.try_send(what) {
             self.lost.fetch_add(n, Ordering::Relaxed);
         }
     }
 
-    /// How it stands.
     pub fn state(&self) -> State {
         self.recording.state()
     }
 
-    /// For whoever waits for its end.
+    /// Returns a handle with which the end can be waited for.
     pub fn recording(&self) -> Recording {
         self.recording.clone()
     }
 
-    /// Has what is left written and the file closed; waits for it, 30 s at most.
+    /// Has the rest written and the file closed; waits for that for at most 30 s.
     pub fn stop(self) -> State {
         let recording = self.recording();
         drop(self);
@@ -291,10 +292,10 @@ struct Tape {
     files: Files,
     /// Observations and bytes of the files before this one.
     before: (u64, u64),
-    /// Losses that were recorded.
+    /// Losses that are recorded already.
     told: u64,
     carried: Carried,
-    /// Bytes that the file began with, of the time before it.
+    /// Bytes that the file begins with and that are about the time before it.
     began_with: u64,
     filter: Option<PodFilter>,
     selection: Arc<Selection>,
@@ -366,7 +367,7 @@ impl Tape {
         self.flush_when_due(flushed)?;
         if self.is_full() {
             self.writer.flush()?;
-            // Compressed it may be far from full.
+            // Bytes are counted before the flush compresses them: the file may be far from full.
             if self.is_full() {
                 self.rotate()?;
             }
@@ -374,7 +375,7 @@ impl Tape {
         Ok(())
     }
 
-    /// At least half of a file is of its own time, however much a later file begins with.
+    /// At least half of a file is about its own time, however much state it begins with.
     fn is_full(&self) -> bool {
         let bytes = self.writer.bytes();
         let max = self.options.max_size;
@@ -391,7 +392,8 @@ impl Tape {
         Ok(())
     }
 
-    /// What was lost came after `since`, the arrival of what is written next: it found no room behind it.
+    /// Records losses as a gap. They came after `since`, the arrival of the next observation written: no more fitted
+    /// behind that one.
     fn tell_losses(&mut self, since: Nanos) -> Result<(), SessionError> {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost == self.told {
@@ -414,7 +416,7 @@ impl Tape {
         self.writer.write(&gap)
     }
 
-    /// The current file gets a number, and a new one takes its name.
+    /// Gives the current file a number, and starts a new one under its name.
     fn rotate(&mut self) -> Result<(), SessionError> {
         info!(bytes = self.writer.bytes(), "rotates");
         self.before.0 += self.writer.observations();
@@ -423,7 +425,7 @@ impl Tape {
         self.files.aside(file)?;
         let now = clock::now();
         let mut full = std::mem::replace(&mut self.writer, open(&self.options, &self.selection)?);
-        // It is still the same file, whatever its name is now.
+        // The writer still has the renamed file open.
         full.bound(Bound::Until, now);
         full.finish()?;
         for o in self.carried.iter() {

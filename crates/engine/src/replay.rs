@@ -1,10 +1,10 @@
-//! A session as a player: cursor, speed, steps, seeking.
+//! A player of sessions: cursor, speed, steps, seeking.
 //!
 //! A loader thread reads the session and runs a world over it once, keeping clones as checkpoints on the way. The
-//! player stands at a position in the log; going forward it observes, going back or far it starts from a checkpoint.
-//! "As of TIME" is: of the observations whose `seen` is not after TIME ([`ObservationLog::arrived_by`]).
+//! player has a position in the log; it moves forward by observing, and back or far by starting from a checkpoint.
+//! "As of TIME" means: of the observations whose `seen` is not after TIME ([`ObservationLog::arrived_by`]).
 //!
-//! The player never asks for the time: [`Player::tick`] is told it, by the monotonic clock.
+//! The player never reads a clock: [`Player::tick`] is given the time of the monotonic clock.
 
 mod load;
 mod step;
@@ -27,21 +27,21 @@ use kflow_model::session::{self, Header, Reader, Report, SessionError, format};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 use load::{Checkpoint, Loaded, Loader};
 
-/// Observations taken in one tick when the speed is "as fast as it goes".
+/// Most observations taken in one tick when the speed is "as fast as it goes".
 const FASTEST: usize = 10_000;
 
-/// A note that is still to be saved into its session.
+/// A note that has yet to be saved into its session.
 #[derive(Debug)]
 pub struct Append {
     path: PathBuf,
-    /// The session is known to have no cut tail.
+    /// The session is known not to be cut at its end.
     whole: bool,
     compressed: bool,
     note: Observation,
 }
 
 impl Append {
-    /// Appends the note to the file. Waits for the disk.
+    /// Appends the note to the file. Blocks on the disk.
     pub fn save(self) -> Result<(), SessionError> {
         let notes = std::slice::from_ref(&self.note);
         if self.whole {
@@ -65,11 +65,11 @@ pub struct Player {
     loaded: Loaded,
 
     pipeline: Pipeline,
-    /// Observations that the core has seen.
+    /// Number of observations that the world has seen.
     position: usize,
     cursor: Nanos,
     start: Option<Moment>,
-    /// The moment to begin at is not in the session: why, and the cursor that stands there instead.
+    /// If the moment to begin at is not in the session: why, and the cursor that is shown instead.
     outside: Option<(Unknown, Nanos)>,
     playing: bool,
     speed_permille: u32,
@@ -77,10 +77,10 @@ pub struct Player {
     /// Playing advances the cursor by less than 1 ns a tick at very low speeds: the remainder, ns × 1000.
     remainder: i64,
 
-    /// The thread that looks for what was ever not well, once everything is read; and what it has found.
+    /// The thread that looks for incidents, once everything is read. Its last result is in `overview`.
     looking: Option<Looking>,
     overview: Arc<Overview>,
-    /// Notes that were made meanwhile.
+    /// Times of notes that were made since the session was opened.
     noted: Vec<Nanos>,
 
     version: u64,
@@ -94,7 +94,7 @@ impl Drop for Player {
 }
 
 impl Player {
-    /// Opens a session and begins to load it. Paused, at real-time speed.
+    /// Opens a session and starts to load it. The player is paused, at real-time speed.
     pub fn open(
         path: &Path,
         start: Moment,
@@ -110,7 +110,7 @@ impl Player {
         Ok(p)
     }
 
-    /// Plays what a reader gives.
+    /// A player of what a reader gives.
     pub fn new(reader: Reader, name: &str, start: Moment, selection: Arc<Selection>) -> Self {
         let header = reader.header.clone();
         let (compressed, progress) = (reader.compressed, reader.progress());
@@ -153,7 +153,7 @@ impl Player {
     pub const fn header(&self) -> &Header {
         &self.header
     }
-    /// What reading met; `None` while it goes on.
+    /// The result of reading; `None` while reading goes on.
     pub const fn report(&self) -> Option<&Report> {
         self.loaded.report.as_ref()
     }
@@ -165,11 +165,10 @@ impl Player {
     pub const fn is_empty(&self) -> bool {
         self.loaded.log.is_empty()
     }
-    /// Everything read so far, also what is after the cursor: for searching ahead.
+    /// Everything read so far, including what is after the cursor: for searching ahead.
     pub const fn all(&self) -> &ObservationLog {
         &self.loaded.log
     }
-    /// Where it stands.
     pub const fn cursor(&self) -> Nanos {
         self.cursor
     }
@@ -181,7 +180,7 @@ impl Player {
     pub const fn playing(&self) -> bool {
         self.playing
     }
-    /// From when until when everything was recorded, of what was read so far.
+    /// Begin and end of what was recorded, as far as it was read.
     pub fn range(&self) -> (Nanos, Nanos) {
         let log = &self.loaded.log;
         let of_observations = match (
@@ -195,7 +194,7 @@ impl Player {
         report.map_or(of_observations, |r| r.bounds(of_observations))
     }
 
-    /// Plays or pauses. Playing at the end begins anew.
+    /// Plays or pauses. Playing at the end starts again from the beginning.
     pub fn set_playing(&mut self, playing: bool) {
         if playing && self.loaded.report.is_some() && self.cursor >= self.range().1 {
             self.seek(self.range().0);
@@ -210,15 +209,15 @@ impl Player {
         }
     }
 
-    /// Speed in thousandths of real time; 0 is as fast as it goes.
+    /// Sets the speed in thousandths of real time; 0 is as fast as it goes.
     pub fn set_speed(&mut self, permille: u32) {
         self.speed_permille = permille;
         self.remainder = 0;
         self.version += 1;
     }
 
-    /// Takes what was loaded meanwhile, and moves the cursor by the time that has passed. Returns true when a new
-    /// [`snapshot`](Self::snapshot) shows something else.
+    /// Takes what was loaded since the last call, and moves the cursor by the time that has passed. Returns true when
+    /// a new [`snapshot`](Self::snapshot) shows something else.
     pub fn tick(&mut self, now: Instant) -> bool {
         let before = self.version;
         self.take_loaded();
@@ -254,7 +253,7 @@ impl Player {
         }
     }
 
-    /// Has it looked for what was ever not well as soon as everything is read, and takes what was found.
+    /// Starts to look for incidents as soon as everything is read, and takes what was found.
     fn take_overview(&mut self) {
         if self.looking.is_none() && self.loaded.report.is_some() && !self.is_empty() {
             let selection = Arc::clone(self.pipeline.world().selection());
@@ -269,7 +268,7 @@ impl Player {
         }
     }
 
-    /// What was ever not well, as far as it is known.
+    /// The incidents of the session, as far as they are known.
     pub const fn overview(&self) -> &Arc<Overview> {
         &self.overview
     }
@@ -285,7 +284,7 @@ impl Player {
         self.loaded = news;
         self.version += 1;
         if reordered {
-            // The past is another one now: what stands there is built anew.
+            // Earlier observations have changed: the state at the cursor is built anew.
             self.jump(self.loaded.log.arrived_by(self.cursor));
         }
         if let Some(start) = self.start
@@ -305,19 +304,19 @@ impl Player {
             }
             self.go(to);
         } else if !self.playing && self.position < self.len() {
-            // What lies up to the cursor may only have been read now.
+            // What lies before the cursor may only have been read now.
             self.go(self.cursor);
         }
     }
 
-    /// Puts the cursor at a moment, inside the session.
+    /// Moves the cursor to a moment, clamped to the session.
     pub fn seek(&mut self, to: Nanos) {
         self.start = None;
         let (begin, end) = self.range();
         self.go(to.max(begin).min(end.max(begin)));
     }
 
-    /// Puts the cursor at the end, and keeps it there while loading goes on.
+    /// Moves the cursor to the end, and keeps it there while loading goes on.
     pub fn seek_end(&mut self) {
         let end = self.range().1;
         self.seek(end);
@@ -335,7 +334,7 @@ impl Player {
         }
     }
 
-    /// Brings the core to a position, by the shorter way.
+    /// Brings the world to a position, by the shorter way: from here, or from a checkpoint.
     fn place(&mut self, target: usize) {
         let best = self.checkpoint(target);
         let from_here = target >= self.position
@@ -355,7 +354,7 @@ impl Player {
     /// Builds the state at a position from the nearest checkpoint before it.
     fn jump(&mut self, target: usize) {
         let (position, world) = self.before(target);
-        // What was derived for the last picture goes before more is derived for the next.
+        // Frees what was derived for the last picture before more is derived for the next.
         self.shown = None;
         self.pipeline = Pipeline::resume(world, self.loaded.log.prefix(position), 0);
         self.position = position;
@@ -374,7 +373,7 @@ impl Player {
         }
     }
 
-    /// The nearest world to start from, not after a position, and how much it has seen.
+    /// Returns the nearest world that is not after a position, and the number of observations that it has seen.
     fn before(&self, upto: usize) -> (usize, World) {
         match self.checkpoint(upto) {
             Some(c) => {
@@ -393,8 +392,8 @@ impl Player {
         self.loaded.checkpoints.get(n.checked_sub(1)?)
     }
 
-    /// Makes a note at the cursor. Returns what saves it into the session's file; `None` where there is none (standard
-    /// input, the demo).
+    /// Makes a note at the cursor. Returns what saves it into the session's file; `None` where there is no file
+    /// (standard input, the demo).
     pub fn note(&mut self, text: &str) -> Option<Append> {
         let note = format::redacted(Observation {
             stamp: Stamp::exact(self.cursor),
@@ -403,7 +402,7 @@ impl Player {
         });
         let append = self.path.clone().map(|path| Append {
             path,
-            // Of a session that is still being read nothing is known yet.
+            // While a session is being read, it is not known whether its end is cut.
             whole: matches!(&self.loaded.report, Some(r) if r.cut.is_none()),
             compressed: self.compressed,
             note: note.clone(),
@@ -411,7 +410,7 @@ impl Player {
         let note = Arc::new(note);
         let at = self.loaded.log.arrived_by(self.cursor);
         self.loaded.log = self.loaded.log.inserted(at, Arc::clone(&note));
-        // Evidence may come in any order: later checkpoints just learn of it too.
+        // Evidence may come in any order: later checkpoints just observe the note too.
         for c in Arc::make_mut(&mut self.loaded.checkpoints) {
             if c.position >= at && c.position > 0 {
                 c.world.observe(&note);
@@ -427,7 +426,7 @@ impl Player {
         append
     }
 
-    /// What of the session could not be read, as the state of a source.
+    /// What of the session could not be read, as a source's status.
     fn incomplete(&self) -> Option<SourceStatus> {
         let report = self.loaded.report.as_ref()?;
         let sentence = report.sentence();
@@ -438,7 +437,7 @@ impl Player {
         })
     }
 
-    /// Why another moment is shown than the one that was asked for, as the state of a source.
+    /// Why another moment is shown than the one asked for, as a source's status.
     fn elsewhere(&self) -> Option<SourceStatus> {
         let (why, shown) = self.outside.as_ref()?;
         (*shown == self.cursor && !self.playing).then(|| SourceStatus {
@@ -451,7 +450,7 @@ impl Player {
         })
     }
 
-    /// The picture at the cursor; the same one again while nothing has changed.
+    /// Returns the picture at the cursor; the same `Arc` while nothing has changed.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         if let Some(s) = &self.shown
             && s.version == self.version

@@ -1,4 +1,4 @@
-//! What panes and exporters may see: one immutable value, taken once a frame at most.
+//! What panes and exporters may see: one immutable value, made at most once a frame.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use kflow_model::session::Carried;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Text};
 pub use kflow_sources::live::{SourceStatus, Status};
 
-/// Names of what kflow says of itself, as sources of the kind `kflow`; and of the apiserver before it has an address.
+/// Names of the sources of kind `kflow`, which report on kflow itself, and of the apiserver's source before its
+/// address is known.
 pub mod own {
     /// The world's thread.
     pub const ENGINE: &str = "engine";
@@ -19,25 +20,25 @@ pub mod own {
     pub const RECORDING: &str = "recording";
     /// The file that is being read.
     pub const SESSION: &str = "session";
-    /// The moment that a recording was to be shown at.
+    /// The moment at which a recording was to be shown.
     pub const MOMENT: &str = "moment";
-    /// The trace store that spans are sent to.
+    /// The trace store that receives spans.
     pub const TRACES: &str = "traces";
     /// The way to an apiserver, of the kind `kube`.
     pub const KUBECONFIG: &str = "kubeconfig";
 }
 
-/// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live. What of the dropped
-/// front still stands (objects that exist, calls in flight) is carried along.
+/// Observations in order of arrival, in shared chunks: cheap to clone, and bounded at the front in a live run. What
+/// the dropped front says about things that still exist (objects, calls in flight) is carried along.
 #[derive(Clone, Debug, Default)]
 pub struct ObservationLog {
     chunks: Vec<Arc<Vec<Evidence>>>,
     len: usize,
-    /// What stood when the front was dropped.
+    /// What was still valid when the front was dropped.
     before: Arc<Carried>,
     /// Earliest arrival.
     earliest: Option<Nanos>,
-    /// The clock was set back meanwhile: `seen` does not only rise.
+    /// The clock was set back at some point: `seen` does not only rise.
     set_back: bool,
 }
 
@@ -59,11 +60,9 @@ impl ObservationLog {
             }
         }
     }
-    /// Number of observations.
     pub const fn len(&self) -> usize {
         self.len
     }
-    /// True when there are none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -71,18 +70,17 @@ impl ObservationLog {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
         self.chunks.iter().flat_map(|c| c.iter())
     }
-    /// The observations, and before them what stood when the front was dropped: the newest state of all that existed, the
-    /// newest lists, what was open. A world that is built from them knows what is quiet too.
+    /// The observations, preceded by what was still valid when the front was dropped: the newest state of every
+    /// existing object, the newest lists, open calls. A world built from them also knows the objects that are quiet.
     pub fn history(&self) -> impl Iterator<Item = &Evidence> {
         self.before
             .iter()
             .chain(self.chunks.iter().flat_map(|c| c.iter()))
     }
-    /// How many observations of the time before are carried along.
+    /// Number of observations from the dropped front that are carried along.
     pub fn carried(&self) -> usize {
         self.before.len()
     }
-    /// The n-th observation.
     pub fn get(&self, n: usize) -> Option<&Evidence> {
         // Only the last chunk is partial, unless the front was dropped as whole chunks.
         self.chunks.get(n / Self::CHUNK)?.get(n % Self::CHUNK)
@@ -91,8 +89,8 @@ impl ObservationLog {
     pub const fn earliest(&self) -> Option<Nanos> {
         self.earliest
     }
-    /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
-    /// last time counts.
+    /// Returns how many observations had arrived by `at`. If the clock was set back and showed that time more than
+    /// once, the last time counts.
     pub fn arrived_by(&self, at: Nanos) -> usize {
         if self.set_back {
             let later = self.iter().rev().take_while(|o| o.stamp.seen > at);
@@ -109,7 +107,7 @@ impl ObservationLog {
         }
         low
     }
-    /// The first `n` observations: whole chunks are shared.
+    /// Returns a log of the first `n` observations, which shares whole chunks.
     #[must_use]
     pub fn prefix(&self, n: usize) -> Self {
         let n = n.min(self.len);
@@ -128,7 +126,7 @@ impl ObservationLog {
             set_back: self.set_back,
         }
     }
-    /// A log with one more observation at place `at`.
+    /// Returns a log with one more observation at index `at`.
     #[must_use]
     pub fn inserted(&self, at: usize, o: Evidence) -> Self {
         let mut log = self.prefix(at);
@@ -138,7 +136,8 @@ impl ObservationLog {
         }
         log
     }
-    /// Drops the oldest whole chunks until at most `keep` observations (rounded up to chunks) remain; returns how many went.
+    /// Drops the oldest whole chunks until at most `keep` observations (rounded up to chunks) remain. Returns how
+    /// many were dropped.
     pub fn shrink(&mut self, keep: usize) -> usize {
         let mut gone = 0;
         while let Some(first) = self.chunks.first().map(|c| c.len())
@@ -164,14 +163,14 @@ impl FromIterator<Evidence> for ObservationLog {
     }
 }
 
-/// Where the observations come from and where the view stands.
+/// Live or replay, and whether the view moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A session: how fast it plays.
     Replay {
         /// Name of the session.
         name: Text,
-        /// The session plays; false while it is paused.
+        /// False while the session is paused.
         playing: bool,
         /// Speed in thousandths: 1000 is real time, 0 is as fast as it goes.
         speed_permille: u32,
@@ -182,15 +181,15 @@ pub enum Mode {
     Live {
         /// What is watched: `node1`, `all`, a namespace.
         scope: Text,
-        /// The view follows; false while it is paused or scrolled back.
+        /// The view shows the newest picture; false while it is paused or scrolled back.
         following: bool,
-        /// File that is being recorded to, empty when none.
+        /// File that is being recorded to; empty when there is none.
         recording: Text,
     },
 }
 
 impl Mode {
-    /// A session that is read to its end, at real-time speed, and does not play.
+    /// A session that is fully read, at real-time speed, and paused.
     pub fn paused(name: &str) -> Self {
         Self::Replay {
             name: name.into(),
@@ -199,7 +198,7 @@ impl Mode {
             loading_permille: 1000,
         }
     }
-    /// True while pictures follow each other by themselves.
+    /// True while a new picture comes without the user's doing.
     pub const fn moves(&self) -> bool {
         match self {
             Self::Replay { playing, .. } => *playing,
@@ -208,7 +207,7 @@ impl Mode {
     }
 }
 
-/// Verdicts in between, at most, when the one is looked for that another follows from.
+/// Most links that are followed from a verdict to the verdict that it follows from.
 const LONGEST_CHAIN: usize = 16;
 
 /// One immutable picture of everything.
@@ -220,29 +219,29 @@ pub struct Snapshot {
     pub world: Arc<World>,
     /// The moment that the snapshot shows: the clock when live, the cursor in replay. Ages count from it.
     pub now: Nanos,
-    /// Verdict of each pod that is not well.
+    /// Verdicts of the pods that are not well.
     pub verdicts: Arc<rustc_hash::FxHashMap<PodUid, Arc<Verdict>>>,
-    /// Nodes that stand still, and owners that cannot create pods.
+    /// Verdicts of nodes that do not work, and of owners that cannot create pods.
     pub owner_verdicts: Arc<Vec<Arc<Verdict>>>,
-    /// What was ever not well: of a session from its begin to its end, whatever `now` is.
+    /// The incidents, past ones too. In replay, those of the whole session, whatever `now` is.
     pub overview: Arc<Overview>,
     /// Observations up to `now`.
     pub log: ObservationLog,
     /// Live or replay, and how it goes on.
     pub mode: Mode,
-    /// First and last moment of the session, or of what is kept when live.
+    /// First and last moment of the session, or in a live run of what is kept.
     pub range: (Nanos, Nanos),
     /// Status of each source.
     pub sources: Vec<SourceStatus>,
-    /// What an apiserver is asked for; `None` for a session, and where none is asked.
+    /// What the apiserver is asked for; `None` in replay, and where none is asked.
     pub scope: Option<Arc<Scope>>,
-    /// The cluster whose nodes can be opened; `None` for a session, and where a node is named.
+    /// The cluster whose nodes can be opened; `None` in replay, and where the run names a node.
     pub cluster: Option<Arc<ClusterView>>,
 }
 
 impl Snapshot {
-    /// The verdict from whose trouble this one follows, through all that are in between; the verdict itself where it
-    /// follows from none that is known, or, in a circle, from itself.
+    /// Returns the verdict of the trouble that this one finally follows from. Returns the verdict itself if it
+    /// follows from no known one, or, in a circle, from itself.
     pub fn root<'s>(&'s self, verdict: &'s Verdict) -> &'s Verdict {
         let mut at = verdict;
         // Chains are short: a pod that waits for a node, or for a pull of a pod that waits for a node.
@@ -259,7 +258,7 @@ impl Snapshot {
         }
         verdict
     }
-    /// What is asked, for who says what is not known.
+    /// Input for reporting what is not known.
     pub fn asked(&self) -> Asked<'_> {
         Asked {
             world: &self.world,

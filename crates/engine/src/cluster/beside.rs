@@ -1,4 +1,4 @@
-//! Nodes whose agents are listened to beside the one that is open, each by a run of its own.
+//! Runs that follow the agents of nodes beside the open one, one run per node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use kflow_model::offset::Offset;
 use kflow_model::{Nanos, Source, Text, clock};
 use kflow_sources::agent::Mark;
 
-/// Nodes whose agents are listened to at a time beside the one that is open, at most.
+/// Most nodes beside the open one whose agents are followed at a time.
 pub const BESIDE: usize = 16;
-/// How long an agent is listened to that is not asked for any more: pods are well and not well by turns.
+/// How long an agent is still followed that nobody asks about: pods change between healthy and unhealthy.
 const LINGERS: Duration = Duration::from_secs(60);
-/// After what is heard was made it is not made anew for so many times as long.
+/// [`Cluster::listen`] pauses for this many times as long as its last answer took to make.
 const PAUSE: u32 = 4;
 
-/// A node beside the one that is open.
+/// The run of a node beside the open one.
 #[derive(Debug)]
 pub(super) struct Beside {
-    /// It asks the apiserver for the node's pods alone.
+    /// Asks the apiserver for the node's pods alone.
     pub(super) live: Live,
-    /// Its world by the node's clock, and of what that was made.
+    /// The world by the node's clock, and the snapshot and clocks that it was made from.
     pub(super) world: Option<(Arc<Snapshot>, Clocks, World)>,
 }
 
-/// The node's clock, and the apiserver's, each against this machine's.
+/// Offsets of the node's clock and of the apiserver's, each from this machine's.
 type Clocks = (Offset, Option<Offset>);
 
 impl Beside {
@@ -42,7 +42,7 @@ impl Beside {
             return;
         }
         let mut world = World::clone(&snap.world);
-        // What the API tells is put on the node's clock.
+        // Times that the apiserver set are moved to the node's clock.
         if let (node, Some(apiserver)) = clocks {
             world.compare_clocks(apiserver, node);
             world.refresh();
@@ -51,55 +51,56 @@ impl Beside {
     }
 }
 
-/// Whether a picture of a node has all that its agent saw before it was connected to.
+/// Tells when the snapshots of a node include all that its agent observed before the connection.
 #[derive(Debug, Default)]
 pub struct Joined(Option<Nanos>);
 
 impl Joined {
-    /// Looks at the newest picture: the first one may lack that, and that it does.
+    /// Returns true when the newest snapshot includes it all. The first one never counts: it may lack both those
+    /// observations and the note that they are still being sent.
     pub fn has_all(&mut self, snap: &Snapshot) -> bool {
         let first = *self.0.get_or_insert(snap.now);
         first != snap.now && !snap.world.coverage().is_being_listed(WatchNote::CALLS)
     }
 }
 
-/// A node that is listened to for who judges its pods.
+/// A node that [`Cluster::listen`] follows.
 #[derive(Debug)]
 pub(super) struct Listened {
     live: Live,
-    /// When it was asked for last.
+    /// When the node was last asked about.
     wanted: Instant,
-    /// Its agent was heard once, up to what it saw then.
+    /// The agent was connected once, and sent all that it had observed before.
     heard: bool,
     joined: Joined,
 }
 
-/// What is known of a node by its agent and by the apiserver.
+/// What is known of a node from its agent and from the apiserver.
 #[derive(Debug)]
 pub struct NodeHeard {
     pub world: World,
     /// By the node's clock.
     pub now: Nanos,
     pub offset: Offset,
-    /// What is known to be lost of what its agent saw, observations.
+    /// Number of the agent's observations that are known to be lost.
     pub lost: u64,
-    /// Why its agent is not heard now: what came since is by the apiserver alone.
+    /// Why the agent is not heard now; observations since then are the apiserver's alone.
     pub off: Option<String>,
 }
 
-/// What is heard of a node.
+/// What is known of one node.
 #[derive(Debug)]
 pub enum Hearing {
-    /// It is not known yet whether anything is.
+    /// It is not known yet whether its agent can be heard.
     Coming,
     Heard(Box<NodeHeard>),
-    /// Nothing ever was, and why.
+    /// Its agent was never heard; the text says why.
     Silent(String),
 }
 
 impl Cluster {
-    /// Listens to the agents of these nodes, of the first ones where there are more than [`BESIDE`], and tells what is known of each.
-    /// `None` while it is too early to make that anew.
+    /// Follows the agents of these nodes, or of the first [`BESIDE`] of them, and returns what is known of each node.
+    /// Returns `None` while it is too early to make a new answer.
     pub fn listen(&mut self, nodes: &[Text]) -> Option<Vec<(Text, Hearing)>> {
         let begun = clock::monotonic();
         if self.due.is_some_and(|due| begun < due) {
@@ -123,8 +124,8 @@ impl Cluster {
         Some(all)
     }
 
-    /// Starts a run for each of these nodes that has a ready agent. Runs of nodes that were not asked for within [`LINGERS`] end, and
-    /// where there are [`BESIDE`], that of the node that was not asked for the longest.
+    /// Starts a run for each of these nodes that has a ready agent. Ends the runs of nodes that were not asked about
+    /// for [`LINGERS`]; if there are [`BESIDE`], ends the one that was not asked about for the longest time.
     fn listen_to(&mut self, nodes: &[Text], found: &Agents, now: Instant) {
         for node in nodes {
             if let Some(listened) = self.listened.get_mut(node) {
@@ -148,7 +149,7 @@ impl Cluster {
                 };
                 leave.extend(self.listened.remove_entry(&longest));
             }
-            // Where it cannot be started it is tried again.
+            // A run that cannot be started is tried again by the next call.
             let Ok(Beside { live, .. }) = self.beside(node) else {
                 continue;
             };
@@ -166,7 +167,7 @@ impl Cluster {
         }
     }
 
-    /// Why nothing is heard of a node that is not listened to; `None` while that is not known.
+    /// Returns why a node that is not followed is not heard; `None` while that is not known.
     pub(super) fn unheard(&self, node: &Text, found: &Agents) -> Option<String> {
         if is_ready(node, found) {
             return Some(format!(
@@ -184,23 +185,23 @@ impl Cluster {
         Some(why)
     }
 
-    /// What there is to say of the agent of a node that is the one on this machine.
+    /// Returns a remark about a node's agent, if it is the one on this machine.
     pub fn note(&self, node: &str) -> Option<String> {
         let found = self.look.as_ref()?.found();
         found.of(node)?;
         found.note(node).map(str::to_owned)
     }
 
-    /// How far the clock of a node is off, as its agent told.
+    /// Offset of a node's clock, as its agent reported it.
     pub(super) fn clock(&self, node: &Text) -> Option<Offset> {
         self.marks.get(node.as_str()).and_then(Mark::clock)
     }
 
-    /// A run of a node for its pods alone: the cluster's run watches all else already.
+    /// Starts a run for a node's pods alone: the cluster's run already watches everything else.
     pub(super) fn beside(&mut self, node: &str) -> Result<Beside, CannotOpen> {
         let config = Config {
             of_node_only: true,
-            // All of them together keep as much as one that is open.
+            // All of these runs together keep as much as an open node's run.
             log: KEEP / BESIDE,
             kubelet_log: KubeletLog::Off,
             control: Control::default(),
@@ -232,7 +233,7 @@ impl Listened {
         let ahead = clocks.0.certain_ns();
         let mut world = match ahead {
             0 => World::clone(&snap.world),
-            // Nothing of it is by another clock then.
+            // If the offset is 0, all observations are by the same clock already.
             _ => {
                 let mut world = World::selecting(Arc::clone(snap.world.selection()));
                 let all = snap.log.iter().map(|o| by_clock_ahead(o, ahead));

@@ -14,9 +14,9 @@ use kflow_model::patient;
 use kflow_sources::journal::export;
 use kflow_sources::journal::file::JournalFile;
 
-/// Folders below the one that was given.
+/// Most levels of folders below the given one.
 const DEEPEST: usize = 6;
-/// Files that are looked at. A bundle of a large cluster has some ten thousand.
+/// Most files that are examined. A bundle of a large cluster has some ten thousand.
 const MOST: usize = 100_000;
 
 /// What a folder holds.
@@ -24,11 +24,11 @@ const MOST: usize = 100_000;
 pub struct Folder {
     /// Files that kflow reads.
     pub inputs: Vec<Input>,
-    /// What it does not read: files that it does not know; and, with the reason in brackets, what is no file, cannot be read,
-    /// or lies too deep.
+    /// Entries that kflow does not read: files of an unknown kind, and, with the reason in brackets, those that are
+    /// not regular files, cannot be read, or lie too deep.
     pub unknown: Vec<String>,
-    /// More than one folder of a bundle has a node's own captures: these, below the one that was given. A session has one
-    /// node's, so nothing is taken.
+    /// The folders of a bundle that have a node's own captures, if there is more than one. A session holds those of
+    /// one node, so nothing is imported then.
     pub nodes: Vec<PathBuf>,
 }
 
@@ -57,7 +57,8 @@ pub fn scan(dir: &Path) -> io::Result<Folder> {
 }
 
 impl Folder {
-    /// A file whose name says no kind: a journal's units do. True when something of a node was in it.
+    /// Takes a file whose name says no kind if it is a systemd journal, by the units in it. Returns true if it has
+    /// logs of a node.
     fn take_other(&mut self, path: PathBuf, name: String) -> bool {
         if !is_journal(&path) {
             self.unknown.push(name);
@@ -96,7 +97,7 @@ impl Folder {
         true
     }
 
-    /// What somebody printed of a journal is not read again from the journal.
+    /// Drops a journal as an input for those logs that are also there as a text file.
     fn leave_what_is_there_twice(&mut self) {
         let printed: BTreeSet<Kind> = (self.inputs.iter())
             .filter(|i| !is_journal(&i.path))
@@ -114,7 +115,8 @@ impl Folder {
     }
 }
 
-/// A journal of the system: `system.journal`, those before it `system@….journal`, and with `~` what was not closed.
+/// True for a file of the system journal: `system.journal`, an archived `system@….journal`, or one that was not
+/// closed (`~`).
 fn is_journal(path: &Path) -> bool {
     let name = name_of(path).unwrap_or_default();
     let name = name.strip_suffix('~').unwrap_or(&name);
@@ -122,7 +124,7 @@ fn is_journal(path: &Path) -> bool {
     stem == "system" || stem.starts_with("system@")
 }
 
-/// Takes what the folders below have.
+/// Adds the captures of the folders below.
 fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
     let mut of_nodes = BTreeSet::new();
     let mut seen = 0;
@@ -132,7 +134,7 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
             let parent = name_of(folder).unwrap_or_default();
             let (files, below) = match entries(folder, dir, &mut found.unknown) {
                 Ok(entries) => entries,
-                // One that cannot be read is no reason to take nothing of the others.
+                // A folder that cannot be read does not keep the others from being read.
                 Err(e) => {
                     let name = below_of(dir, folder);
                     found.unknown.push(format!("{name} ({e})"));
@@ -180,8 +182,8 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
     }
 }
 
-/// Files and folders of a folder, sorted; hidden folders are left out. What else it has goes into `left`, with the reason
-/// and named as it lies below `dir`.
+/// Returns the files and folders in a folder, sorted, without hidden folders. Adds everything else to `left`, with
+/// its path below `dir` and the reason.
 fn entries(
     folder: &Path,
     dir: &Path,
@@ -193,7 +195,7 @@ fn entries(
     Ok((files, folders))
 }
 
-/// Files, folders, and what else there is.
+/// Files, folders, and the other entries with the reason.
 type Sorted = (Vec<PathBuf>, Vec<PathBuf>, Vec<String>);
 
 fn sorted(folder: &Path, dir: &Path) -> io::Result<Sorted> {
@@ -228,7 +230,7 @@ fn sorted(folder: &Path, dir: &Path) -> io::Result<Sorted> {
     Ok((files, folders, left))
 }
 
-/// The name of a path below a folder.
+/// Returns the path relative to `dir`.
 fn below_of(dir: &Path, path: &Path) -> String {
     let name = path.strip_prefix(dir).unwrap_or(path);
     name.to_string_lossy().into_owned()

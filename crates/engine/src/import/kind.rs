@@ -1,4 +1,4 @@
-//! Kinds of captures, what reads each, and how a file's name gives its kind away.
+//! Kinds of captures, the decoder of each, and the file names that identify it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use kflow_model::Source;
 use kflow_model::log::Component;
 use kflow_sources::{LineDecoder, TimeHint, audit, klog, kube, otlp, runtime};
 
-/// What kind of capture an input is. In order of merging.
+/// The kind of a capture. Ordered as inputs are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Lists and watches of API objects.
@@ -43,7 +43,7 @@ impl Kind {
         Self::ControllerManager,
     ];
 
-    /// What reads it.
+    /// Returns the decoder of this kind's lines.
     pub fn decoder(self, hint: TimeHint) -> Box<dyn LineDecoder> {
         match self {
             Self::Watch => Box::new(kube::decode::KubeLines::new(hint)),
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// Name of the flag, without dashes.
+    /// Name of the command-line flag, without dashes.
     pub const fn flag(self) -> &'static str {
         match self {
             Self::Watch => "watch",
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Whose log it is; `None` for what is no log.
+    /// The component that writes this log; `None` for what is no log.
     pub(super) const fn component(self) -> Option<Component> {
         match self {
             Self::Watch | Self::Audit | Self::Otlp => None,
@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// The source that its observations name.
+    /// The source that the observations name.
     pub const fn source(self) -> Source {
         match self {
             Self::Watch => Source::Kube,
@@ -100,7 +100,7 @@ impl Kind {
         }
     }
 
-    /// What an input of this kind is, for people.
+    /// What an input of this kind is, as users are told.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Watch => "a list or watch of API objects",
@@ -115,8 +115,8 @@ impl Kind {
         }
     }
 
-    /// klog: its lines have no year, and several files are one stream in pieces, because what the decoder knows at the end
-    /// of one (the year, a record that is not complete) it needs in the next.
+    /// True for klog. Its lines have no year, and several files are one stream in pieces: what the decoder knows at
+    /// the end of one (the year, an incomplete record) it needs in the next.
     pub(super) const fn klog(self) -> bool {
         matches!(
             self,
@@ -124,7 +124,8 @@ impl Kind {
         )
     }
 
-    /// Inputs of a later round may lack the year, which the earlier rounds then tell.
+    /// The round in which this kind is decoded. Lines of a later round may lack the year, which the earlier rounds
+    /// give.
     pub(super) const fn round(self) -> u8 {
         match self {
             Self::Kubelet => 1,
@@ -188,13 +189,13 @@ impl Kind {
         })
     }
 
-    /// What a node's captures, of which a session has those of one, are made of.
+    /// True for the captures of a node itself: a session has those of one node only.
     pub(super) const fn of_node(self) -> bool {
         matches!(self, Self::Containerd | Self::Crio | Self::Kubelet)
     }
 }
 
-/// The name without what says how the file is compressed.
+/// Strips the suffix of a compression from a file name.
 pub(super) fn plain_name(name: &str) -> &str {
     name.strip_suffix(".zst")
         .or_else(|| name.strip_suffix(".gz"))
@@ -232,7 +233,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// An input that was named by itself.
+    /// An input that was given by itself, not found in a folder.
     pub fn new(kind: Kind, path: &Path) -> Self {
         let name = path.file_name().unwrap_or(path.as_os_str());
         Self {
@@ -242,7 +243,6 @@ impl Input {
         }
     }
 
-    /// True for standard input.
     pub fn is_stdin(&self) -> bool {
         self.path.as_os_str() == "-"
     }

@@ -1,4 +1,4 @@
-//! Files as they come: plain, `.zst` or `.gz`, told by their first bytes, or standard input.
+//! Opens inputs: plain, `.zst` or `.gz`, recognised by their first bytes, or standard input.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,21 +15,21 @@ use kflow_model::patient::PatientFile;
 use kflow_sources::journal::export;
 use kflow_sources::journal::file::{self, JournalFile, MAGIC};
 
-/// Largest journal file, bytes: journald begins a new one at 128 MiB at the latest, unless it is told otherwise.
+/// Most bytes read of a journal file. journald begins a new file at 128 MiB at the latest, unless configured
+/// otherwise.
 const JOURNAL_MAX: u64 = 1 << 30;
-/// Bytes that are read at once, and that can be looked at before they are taken.
+/// Size of the buffer, bytes: how much is read at once, and how far an input can be peeked into.
 const BUFFER: usize = 1 << 18;
 
-/// Bytes of the files taken so far, and their total. Shared with whoever shows it.
+/// Bytes read of all files so far, and their total. Shared with the progress display.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes taken.
+    /// Bytes read.
     pub taken: AtomicU64,
-    /// Size of all files.
+    /// Size of all files, bytes.
     pub total: AtomicU64,
 }
 
-/// An input that is open.
 pub(super) struct Open {
     pub(super) input: Input,
     /// Its content, uncompressed.
@@ -98,7 +98,7 @@ impl Open {
         })
     }
 
-    /// A journal file: what the units wrote that log this kind of thing.
+    /// Opens a journal file, reduced to the entries of the units that write this kind of log.
     fn journal(input: &Input, from: impl Read, modified: Option<Nanos>) -> io::Result<Self> {
         let mut bytes = Vec::new();
         from.take(JOURNAL_MAX).read_to_end(&mut bytes)?;
@@ -123,7 +123,8 @@ impl Open {
         })
     }
 
-    /// What it begins with, some KB, without taking it. Empty when it cannot be read: taking it says why.
+    /// Returns the first bytes, up to `BUFFER`, without consuming them. Empty on an error, which the next read
+    /// reports.
     pub(super) fn peek(&mut self) -> &[u8] {
         self.reader.fill_buf().unwrap_or_default()
     }
@@ -139,10 +140,10 @@ fn buffered<R: Read>(inner: R) -> BufReader<Whole<R>> {
     )
 }
 
-/// Fills what it is given, as long as there is anything: what is looked at ahead is more than the first few bytes.
+/// Fills the whole buffer while there is input, so that peeking sees more than the first short read.
 struct Whole<R> {
     inner: R,
-    /// What ended the last read after its bytes.
+    /// The error that ended the last read after some bytes; the next read returns it.
     failed: Option<io::Error>,
 }
 

@@ -1,12 +1,12 @@
-//! What an input is that is not what it was said to be.
+//! Recognises what an input is when it is not of the kind that it was given as.
 
 use super::Kind;
 use kflow_sources::{Fed, TimeHint};
 
-/// Lines that are tried.
+/// Most lines that are tried.
 const LINES: usize = 200;
 
-/// What a file of some other kind begins with, and what to do with it.
+/// First bytes of files of other kinds, and what users are told about them.
 const FOREIGN: [(&[u8], &str); 5] = [
     (b"\xfd7zXZ\0", "it is compressed with xz: unpack it first"),
     (b"BZh", "it is compressed with bzip2: unpack it first"),
@@ -18,7 +18,8 @@ const FOREIGN: [(&[u8], &str); 5] = [
     (b"NAME", "it is a table: ask kubectl for it with -o json"),
 ];
 
-/// A sentence about an input that gave nothing, from what it begins with. `None` when it is what it was said to be.
+/// Returns a sentence about an input that gave no observation, from its first bytes. `None` when it is empty or of
+/// the given kind.
 pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) -> Option<String> {
     let text = begin.trim_ascii_start();
     if text.is_empty() {
@@ -37,7 +38,7 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
         ));
     }
     match kind_of(text) {
-        // Every log of a Kubernetes component is read alike.
+        // The logs of all Kubernetes components are decoded alike.
         Some(k) if k == said || (k.klog() && said.klog()) => None,
         Some(Kind::Kubelet) => Some(format!(
             "{not}: it looks like a log of the kubelet or the control plane, which are given with --kubelet-log, --apiserver-log and so on"
@@ -54,14 +55,14 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
     }
 }
 
-/// The kind whose decoder makes most of the first lines.
+/// Returns the kind whose decoder makes the most observations of the first lines.
 fn kind_of(begin: &[u8]) -> Option<Kind> {
     let mut lines: Vec<&[u8]> = begin.split(|b| *b == b'\n').take(LINES + 1).collect();
     if lines.len() > 1 {
-        // It may be cut.
+        // The last line may be cut.
         lines.pop();
     }
-    // The first of those that make the same of it: the logs of the control plane are read like the kubelet's.
+    // The first kind wins among equals: logs of the control plane are decoded like the kubelet's.
     let mut best: Option<(usize, Kind)> = None;
     for kind in Kind::ALL {
         let mut decoder = kind.decoder(TimeHint::default());

@@ -1,4 +1,4 @@
-//! Inputs become observations: one decoder for a stream, which is a file, or several that continue each other.
+//! Decodes streams. A stream is one file, or several that continue each other, and has one decoder.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,27 +14,27 @@ use kflow_sources::klog::full_date;
 use kflow_sources::kube::decode::EMPTY_LIST;
 use kflow_sources::{Fed, LineDecoder, TimeHint};
 
-/// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
+/// Longest line that is decoded, bytes. A list of 10,000 pods in one line has some 100 MB.
 const MAX_LINE: u64 = 512 << 20;
-/// Bytes at the begin of an input that are kept, to say what it is when nothing could be made of it.
+/// Bytes kept of the start of an input, to recognise it if it gives no observation.
 const BEGIN: usize = 1 << 16;
 const HALF_A_YEAR: i64 = 183 * 86_400 * SECOND;
 
-/// What goes through one decoder.
+/// The files that go through one decoder.
 pub(super) struct Stream {
     pub(super) kind: Kind,
     /// In order of time.
     files: Vec<Open>,
 }
 
-/// What a stream became.
 pub(super) struct Decoded {
     pub(super) observations: Vec<Observation>,
     pub(super) summaries: Vec<Summary>,
 }
 
 impl Decoded {
-    /// A moment that this stream tells for sure, from its middle: no straggler sets the year of others.
+    /// Returns a certain time from the middle of the stream, so that one stray line does not set the year of other
+    /// streams.
     pub(super) fn near(&self) -> Option<Nanos> {
         let half = self.observations.len() / 2;
         self.observations
@@ -45,7 +45,7 @@ impl Decoded {
     }
 }
 
-/// Files by stream. They come sorted by kind.
+/// Groups files into streams. `files` is sorted by kind.
 pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
     let mut streams: Vec<Stream> = Vec::with_capacity(files.len());
     for file in files {
@@ -67,7 +67,7 @@ pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
 }
 
 impl Stream {
-    /// Puts the files in the order of what they tell first.
+    /// Sorts the files by their first time.
     fn sort(&mut self) {
         let kind = self.kind;
         let mut dated: Vec<(Nanos, Open)> = std::mem::take(&mut self.files)
@@ -169,7 +169,7 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
     summary
 }
 
-/// The end of an input is missing.
+/// The observation that says that the end of an input is missing.
 fn gap(kind: Kind, at: Nanos, why: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(at),
@@ -208,7 +208,7 @@ impl Summary {
     }
 }
 
-/// The first moment that a piece of a stream tells, by its begin. klog lines are of one year here, as it has none.
+/// Returns the first time in the start of a file. klog lines, which have no year, all get the same one here.
 fn first(kind: Kind, begin: &[u8]) -> Option<Nanos> {
     let mut decoder = kind.decoder(TimeHint::default());
     let mut out = Vec::new();
@@ -218,12 +218,12 @@ fn first(kind: Kind, begin: &[u8]) -> Option<Nanos> {
             return Some(o.stamp.at);
         }
     }
-    // A record that has not ended.
+    // The last record may not have ended.
     decoder.finish(&mut out);
     out.first().map(|o| o.stamp.at)
 }
 
-/// Pieces without a year that lie more than half a year apart lie around New Year: January follows December.
+/// Files without a year that lie more than half a year apart span New Year: January follows December.
 fn around_new_year(files: &mut [(Nanos, Open)]) {
     let times = || files.iter().map(|(t, _)| *t).filter(|t| t.0 > 0);
     let (Some(first), Some(last)) = (times().min(), times().max()) else {
@@ -271,7 +271,7 @@ pub(super) fn decode_all(
             .collect();
         workers
             .into_iter()
-            // A panic of a decoder is a bug: it is not swallowed with the observations of that thread.
+            // A decoder's panic is a bug: it is passed on, not swallowed with that thread's observations.
             .flat_map(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
             .collect()
     });

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Longest document that is taken, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 256 << 20;
-/// What objects of the API and lists of them begin with.
+/// First bytes of API objects and of lists of them in YAML.
 const BEGINS: [&[u8]; 6] = [
     b"apiVersion:",
     b"kind:",
@@ -22,10 +22,10 @@ pub(super) fn is(begin: &[u8]) -> bool {
     BEGINS.iter().any(|b| text.starts_with(b))
 }
 
-/// YAML documents in, JSON documents out, one a line. A document that is not YAML is where it ends.
+/// Reads YAML documents as JSON documents, one per line. A document that is not YAML ends the input with an error.
 pub(super) struct Documents<R> {
     inner: R,
-    /// What was not taken yet of the document before.
+    /// The current document; its unread rest is returned next.
     json: io::Cursor<Vec<u8>>,
     ended: bool,
 }
@@ -39,7 +39,7 @@ impl<R: BufRead> Documents<R> {
         }
     }
 
-    /// The lines up to the next `---`.
+    /// Reads the lines up to the next `---`.
     fn document(&mut self) -> io::Result<Vec<u8>> {
         let mut document = Vec::new();
         let mut line = Vec::new();
@@ -78,10 +78,10 @@ impl<R: BufRead> Read for Documents<R> {
     }
 }
 
-/// A document as JSON, with a line feed. A list without an envelope gets one.
+/// Returns a document as one line of JSON, with a line feed. A bare list is wrapped in a `List`.
 fn json(document: &[u8]) -> io::Result<Vec<u8>> {
-    // Nothing of the document is quoted in an error: it may hold what nobody is to see. Its size is bounded above, and
-    // what aliases can make of it is bounded by the reader's own limits.
+    // No error quotes the document, which may hold secrets. Its size is bounded above, and its expansion by aliases
+    // by the reader's own limits.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: usize::MAX,

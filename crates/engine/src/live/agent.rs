@@ -1,5 +1,4 @@
-//! The agent of the node that is looked at: what it gives takes the place of other sources, which are asked while there is
-//! none.
+//! The agent of the run's node. It replaces the sources whose observations it gives; they run while it does not.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use kflow_model::{Nanos, Source};
 use kflow_sources::agent::{Follow, Gives as What, LABEL, Mark, SOCKET, Way, follow};
 use kflow_sources::live::{Backoff, Board, Out};
 
-/// How long what an agent kept from before is waited for before other sources start.
+/// Longest wait for what an agent stored earlier, before other sources start.
 const PAST: Duration = Duration::from_secs(60);
 
 /// Where an agent is.
@@ -31,7 +30,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Agents that were installed in this namespace, and one on this machine for its own node.
+    /// The agents installed in this namespace, and an agent on this machine for its own node.
     pub fn installed(namespace: &str) -> Self {
         Self::Pods {
             namespace: namespace.to_owned(),
@@ -40,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The way there. To a pod it is through an apiserver, on a node: `None` without them.
+    /// Returns the way to the agent. The way to a pod needs an apiserver's client and a node: `None` without them.
     pub fn way(self, through: Option<(kube::Client, String)>) -> Option<Way> {
         match self {
             Self::Socket(path) => Some(Way::Socket(path)),
@@ -59,22 +58,21 @@ impl Place {
     }
 }
 
-/// An agent that is to be followed.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub place: Place,
-    /// What it kept since then is read first.
+    /// If set, what the agent stored since this time is read first.
     pub since: Option<Nanos>,
-    /// How far it was followed before.
+    /// How far the agent's stream was read before.
     pub mark: Mark,
 }
 
-/// What the agent gives at the moment.
+/// Which sources the agent replaces at the moment.
 #[derive(Clone, Debug)]
 pub(super) struct Gives(watch::Receiver<What>);
 
 impl Gives {
-    /// Runs a source while there is no agent that gives the same.
+    /// Runs a source while there is no agent that gives the same observations.
     pub(super) async fn unless<F: Future<Output = ()> + Send>(
         mut self,
         given: fn(&What) -> bool,
@@ -82,7 +80,7 @@ impl Gives {
         source: impl Fn(Out) -> F + Send,
     ) {
         loop {
-            // The engine stops when nobody tells any more.
+            // The sender is dropped when the engine stops.
             if self.0.wait_for(|g| g.known && !given(g)).await.is_err() {
                 return;
             }
@@ -98,7 +96,7 @@ impl Gives {
     }
 }
 
-/// Follows the configuration's agent. Also given: the end of what it kept from before.
+/// Follows the configuration's agent. The receiver ends when what the agent stored earlier has been read.
 pub(super) fn spawn(
     config: &Config,
     board: &Board,
@@ -131,7 +129,7 @@ pub(super) fn spawn(
     Some((Gives(given), over))
 }
 
-/// A client for the apiserver, as soon as there is one. What stands in its way is told by the watches.
+/// Returns a client for the apiserver as soon as there is one. What prevents it is reported by the watches.
 async fn client(config: &Config, out: &Out) -> kube::Client {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
     loop {
@@ -143,8 +141,8 @@ async fn client(config: &Config, out: &Out) -> kube::Client {
     }
 }
 
-/// Waits for what an agent kept from before.
+/// Waits until what an agent stored earlier has been read, up to `PAST`.
 pub(super) async fn past(over: oneshot::Receiver<()>) {
-    // It is told by being dropped; and a slow agent must not keep everything else from starting.
+    // The sender is dropped at the end. A slow agent must not keep everything else from starting.
     drop(tokio::time::timeout(PAST, over).await);
 }

@@ -1,4 +1,4 @@
-//! Which nodes of a cluster have an agent: asked of the apiserver by one list now and then, of no agent.
+//! Finds which nodes of a cluster have an agent, by listing the agents' pods at the apiserver now and then.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::Place;
 use kflow_model::offset::Offset;
 use kflow_sources::agent::{AgentPod, LABEL, SOCKET, agents, own_agent};
 
-/// How often their pods are listed.
+/// Longest time between two lists.
 const LOOK: Duration = Duration::from_secs(30);
 
 /// The agents of a cluster.
@@ -19,13 +19,13 @@ pub struct Agents {
     pub by_node: BTreeMap<String, AgentPod>,
     /// The agent on this machine, and its node, which need not be one of this cluster.
     pub here: Option<(String, AgentPod)>,
-    /// What there is to say of that one, and the name of its node.
+    /// The node of that agent, and a remark about the agent.
     pub note: Option<(String, String)>,
-    /// A list was read.
+    /// At least one list was read.
     pub known: bool,
-    /// Why the last one could not be read.
+    /// Why the last list could not be read.
     pub failing: Option<String>,
-    /// The apiserver's clock, where it told one with the list.
+    /// Offset of the apiserver's clock, if known from the list.
     pub apiserver: Option<Offset>,
 }
 
@@ -36,14 +36,14 @@ impl Agents {
         self.by_node.get(node).or(here.map(|(_, agent)| agent))
     }
 
-    /// What there is to say of the agent on this machine, if its node is called so.
+    /// The remark about the agent on this machine, if its node has this name.
     pub fn note(&self, node: &str) -> Option<&str> {
         let note = self.note.as_ref().filter(|(of, _)| of == node);
         note.map(|(_, said)| said.as_str())
     }
 }
 
-/// Agents that are looked for in a namespace, and the newest of what was found.
+/// Searches for agents in a namespace, and holds what was found last.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     namespace: String,
@@ -53,7 +53,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Looks in this namespace once a run has an apiserver to ask.
+    /// Searches in this namespace once a run has an apiserver to ask.
     pub fn new(namespace: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -61,7 +61,7 @@ impl Look {
             ..Self::default()
         }
     }
-    /// The same with another socket of an agent on this machine.
+    /// Sets another socket for the agent on this machine.
     #[must_use]
     pub fn here(self, socket: impl Into<PathBuf>) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Look {
             ..self
         }
     }
-    /// Where the agent of a node that was found is.
+    /// Where the agents that it finds are reached.
     pub fn place(&self) -> Place {
         Place::Pods {
             namespace: self.namespace.clone(),
@@ -80,7 +80,7 @@ impl Look {
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
-    /// What is known; the same `Arc` while that is the same.
+    /// Returns what was found last: the same `Arc` while nothing changes.
     pub fn found(&self) -> Arc<Agents> {
         Arc::clone(&self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -92,7 +92,7 @@ impl Look {
     }
 }
 
-/// Lists agents every 15 to 30 s: many who look do not ask in step.
+/// Lists agents every 15 to 30 s, at random, so that many clients do not ask at the same time.
 pub(super) async fn look(client: kube::Client, look: Look) {
     loop {
         let agents = agents(&client, &look.namespace).await;

@@ -6,8 +6,8 @@ use std::path::Path;
 use kflow_model::patient;
 use kube::config::Kubeconfig;
 
-/// The namespace that the context of the kubeconfig names. `None` when it names none, and when there is no kubeconfig that
-/// can be read: whoever connects says so. An error when its file system does not answer.
+/// Returns the namespace that the kubeconfig's context names. `None` when it names none, and when no kubeconfig can
+/// be read, which is reported on connecting. An error when its file system does not answer.
 pub fn context_namespace(
     kubeconfig: Option<&Path>,
     context: Option<&str>,

@@ -19,23 +19,23 @@ use kflow_sources::receive::{Error, Listener, Sink};
 use kflow_sources::runtime::decode::RuntimeDecoder;
 use kflow_sources::{LineDecoder, TimeHint, audit, metrics, otlp};
 
-/// Which of them.
+/// Which of these sources run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// Where spans are received; gRPC and HTTP on each.
+    /// Addresses that receive spans, by gRPC and HTTP on each.
     pub otlp: Vec<SocketAddr>,
-    /// A unix socket on which they are received too.
+    /// A unix socket that receives spans too.
     pub otlp_socket: Option<PathBuf>,
-    /// Where the audit webhook's batches are received.
+    /// Address that receives the audit webhook's batches.
     pub audit_webhook: Option<SocketAddr>,
-    /// Receivers may listen on addresses that are not this machine's own.
+    /// Lets receivers listen on addresses other than loopback.
     pub listen_anywhere: bool,
     pub audit_logs: Vec<PathBuf>,
     /// Logs of control-plane components and of the runtime.
     pub logs: Vec<(Component, PathBuf)>,
     /// The folder of pods' logs, and the components whose static pods write there.
     pub pod_logs: Option<(PathBuf, Vec<Component>)>,
-    /// Ask apiserver and kubelet for health and metrics, when there is an apiserver to ask.
+    /// Scrapes health and metrics of apiserver and kubelet, if there is an apiserver to ask.
     pub scrape: bool,
 }
 
@@ -169,11 +169,11 @@ fn decoder_of(component: Component) -> Box<dyn LineDecoder> {
     }
 }
 
-/// A bound receiver with its way to the engine; one that cannot listen says why in its status.
+/// Returns a bound receiver and its sink into the engine; `None` if it cannot listen, which its status explains.
 fn listening<L: Into<Listener>>(bound: Result<L, Error>, out: Out) -> Option<(Listener, Sink)> {
     match bound.map(Into::into) {
         Ok(listener) => {
-            // Of port 0 only this tells which one it became.
+            // If port 0 was given, only this tells the actual port.
             let at = listener.place();
             out.on(format!("listening on {at}; nothing has come yet"));
             let taken = Mutex::new((out, false));

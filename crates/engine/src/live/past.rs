@@ -1,4 +1,4 @@
-//! A view that does not follow: frozen where it was, or as of a moment of the past.
+//! A view that does not follow the run: frozen where it was, or as of a moment in the past.
 
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
@@ -8,29 +8,28 @@ use crate::snapshot::{Mode, Snapshot};
 use kflow_core::correlate::Hindsight;
 use kflow_model::Nanos;
 
-/// How long a picture of the past is waited for before the view is shown as it was.
+/// Longest wait for a picture of the past; then the view is shown as it was.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// What became of a wish to see a moment.
+/// The result of asking for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sought {
     Shown,
-    /// It takes more than a second, and is shown when it is made.
+    /// The picture takes more than 1 s to make, and is shown when it is ready.
     Coming,
-    /// Another one is being made: this one is not.
+    /// Another picture is being made: this request is dropped.
     Busy,
 }
 
-/// A view that does not follow.
 #[derive(Debug)]
 pub(super) struct Frozen {
     shown: Arc<Snapshot>,
-    /// The picture that takes the place of `shown` when it is there.
+    /// The picture that replaces `shown` when it is ready.
     coming: Option<Arc<OnceLock<Arc<Snapshot>>>>,
 }
 
 impl Frozen {
-    /// Stands at this picture.
+    /// Frozen at this picture.
     pub(super) const fn at(shown: Arc<Snapshot>) -> Self {
         Self {
             shown,
@@ -41,13 +40,13 @@ impl Frozen {
         let made = self.coming.as_ref().and_then(|c| c.get());
         Arc::clone(made.unwrap_or(&self.shown))
     }
-    /// A picture is still being made.
+    /// True while a picture is being made.
     pub(super) fn is_coming(&self) -> bool {
         self.coming.as_ref().is_some_and(|c| c.get().is_none())
     }
 }
 
-/// Has the picture as of `to` made, in a thread of its own; `shown` stands until then.
+/// Starts to make the picture as of `to` on a thread of its own; `shown` stays until the picture is ready.
 pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (Frozen, Sought) {
     let slot = Arc::new(OnceLock::new());
     let frozen = Frozen {
@@ -56,7 +55,7 @@ pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (F
     };
     let (done, wait) = mpsc::sync_channel::<()>(1);
     let make = move || {
-        // Nothing else sets it.
+        // Nothing else sets the slot.
         slot.set(not_following(&as_of(&newest, to))).ok();
         drop(done);
     };
@@ -66,14 +65,14 @@ pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (F
     if started.is_err() {
         return (Frozen::at(not_following(&shown)), Sought::Busy);
     }
-    // Nothing is ever sent: it is closed, or the time is over.
+    // Nothing is ever sent: the channel disconnects, or the time is over.
     match wait.recv_timeout(WAIT) {
         Err(mpsc::RecvTimeoutError::Timeout) => (frozen, Sought::Coming),
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => (frozen, Sought::Shown),
     }
 }
 
-/// What was known at a moment: the world of the observations that had arrived by then.
+/// The picture as of a moment: the world of the observations that had arrived by then.
 fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
     let mut pipeline = Pipeline::selecting(Arc::clone(newest.world.selection()));
     let log = &newest.log;
@@ -98,7 +97,7 @@ pub(super) fn not_following(s: &Snapshot) -> Arc<Snapshot> {
     if let Mode::Live { following, .. } = &mut s.mode {
         *following = false;
     }
-    // Another picture than any that follows, though it has the same observations.
+    // The version has to differ from that of a following picture with the same observations.
     s.version |= 1 << 63;
     Arc::new(s)
 }

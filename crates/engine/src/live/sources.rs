@@ -42,7 +42,7 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     let wants_past = config.agent.as_ref().is_some_and(|a| a.since.is_some());
     match followed {
         Some((gives, over)) if wants_past => {
-            // What was before arrives before everything else.
+            // What the agent stored earlier has to arrive before everything else.
             let (config, board) = (config.clone(), board.clone());
             tasks.spawn(async move {
                 agent::past(over).await;
@@ -145,7 +145,7 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
             if let Some(look) = config.agents.clone() {
                 watches.spawn(agents::look(client.clone(), look));
             }
-            // A kubelet that is asked directly need not be asked twice.
+            // A kubelet that is asked directly is not asked through the apiserver too.
             let node = scope.node.as_deref().filter(|_| config.kubelet.is_none());
             config
                 .control
@@ -169,10 +169,10 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
     }
 }
 
-/// How long a kubeconfig may take before it is said that it has not been read.
+/// How long reading a kubeconfig may take before the status says that it has not been read.
 const SILENT: Duration = Duration::from_millis(250);
 
-/// A client for the apiserver, as soon as the kubeconfig gives one. `None` when the engine has stopped.
+/// Returns a client for the apiserver as soon as the kubeconfig gives one. `None` when the engine has stopped.
 async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
     let mut reach = Offload::default();
@@ -215,7 +215,7 @@ async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
     }
 }
 
-/// What became of the apiserver as a whole.
+/// A note about the apiserver as a whole, and not about one resource.
 fn whole(kind: WatchKind, detail: &str, failure: Option<Failure>) -> Observation {
     let mut o = note("", kind, detail, Stamp::exact(clock::now()));
     if let Body::Watch(n) = &mut o.body {
@@ -224,7 +224,7 @@ fn whole(kind: WatchKind, detail: &str, failure: Option<Failure>) -> Observation
     o
 }
 
-/// Reads the kubeconfig, the files that it names and what its plugin says away from the thread that carries the sources.
+/// Reads the kubeconfig, the files that it names and its plugin's output off the thread that carries the sources.
 async fn aside<T: Send + 'static>(
     reach: &mut Offload<Result<T, String>>,
     config: &Config,
@@ -240,7 +240,7 @@ async fn aside<T: Send + 'static>(
         })
 }
 
-/// A client for the apiserver of the kubeconfig, and the apiserver's address.
+/// Returns a client for the kubeconfig's apiserver, and the apiserver's address.
 pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> {
     aside(&mut Offload::default(), config, apiserver(config.clone())).await
 }
@@ -251,10 +251,10 @@ async fn apiserver(config: Config) -> Result<(kube::Client, String), String> {
     watch::client(found).map(|c| (c, server))
 }
 
-/// A client for the kubelet at the address that the configuration names.
+/// Returns a client for the kubelet at the address that the configuration names.
 ///
-/// Over https it is asked with the kubeconfig's credentials, and it has to prove who it is: with a certificate of the
-/// cluster's authority, or with the one that it made for itself, which is in its folder `pki` for root to read.
+/// Over https it is asked with the kubeconfig's credentials, and it must present a certificate of the cluster's
+/// authority, or its self-signed one, which is in its folder `pki` and readable for root.
 pub async fn kubelet(config: &Config) -> Result<kube::Client, String> {
     aside(&mut Offload::default(), config, own_address(config.clone())).await
 }
@@ -265,11 +265,12 @@ async fn own_address(config: Config) -> Result<kube::Client, String> {
         .parse()
         .map_err(|e| format!("--kubelet {address}: {e}"))?;
     let client = match url.scheme_str() {
-        // The read-only port knows nobody, and must not be given credentials.
+        // The read-only port authenticates nobody, and must not be given credentials.
         Some("http") => kube::Config::new(url),
         Some("https") => {
             let mut found = credentials(&config).await?;
-            // Who trusts an apiserver unseen has said nothing of the kubelet, and the token goes to it.
+            // A setting that trusts any certificate of the apiserver says nothing of the kubelet, which gets the
+            // token.
             found.accept_invalid_certs = false;
             let here = matches!(url.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
             if here && let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) {
@@ -303,7 +304,7 @@ fn certificates(pem: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What the kubeconfig, or the pod's own account, says.
+/// Returns the credentials of the kubeconfig, or of the pod's own account.
 async fn credentials(config: &Config) -> Result<kube::Config, String> {
     let options = KubeConfigOptions {
         context: config.context.clone(),
@@ -327,7 +328,7 @@ async fn credentials(config: &Config) -> Result<kube::Config, String> {
         USER_AGENT,
         HeaderValue::from_static(concat!("kflow/", env!("CARGO_PKG_VERSION"))),
     ));
-    // The watches have their own patience, and say what they wait for.
+    // The watches retry by themselves, and say what they wait for.
     found.default_retry = false;
     Ok(found)
 }
@@ -339,7 +340,7 @@ async fn inventory(path: PathBuf, mut out: Out) {
         match cri::live::inventory(&path).await {
             Ok(mut lists) => {
                 out.on("asked once for what exists");
-                // The engine stops: so does this.
+                // The receiver is gone when the engine stops: so does this task.
                 out.send_all(&mut lists).await.ok();
                 return;
             }

@@ -1,5 +1,5 @@
-//! What has become final of the pods' episodes goes to a trace store while it runs: each span once. A store that refuses or
-//! hangs holds up nothing; what it did not take is counted and told.
+//! Sends spans of the pods' episodes to a trace store once they are final, each span once. A store that refuses or
+//! hangs holds up nothing; spans that it did not take are counted and reported.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -14,31 +14,33 @@ use crate::snapshot::{SourceStatus, Status, own};
 use kflow_export::otlp::{Findings, Outbox, requests};
 use kflow_model::{Nanos, Source};
 
-/// How often it is looked for what has become final.
+/// Time between two looks for spans that have become final.
 const EVERY: Duration = Duration::from_secs(1);
-/// Requests that wait for the store. Chosen: the starts of some hundred pods, 10 MB.
+/// Most requests that wait for the store. Chosen: the starts of some hundred pods, 10 MB.
 const ROOM: usize = 32;
-/// How long one request is tried. Chosen: a collector's restart passes by, and memory is bounded by [`ROOM`] anyway.
+/// How long one request is retried. Chosen: a collector's restart passes by, and memory is bounded by [`ROOM`]
+/// anyway.
 const LIMIT: Duration = Duration::from_secs(300);
 /// How long the last requests may take when kflow ends.
 const LAST: Duration = Duration::from_secs(5);
 
-/// How sending stands.
+/// The state of sending.
 #[derive(Clone, Debug, Default)]
 struct Standing {
-    /// Spans that the store took, and that are lost.
+    /// Spans that the store took.
     sent: u64,
+    /// Spans that the store did not take in time, or refused.
     lost: u64,
-    /// Spans that wait.
+    /// Spans that wait for the store.
     waiting: u64,
-    /// Why the store took the last ones not, while it has taken no others since.
+    /// Why the store did not take the last spans, until it takes others.
     trouble: Option<String>,
-    /// Why spans were lost last.
+    /// Why spans were last lost.
     why: String,
     since: Option<Nanos>,
 }
 
-/// What is known of it by those who show it.
+/// The state of sending, for those who show it.
 #[derive(Clone, Debug)]
 pub(super) struct Post {
     to: Arc<str>,
@@ -111,7 +113,7 @@ impl Post {
     }
 }
 
-/// The thread that sends.
+/// The thread that sends spans.
 #[derive(Debug)]
 pub(super) struct Traces {
     pub(super) post: Post,
@@ -120,7 +122,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Begins to look at what is published. What was over before `begun` is not sent.
+    /// Starts to look at the published snapshots. Episodes that were over before `begun` are not sent.
     pub(super) fn start(
         store: Arc<Store>,
         begun: Nanos,
@@ -141,7 +143,7 @@ impl Traces {
             .spawn(move || {
                 let _ending: mpsc::Sender<()> = ending;
                 runtime.block_on(run(&store, begun, &shared, &told, stopped));
-                // What is still on its way is not waited for.
+                // Requests that are still on their way are not waited for.
                 runtime.shutdown_background();
             })?;
         Ok(Self {
@@ -151,11 +153,11 @@ impl Traces {
         })
     }
 
-    /// Sends what is left, for as long as it may take, once nothing new is published.
+    /// Sends what is left, within a time limit, once nothing new is published.
     pub(super) fn finish(&mut self) {
         if let Some(stop) = self.stop.take() {
             stop.send(()).ok();
-            // Nothing is ever sent: it is closed, or the time is over.
+            // Nothing is ever sent: the channel disconnects, or the time is over.
             let _closed = lock(&self.ended).recv_timeout(LAST + EVERY);
         }
     }
@@ -196,7 +198,7 @@ async fn run(
         drop(to);
         tokio::time::sleep(LAST).await;
     };
-    // Ends with the last request, or when the time for it is over.
+    // Ends with the last request, or after [`LAST`].
     tokio::select! {
         () = send => {}
         () = look => {}
@@ -206,7 +208,7 @@ async fn run(
     post.lose(left, "kflow ended before the store took them");
 }
 
-/// What has become final since the last look, as requests.
+/// Returns what has become final since the last look, as requests with their number of spans.
 fn new(outbox: &mut Outbox, shared: &Published) -> Vec<(Bytes, u64)> {
     let snap = Arc::clone(&lock(&shared.snapshot).1);
     let found = |pod: &kflow_core::correlate::PodView| Findings {

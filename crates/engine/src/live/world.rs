@@ -20,13 +20,13 @@ use kflow_model::turns::Turns;
 use kflow_model::{Body, Evidence, Nanos, Observation, Scope, Source, Stamp, Text};
 use kflow_sources::live::Board;
 
-/// Most time between two pictures: ages grow while nothing happens.
+/// Longest time between two pictures: ages grow while nothing happens.
 const SLOWEST: Duration = Duration::from_secs(1);
-/// Observations of a turn: each is redacted, and filed.
+/// Observations that are handled per turn; each is redacted and filed.
 const TURN: usize = 8;
-/// How often it is looked whether pods are to leave.
+/// Time between two checks whether pods are to leave the world.
 const RETIRE: Duration = Duration::from_secs(10);
-/// How long after a step of the clock observations may still come that were stamped before it.
+/// How long after a clock step observations may still arrive that were stamped before it.
 const LATE: Duration = Duration::from_secs(60);
 
 pub(super) struct WorldThread {
@@ -36,13 +36,13 @@ pub(super) struct WorldThread {
     mode: Mode,
     recorder: Option<Recorder>,
     kept: Option<Kept>,
-    /// The recording before, until its file is closed.
+    /// The previous recording, until its file is closed.
     closing: Option<Recording>,
     shared: Arc<Published>,
     steps: Steps,
-    /// The last step: when, and by how much.
+    /// The last clock step: when, and by how many ns.
     stepped: Option<(Instant, i64)>,
-    /// The last step forward.
+    /// The last clock step forward: when, and by how many ns.
     leapt: Option<(Instant, i64)>,
     log: usize,
     turns: Turns,
@@ -121,7 +121,7 @@ impl WorldThread {
                 pace.drawn(now, clock::monotonic());
             }
         }
-        // What was on its way when the sources stopped.
+        // Observations that were in the channel when the sources stopped.
         while let Ok(o) = from.try_recv() {
             got.push(o);
         }
@@ -135,8 +135,8 @@ impl WorldThread {
         info!("ends");
     }
 
-    /// The moment from which the ages of pods that are gone count: the wall clock, but for as long as such a pod is kept, a
-    /// step forward makes none of them older.
+    /// Returns the time up to which ages of deleted pods count: the wall clock, except that a step forward makes no
+    /// pod older for as long as such a pod is kept.
     fn ages_end(&self, now: Reading) -> Nanos {
         let kept = Duration::from_nanos(u64::try_from(self.keep.age_ns).unwrap_or(0));
         match self.leapt {
@@ -147,7 +147,7 @@ impl WorldThread {
         }
     }
 
-    /// Takes observations as of `now`. A step of the clock is put between those that arrived before and after it.
+    /// Takes observations as of `now`. A clock step is inserted between those that arrived before and after it.
     fn take_all(&mut self, got: &mut Vec<Observation>, now: Reading) {
         if let Some(by) = self.steps.look(now) {
             warn!(by_ns = by, "the wall clock was set");
@@ -178,7 +178,7 @@ impl WorldThread {
             self.stepped = None;
         }
         for mut o in got.drain(..) {
-            // Stamped before the step, taken after it: arrival is told by the clock of its neighbours.
+            // Stamped before the step, taken after it: `seen` is moved to the clock of its neighbours.
             if let Some((_, by)) = self.stepped
                 && is_before(o.stamp.seen, now.wall, by)
             {
@@ -189,7 +189,7 @@ impl WorldThread {
     }
 
     fn take(&mut self, o: Observation) {
-        // As a session would hold it, so that a recording shows what was seen live.
+        // Redacted as in a session, so that a recording shows what was seen live.
         let o: Evidence = Arc::new(format::redacted(o));
         if let Some(r) = &self.recorder {
             r.take(&o);
@@ -229,7 +229,7 @@ impl WorldThread {
             Command::Panic => panic!("asked for by a test"),
             #[cfg(test)]
             Command::Hang(held) => {
-                // The first says that it has begun; then nothing is sent.
+                // The first message says that the hang has begun; no other is sent.
                 while held.recv().is_ok() {}
             }
         }
@@ -285,7 +285,7 @@ impl WorldThread {
     }
 }
 
-/// A recording as a source: `going` is said while it has not ended.
+/// The recording as a source; `going` is its text while it has not ended.
 fn of_recording(state: record::State, going: String) -> SourceStatus {
     SourceStatus {
         lost: state.lost,
@@ -301,7 +301,7 @@ fn of_recording(state: record::State, going: String) -> SourceStatus {
     }
 }
 
-/// True when a moment fits the clock before a step better than the one after it; the step, by `by` ns, led to `now`.
+/// True when `seen` fits the clock before a step better than the clock after it. The step, by `by` ns, led to `now`.
 fn is_before(seen: Nanos, now: Nanos, by: i64) -> bool {
     let off = |clock: Nanos| seen.since(clock).saturating_abs();
     off(now.plus(by.saturating_neg())) < off(now)
@@ -311,10 +311,10 @@ fn is_before(seen: Nanos, now: Nanos, by: i64) -> bool {
 #[derive(Debug, Default)]
 struct Pace {
     drawn: Option<Instant>,
-    /// Something was observed since.
+    /// Something was observed since the last picture.
     changed: bool,
-    /// How long the last picture took, if longer than a frame: a picture takes half of the thread's time at most, so under
-    /// a flood there are fewer of them, and no observation is lost for them.
+    /// How long the last picture took: the pause after it is at least as long, so pictures take half of the thread's
+    /// time at most. Under a flood there are fewer of them, and no observation is lost for them.
     pause: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! OTLP over gRPC: one message there, one back, and a status behind it. Not tonic's client: it panics on a status whose details
-//! are no base64 (0.14, `Status::from_header_map`), and a store may say what it likes.
+//! OTLP over gRPC: one message each way, then a status. Does not use tonic's client, which panics on a status whose
+//! details are not base64 (0.14, `Status::from_header_map`): a store may send anything.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use prost::Message;
 
 use super::{LONGEST_ASKED, Refused, Status, Taken, said, taken};
 
-/// The port that is registered for OTLP over gRPC.
+/// The registered port of OTLP over gRPC.
 pub(super) const PORT: u16 = 4317;
 /// The method's path (`opentelemetry/proto/collector/trace/v1/trace_service.proto`).
 pub(super) const METHOD: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
-/// A flag and a length before each message.
+/// Bytes before each message: a flag and a length.
 const PREFIX: usize = 5;
 
-/// Metadata whose name ends in `-bin` comes with and without padding.
+/// Metadata whose name ends in `-bin` may have padding or not.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A message with its prefix, not compressed. `None` for one longer than 4 GiB.
+/// Returns a message with its prefix, not compressed. `None` for one longer than 4 GiB.
 pub(super) fn framed(message: &[u8]) -> Option<Bytes> {
     let length = u32::try_from(message.len()).ok()?;
     let mut all = Vec::with_capacity(PREFIX + message.len());
@@ -36,7 +36,8 @@ pub(super) fn framed(message: &[u8]) -> Option<Bytes> {
     Some(all.into())
 }
 
-/// What an answer with its trailers means: which codes may be tried again is the protocol's ("OTLP/gRPC Response").
+/// Interprets an answer with its trailers. Which codes may be retried is from the specification ("OTLP/gRPC
+/// Response").
 pub(super) fn judge(headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
     let text = |name: &'static str| headers.get(name).and_then(|v| v.to_str().ok());
     let code = text("grpc-status").and_then(|v| v.trim().parse::<u32>().ok());
@@ -65,7 +66,7 @@ pub(super) fn judge(headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> 
     let again = match code {
         // Cancelled, DeadlineExceeded, Aborted, OutOfRange, Unavailable, DataLoss.
         1 | 4 | 10 | 11 | 14 | 15 => Some(asked.unwrap_or_default()),
-        // ResourceExhausted: only when the store says that it recovers.
+        // ResourceExhausted: only when the store says when it recovers.
         8 => asked,
         _ => None,
     };
@@ -75,7 +76,7 @@ pub(super) fn judge(headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> 
     })
 }
 
-/// How long a store asks to be left alone.
+/// Returns the pause that a store asks for, if any.
 fn wait(status: &Status) -> Option<Duration> {
     let is_retry = |url: &str| url.rsplit('/').next() == Some("google.rpc.RetryInfo");
     let info = status.details.iter().find(|d| is_retry(&d.type_url))?;
@@ -185,7 +186,7 @@ mod tests {
         let unpadded = details(7, 0);
         let told = asked("14", unpadded.trim_end_matches('='));
         assert_eq!(told.again, Some(Duration::from_secs(7)));
-        // A day is not waited for; less than nothing, and what is no base64, is as if nothing was said.
+        // A day is shortened; a negative time, and what is not base64, count as no time given.
         assert_eq!(asked("14", &details(86_400, 0)).again, Some(LONGEST_ASKED));
         assert_eq!(
             asked("14", &details(i64::MIN, -1)).again,

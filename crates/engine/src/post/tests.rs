@@ -126,7 +126,7 @@ fn what_an_answer_means_is_what_the_protocol_says() {
     for code in [429, 502, 503, 504] {
         let refused = judged(code, Some("7"), b"busy").expect_err("refused");
         assert_eq!(refused.again, Some(Duration::from_secs(7)), "{code}");
-        // A date, and nonsense, are as if nothing was said; a day is not waited for.
+        // A date or nonsense counts as no time given; a day is shortened.
         let refused =
             judged(code, Some("Wed, 21 Oct 2026 07:28:00 GMT"), b"").expect_err("refused");
         assert_eq!(refused.again, Some(Duration::ZERO), "{code}");

@@ -1,4 +1,4 @@
-//! The pods of what has pods, as a recording learns of them: of a Deployment, a Job, a claim, a node.
+//! Decides which pods belong to an object (a Deployment, a Job, a claim, a node), from what a recording sees of them.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use kflow_model::pod::PodSeen;
 use kflow_model::scope::{OfOwner, only_of};
 use kflow_model::{ObjectRef, Text};
 
-/// Objects whose owners are remembered. What is made by others is told apart by names alone.
+/// Most objects whose owners are remembered. Beyond that, owners are told by their names alone.
 const REMEMBERED: usize = 1 << 16;
 
-/// What has pods.
+/// The object whose pods are meant.
 #[derive(Debug)]
 enum Whose {
     Node(Text),
@@ -24,14 +24,14 @@ enum Whose {
 #[derive(Debug)]
 pub(super) struct Family {
     whose: Whose,
-    /// `None` is any: the selection may have one.
+    /// `None` is any namespace: the selection may name one.
     namespace: Option<Text>,
-    /// Owners of objects that were seen, by kind, namespace and name.
+    /// Owners of the objects that were seen, by kind, namespace and name.
     above: HashMap<(Text, Text, Text), Option<ObjectRef>>,
 }
 
 impl Family {
-    /// Of `kind/name`, `ns/kind/name` or `node/name`; `None` for a pod.
+    /// Parses `kind/name`, `ns/kind/name` or `node/name`; `None` for a pod.
     pub(super) fn new(query: &str) -> Option<Self> {
         let of = |namespace: Option<&str>, whose| Self {
             whose,
@@ -49,7 +49,7 @@ impl Family {
         Some(of(namespace, whose))
     }
 
-    /// Learns who made an object.
+    /// Remembers the owner of an object.
     pub(super) fn learn(&mut self, o: &ObjectSeen) {
         let ObjectRef {
             kind,
@@ -63,7 +63,7 @@ impl Family {
         }
     }
 
-    /// Whether a pod is one of them; `None` while it is not known who made what made it, or where it will run.
+    /// Whether a pod belongs to the object; `None` while the owner of the pod's owner, or the pod's node, is unknown.
     pub(super) fn has(&self, pod: &PodSeen) -> Option<bool> {
         if (self.namespace.as_deref()).is_some_and(|ns| ns != pod.namespace.as_str()) {
             return Some(false);
@@ -86,7 +86,7 @@ impl Family {
                 if all.any(|o| o.kind == *kind && o.name == *name) {
                     return Some(true);
                 }
-                // Nobody makes those of other kinds.
+                // Other kinds have no owners.
                 let top = owners.last()?;
                 let made = ["ReplicaSet", "Job"].contains(&top.kind.as_str());
                 let known = !made || self.seen(top).is_some();
@@ -104,7 +104,7 @@ impl Family {
         self.seen(o).map_or_else(|| deployment_of(o), Clone::clone)
     }
 
-    /// Bounds of a list of pods of which only these are kept.
+    /// Returns the scope of a list of pods of which only these pods are kept.
     pub(super) fn bounds(&self, list: &str) -> Text {
         let (kind, name) = match &self.whose {
             Whose::Node(name) => ("Node", name),
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(nightly.has(&its), Some(true));
         nightly.learn(&made(job, None));
         assert_eq!(nightly.has(&its), Some(false));
-        // A ReplicaSet by itself that is called as if a Deployment had made it.
+        // A ReplicaSet without an owner whose name looks as if a Deployment had made it.
         let mut web = Family::new("deploy/web").unwrap();
         let set = of("ReplicaSet", "web-6d4b75cb6d");
         web.learn(&made(set.clone(), None));

@@ -1,4 +1,4 @@
-//! The files of a recording that rotates. PodFilter files that this run made are moved or removed.
+//! The files of a recording that rotates. Only files that this run made are moved or removed.
 
 #![allow(clippy::disallowed_methods, reason = "in the recorder's thread")]
 
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use kflow_model::file::{Identity, rename_new};
 use kflow_model::session::SessionError;
 
-/// Files that are kept of a recording that rotates, the current one included.
+/// Most files kept of a recording that rotates, including the current one.
 pub const KEEP: usize = 5;
 /// Highest number that a file is given.
 const MOST: u32 = 1_000_000;
 
-/// A full file, which has a number.
+/// A full file, renamed with a number.
 #[derive(Debug)]
 struct Kept {
     path: PathBuf,
-    /// Kept open, so that no other file is given its inode.
+    /// Kept open, so that its inode is not reused for another file.
     file: File,
 }
 
@@ -28,12 +28,12 @@ struct Kept {
 pub(super) struct Files {
     current: PathBuf,
     kept: VecDeque<Kept>,
-    /// Number for the next full file, unless that is taken.
+    /// Number for the next full file, unless a file has that number already.
     next: u32,
 }
 
 impl Files {
-    /// For a recording whose newest file is always at `current`.
+    /// The files of a recording whose newest file is always at `current`.
     pub(super) fn new(current: &Path) -> Self {
         Self {
             current: current.to_owned(),
@@ -42,8 +42,8 @@ impl Files {
         }
     }
 
-    /// Gives the full file, which is open as `file`, the next number that is free, and removes the oldest of this run
-    /// that is too many. When something else is at the current name by now, nothing is moved.
+    /// Renames the full file, which is open as `file`, with the next free number, and removes the oldest files of
+    /// this run beyond [`KEEP`]. If another file is at the current name by now, nothing is moved.
     pub(super) fn aside(&mut self, file: File) -> Result<(), SessionError> {
         let error = |source| SessionError::Io {
             op: "rename",
@@ -51,7 +51,7 @@ impl Files {
             source,
         };
         if !Identity::of(&file).map_err(error)?.is_at(&self.current) {
-            // Moved away or removed by somebody: it is theirs now.
+            // Somebody moved or removed the file: it is not ours any more.
             return Ok(());
         }
         let path = loop {
@@ -68,7 +68,7 @@ impl Files {
             && let Some(old) = self.kept.pop_front()
         {
             if Identity::of(&old.file).is_ok_and(|i| i.is_at(&old.path)) {
-                // One that cannot be removed stays: the recording goes on.
+                // A file that cannot be removed stays: the recording goes on.
                 std::fs::remove_file(&old.path).ok();
             }
         }
@@ -76,7 +76,7 @@ impl Files {
     }
 }
 
-/// `incident.kflow.zst` and 2 make `incident.2.kflow.zst`.
+/// Returns the path with a number: `incident.kflow.zst` and 2 give `incident.2.kflow.zst`.
 pub fn numbered(path: &Path, n: u32) -> PathBuf {
     let name = path
         .file_name()
@@ -111,7 +111,7 @@ mod tests {
             files.aside(full(&current, &format!("ours {n}"))).unwrap();
             assert!(!current.exists());
             if n == 2 {
-                // Somebody puts a file of theirs where the first of ours was.
+                // Somebody else puts a file where the first of this run was.
                 assert_eq!(read(2).as_deref(), Some("ours 0"));
                 fs::remove_file(at(2)).unwrap();
                 fs::write(at(2), "theirs").unwrap();

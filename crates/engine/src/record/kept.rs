@@ -1,4 +1,4 @@
-//! A run that is kept in a spool, in the place of a file.
+//! A run whose observations are kept in a spool instead of a file.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kflow_store::Keeper;
 
 use super::pods::PodFilter;
 
-/// The giving end of a spool, and what of a run goes into it.
+/// The sending end of a spool, with a filter for the observations that go into it.
 #[derive(Debug)]
 pub struct Kept {
     keeper: Arc<Keeper>,
@@ -16,13 +16,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Of one pod, as it is named, and of those of a selection.
+    /// Keeps one pod's observations if `pod` names one, and those of the selected pods only.
     pub fn new(keeper: Arc<Keeper>, pod: Option<&str>, selection: Arc<Selection>) -> Self {
         let filter = PodFilter::new(pod, selection).map(Box::new);
         Self { keeper, filter }
     }
 
-    /// Takes an observation. Never waits.
+    /// Takes an observation. Never blocks.
     pub fn take(&mut self, o: &Evidence) {
         match &mut self.filter {
             None => self.keeper.take(o),

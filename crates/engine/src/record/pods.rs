@@ -1,9 +1,9 @@
-//! A recording of some pods: what is about them, and what is about no pod.
+//! A recording of some pods: the observations about them, and those about no pod.
 //!
-//! What names other pods only is left out, and counted. Of a list of the runtime's the items of other pods are left
-//! out. What names no pod (a kubelet's log line, a metric, a node, a gap) is kept, and counted too: a pod that hangs
-//! often hangs on something of the node's, and who reads the recording later cannot ask the node any more. So is what
-//! names a pod of which no state has been seen that would tell whether it is selected.
+//! Observations that name other pods only are left out and counted; so are other pods' items in the runtime's lists.
+//! Observations that name no pod (a kubelet's log line, a metric, a node, a gap) are kept and counted: a pod that
+//! hangs often hangs on something of the node's, and the node cannot be asked any more when the recording is read. An
+//! observation is kept too if it names a pod of which no state was seen that would tell whether it is selected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use kflow_model::cri::{CallKey, Subject};
 use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked};
 use kflow_model::{Body, Observation, Text};
 
-/// Ids of sandboxes and containers, and calls of others, that are remembered. Beyond it what an id alone names is kept.
+/// Most sandbox and container ids, and calls about other pods, that are remembered. Beyond that, an observation that
+/// has only an id is kept.
 const REMEMBERED: usize = 1 << 16;
 
-/// Whom something is about.
+/// Which pods an observation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     /// A recorded pod.
     It,
-    /// Another one.
+    /// Another pod.
     Other,
-    /// Nobody that is named, or a pod of which not enough is known.
+    /// No pod that is named, or one of which not enough is known.
     Nobody,
 }
 
-/// One pod.
 #[derive(Debug)]
 struct One {
-    /// `None` is any: the selection may have one.
+    /// `None` is any namespace: the selection may name one.
     namespace: Option<Text>,
-    /// The name, or a UID or how it begins.
+    /// A name, a UID or the start of a UID.
     word: Text,
-    /// The uids that it had: a pod of a StatefulSet comes again under its name.
+    /// UIDs that the pod had: a StatefulSet's pod comes back under the same name.
     uids: Vec<Text>,
 }
 
 impl One {
-    /// `namespace/name`, `name`, `pod/name`, a UID or how it begins.
+    /// Parses `namespace/name`, `name`, `pod/name`, a UID or the start of one.
     fn new(pod: &str) -> Self {
         let (namespace, word) = match pod_asked(pod).split_once('/') {
             Some((namespace, name)) => (Some(namespace.into()), name),
@@ -66,7 +66,7 @@ impl One {
         }
         meant || known
     }
-    /// Bounds of a list of pods of which only this one is kept.
+    /// Returns the scope of a list of pods of which only this pod is kept.
     fn bounds(&self, list: &str) -> Text {
         if is_uid(&self.word) {
             let uid = format!("metadata.uid={}", self.word);
@@ -76,7 +76,7 @@ impl One {
     }
 }
 
-/// What of the selected pods is asked for.
+/// Which of the selected pods are asked for.
 #[derive(Debug)]
 enum Asked {
     All,
@@ -84,16 +84,17 @@ enum Asked {
     Family(Family),
 }
 
-/// Lets through what is about selected pods, and what is about no pod at all.
+/// Passes observations about the selected pods, and those about no pod.
 #[derive(Debug)]
 pub(super) struct PodFilter {
     asked: Asked,
     selection: Arc<Selection>,
-    /// Whether a pod is selected, and asked for by whose it is, by its newest state: by uid, and by `namespace/name`.
+    /// Whether a pod is selected and belongs to the object asked for, by its newest state. Keys: UID, and
+    /// `namespace/name`.
     pods: HashMap<Text, bool>,
-    /// Whether a sandbox or a container is of a recorded pod.
+    /// Whether a sandbox or container, by its id, belongs to a recorded pod.
     ids: HashMap<Text, bool>,
-    /// Calls whose start was left out: their ends are too.
+    /// Calls whose start was left out: their end is left out too.
     others: FxHashSet<CallKey>,
     /// Observations about other pods: not in the recording.
     pub(super) left_out: u64,
@@ -102,7 +103,8 @@ pub(super) struct PodFilter {
 }
 
 impl PodFilter {
-    /// For a pod or the pods of what has them, as they are named, and those of a selection; `None` when all are recorded.
+    /// A filter for a pod or for an object's pods, as users name them, and for a selection; `None` when all pods are
+    /// recorded.
     pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
         if pod.is_none() && selection.is_all() {
             return None;
@@ -123,12 +125,12 @@ impl PodFilter {
         })
     }
 
-    /// What of an observation belongs into the recording.
+    /// Returns the part of an observation that belongs into the recording.
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
             Body::Watch(n) if n.resource == "pods" => {
-                // Of the pods of a list only these are here: so the list says nothing about the others. A selection
-                // needs no such care: the list was asked for within it.
+                // Only these pods of a list are in the recording, so the list must not tell that others do not exist.
+                // A selection needs no such care: the apiserver was asked for nothing else.
                 let mut n = n.clone();
                 match &self.asked {
                     Asked::All => {}
@@ -242,7 +244,7 @@ impl PodFilter {
         }
     }
 
-    /// A pod's name tells whether it is recorded.
+    /// True if a pod's name alone tells whether it is recorded.
     fn is_known_by_name(&self) -> bool {
         self.selection.is_all() && !matches!(self.asked, Asked::Family(_))
     }
@@ -289,7 +291,7 @@ impl PodFilter {
         }
     }
 
-    /// What is about a namespace's object that is no pod.
+    /// Which pods an observation about an object of a namespace, not a pod, concerns.
     fn of_namespace(&self, namespace: &str) -> Of {
         if namespace.is_empty() || self.selection.admits_namespace(namespace) {
             Of::Nobody

@@ -10,34 +10,34 @@ use kflow_model::session::reader::{Progress, sort_arrivals};
 use kflow_model::session::{Reader, Report};
 use kflow_model::{Body, Evidence, Nanos};
 
-/// Arrivals may be out of order by this much in a recording of several live sources, ns.
+/// How far arrivals may be out of order in a recording of several live sources, ns.
 const DISORDER: i64 = 2_000_000_000;
 /// Fewest observations between checkpoints, a power of two.
 const EVERY: usize = 4096;
-/// Most checkpoints; when there are more, every second one goes.
+/// Most checkpoints; when there are more, every second one is dropped.
 const CHECKPOINTS: usize = 64;
-/// A world that is kept to start from.
+/// A saved world to start from.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
-    /// Observations that it has seen.
+    /// Number of observations that the world has seen.
     pub(super) position: usize,
     pub(super) world: World,
 }
 
-/// What the loader has so far. Replaced as a whole: every part is cheap to clone.
+/// What the loader has read so far. It is replaced as a whole: every part is cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loaded {
     pub(super) log: ObservationLog,
     pub(super) checkpoints: Arc<Vec<Checkpoint>>,
-    /// What the log says of losses, at moments before it says so.
+    /// What the log says about losses before the moment at which it says so.
     pub(super) hindsight: Arc<Hindsight>,
-    /// What reading met, once it is done.
+    /// The result of reading, once it is finished.
     pub(super) report: Option<Report>,
-    /// Rises when what was there before has changed (observations that came late were put in their place).
+    /// Rises when earlier observations have changed, because late ones were put in their place.
     pub(super) reordered: u64,
 }
 
-/// Reads, sorts and runs a world over everything once.
+/// Reads and sorts the observations, and runs a world over all of them once.
 #[derive(Default)]
 pub(super) struct Loader {
     inbox: Arc<Mutex<Option<Loaded>>>,
@@ -45,15 +45,15 @@ pub(super) struct Loader {
     loaded: Loaded,
     world: World,
     hindsight: Hindsight,
-    /// Read, not yet in the log: something older may follow.
+    /// Read, but not in the log yet: an older observation may follow.
     pending: Vec<Evidence>,
-    /// Came after its place in the log was closed.
+    /// Observations that came when their place in the log was closed already.
     late: Vec<Evidence>,
     newest: Nanos,
     progress: Progress,
-    /// Observations between checkpoints.
+    /// Distance between checkpoints, observations.
     every: usize,
-    /// How much of the log was published.
+    /// Length of the log when it was last published.
     published: usize,
 }
 
@@ -83,8 +83,8 @@ impl Loader {
         self.put_late();
         self.loaded.report = Some(report);
         self.publish();
-        // What a picture needs of the kept worlds is derived once all can be looked at: a jump that comes first derives it
-        // for itself, and all later ones share what it found.
+        // Derives what pictures need of the checkpoints once all observations can be looked at. A jump that comes
+        // earlier derives it for itself; all later ones share this result.
         for c in self.loaded.checkpoints.iter() {
             if self.stop.load(Ordering::Relaxed) {
                 break;
@@ -117,7 +117,8 @@ impl Loader {
             }
         }
         self.close(self.newest.plus(-DISORDER));
-        // Who shares the log makes its last chunk be copied: often while it is short, seldom when it is long.
+        // A shared log copies its last chunk when it grows: publish often while the log is short, seldom when it is
+        // long.
         let len = self.loaded.log.len();
         if len >= self.published + self.published / 32 {
             self.published = len.max(1);
@@ -125,7 +126,7 @@ impl Loader {
         }
     }
 
-    /// Moves what is certainly in order into the log.
+    /// Moves the observations up to `upto`, which are certainly in order, into the log.
     fn close(&mut self, upto: Nanos) {
         if !self.pending.is_sorted_by_key(|o| o.stamp.seen) {
             self.pending.sort_by_key(|o| o.stamp.seen);
@@ -152,8 +153,8 @@ impl Loader {
         }
     }
 
-    /// How far apart checkpoints will lie at least, by how much was read so far: a power of two. Those in between would go
-    /// again, and each takes views to be derived.
+    /// Returns the least distance between the final checkpoints, a power of two, estimated from how much was read so
+    /// far. Checkpoints in between would be dropped again, and each costs the derivation of views.
     fn apart(&self) -> usize {
         let read = self.progress.permille().clamp(1, 1000) as usize;
         let expected = self.loaded.log.len().saturating_mul(1000) / read;
@@ -174,7 +175,7 @@ impl Loader {
         }
     }
 
-    /// Puts what came late (notes, mostly) in its place, and redoes the checkpoints behind it.
+    /// Puts late observations (mostly notes) in their place, and remakes the checkpoints behind them.
     fn put_late(&mut self) {
         if self.late.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Steps: by observation, and by what changes how a pod stands.
+//! Steps by one observation, or by one change of a pod's state.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kflow_core::correlate::{Pod, PodView, World};
 use kflow_model::PodUid;
 
 impl Player {
-    /// Moves by so many observations, negative ones back. Pauses.
+    /// Moves by `by` observations, back if negative. Pauses.
     pub fn step(&mut self, by: isize) {
         self.set_playing(false);
         self.start = None;
@@ -19,7 +19,7 @@ impl Player {
         self.land();
     }
 
-    /// Puts the cursor on the last observation that was taken.
+    /// Puts the cursor at the last observation that was taken.
     fn land(&mut self) {
         if let Some(o) = self
             .position
@@ -31,8 +31,8 @@ impl Player {
         self.version += 1;
     }
 
-    /// Moves to the next (or previous) observation that changes how a pod stands: its status, stages, containers;
-    /// any pod without `pod`. Pauses. Returns false when there is none.
+    /// Moves to the next (or previous) observation that changes a pod's state: its status, stages or containers.
+    /// Without `pod`, any pod counts. Pauses. Returns false when there is no such observation.
     pub fn step_pod(&mut self, pod: Option<&PodUid>, forward: bool) -> bool {
         self.set_playing(false);
         self.start = None;
@@ -86,7 +86,7 @@ impl Player {
     }
 }
 
-/// What `step by pod change` compares.
+/// The pods whose states [`Player::step_pod`] compares.
 struct Watch {
     pods: Vec<Pod>,
 }
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// True when a pod stands otherwise than before; remembers how they stand now.
+    /// True when a pod's state differs from the last call; remembers the new states.
     fn changed(&mut self, world: &World, pod: Option<&PodUid>) -> bool {
         let one: Vec<Pod>;
         let now: &[Pod] = match pod {

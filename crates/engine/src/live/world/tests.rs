@@ -40,7 +40,7 @@ fn world() -> WorldThread {
     )
 }
 
-/// A world that is told its clocks: milliseconds of each.
+/// A world thread whose clocks are given, in milliseconds.
 struct Clocks {
     world: WorldThread,
     origin: Instant,
@@ -65,7 +65,7 @@ impl Clocks {
         };
         self.world.take_all(&mut got, now);
     }
-    /// The log: arrival in milliseconds, and the steps.
+    /// The log: arrivals, and the sizes of clock steps, in milliseconds.
     fn log(&self) -> Vec<(i64, Option<i64>)> {
         self.world
             .pipeline
@@ -118,7 +118,7 @@ fn what_had_arrived_by_a_moment_is_known_whichever_way_the_clock_was_set() {
         (3_600_200, 3),
         (3_600_290, 4),
     ];
-    // What the clock showed twice, it showed last after the step.
+    // A time that the clock showed twice counts as the later one, after the step.
     const BACK: &[(i64, usize)] = &[
         (-3_599_801, 0),
         (-3_599_800, 3),
