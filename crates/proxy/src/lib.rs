@@ -1,4 +1,5 @@
-//! The CRI proxy: a process of its own that copies bytes between the kubelet and the runtime, and tells what it saw.
+//! The CRI proxy: a separate process that copies bytes between the kubelet and the runtime, and serves what it
+//! observes.
 //!
 //! ```text
 //! kubelet ──▶ --listen ══ relay ══ --upstream ──▶ containerd        the relay copies, stamps, never parses
@@ -6,15 +7,15 @@
 //!                         [tap: bounded queue] ──▶ decoder ──▶ [ring] ──▶ --serve ──▶ subscribers
 //! ```
 //!
-//! Three threads, each needing only what is left of it: the relay never waits for the tap, the tap never waits for
-//! the ring, the ring never waits for a subscriber. What one cannot take is counted and told as a
+//! Each of the three threads yields to the one before it: the relay never waits for the tap, the tap never waits for
+//! the ring, the ring never waits for a subscriber. Whatever one of them cannot take is counted and reported as a
 //! [`Gap`](kflow_model::gap::Gap).
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`relay`] | the bytes: pumps, half-close, draining, mirroring an upstream that is down |
 //! | [`tap`] | the queue of copies and the decoder's thread |
-//! | [`notify`] | telling systemd |
+//! | [`notify`] | messages to systemd |
 //!
 //! Ring, sockets and service are [`kflow_serve`]'s.
 
@@ -37,14 +38,13 @@ pub mod notify;
 pub mod relay;
 pub mod tap;
 
-/// What the proxy is asked to do.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Socket that clients (the kubelet) connect to.
     pub listen: PathBuf,
     /// The runtime's own socket.
     pub upstream: PathBuf,
-    /// Socket of the observation service; `None` serves nothing.
+    /// Socket of the observation service; `None` for no service.
     pub serve: Option<PathBuf>,
     /// Bytes of tapped chunks that may wait for the decoder.
     pub tap_bytes: usize,
@@ -52,7 +52,7 @@ pub struct Config {
     pub ring_bytes: usize,
     /// Age of observations that the ring keeps.
     pub ring_age: Duration,
-    /// How long calls in flight may take to finish after a request to stop.
+    /// How long calls in flight may take to finish once the proxy is asked to stop.
     pub drain: Duration,
 }
 
@@ -74,28 +74,28 @@ impl Config {
 /// Why the proxy could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A socket could not be had.
+    /// A socket could not be bound or used.
     #[error(transparent)]
     Socket(#[from] kflow_serve::socket::Error),
     /// The observation service could not be started.
     #[error(transparent)]
     Serve(#[from] kflow_serve::Error),
-    /// Listening on the proxy's own socket would lead back to itself.
+    /// Listening on the upstream socket would connect the proxy to itself.
     #[error(
         "--listen and --upstream are both {0}: give the runtime's socket as --upstream and another path as --listen"
     )]
     Loop(PathBuf),
-    /// A thread or its runtime could not be started.
+    /// A thread, or its tokio runtime, could not be started.
     #[error("cannot start the {thread} thread: {source}")]
     Thread {
         /// Name of the thread.
         thread: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// Counters that the service reports and tests read. All of them only rise, except `connections`, `partial` and `queued_bytes`.
+/// Counters that the service reports and tests read. All but `connections`, `partial` and `queued_bytes` only rise.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections accepted so far.
@@ -106,19 +106,19 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Bytes copied, both ways.
     pub bytes: AtomicU64,
-    /// Chunks that the tap could not take.
+    /// Chunks that the tap had no room for, or that belong to a connection it gave up.
     pub lost_chunks: AtomicU64,
-    /// Bytes that the tap could not take.
+    /// Bytes of those chunks.
     pub lost_bytes: AtomicU64,
-    /// Open connections of which calls may be unknown: bytes of them were lost not long ago, or they were given up.
+    /// Open connections whose calls may be unknown: bytes of them were lost recently, or the decoder gave them up.
     pub partial: AtomicU64,
-    /// Panics of the decoder, each caught.
+    /// Caught panics of the decoder.
     pub panics: AtomicU64,
-    /// Bytes waiting for the decoder now.
+    /// Bytes that wait for the decoder now.
     pub queued_bytes: AtomicU64,
     /// Observations made.
     pub observations: AtomicU64,
-    /// True while the upstream cannot be connected to.
+    /// True while connecting to the upstream fails.
     pub upstream_down: AtomicBool,
 }
 
@@ -132,7 +132,7 @@ impl Counters {
     }
 }
 
-/// State of the proxy for `Info`: connections, bytes, losses.
+/// The source of `Info` answers: connections, bytes, losses.
 #[derive(Debug)]
 struct About {
     listen: PathBuf,
@@ -163,7 +163,7 @@ impl Host for About {
     fn refused(&self) {
         Counters::add(&self.counters.refused, 1);
     }
-    /// Nothing is kept.
+    /// The proxy keeps nothing but the ring.
     fn past(&self, _: Nanos, _: Nanos, _: Past<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -184,8 +184,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Binds the sockets and starts the threads. When this returns, clients can connect (or, when the upstream is
-    /// down, are refused as the runtime itself would refuse them).
+    /// Binds the sockets and starts the threads. When this returns, clients can connect, or are refused as the runtime
+    /// itself would refuse them if the upstream is down.
     pub fn start(config: &Config, decoder: Box<dyn tap::Decode>, log: &Log) -> Result<Self, Error> {
         if config.listen == config.upstream {
             return Err(Error::Loop(config.listen.clone()));
@@ -220,7 +220,7 @@ impl Proxy {
             let relay = relay::Relay::new(config, socket, Arc::clone(&queue), Arc::clone(log))?;
             let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
             let relay = spawn("relay", move || relay.run(stopped, &ready))?;
-            // An error means that the thread ended already, which joining it will show.
+            // `recv` fails if the thread has ended; `finish` joins it.
             is_ready.recv().ok();
             relay
         };
@@ -235,14 +235,15 @@ impl Proxy {
         })
     }
 
-    /// Stops accepting, lets calls in flight finish (at most [`Config::drain`]), closes, removes the sockets.
+    /// Stops accepting, lets calls in flight finish (for at most [`Config::drain`]), closes all connections and removes
+    /// the sockets.
     pub fn stop(mut self) {
         self.finish();
     }
 
     fn finish(&mut self) {
         self.stop.send_replace(true);
-        // From left to right: what each thread still has to say reaches the next one before that one ends.
+        // In the order of the data's flow: each thread hands on its last items before the next one ends.
         join(&mut self.relay);
         self.queue.finish();
         join(&mut self.tap);
@@ -259,7 +260,7 @@ impl Drop for Proxy {
 
 fn join(thread: &mut Option<JoinHandle<()>>) {
     if let Some(t) = thread.take() {
-        // A panic of that thread was already told by the panic hook; the others still have to be stopped.
+        // The panic hook has reported a panic of that thread; the other threads still have to be stopped.
         drop(t.join());
     }
 }

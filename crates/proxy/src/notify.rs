@@ -1,11 +1,11 @@
-//! The few words that systemd wants to hear (`sd_notify(3)`): a datagram to the socket named by `NOTIFY_SOCKET`.
+//! Messages to systemd (`sd_notify(3)`): a datagram to the socket named by `NOTIFY_SOCKET`.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Tells systemd; silent without systemd. Failing to tell is no reason not to run.
+/// Sends states to systemd, or nothing without systemd. A failure to send is ignored.
 #[derive(Debug, Default)]
 pub struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
@@ -13,7 +13,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// From the environment: `NOTIFY_SOCKET` (a path, or `@name` in the abstract namespace) and `WATCHDOG_USEC`.
+    /// Reads the environment: `NOTIFY_SOCKET` (a path, or `@name` in the abstract namespace) and `WATCHDOG_USEC`.
     pub fn from_env() -> Self {
         let to = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
             let addr = match name.as_bytes().strip_prefix(b"@") {
@@ -34,7 +34,8 @@ impl Notify {
             drop(socket.send_to_addr(state.as_bytes(), addr));
         }
     }
-    /// How often `WATCHDOG=1` has to be sent: half of what systemd allows. `None` when systemd does not watch.
+    /// Returns the interval for `WATCHDOG=1`: half of what systemd allows, at least 100 ms. `None` when systemd does
+    /// not watch.
     pub const fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }

@@ -1,13 +1,13 @@
-//! The bytes. A connection is two pumps; a pump reads what there is, writes it on at once, and only then hands a copy
-//! to the tap. Nothing is parsed, nothing is held back, nothing is read before what was read has been written, so a
+//! Copies the bytes. A connection has two pumps; a pump reads what there is, writes it at once, and only then hands a
+//! copy to the tap. The relay parses nothing, holds nothing back, and reads no more before the last piece is written: a
 //! slow reader slows the writer exactly as it would without kflow.
 //!
-//! A pump is a thread in blocking calls: a read and a write for each piece, and nothing between them to wait for. An
-//! event loop would need a third call for each and its own bookkeeping, which is more than the bytes themselves cost.
-//! What happens once in a connection's life (accepting, half-closes, draining) is the event loop's.
+//! A pump is a thread with blocking calls: one read and one write for each piece. An event loop would need a third call
+//! for each piece and its own bookkeeping, which costs more than the bytes. What happens once per connection
+//! (accepting, half-closes, draining) is left to an event loop.
 //!
-//! When the runtime is down the relay does not accept either: it stops listening until the runtime listens again, so
-//! that a client gets the same `connection refused` or `no such file` that it would get from the runtime's own path.
+//! When the runtime is down, the relay stops listening until the runtime listens again. A client then gets the same
+//! `connection refused` or `no such file` that it would get from the runtime's own path.
 
 use std::io;
 use std::os::unix::net::UnixStream as Stream;
@@ -40,12 +40,12 @@ mod pump;
 use connection::{Closing, Connection, DRAINED, UPSTREAM_CLOSED};
 use pump::{Pump, Wire, is_own};
 
-/// Stack of a pump's thread, bytes: a pump calls nothing deep.
+/// Stack of a pump's thread, bytes; its calls are not nested deeply.
 const STACK: usize = 128 << 10;
-/// How often a runtime that is down is tried.
+/// How often the relay tries to connect to a runtime that is down.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// The relay, ready to run on a thread of its own.
+/// The relay before it runs.
 #[derive(Debug)]
 pub struct Relay {
     runtime: tokio::runtime::Runtime,
@@ -70,7 +70,7 @@ impl std::fmt::Debug for RelayState {
 }
 
 impl Relay {
-    /// Prepares the relay. If the upstream answers, it listens when this returns.
+    /// Prepares the relay. If the upstream accepts connections, the relay listens when this returns.
     pub fn new(
         config: &Config,
         socket: Socket,
@@ -96,8 +96,8 @@ impl Relay {
         })
     }
 
-    /// Runs until `stopped` turns true and the connections are drained. Says `ready` once it listens, or knows that
-    /// the upstream does not.
+    /// Runs until `stopped` turns true and the connections are drained. Sends to `ready` once the relay listens, or
+    /// knows that the upstream does not.
     pub fn run(self, mut stopped: watch::Receiver<bool>, ready: &SyncSender<()>) {
         let Self {
             runtime,
@@ -113,7 +113,7 @@ impl Relay {
                 socket,
                 listener: None,
                 conns: JoinSet::new(),
-                // Only a hint to look: one permit is enough for any number of closed connections.
+                // One permit is enough for any number of closed connections: it only triggers a look at the upstream.
                 upstream_closed: Rc::new(Wake::new()),
                 next_conn: 1,
                 complaint: String::new(),
@@ -136,7 +136,7 @@ struct Doors {
     conns: JoinSet<()>,
     upstream_closed: Rc<Wake>,
     next_conn: u32,
-    /// What was last said of this process's own lack of room: it is tried every 50 ms, and said once.
+    /// The last logged complaint about a lack of resources: the relay retries every 50 ms but logs a complaint once.
     complaint: String,
     drained: watch::Sender<bool>,
 }
@@ -150,7 +150,7 @@ impl Doors {
             tokio::select! {
                 biased;
                 _ = stopped.wait_for(|s| *s) => return,
-                // Sent from here, because here is where a hung relay would hang.
+                // The watchdog is fed from this loop, because a hung relay hangs here.
                 () = sleep_until(alive), if watchdog.is_some() => {
                     notify.send("WATCHDOG=1");
                     alive = Instant::now() + watchdog.unwrap_or(RETRY);
@@ -169,7 +169,7 @@ impl Doors {
         }
     }
 
-    /// Listens when the upstream does, and not when it does not.
+    /// Starts to listen when the upstream accepts connections, and stops when it does not.
     async fn look(&mut self) {
         match connect(&self.shared.upstream).await {
             Ok(probe) => {
@@ -190,7 +190,7 @@ impl Doors {
         }
     }
 
-    /// Says what this process has no room for: open files, or the kernel's memory.
+    /// Logs which resource this process lacks: open files, or the kernel's memory.
     fn complain(&mut self, line: String) {
         if line != self.complaint {
             (self.shared.log)(&line);
@@ -250,7 +250,7 @@ impl Doors {
         }
         let upstream = match connect(&self.shared.upstream).await {
             Ok(u) => u,
-            // Nothing is known of the runtime: this client is closed, and the next one let in.
+            // The error says nothing about the runtime: close this client, and let the next one in.
             Err(e) if is_own(&e) => {
                 return self.complain(format!(
                     "closing a connection: cannot connect to upstream {}: {e}",
@@ -293,7 +293,7 @@ impl Doors {
                 .stack_size(STACK)
                 .spawn(move || {
                     let how = Pump::new(direction).run(&wire);
-                    // Nobody listens when the connection was closed meanwhile.
+                    // Sending fails if the connection was closed meanwhile.
                     ended.send((direction, how)).ok();
                 });
             if let Err(e) = started {
@@ -314,7 +314,7 @@ impl Doors {
     async fn close(mut self, drain: Duration) {
         self.listener = None;
         self.socket.unlink();
-        // Connections with no call in flight close now, the others when their calls have ended.
+        // Connections without calls in flight close now, the others when their calls have ended.
         self.drained.send_replace(true);
         let deadline = Instant::now() + drain;
         loop {
@@ -345,7 +345,8 @@ async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
     }
 }
 
-/// Connects to the runtime. A full backlog is waited for as a blocking client would; an interruption passes.
+/// Connects to the runtime. Waits while its backlog is full, as a blocking client would, and retries after an
+/// interruption.
 async fn connect(path: &Path) -> io::Result<UnixStream> {
     let mut pause = Duration::from_millis(1);
     loop {
@@ -364,14 +365,14 @@ async fn connect(path: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Name of a peer's program, empty when it is gone or hidden.
+/// Returns the name of a peer's program, empty when it is gone or hidden.
 fn comm(pid: u32) -> String {
     let mut name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.truncate(name.trim_end().len());
     name
 }
 
-/// A stream whose calls wait.
+/// Makes the calls on a stream blocking.
 fn blocking(stream: UnixStream) -> io::Result<Stream> {
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;

@@ -1,7 +1,8 @@
-//! Copies of what passed, in a queue of bounded bytes, and the thread that decodes them.
+//! The tap: a queue of copied chunks with a limit in bytes, and the thread that decodes them.
 //!
-//! Of a connection for whose chunks there was no room the decoder hears how much it missed, with the next chunk that there
-//! is room for, and finds its way again. A connection that made it panic is joined anew in the middle, a few times.
+//! A chunk without room in the queue is lost. The connection's next chunk that has room tells the decoder how much it
+//! missed, and the decoder resynchronises. After a panic the decoder starts anew in the middle of that connection, up
+//! to [`RESTARTS`] times.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +21,10 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 use kflow_serve::Log;
 use kflow_serve::ring::Ring;
 
-/// The pure half of the tap: bytes in, observations out. One value serves all connections of a proxy.
+/// The pure half of the tap: bytes in, observations out. One decoder serves all connections of a proxy.
 ///
-/// A [`ConnChange`](kflow_model::cri::ConnChange) with [`Sight::Blind`] says that the decoder gave the connection up: it gets
-/// no more of its bytes.
+/// A [`ConnChange`](kflow_model::cri::ConnChange) with [`Sight::Blind`] means that the decoder gave the connection up
+/// and gets no more of its bytes.
 pub trait Decode: Send {
     /// A connection opened.
     fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>);
@@ -36,7 +37,7 @@ pub trait Decode: Send {
         bytes: &[u8],
         out: &mut Vec<Observation>,
     );
-    /// Bytes were lost, in one direction or in both: calls of this connection that are open end as lost.
+    /// Bytes were lost, in one direction or, with `None`, in both: the open calls of this connection end as lost.
     fn lose(
         &mut self,
         conn: u32,
@@ -46,11 +47,11 @@ pub trait Decode: Send {
         why: &str,
         out: &mut Vec<Observation>,
     );
-    /// The decoder panicked on this connection: it begins again, in the middle.
+    /// The decoder panicked on this connection and starts anew in the middle of it.
     fn restart(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
     /// A connection closed.
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
-    /// Called a few times a second: gives out what was held back too long.
+    /// Called a few times a second: emits what was held back for too long.
     fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>);
 }
 
@@ -90,22 +91,23 @@ impl Decode for Decoder {
     }
 }
 
-/// How long the decoder lets chunks gather after it was woken: fewer wake-ups, each of which costs the relay a call,
-/// beat a fresher view, and stamps are taken by the relay.
+/// How long the decoder lets chunks gather after it was woken. Each wake-up costs the relay a system call, so few of
+/// them matter more than a fresh view; the relay takes the stamps anyway.
 const GATHER: Duration = Duration::from_millis(20);
-/// How often the decoder is asked for what it held back.
+/// How often the decoder emits what it holds back.
 const SETTLE: Duration = Duration::from_millis(250);
-/// Waiting bytes from which on the decoder does not wait for more.
+/// Queued bytes from which on the decoder does not wait for more.
 const ENOUGH: usize = 512 << 10;
-/// Bytes that are decoded (in some 10 µs) before whoever waits for this core may have it. A scheduler lets a thread that it
-/// has started run for a millisecond whatever its nice value: the pumps, and both ends of the connection, would wait.
+/// Bytes that are decoded (in some 10 µs) before the thread yields its core. A scheduler lets a thread that it has
+/// started run for a millisecond whatever its nice value: the pumps and both ends of the connection would wait that
+/// long.
 const TURN: usize = 32 << 10;
-/// Bytes that could be decoded in the time that an item takes besides its own: small calls come by the hundred.
+/// Cost of an item itself, as the number of bytes that could be decoded in that time: small calls come by the hundred.
 const ITEM_TURN: usize = 2 << 10;
-/// Memory that a queued item takes besides its bytes.
+/// Memory of a queued item besides its bytes.
 const ITEM: usize = 96;
 
-/// An item, its connection, and when it was put in.
+/// A connection, the time at which its item was queued, and the item.
 pub(crate) type Queued = (u32, Nanos, Item);
 
 #[derive(Debug)]
@@ -117,13 +119,13 @@ pub(crate) enum Item {
     },
     Chunk {
         direction: Direction,
-        /// What was lost of this direction before it.
+        /// Bytes of this direction that were lost just before.
         lost: Option<Loss>,
         bytes: Box<[u8]>,
     },
     Close {
         why: &'static str,
-        /// What was lost after the last chunks.
+        /// Bytes that were lost after the last chunks.
         lost: Option<Loss>,
     },
 }
@@ -142,7 +144,7 @@ impl Item {
         }
     }
 
-    /// What it takes of the queue, bytes.
+    /// Returns the room that the item takes in the queue, bytes.
     fn size(&self) -> usize {
         ITEM + match self {
             Self::Chunk { bytes, .. } => bytes.len(),
@@ -151,7 +153,7 @@ impl Item {
     }
 }
 
-/// Chunks that there was no room for.
+/// Chunks that found no room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
     since: Nanos,
@@ -160,7 +162,7 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// This and what was lost before.
+    /// Returns the sum of this loss and an earlier one.
     fn and(self, before: Option<Self>) -> Self {
         before.map_or(self, |b| Self {
             since: b.since.min(self.since),
@@ -170,7 +172,7 @@ impl Loss {
     }
 }
 
-/// What the decoder tells the relay about a connection.
+/// What the decoder's thread tells the relay about a connection.
 #[derive(Debug, Default)]
 pub struct Flags {
     deaf: AtomicBool,
@@ -190,7 +192,7 @@ struct State {
     finished: bool,
 }
 
-/// The queue between relay and decoder.
+/// The queue from the relay to the decoder's thread.
 #[derive(Debug)]
 pub struct Queue {
     state: Mutex<State>,
@@ -201,7 +203,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A queue that holds at most `limit` bytes of chunks, bookkeeping included.
+    /// Makes a queue of at most `limit` bytes of chunks, bookkeeping included.
     pub fn new(limit: usize, counters: Arc<Counters>) -> Self {
         Self {
             state: Mutex::default(),
@@ -211,8 +213,8 @@ impl Queue {
         }
     }
 
-    /// Takes an item, or not when there is no room. Small items that come twice in a connection's life are always taken;
-    /// a chunk after a loss only when half of the queue is free, so that one loss is not followed by the next.
+    /// Queues an item and returns whether it had room. Opens and closes, which are small, always have room. A chunk
+    /// after a loss has room only while half of the queue is free, so that losses do not follow one another.
     fn push(&self, conn: u32, at: Nanos, item: Item) -> bool {
         let size = item.size();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +228,7 @@ impl Queue {
         }
         Counters::add(&self.counters.queued_bytes, size as u64);
         state.items.push_back((conn, at, item));
-        // One wake-up for a batch: the decoder says when it waits for the first item, or for many bytes.
+        // One wake-up per batch: the decoder waits for a first item, or for many bytes.
         let wake = state.waiting && (state.items.len() == 1 || self.bytes() >= ENOUGH);
         if wake {
             state.waiting = false;
@@ -238,7 +240,7 @@ impl Queue {
         true
     }
 
-    /// Nothing more will come.
+    /// Ends the queue: no more items come.
     pub fn finish(&self) {
         self.state
             .lock()
@@ -247,7 +249,7 @@ impl Queue {
         self.more.notify_one();
     }
 
-    /// Waits a moment for items and takes them all, which may be none; false after the end.
+    /// Waits briefly for items and takes all of them, maybe none. Returns false once the queue has ended and is empty.
     fn take(&self, into: &mut VecDeque<Queued>) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.items.is_empty() && !state.finished {
@@ -260,14 +262,14 @@ impl Queue {
         !(into.is_empty() && state.finished)
     }
 
-    /// All there is, without waiting.
+    /// Takes all items without waiting.
     #[cfg(test)]
     pub(crate) fn take_now(&self) -> VecDeque<Queued> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut state.items)
     }
 
-    /// What waits, without its times: whether two moments are the same.
+    /// Returns the queued items without their times, to compare states.
     #[cfg(test)]
     pub(crate) fn waits(&self) -> Vec<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -288,18 +290,18 @@ impl Queue {
         state
     }
 
-    /// Bytes that are in memory: waiting, or taken and not decoded yet. Rises only under the lock.
+    /// Returns the bytes in memory: queued, or taken and not yet decoded. They rise only under the lock.
     fn bytes(&self) -> usize {
         usize::try_from(Counters::get(&self.counters.queued_bytes)).unwrap_or(usize::MAX)
     }
 
-    /// True while what waits is little: then the decoder may be slow.
+    /// True while little is queued, so that the decoder may take its time.
     fn is_calm(&self) -> bool {
         self.bytes() < self.limit / 4
     }
 
-    /// Room for this many bytes again: called as chunks are decoded, so that the limit holds for what is in memory.
-    /// Without the lock, for which the relay would have to wait.
+    /// Frees the room of a decoded item: the limit is for all bytes in memory. It takes no lock, as the relay would
+    /// have to wait for it.
     fn release(&self, size: usize) {
         self.counters
             .queued_bytes
@@ -307,19 +309,19 @@ impl Queue {
     }
 }
 
-/// The relay's end of the tap for one connection. Never blocks, never fails.
+/// The relay's side of the tap for one connection. Its calls never block and never fail.
 #[derive(Debug)]
 pub struct Tap {
     queue: Arc<Queue>,
     conn: u32,
     flags: Arc<Flags>,
-    /// What was lost of each direction since its last chunk that was taken.
+    /// Losses of each direction since its last queued chunk.
     from_client: Option<Loss>,
     from_server: Option<Loss>,
 }
 
 impl Tap {
-    /// Begins a connection.
+    /// Queues the opening of a connection.
     pub fn open(queue: &Arc<Queue>, conn: u32, at: Nanos, pid: u32, peer: &str) -> Self {
         let flags = Arc::new(Flags::default());
         let item = Item::Open {
@@ -344,7 +346,7 @@ impl Tap {
         }
     }
 
-    /// Hands over a copy of bytes that passed.
+    /// Queues a copy of bytes that passed, or counts them as lost.
     pub fn chunk(&mut self, direction: Direction, at: Nanos, bytes: &[u8]) {
         let before = *self.lost(direction);
         if !self.flags.is_deaf() {
@@ -368,18 +370,18 @@ impl Tap {
         Counters::add(&self.queue.counters.lost_bytes, loss.bytes);
     }
 
-    /// Unary calls in flight, as far as the decoder has got, and knows of.
+    /// Returns the number of unary calls in flight that the decoder knows of so far.
     pub fn in_flight(&self) -> u32 {
         self.flags.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Bytes lost of each direction since its last chunk that was taken.
+    /// Returns the bytes lost of each direction since its last queued chunk.
     #[cfg(test)]
     pub(crate) fn losing(&self) -> [u64; 2] {
         [self.from_client, self.from_server].map(|l| l.map_or(0, |l| l.bytes))
     }
 
-    /// Ends a connection.
+    /// Queues the close of a connection.
     pub fn close(&self, at: Nanos, why: &'static str) {
         let lost = match (self.from_client, self.from_server) {
             (Some(loss), before) | (before, Some(loss)) => Some(loss.and(before)),
@@ -389,20 +391,20 @@ impl Tap {
     }
 }
 
-/// The connections, as the decoder's thread knows them.
+/// All open connections in the decoder's thread.
 type Conns = FxHashMap<u32, Known>;
 
-/// A connection, as the decoder's thread knows it.
+/// The state of a connection in the decoder's thread.
 #[derive(Debug, Default)]
 struct Known {
     flags: Arc<Flags>,
     /// Streams of unary calls in flight.
     open: FxHashSet<u32>,
-    /// It is not understood as a whole, and counted so.
+    /// The connection is not fully understood, and counted in [`Counters::partial`].
     partial: bool,
-    /// How often the decoder panicked on it.
+    /// Panics of the decoder on this connection.
     panics: u32,
-    /// What waited when it was given up.
+    /// Chunks that were queued when the decoder gave the connection up.
     missed: Option<Loss>,
 }
 
@@ -424,7 +426,7 @@ impl Known {
 
 /// Decodes until the queue is finished.
 pub fn run(queue: &Queue, decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
-    // Not with a higher nice value: on two busy cores it would not keep up, and what it loses is not seen.
+    // Not with a higher nice value: on two busy cores the thread would not keep up, and what it loses is not seen.
     let mut decoding = Decoding::new(decoder);
     let mut items = VecDeque::new();
     while queue.take(&mut items) {
@@ -435,12 +437,12 @@ pub fn run(queue: &Queue, decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
     }
 }
 
-/// The decoder, its connections, and observations that have not been given to the ring.
+/// The decoder, its connections, and the observations for the ring.
 pub(crate) struct Decoding {
     decoder: Box<dyn Decode>,
     conns: Conns,
     out: Vec<Observation>,
-    /// Bytes since the last yield.
+    /// Cost of the items since the last yield, in bytes.
     turn: usize,
 }
 
@@ -458,7 +460,7 @@ impl Decoding {
         let size = item.size();
         let from = self.out.len();
         let mut given_up = false;
-        // A panic of the decoder is a bug, but never the kubelet's problem.
+        // A panic of the decoder is a bug, but must not reach the kubelet.
         let step = catch_unwind(AssertUnwindSafe(|| {
             one(
                 self.decoder.as_mut(),
@@ -483,7 +485,7 @@ impl Decoding {
             log(&format!(
                 "the decoder panicked on connection {conn}: bytes go on, {then}"
             ));
-            // What it thought of this connection is worth nothing now; it may panic again.
+            // The decoder's state of this connection is worthless now. The restart may panic too.
             let lost = catch_unwind(AssertUnwindSafe(|| {
                 self.decoder.restart(conn, at, PANICKED, &mut self.out);
             }));
@@ -503,14 +505,14 @@ impl Decoding {
         if self.turn >= TURN {
             self.turn = 0;
             give(&mut self.out, queue, ring);
-            // Losing bytes is worse than being in the way.
+            // Losing bytes is worse than delaying other threads.
             if queue.is_calm() {
                 std::thread::yield_now();
             }
         }
     }
 
-    /// Hands on what there is, held back or not.
+    /// Emits what the decoder held back for too long, and pushes all observations to the ring.
     pub(crate) fn pause(&mut self, queue: &Queue, ring: &Ring) {
         let advanced = catch_unwind(AssertUnwindSafe(|| {
             self.decoder.advance(clock::now(), &mut self.out);
@@ -528,8 +530,8 @@ fn give(out: &mut Vec<Observation>, queue: &Queue, ring: &Ring) {
     Counters::add(&queue.counters.panics, panics);
 }
 
-/// Gives a batch to `push`, which encodes and redacts it. Where that panics, each is given alone, and in the place of one
-/// that makes it panic stands a gap. Returns how often it panicked.
+/// Hands a batch to `push`, which encodes and redacts it. If that panics, each observation is pushed alone, and one
+/// that panics again is replaced by a gap. Returns the number of panics.
 fn deliver(out: &mut Vec<Observation>, push: impl Fn(&mut Vec<Observation>)) -> u64 {
     let tried =
         |batch: &mut Vec<Observation>| catch_unwind(AssertUnwindSafe(|| push(batch))).is_err();
@@ -542,14 +544,14 @@ fn deliver(out: &mut Vec<Observation>, push: impl Fn(&mut Vec<Observation>)) -> 
         if tried(&mut vec![o]) {
             panics += 1;
             let lost = gap(at, at, conn, 1, "an observation could not be encoded");
-            // What cannot even be told is counted.
+            // If the gap cannot be encoded either, it is only counted.
             tried(&mut vec![lost]);
         }
     }
     panics
 }
 
-/// The connection that an observation of the tap is about.
+/// Returns the connection that an observation of the tap is about, 0 for none.
 fn conn_of(body: &Body) -> u32 {
     match body {
         Body::CallStart(c) => c.key.conn,
@@ -561,7 +563,7 @@ fn conn_of(body: &Body) -> u32 {
 }
 
 const PANICKED: &str = "the decoder panicked";
-/// Panics of the decoder on one connection after which it is not decoded any further: each costs a trace of its stack.
+/// Panics of the decoder on one connection until the decoder gives it up: each prints a stack trace.
 const RESTARTS: u32 = 8;
 const FULL: &str = "the tap's queue was full";
 
@@ -591,7 +593,7 @@ fn one(
             let Some(known) = conns.get_mut(&conn) else {
                 return;
             };
-            // What came before the relay knew that this connection is not decoded any further.
+            // A chunk that was queued before the relay knew that the decoder gave the connection up.
             if known.flags.is_deaf() {
                 let size = bytes.len() as u64;
                 Counters::add(&counters.lost_chunks, 1);
@@ -633,8 +635,8 @@ fn one(
     }
 }
 
-/// Keeps the number of calls in flight that draining waits for (streams that never end are none of them), and how much of
-/// each connection the decoder understands.
+/// Updates, from new observations, the calls in flight that draining waits for (without streams that never end), and
+/// how much of each connection the decoder understands.
 fn follow(conns: &mut Conns, out: &[Observation], counters: &Counters) {
     for o in out {
         let Some(known) = conns.get_mut(&conn_of(&o.body)) else {
@@ -644,7 +646,7 @@ fn follow(conns: &mut Conns, out: &[Observation], counters: &Counters) {
             Body::CallStart(c) if c.method != method::GET_CONTAINER_EVENTS => {
                 known.open.insert(c.key.stream);
             }
-            // An end may come without its start (an event stream, a call from before), and twice.
+            // An end may come without a start (an event stream, a call that began before the tap), and twice.
             Body::CallEnd(c) => {
                 known.open.remove(&c.key.stream);
             }

@@ -1,4 +1,4 @@
-//! One connection: its two pumps, and what follows from their ends.
+//! One connection: two pumps, and what follows when one of them ends.
 
 use std::os::unix::net::UnixStream as Stream;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tap::Tap;
 use kflow_cri::Direction;
 use kflow_model::clock;
 
-/// How often a half-closed connection is looked at for a peer that is gone altogether.
+/// How often a half-closed connection is checked for a peer that has closed its whole socket.
 const HALF_CLOSED: Duration = Duration::from_millis(200);
 
 const CLIENT_CLOSED: &str = "client closed";
@@ -26,7 +26,7 @@ pub(super) struct Connection {
     pub(super) ends: mpsc::UnboundedReceiver<(Direction, End)>,
 }
 
-/// Tells pumps and tap that the connection closed, also when its task is dropped.
+/// Closes the sockets and the tap when dropped, also when the connection's task is cancelled.
 pub(super) struct Closing {
     pub(super) wire: Arc<Wire<Stream>>,
     pub(super) why: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        // Wakes the pumps wherever they wait. It fails for a socket whose peer is gone, which wakes them too.
+        // Wakes the pumps from any call. The shutdown fails for a socket whose peer is gone, which wakes them too.
         for socket in [&self.wire.client, &self.wire.upstream] {
             shutdown(socket, Shutdown::Both);
         }
@@ -65,7 +65,7 @@ impl Connection {
                 () = idle(&mut drained, &wire) => return closing.why,
             };
             if let Some((direction, how)) = ended {
-                // A reader that went away: it is the other one who closed.
+                // If the reading side refuses bytes, that side closed, not the writing one.
                 first.get_or_insert(match (direction, how) {
                     (Direction::ClientToServer, End::Closed)
                     | (Direction::ServerToClient, End::Refused) => CLIENT_CLOSED,
@@ -82,12 +82,12 @@ impl Connection {
     }
 }
 
-/// Waits for the order to drain, then for the calls in flight.
+/// Waits for the order to drain, then until no call is in flight.
 async fn idle(drained: &mut watch::Receiver<bool>, wire: &Wire<Stream>) {
     if drained.wait_for(|d| *d).await.is_err() {
         return;
     }
-    // The tap is a little behind the bytes, and tells of a call only once its request is complete.
+    // The tap lags behind the bytes and counts a call only once the request is complete: wait for 6 quiet looks.
     let mut quiet = 0;
     while quiet < 6 {
         sleep(Duration::from_millis(50)).await;

@@ -1,7 +1,7 @@
-//! The relay of one connection with its decoder, driven by hand: every order of their steps, and a fault at any call in any
-//! of them, over sockets that are queues of bytes.
+//! A model of one connection's relay and decoder: tests step them in every order, with a fault at any system call, over
+//! sockets that are queues of bytes.
 //!
-//! A step is what cannot be seen half done by another thread: one system call, or what happens under one lock.
+//! A step is what other threads cannot see half done: one system call, or what happens under one lock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashSet, VecDeque};
@@ -24,15 +24,15 @@ use kflow_serve::ring::Ring;
 
 use Direction::{ClientToServer as Up, ServerToClient as Down};
 
-/// What happens to a system call instead of what it would do, or to how much it does.
+/// A fault of a system call: an error instead of its effect, or less than its full effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Error(Errno),
-    /// One byte of what it could move.
+    /// The call moves one byte only.
     Short,
 }
 
-/// Faults that pass.
+/// Temporary faults.
 const PASSING: [Fault; 5] = [
     Fault::Error(Errno::INTR),
     Fault::Error(Errno::AGAIN),
@@ -40,7 +40,7 @@ const PASSING: [Fault; 5] = [
     Fault::Error(Errno::NOMEM),
     Fault::Short,
 ];
-/// Faults that say that the socket is of no use any more.
+/// Faults of a broken socket.
 const FINAL: [Fault; 3] = [
     Fault::Error(Errno::PIPE),
     Fault::Error(Errno::CONNRESET),
@@ -51,9 +51,9 @@ const FINAL: [Fault; 3] = [
 #[derive(Clone, Debug, Default)]
 struct Half {
     bytes: VecDeque<u8>,
-    /// The writer says that there is no more.
+    /// The writer has shut down its sending side.
     ended: bool,
-    /// The reader takes no more.
+    /// The reader accepts no more bytes.
     refused: bool,
 }
 
@@ -81,14 +81,14 @@ impl Half {
     }
 }
 
-/// An application's socket and the relay's end of it.
+/// The two directions between an application and the relay.
 #[derive(Clone, Debug, Default)]
 struct Leg {
     to_relay: Half,
     from_relay: Half,
 }
 
-/// The relay's end.
+/// The relay's end of a leg.
 struct RelayEnd {
     leg: Rc<RefCell<Leg>>,
     fault: Rc<Cell<Option<Fault>>>,
@@ -116,7 +116,8 @@ impl Socket for RelayEnd {
         leg.from_relay.write(&bytes[..n], self.room)
     }
     fn shutdown(&self, how: Shutdown) -> rustix::io::Result<()> {
-        // The kernel refuses a shutdown only of a socket that is none; an interruption is the worst that can be thought of.
+        // The kernel refuses a shutdown only for a descriptor that is no connected socket; an interruption is the worst
+        // case.
         if self.fault.get() == Some(Fault::Error(Errno::INTR)) {
             self.fault.take();
             return Err(Errno::INTR);
@@ -128,7 +129,7 @@ impl Socket for RelayEnd {
     }
 }
 
-/// A client, or a server: says what it has, then that there is no more, and listens all the while.
+/// A client or a server: it sends all its bytes, then closes its sending side, and reads all the while.
 #[derive(Clone, Debug)]
 struct App {
     all: Vec<u8>,
@@ -170,14 +171,14 @@ impl App {
     }
 }
 
-/// What the decoder was told of a direction.
+/// What the decoder received of a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Bytes(Direction, Vec<u8>),
     Lost(Option<Direction>, u64),
 }
 
-/// A decoder that writes down what it is told, and then panics, or not.
+/// A decoder that records what it receives, and panics after each chunk if asked to.
 struct Tape {
     told: Arc<Mutex<Vec<Told>>>,
     panics: bool,
@@ -188,7 +189,7 @@ impl Decode for Tape {
     fn feed(&mut self, _: u32, to: Direction, _: Nanos, b: &[u8], _: &mut Vec<Observation>) {
         self.told.lock().unwrap().push(Told::Bytes(to, b.to_vec()));
         if self.panics {
-            // Not by `panic!`: thousands of traces.
+            // `panic!` would print thousands of stack traces.
             resume_unwind(Box::new("as asked"));
         }
     }
@@ -216,9 +217,9 @@ enum Who {
     ServerSays,
     ServerListens,
     Pump(Direction),
-    /// What follows from a pump's end.
+    /// Handles the end of a pump.
     Control,
-    /// Takes what waits, or decodes one of it.
+    /// Takes the queued items, or decodes one of those taken.
     Decoder,
 }
 
@@ -233,21 +234,21 @@ const EVERYBODY: [Who; 8] = [
     Who::Decoder,
 ];
 
-/// Sizes, bytes.
+/// The sizes of a case, bytes.
 #[derive(Clone, Debug)]
 struct Case {
     question: Vec<u8>,
     answer: Vec<u8>,
-    /// Of a socket's buffer.
+    /// Room in a socket's buffer.
     room: usize,
-    /// That a pump reads at once.
+    /// Most bytes that a pump reads at once.
     piece: usize,
-    /// Of the queue to the decoder.
+    /// Limit of the queue to the decoder.
     queue: usize,
     panics: bool,
 }
 
-/// One connection, its ends, and the decoder.
+/// One connection with its applications and the decoder.
 struct World {
     client: Rc<RefCell<Leg>>,
     server: Rc<RefCell<Leg>>,
@@ -312,7 +313,7 @@ impl World {
         }
     }
 
-    /// One step; a fault meets its first system call, if it makes any.
+    /// Makes one step. The fault meets its first system call, if it makes any.
     fn step(&mut self, who: Who, fault: Option<Fault>) {
         self.fault.set(fault);
         let room = self.case.room;
@@ -347,7 +348,7 @@ impl World {
         assert!(queued <= most as u64, "{queued} bytes wait");
     }
 
-    /// As `Connection::carry` and `Closing` do it.
+    /// Does what `Connection::carry` and `Closing` do.
     fn control(&mut self) {
         if self.closed {
             return;
@@ -365,7 +366,7 @@ impl World {
         }
     }
 
-    /// All that a later step depends on.
+    /// Returns everything that later steps depend on.
     fn state(&self) -> String {
         let tap = self.wire.tap().as_ref().map(Tap::losing);
         let taken: Vec<_> = self.taken.iter().map(|(_, _, i)| i.untimed()).collect();
@@ -386,14 +387,14 @@ impl World {
         )
     }
 
-    /// Holds always.
+    /// Asserts what holds after every step.
     fn nothing_is_wrong_so_far(&self) {
         let (asks, answers) = (&self.asks, &self.answers);
         assert!(answers.all.starts_with(&asks.got), "the answer differs");
         assert!(asks.all.starts_with(&answers.got), "the question differs");
     }
 
-    /// Holds when no step but the decoder's changes anything, so wherever the decoder stands.
+    /// Asserts what holds once only the decoder has steps left.
     fn the_relay_is_done(&self, cut: bool) {
         let (asks, answers) = (&self.asks, &self.answers);
         assert!(self.closed, "the connection hangs");
@@ -404,7 +405,8 @@ impl World {
         }
     }
 
-    /// Holds when no step at all changes anything: what passed was decoded, or is counted as lost, in its place.
+    /// Asserts what holds once no step changes anything: all bytes that passed were decoded in their place, or are
+    /// counted as lost.
     fn the_decoder_is_done(&self) {
         let counters = &self.wire.counters;
         assert_eq!(Counters::get(&counters.queued_bytes), 0);
@@ -427,14 +429,14 @@ impl World {
                 }
             }
         }
-        // What was lost after a direction's last chunk is told with the connection's end, as a gap.
+        // Bytes lost after a direction's last chunk are reported as a gap when the connection ends.
         assert!(lost <= Counters::get(&counters.lost_bytes));
         let passed = Counters::get(&counters.bytes);
         assert_eq!(decoded + Counters::get(&counters.lost_bytes), passed);
     }
 }
 
-/// All states that can be reached with at most so many faults, each visited once. Returns how many there are.
+/// Visits each state that can be reached with at most so many faults once. Returns the number of states.
 fn explore(case: &Case, faults: usize, kinds: &[Fault]) -> usize {
     let cut = kinds.iter().any(|k| FINAL.contains(k));
     let mut seen = HashSet::new();
@@ -501,7 +503,7 @@ fn small(panics: bool, queue: usize) -> Case {
 
 #[test]
 fn in_every_order_all_bytes_and_ends_arrive_whatever_the_decoder_does() {
-    // Room in the queue for all, for one chunk at a time, and for none.
+    // A queue with room for everything, for one chunk at a time, and for nothing.
     for queue in [4096, 3 * 97, 0] {
         let states = explore(&small(queue == 0, queue), 0, &[]);
         println!("{states} states, queue of {queue}");
@@ -528,7 +530,7 @@ fn a_fault_that_ends_a_direction_at_any_call_is_told_to_both_sides() {
     println!("{states} states");
 }
 
-/// Who has a step, and what meets it.
+/// Random steps, some with a fault.
 fn turns(kinds: &'static [Fault]) -> impl Strategy<Value = Vec<(Who, Option<Fault>)>> {
     let who = prop::sample::select(&EVERYBODY[..]);
     let fault = prop::option::weighted(0.3, prop::sample::select(kinds));
@@ -555,7 +557,7 @@ fn large() -> impl Strategy<Value = Case> {
         })
 }
 
-/// The turns that were drawn, then everybody's in rounds until nothing changes.
+/// Plays these turns, then all steps in rounds until nothing changes.
 fn play(case: &Case, turns: &[(Who, Option<Fault>)], cut: bool) {
     let mut world = World::new(case);
     for (who, fault) in turns {

@@ -1,5 +1,5 @@
-//! One direction of a connection, a system call a step, so that a test can put a fault at every call and another thread
-//! between any two.
+//! One direction of a connection. Each step makes one system call, so a test can inject a fault into every call and run
+//! another thread between any two.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -14,12 +14,12 @@ use crate::tap::Tap;
 use kflow_cri::Direction;
 use kflow_model::clock;
 
-/// What a pump reads at once, bytes. Larger pieces save calls that cost little beside copying.
+/// Bytes that a pump reads at once. Larger pieces would save calls, which cost little beside the copying.
 const PIECE: usize = 64 << 10;
-/// Until a call is tried again for which the kernel had no memory.
+/// Wait before a call is retried for which the kernel had no memory.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The system calls on one end of a connection, each made once; an error is the kernel's.
+/// The system calls on one end of a connection. Each method makes its call once and returns the kernel's error.
 pub(super) trait Socket {
     fn read(&self, into: &mut [u8]) -> rustix::io::Result<usize>;
     fn send(&self, bytes: &[u8], flags: SendFlags) -> rustix::io::Result<usize>;
@@ -38,12 +38,12 @@ impl Socket for UnixStream {
     }
 }
 
-/// What the two pumps of a connection share.
+/// What the two pumps of a connection have in common.
 pub(super) struct Wire<S> {
     pub(super) client: S,
     pub(super) upstream: S,
-    /// Held from before a piece is written until the tap has it: so an answer never gets to the tap before what it
-    /// answers. `None` once the connection has closed.
+    /// Locked from before a piece is written until the tap has its copy, so the tap never sees an answer before its
+    /// request. `None` once the connection has closed.
     pub(super) tap: Mutex<Option<Tap>>,
     pub(super) counters: Arc<Counters>,
 }
@@ -53,7 +53,7 @@ impl<S> Wire<S> {
         self.tap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a direction comes from, and where it goes.
+    /// Returns the socket that a direction reads from, and the one that it writes to.
     pub(super) fn ends(&self, direction: Direction) -> (&S, &S) {
         match direction {
             Direction::ClientToServer => (&self.client, &self.upstream),
@@ -62,36 +62,36 @@ impl<S> Wire<S> {
     }
 }
 
-/// How a pump ended.
+/// Why a pump ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The writer said that there is no more, and all of it was passed on; or its socket broke.
+    /// The writing side closed and all of its bytes were passed on, or its socket broke.
     Closed,
-    /// The reader takes no more.
+    /// The reading side accepts no more bytes.
     Refused,
 }
 
-/// What comes of a step.
+/// What to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The next one, at once.
+    /// Make the next step at once.
     Next,
-    /// The same call after a moment: the kernel has no memory for it now, or the socket turned out not to wait.
+    /// Repeat the call after [`PAUSE`]: the kernel had no memory, or a call on the socket would have blocked.
     Later,
     End(End),
 }
 
-/// What the next step of a pump is.
+/// The next step of a pump.
 #[derive(Clone, Copy, Debug)]
 enum At {
     Read,
-    /// This many bytes were read, and neither the reader nor the tap has them.
+    /// This many bytes were read; neither the reader nor the tap has them.
     Pass(usize),
-    /// These bytes of the piece are left to write.
+    /// The first number of bytes is written, of the second number that was read.
     Rest(usize, usize),
 }
 
-/// Carries one direction.
+/// Copies one direction of a connection.
 #[derive(Debug)]
 pub(super) struct Pump {
     direction: Direction,
@@ -112,7 +112,7 @@ impl Pump {
         }
     }
 
-    /// Carries until the direction ends, which a closed connection makes it do.
+    /// Copies until the direction ends. A closed connection ends it.
     pub(super) fn run<S: Socket>(mut self, wire: &Wire<S>) -> End {
         loop {
             match self.step(wire) {
@@ -135,9 +135,9 @@ impl Pump {
                 let bytes = self.piece.get(..n).unwrap_or_default();
                 let mut tap = wire.tap();
                 let at = clock::now();
-                // Bytes first, everything else after: but without waiting, because the tap is held.
+                // The bytes go out before everything else, but without blocking, because the tap is locked.
                 let wrote = to.send(bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-                // None: the connection was closed since this was read, and takes nothing.
+                // `None` if the connection was closed after the read: the tap takes nothing.
                 if let Some(tap) = tap.as_mut() {
                     Counters::add(&wire.counters.bytes, n as u64);
                     tap.chunk(self.direction, at, bytes);
@@ -145,7 +145,7 @@ impl Pump {
                 drop(tap);
                 self.at = match wrote {
                     Ok(sent) => At::Rest(sent, n),
-                    // Here without a pause: the call that waits is the next one.
+                    // No pause here: the next step is a blocking call.
                     Err(e) if again(e).is_some() => At::Rest(0, n),
                     Err(_) => return Step::End(End::Refused),
                 };
@@ -171,8 +171,8 @@ impl Pump {
     }
 }
 
-/// When to repeat a call that failed; `None` when it is the socket that failed. No memory (`unix(7)`: ENOMEM, and ENOBUFS of
-/// the kernel's buffers) and an interruption pass; to give up for one would take a stream's middle out.
+/// Returns when to repeat a failed call; `None` when the socket itself failed. Lack of memory (`unix(7)`: ENOMEM, and
+/// ENOBUFS of the kernel's buffers) and interruptions are temporary: giving up would cut bytes out of the stream.
 fn again(e: Errno) -> Option<Step> {
     match e {
         Errno::INTR => Some(Step::Next),
@@ -189,10 +189,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Passes an end on: "no more bytes" and "I take no more bytes", each in its own direction.
+    /// Propagates the end of a direction: an end of the stream forward, a refusal backward.
     pub(super) fn pass<S: Socket>(&mut self, wire: &Wire<S>, direction: Direction, how: End) {
         let (from, to) = wire.ends(direction);
-        // It fails when that side is gone, which the other pump sees for itself.
+        // A shutdown fails when that side is gone, which its pump notices by itself.
         match how {
             End::Closed => shutdown(to, Shutdown::Write),
             End::Refused => shutdown(from, Shutdown::Read),
@@ -207,8 +207,8 @@ impl Ended {
         self.up || self.down
     }
 
-    /// True when nothing can pass any more. Who closed altogether takes nothing more: the other side is told by closing, as
-    /// the system would.
+    /// True when no more bytes can pass. A peer that closed its whole socket reads nothing either, so the connection is
+    /// over, and closing it tells the other side, as the kernel would.
     pub(super) fn over<S: Socket>(self, wire: &Wire<S>) -> bool {
         match (self.up, self.down) {
             (true, true) => true,
@@ -219,13 +219,13 @@ impl Ended {
     }
 }
 
-/// An end's last call; one that is interrupted is made again, because nothing else would pass the end on.
+/// Shuts a socket down. An interrupted call is repeated, because nothing else would propagate the end.
 pub(super) fn shutdown<S: Socket>(socket: &S, how: Shutdown) {
     rustix::io::retry_on_intr(|| socket.shutdown(how)).ok();
 }
 
-/// True when the peer has closed its socket (not only its sending side). Sends nothing: an empty write to a stream
-/// socket only asks whether one could write.
+/// True when the peer has closed its socket, not only its sending side. An empty write to a stream socket sends nothing
+/// and only returns the error.
 fn is_gone<S: Socket>(socket: &S) -> bool {
     matches!(
         socket.send(&[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT),
@@ -233,7 +233,7 @@ fn is_gone<S: Socket>(socket: &S) -> bool {
     )
 }
 
-/// True of an error that says nothing of the peer: this process, or the machine, has no room for the call now.
+/// True for an error that says nothing about the peer: this process or the machine lacks resources for the call.
 pub(super) fn is_own(e: &io::Error) -> bool {
     e.raw_os_error()
         .map(Errno::from_raw_os_error)
