@@ -1,7 +1,9 @@
-//! What the kubelet does besides pods: its loops, PLEG, workers, probes, garbage collection, evictions, leases.
+//! The kubelet's activity beside single pods: its loops, PLEG, workers, probes, garbage collection, evictions,
+//! leases.
 //!
-//! Counters, the newest moment, and a count per second for sparklines: all of them sums and maxima, so the order of
-//! arrival does not matter, and bounded, however long kflow runs. Which message means what is a table.
+//! Kept as counters, the newest time, and a count per second for sparklines. All of them are sums and maxima, so the
+//! order of arrival does not matter, and all are bounded, however long kflow runs. [`Work`] maps facts to kinds of
+//! work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,29 +27,28 @@ use kflow_model::{
     units::parse_go_duration,
 };
 
-/// Lines of trouble that are remembered (newest).
+/// Number of observations of trouble kept, the newest.
 const TROUBLE: usize = 64;
-/// `Observed pod startup duration` lines that are remembered (newest).
+/// Number of `Observed pod startup duration` lines kept, the newest.
 const STARTS: usize = 1024;
-/// Lines that are remembered of each kind of work that says what it did (newest).
+/// Number of lines kept of each kind of work whose lines have details, the newest.
 const NEWEST: usize = 8;
-/// Name of the flow whose lines [`KubeletActivity::startup`] keeps.
+/// Name of the flow whose steps [`KubeletActivity::startup`] covers.
 pub const STARTUP: &str = "kubelet-startup";
-/// Observations that are remembered of each step of the kubelet's own start (newest).
+/// Number of observations kept of each step of the kubelet's own start, the newest.
 const STARTUP_KEEP: usize = 32;
 
-/// A series of a metric: the newest value and the one before, so that a rate can be told.
+/// The two newest values of a metric series, for its rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// When the newest was scraped.
+    /// Time of the newest scrape.
     pub at: Nanos,
-    /// The newest value.
     pub value: f64,
-    /// The scrape before.
+    /// Time and value of the scrape before.
     pub before: Option<(Nanos, f64)>,
 }
 
-/// What the kubelet does besides pods.
+/// The kubelet's activity beside single pods. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct KubeletActivity {
     work: BTreeMap<Work, Activity>,
@@ -60,7 +61,7 @@ pub struct KubeletActivity {
 }
 
 impl KubeletActivity {
-    /// Takes one observation; what does not concern the kubelet's own work is passed over.
+    /// Takes one observation; ignores those that do not concern the kubelet's own work.
     pub fn observe(&mut self, o: &Evidence) {
         match &o.body {
             Body::Log(l) if l.component == Component::Kubelet => self.log(l, o),
@@ -77,7 +78,7 @@ impl KubeletActivity {
             }
             Body::Audit(a) if a.stage == AuditStage::ResponseComplete => self.request(a, o),
             Body::Span(s) if s.service == "kubelet" => {
-                // The log counts them; spans bring the length.
+                // Log lines are counted; spans add only the duration.
                 if let Some(fact @ (Fact::ContainersCollected | Fact::ImagesCollected)) =
                     flow::span(s)
                     && let Some(work) = Work::of(fact)
@@ -89,7 +90,7 @@ impl KubeletActivity {
                 if e.warning {
                     self.trouble(o);
                 }
-                // What a list begins with is history, an hour of it.
+                // The Events that a list begins with are of the past hour.
                 if !e.listed {
                     self.startup_step(o);
                 }
@@ -99,7 +100,7 @@ impl KubeletActivity {
         }
     }
 
-    /// Keeps what shows a step of the kubelet's own start.
+    /// Keeps an observation that shows a step of the kubelet's own start.
     fn startup_step(&mut self, o: &Evidence) {
         let map = Map::active();
         for id in map.steps_of(o) {
@@ -221,24 +222,25 @@ impl KubeletActivity {
         keep(&mut self.trouble, o, TROUBLE);
     }
 
-    /// What is known of a kind of work.
+    /// Counts and durations of a kind of work; `None` when it was not seen.
     pub fn work(&self, work: Work) -> Option<&Activity> {
         self.work.get(&work)
     }
-    /// The newest lines of a kind of work that [says what](Work::says_what) it did, oldest first.
+    /// The newest lines of a kind of work whose lines [have details](Work::says_what), oldest first.
     pub fn newest(&self, work: Work) -> impl DoubleEndedIterator<Item = &Evidence> {
         self.newest.get(&work).into_iter().flatten()
     }
-    /// Pod workers that process an update right now, as the log tells at `-v=4`; `None` at a lower verbosity.
+    /// Number of pod workers that are processing an update, by the log at `-v=4`; `None` at a lower verbosity.
     pub fn busy_workers(&self) -> Option<u64> {
         let began = self.work(Work::WorkerBegan)?.count;
         Some(began.saturating_sub(self.work(Work::WorkerEnded).map_or(0, |w| w.count)))
     }
-    /// The newest value of a metric series.
+    /// The newest values of a metric series.
     pub fn reading(&self, series: &str) -> Option<&Reading> {
         self.readings.get(series)
     }
-    /// Mean of a histogram between its two newest scrapes, seconds; over all time when there is one scrape only.
+    /// Mean of a histogram between its two newest scrapes, in the metric's unit (seconds); over all time with one
+    /// scrape only.
     pub fn histogram_mean(&self, family: &str) -> Option<f64> {
         let sum = self.reading(&format!("{family}_sum"))?;
         let count = self.reading(&format!("{family}_count"))?;
@@ -251,23 +253,24 @@ impl KubeletActivity {
         }
         (n > 0.0).then(|| total / n)
     }
-    /// The newest answer of each health or settings endpoint, by name.
+    /// The newest answer of each health or configuration endpoint, by endpoint name.
     pub fn health(&self) -> impl Iterator<Item = &Evidence> {
         self.health.values()
     }
-    /// Errors of the kubelet that no pod is to blame for, oldest first.
+    /// Errors of the kubelet that concern no single pod, oldest first.
     pub fn troubles(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
         self.trouble.iter()
     }
-    /// What shows the steps of the kubelet's own starts (log lines and events), oldest first; `flow::runs::passes` tells
-    /// the starts apart.
+    /// Log lines and Events that show steps of the kubelet's own starts, oldest first; `flow::runs::passes` separates
+    /// the starts.
     pub fn startup(&self) -> Vec<Evidence> {
         let mut all: Vec<Evidence> = self.startup.values().flatten().cloned().collect();
         all.sort();
         all.dedup();
         all
     }
-    /// How many observations [`startup`](Self::startup) has, and the newest: it changes when they do.
+    /// Number of observations in [`startup`](Self::startup), and the newest time: changes when the observations
+    /// change.
     pub fn startup_mark(&self) -> (usize, Option<Nanos>) {
         let newest = self.startup.values().filter_map(|v| v.back()).max();
         (
@@ -275,13 +278,13 @@ impl KubeletActivity {
             newest.map(|o| o.stamp.at),
         )
     }
-    /// Starts of pods as the kubelet measured them, oldest first.
+    /// Pod starts as measured by the kubelet, oldest first.
     pub fn starts(&self) -> impl DoubleEndedIterator<Item = &ObservedStart> {
         self.starts.iter().map(AsRef::as_ref)
     }
 }
 
-/// Keeps the newest of what came, each once, in order of time.
+/// Inserts an observation, without duplicates and in order of time; keeps the newest `most`.
 fn keep(kept: &mut VecDeque<Evidence>, o: &Evidence, most: usize) {
     if let Err(at) = kept.binary_search(o) {
         kept.insert(at, o.clone());

@@ -1,4 +1,4 @@
-//! Large parts of a view, which a summary leaves out.
+//! Large parts of a view, which a summary leaves out and derives again when they are read.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,22 +7,22 @@ use std::sync::{Arc, OnceLock};
 use crate::timeline::Timeline;
 use kflow_model::Evidence;
 
-/// Recomputes a lazily evaluated part from immutable input.
+/// Derives a part of a view from immutable input.
 pub(crate) trait Derive<T>: fmt::Debug + Send + Sync {
-    /// Derives it.
+    /// Derives the part.
     fn part(&self) -> Arc<T>;
 }
 
-/// A large part of a view: derived with it, or again at the first look where only the summary was kept.
+/// A large part of a view: present from the start, or derived at the first read where only the summary was kept.
 #[derive(Clone)]
 pub struct Lazy<T> {
     here: OnceLock<Arc<T>>,
     origin: Option<Arc<dyn Derive<T>>>,
 }
 
-/// What a view can leave out.
+/// A part that a view can leave out.
 pub(crate) trait Large: Sized + 'static {
-    /// What stands where there is none.
+    /// The empty value, for a view that has neither the part nor a way to derive it.
     fn none() -> &'static Self;
 }
 
@@ -45,7 +45,7 @@ impl Large for Vec<Evidence> {
 }
 
 impl<T> Lazy<T> {
-    /// A part that is derived at the first look.
+    /// A part that is derived at the first read.
     pub(crate) fn of(origin: Arc<dyn Derive<T>>) -> Self {
         Self {
             here: OnceLock::new(),
@@ -55,7 +55,7 @@ impl<T> Lazy<T> {
 }
 
 impl<T: Default> Lazy<T> {
-    /// It, to hold on to.
+    /// Returns the part, derived if necessary.
     pub fn shared(&self) -> Arc<T> {
         match &self.origin {
             Some(origin) => Arc::clone(self.here.get_or_init(|| origin.part())),

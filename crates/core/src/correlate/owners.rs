@@ -1,13 +1,13 @@
-//! Who makes what makes pods.
+//! Chains of owners: from a pod's controller upwards.
 
 use kflow_model::pod::PodSeen;
 use kflow_model::scope::OfOwner;
 use kflow_model::{ObjectRef, Text};
 
-/// Longest chain that is followed: more are a circle.
+/// Longest chain that is followed; a longer one must be a cycle.
 const MOST: usize = 8;
 
-/// The chain of owners from a controller of something in a namespace upwards, as far as `above` knows them.
+/// The chain of owners from a controller of an object in `namespace` upwards, as far as `above` knows them.
 pub fn chain(
     controller: &ObjectRef,
     namespace: &str,
@@ -34,7 +34,8 @@ pub fn chain(
     chain
 }
 
-/// True if a pod belongs to an owner, a claim or a node, as far as its own object tells: its Deployment by its ReplicaSet's name.
+/// True if a pod belongs to an owner, uses a claim or runs on a node, according to the pod's own object. A Deployment
+/// is known by the ReplicaSet's name.
 pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     let named = |o: &ObjectRef| o.kind == owner.kind && o.name == owner.name;
     match owner.kind {
@@ -50,8 +51,8 @@ pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     }
 }
 
-/// The Deployment of a ReplicaSet by its name, `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`; the letters of the hash of the
-/// template: `k8s.io/apimachinery/pkg/util/rand`).
+/// The Deployment of a ReplicaSet, from its name `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`; the alphabet
+/// of the template hash: `k8s.io/apimachinery/pkg/util/rand`). `None` for a name of another form.
 pub fn deployment_of(set: &ObjectRef) -> Option<ObjectRef> {
     let (base, hash) = set.name.rsplit_once('-')?;
     let is_hash = (8..=10).contains(&hash.len())

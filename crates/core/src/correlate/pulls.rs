@@ -1,20 +1,20 @@
-//! What the runtime has fetched of each image that it pulled, by observation.
+//! Progress of the runtime's image pulls.
 
 use std::collections::BTreeMap;
 
 use kflow_model::pull::PullSeen;
 use kflow_model::{Body, Evidence, Text};
 
-/// Observations that are kept of one pull, the newest: two minutes of one that moves all the time.
+/// Number of observations kept of one image, the newest: two minutes of a pull that progresses all the time.
 const KEPT: usize = 256;
-/// Images whose pulls are kept: those that were seen last.
+/// Number of images kept: those observed last.
 const IMAGES: usize = 256;
 
-/// Pull observations by digest of the image's manifest, at most 256 each. The same in any order of arrival, while there
-/// are no more than 256 images.
+/// Pull observations by digest of the image's manifest, at most 256 each. Independent of the order of arrival as long
+/// as there are no more than 256 images.
 #[derive(Clone, Debug, Default)]
 pub struct ImagePulls {
-    /// Observations in their order.
+    /// Observations, sorted.
     by_manifest: BTreeMap<Text, Vec<Evidence>>,
 }
 
@@ -37,12 +37,12 @@ impl ImagePulls {
         }
     }
 
-    /// The newest observation of each image's pulls, in the order of the digests.
+    /// The newest observation of each image, sorted by digest.
     pub fn newest(&self) -> impl Iterator<Item = (&Evidence, &PullSeen)> {
         self.by_manifest.values().filter_map(|k| seen(k.last()?))
     }
 
-    /// What was observed of the pulls of one image, newest first.
+    /// Observations of the pulls of one image, newest first.
     pub fn of(&self, manifest: &str) -> impl Iterator<Item = (&Evidence, &PullSeen)> {
         let known = self.by_manifest.get(manifest).into_iter().flatten();
         known.rev().filter_map(seen)

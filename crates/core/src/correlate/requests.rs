@@ -1,10 +1,10 @@
-//! Requests to the apiserver, joined from audit records and spans by audit id, so that a request that several sources
-//! tell of is one request.
+//! Requests to the apiserver. Audit records and spans are joined by audit id, so that a request that several sources
+//! show is one request.
 //!
-//! An audit record names its request (`auditID`); the apiserver's server span bears the same id as its `audit-id`
-//! attribute, and the spans of filters, webhooks, storage and etcd hang below it in the same trace. Spans come in
-//! batches seconds later, children before parents: they wait by trace until their server span is known. What a
-//! [`Request`] says is a function of its sorted evidence, so the order of arrival does not matter.
+//! An audit record names its request (`auditID`). The apiserver's server span has the same id in its `audit-id`
+//! attribute, and the spans of filters, webhooks, storage and etcd are below it in the same trace. Spans arrive in
+//! batches seconds later, children before parents: they wait by trace until their server span is known. A [`Request`]
+//! is a function of its sorted evidence, so the order of arrival does not matter.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,24 +27,24 @@ use kflow_model::{
     units::parse_go_duration,
 };
 
-/// How many requests are kept, at least, and four times as many as traces that wait. A kubelet of a busy node makes
-/// some 30 requests a second, so this is three quarters of an hour of one node, or 20 s of 5,000 a second.
+/// Number of requests kept (98,304), at least, and four times the number of traces that wait. The kubelet of a busy
+/// node sends some 30 requests a second, so this is 55 minutes of one node, or 20 s of 5,000 a second.
 const KEPT: usize = 3 << 15;
-/// Spans kept of one request: enough for a create with a dozen webhooks, and a bound for a watch that hoards children.
+/// Number of observations kept of one request: enough for a create with a dozen webhooks, and a bound for a watch
+/// that accumulates children.
 const SPANS: usize = 256;
 
-/// An admission webhook that a request went through.
+/// An admission webhook that the apiserver called for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Name of the webhook.
     pub name: Text,
-    /// Name of its configuration, empty when not told.
+    /// Name of its webhook configuration, empty when unknown.
     pub configuration: Text,
-    /// True for a mutating one.
+    /// True for a mutating webhook.
     pub mutating: bool,
-    /// It changed the object.
+    /// True when it changed the object.
     pub mutated: bool,
-    /// It failed and was ignored (`failurePolicy: Ignore`).
+    /// True when it failed and was ignored (`failurePolicy: Ignore`).
     pub failed_open: bool,
 }
 
@@ -52,53 +52,54 @@ pub struct Webhook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub audit_id: Text,
-    /// When it was received, by the apiserver's clock. Audit tells it best: the server span begins only behind the
-    /// filters for panics, timeouts and authentication, 0.3 ms later as a rule and tens of ms when the machine is busy.
+    /// When the apiserver received the request, by its own clock. The audit record is the better source: the server
+    /// span begins after the filters for panics, timeouts and authentication, usually 0.3 ms later and tens of ms on
+    /// a busy machine.
     pub received: Nanos,
-    /// Width of that, ns: 1,000 from audit, 1 from a span.
+    /// Precision of `received`, ns: 1,000 from audit, 1 from a span.
     pub precision: u32,
-    /// When it was answered; `None` while it goes on, or its end was not observed. By audit, else by the span, which ends
-    /// after the record is written.
+    /// When the request was answered; `None` while it lasts, and when its end was not observed. From the audit
+    /// record, else from the server span, which ends after the record is written.
     pub ended: Option<Nanos>,
     /// `create`, `patch`, `watch`, …
     pub verb: Text,
-    /// Resource and subresource (`pods/binding`), or the path.
+    /// Resource and subresource (`pods/binding`); the path for a request without a resource.
     pub resource: Text,
     pub object: ObjectRef,
-    /// User name, empty without audit.
+    /// User name, empty without an audit record.
     pub user: Text,
-    /// Client: the user agent's program.
+    /// Program of the client's user agent.
     pub agent: Text,
     /// HTTP status, 0 while unknown.
     pub code: u16,
-    /// Reason and message of a failure.
+    /// Reason and message of a failure, empty otherwise.
     pub message: Text,
-    /// `allow` or `forbid`, empty when not told.
+    /// `allow` or `forbid`, empty when unknown.
     pub decision: Text,
-    /// Query, empty when none.
+    /// Query string, empty when there is none.
     pub query: Text,
-    /// Latency parts from audit annotations (only present over 500 ms): part and ns.
+    /// Parts of the latency from audit annotations (only present over 500 ms): name and ns.
     pub latency: Vec<(Text, i64)>,
-    /// Webhooks in the order they were called.
+    /// Webhooks in the order of their calls.
     pub webhooks: Vec<Webhook>,
-    /// The server span.
     pub span: Option<(TraceId, SpanId)>,
-    /// The client's span, by parent or link.
+    /// The client's span: the server span's parent, or its first link.
     pub client_span: Option<(TraceId, SpanId)>,
-    /// Audit stages and spans, sorted.
+    /// Audit records of all stages, and spans; sorted.
     pub evidence: Vec<Evidence>,
 }
 
 impl Request {
-    /// Length, or age at `now`; ns.
+    /// Returns the request's duration, or its age at `now` while it lasts; ns, never negative.
     pub fn duration(&self, now: Nanos) -> i64 {
         self.ended.unwrap_or(now).since(self.received).max(0)
     }
-    /// True when the answer is an error (4xx, 5xx).
+    /// True when the response is an error (4xx, 5xx).
     pub const fn is_error(&self) -> bool {
         self.code >= 400
     }
-    /// Watches, exec, attach, port-forward and followed logs last as long as their client wants.
+    /// True for requests that last as long as their client wants: watch, exec, attach, port-forward, proxy and
+    /// followed logs.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch"
             || ["/exec", "/attach", "/portforward", "/proxy"]
@@ -106,47 +107,47 @@ impl Request {
                 .any(|s| self.resource.ends_with(s))
             || (self.resource == "pods/log" && self.query.contains("follow=true"))
     }
-    /// The request's waterfall: steps in order of start, parents before children. Empty without spans.
+    /// The request's waterfall: steps by start, parents before children. Empty without spans.
     pub fn steps(&self) -> Vec<RequestStep> {
         waterfall::steps(&self.evidence, self.span)
     }
 }
 
-/// Requests of one client, verb and resource.
+/// Statistics of the requests of one client, verb and resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestGroup {
     /// Program of the client's user agent.
     pub agent: Text,
-    /// Kubernetes' verb: `get`, `list`, `watch`, `create`, …
+    /// Kubernetes verb: `get`, `list`, `watch`, `create`, …
     pub verb: Text,
-    /// Plural resource with its subresource: `pods/binding`.
+    /// Resource (plural) and subresource: `pods/binding`.
     pub resource: Text,
     pub count: u64,
-    /// How many failed.
+    /// Number of requests that failed.
     pub errors: u64,
-    /// How many have no answer yet.
+    /// Number of requests without a response yet.
     pub open: u64,
-    /// Median of the answered ones, ns; 0 when there are none.
+    /// Median duration of the answered requests, ns; 0 when there are none.
     pub p50_ns: i64,
-    /// 95th percentile, ns.
+    /// 95th percentile of their durations, ns.
     pub p95_ns: i64,
-    /// 99th percentile, ns.
+    /// 99th percentile of their durations, ns.
     pub p99_ns: i64,
-    /// Slowest, ns.
+    /// Longest of their durations, ns.
     pub max_ns: i64,
 }
 
-/// The evidence of one request, and the [`Request`] that is derived of it at the first read after a change. Few requests of
-/// a recording are ever read, and each gets a dozen spans.
+/// The evidence of one request, and the [`Request`] derived from it at the first read after a change. Few requests of
+/// a recording are ever read, and each receives a dozen spans.
 #[derive(Debug, Default)]
 struct Filed {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     evidence: Vec<Evidence>,
     said: OnceLock<Arc<Request>>,
 }
 
 impl Clone for Filed {
-    /// A copy is made to be changed: what the evidence said until then is left behind.
+    /// A copy is made to be changed, so it does not keep the derived request.
     fn clone(&self) -> Self {
         Self {
             evidence: self.evidence.clone(),
@@ -160,7 +161,7 @@ impl Filed {
         self.said
             .get_or_init(|| Arc::new(derive(id, self.evidence.clone())))
     }
-    /// Takes what is new. Returns how many found no room.
+    /// Adds new evidence. Returns the number of observations that found no room.
     fn take(&mut self, evidence: impl IntoIterator<Item = Evidence>) -> u64 {
         let mut without_room = 0;
         for o in evidence {
@@ -182,9 +183,9 @@ impl Filed {
 #[derive(Clone, Debug)]
 pub struct RequestLog {
     requests: Generations<Text, Arc<Filed>>,
-    /// The requests of a trace: of a trusted client's there can be several.
+    /// The audit ids of the requests of a trace; a trusted client can have several in one trace.
     by_trace: Generations<TraceId, SmallVec<[Text; 1]>>,
-    /// Spans of traces of which no request is known yet.
+    /// Spans of traces without a known request.
     waiting: Generations<TraceId, Arc<Vec<Evidence>>>,
     forgotten: u64,
     orphans: u64,
@@ -203,7 +204,7 @@ impl Default for RequestLog {
 }
 
 impl RequestLog {
-    /// Files an audit record or a span; everything else is none of its business.
+    /// Files an audit record or a span; ignores all else.
     pub fn observe(&mut self, o: &Evidence) {
         match &o.body {
             Body::Audit(a) if !a.audit_id.is_empty() => self.file(&a.audit_id, [Arc::clone(o)]),
@@ -219,7 +220,7 @@ impl RequestLog {
         }
     }
 
-    /// The server span of a request: what its trace has told before is the request's too.
+    /// Files the server span of a request, with the spans of its trace that arrived before it.
     fn served(&mut self, id: &Text, trace: TraceId, o: &Evidence) {
         self.file(id, [Arc::clone(o)]);
         let siblings = match self.by_trace.get(&trace) {
@@ -245,7 +246,8 @@ impl RequestLog {
         }
     }
 
-    /// A span below a server span: each request of the trace keeps it, and shows it where it lies below its own.
+    /// Files a span below a server span. Every request of the trace keeps the span, and shows it if it is below its
+    /// own.
     fn within(&mut self, trace: TraceId, o: &Evidence) {
         if let Some(ids) = self.by_trace.get(&trace).cloned() {
             for id in &ids {
@@ -279,15 +281,13 @@ impl RequestLog {
         }
     }
 
-    /// Number of requests kept.
     pub fn len(&self) -> usize {
         self.requests.values().count()
     }
-    /// True when there are none.
     pub fn is_empty(&self) -> bool {
         self.requests.values().next().is_none()
     }
-    /// Requests forgotten because newer ones came, and spans that were left out of full requests or never found one.
+    /// Number of requests that were dropped for newer ones, and of observations that found no room or no request.
     pub const fn forgotten(&self) -> (u64, u64) {
         (self.forgotten, self.orphans)
     }
@@ -295,7 +295,7 @@ impl RequestLog {
         let id = Text::from(audit_id);
         Some(self.requests.get(&id)?.said(&id))
     }
-    /// All of them, what they say derived.
+    /// All requests, derived.
     fn all(&self) -> Vec<&Arc<Request>> {
         let filed: Vec<(&Text, &Arc<Filed>)> = self.requests.iter().collect();
         parallel::map(&filed, |(id, r)| r.said(id))
@@ -306,11 +306,11 @@ impl RequestLog {
         all.sort_unstable_by(|a, b| (a.received, &a.audit_id).cmp(&(b.received, &b.audit_id)));
         all
     }
-    /// Requests grouped by client, verb and resource, the most frequent first.
+    /// Statistics by client, verb and resource; groups with the most requests first.
     pub fn groups(&self) -> Vec<RequestGroup> {
         self.groups_of(|_| true)
     }
-    /// The same of the requests that `keep` is true for: counts and percentiles are theirs.
+    /// Like [`groups`](Self::groups), restricted to the requests for which `keep` is true.
     pub fn groups_of(&self, keep: impl Fn(&Request) -> bool) -> Vec<RequestGroup> {
         let mut by: std::collections::BTreeMap<(&str, &str, &str), Vec<&Arc<Request>>> =
             std::collections::BTreeMap::new();
@@ -347,14 +347,14 @@ impl RequestLog {
     }
 }
 
-/// The audit id that the apiserver's server span of a request bears.
+/// The audit id in the apiserver's server span of a request; `None` for any other span.
 fn served(s: &SpanRecord) -> Option<&Text> {
     let is_server = s.kind == SpanKind::Server && s.service != "etcd";
     let id = is_server.then(|| s.attributes.text("audit-id")).flatten();
     id.filter(|id| !id.is_empty())
 }
 
-/// What a request's sorted evidence says.
+/// Derives a request from its sorted evidence.
 fn derive(id: &Text, evidence: Vec<Evidence>) -> Request {
     let mut r = Request {
         audit_id: id.clone(),
@@ -393,7 +393,7 @@ fn derive(id: &Text, evidence: Vec<Evidence>) -> Request {
         }
         r.ended = r.ended.or(Some(end));
     }
-    // What audit did not tell, the handler's span does.
+    // Fields that no audit record filled come from the handler's spans.
     if let Some((trace, server)) = r.span {
         for e in &evidence {
             let Body::Span(s) = &e.body else { continue };
@@ -506,7 +506,7 @@ fn from_server_span(r: &mut Request, s: &SpanRecord) {
         r.agent = ua.split(' ').next().unwrap_or(ua).into();
     }
     if r.verb.is_empty() {
-        // The name has them too, as method and route.
+        // The span name has both too, as method and route.
         let (method, route) = s.name.split_once(' ').unwrap_or_default();
         let told = |keys: &[&str]| keys.iter().find_map(|k| s.attribute(k));
         let t = target::read(
@@ -534,7 +534,7 @@ fn from_handler_span(r: &mut Request, s: &SpanRecord) {
                 }
             }
         }
-        // A `generateName` create at the level Metadata: the key of the store tells what came of it.
+        // Of a `generateName` create at audit level Metadata, only the etcd key contains the generated name.
         _ if said == Some(Fact::ObjectStored) => {
             if let Some((place, name)) = s.attribute("key").and_then(|k| k.rsplit_once('/'))
                 && (r.object.namespace.is_empty() || place.ends_with(r.object.namespace.as_str()))

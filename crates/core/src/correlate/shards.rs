@@ -1,18 +1,18 @@
-//! Containers whose clones are cheap: shared in pieces, copied piece by piece when one changes.
+//! Containers whose clones are cheap: they share pieces, and a change copies one piece.
 //!
 //! A snapshot of the world is taken up to ten times a second and a checkpoint every few thousand observations, while
-//! the world goes on changing. So every index is split into pieces behind `Arc`s: a clone copies the pointers of the
-//! pieces, and the first change to a piece after a clone copies that piece alone.
+//! the world keeps changing. So every index is split into pieces behind `Arc`s: a clone copies the pointers to the
+//! pieces, and the first change to a piece after a clone copies only that piece.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-/// Few entries to a shard: the first change after a snapshot copies one shard.
+/// Many shards with few entries each: the first change after a snapshot copies one shard.
 const SHARDS: usize = 1024;
 
-/// A hash map in shared shards. The list of shards is shared as well: the clone of a map that does not change afterwards
+/// A hash map in shared shards. The list of shards is shared as well: cloning a map that does not change afterwards
 /// costs one pointer.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardMap<K, V> {
@@ -32,7 +32,7 @@ impl<K, V> Default for ShardMap<K, V> {
 
 impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
     fn shard<Q: Hash + ?Sized>(key: &Q) -> usize {
-        // hashbrown takes its bucket from the low bits and its tag from the top seven.
+        // hashbrown takes the bucket from the low bits and the tag from the top seven.
         (FxBuildHasher.hash_one(key) >> 40) as usize % SHARDS
     }
     fn shard_mut<Q: Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut FxHashMap<K, V>> {
@@ -52,7 +52,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // Looked up first, so that asking for what is not there copies no shard.
+        // Checks first, so that a missing key copies no shard.
         self.get(key)?;
         self.shard_mut(key)?.get_mut(key)
     }
@@ -71,7 +71,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
         self.len -= usize::from(old.is_some());
         old
     }
-    /// Removes what `which` says; shards that lose nothing stay shared.
+    /// Removes the entries for which `which` is true. Shards without such entries stay shared.
     pub(crate) fn remove_all(&mut self, which: impl Fn(&V) -> bool) {
         let gone: Vec<K> = self
             .iter()
@@ -94,10 +94,10 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
     }
 }
 
-/// Entries to a chunk of a list of files: the first change after a clone copies one chunk.
+/// Default number of entries per chunk: the first change after a clone copies one chunk.
 const CHUNK: usize = 256;
 
-/// A growing list in shared chunks of `N`.
+/// A growing list in shared chunks of `N` entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunked<T, const N: usize = CHUNK> {
     chunks: Vec<Arc<Vec<T>>>,
@@ -114,11 +114,11 @@ impl<T, const N: usize> Default for Chunked<T, N> {
 }
 
 impl<T: Clone, const N: usize> Chunked<T, N> {
-    /// Appends and returns the index.
+    /// Appends an entry and returns its index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let at = self.len;
         match self.chunks.last_mut() {
-            // A last chunk that was given back is not begun again.
+            // A last chunk whose memory was released gets no further entries.
             Some(c) if c.len() < N && !at.is_multiple_of(N) => Arc::make_mut(c).push(value),
             _ => self.chunks.push(Arc::new(vec![value])),
         }
@@ -141,7 +141,7 @@ impl<T: Clone, const N: usize> Chunked<T, N> {
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.chunks.iter().flat_map(|c| c.iter())
     }
-    /// With their indexes.
+    /// The entries with their indexes.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &T)> {
         self.chunks.iter().enumerate().flat_map(|(c, chunk)| {
             chunk
@@ -150,8 +150,8 @@ impl<T: Clone, const N: usize> Chunked<T, N> {
                 .map(move |(i, t)| ((c * N + i) as u32, t))
         })
     }
-    /// Puts `nothing` in the place of an entry, whose index is never given again. A whole chunk of which nothing is left
-    /// gives its memory back: its entries are `None` from then on.
+    /// Replaces an entry by `nothing`; its index is never reused. A full chunk with no other entry left releases its
+    /// memory: `get` returns `None` for its entries from then on.
     pub(crate) fn forget(&mut self, at: u32, nothing: T, is_nothing: impl Fn(&T) -> bool) {
         if let Some(entry) = self.get_mut(at) {
             *entry = nothing;

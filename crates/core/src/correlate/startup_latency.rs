@@ -1,17 +1,18 @@
 //! How long a pod took to start, by the kubelet's own definition (`pod_startup_latency_tracker.go`, 1.36).
 //!
-//! The total runs from `creationTimestamp` (whole seconds) to the moment at which a watch shows every regular container
-//! running. The SLI leaves out what a cluster cannot promise: pulling images (from the first request to the end, waiting in
-//! the queue included, overlapping pulls once) and the run time of init containers.
+//! The total runs from `creationTimestamp` (whole seconds) to the time at which a watch shows every regular container
+//! running. The SLI excludes what a cluster cannot promise: image pulls (from the first request to the end, with the
+//! wait in the queue, overlapping pulls counted once) and the run time of init containers.
 //!
-//! The kubelet looks for that moment only once its status manager has noted the status that it sent. When the watch is
-//! faster than the note, it finds the pod running only when *any* pod of the node changes next, which may be a minute
-//! later: so it was for two in five starts of the recordings, each of them at the first change after the note. What it
-//! logs then is the time of that change, which tells nothing of the pod. [`start`] takes the first sight, and
-//! [`PodStart::logged`] has what the kubelet made of it, with the times of its note and of its next look.
+//! The kubelet checks for that time only after its status manager has recorded the status that it sent. When the
+//! watch is faster than this record, the kubelet finds the pod running only at the next change of *any* pod of the
+//! node, which may be a minute later. This was so for two in five starts of the recordings, each found at the first
+//! change after the record. The kubelet then logs the time of that change, which says nothing about the pod.
+//! [`start`] uses the first watch event with running containers. [`PodStart::logged`] has the kubelet's own result,
+//! with the times of its record and of its next check.
 //!
-//! Mirror pods are left out: they are made when the static pod already runs, so their "start" says how long the mirror
-//! took.
+//! Mirror pods are excluded: they are created when the static pod already runs, so their "start" would only measure
+//! the mirror's creation.
 
 use super::PodView;
 use super::kubelet::ObservedStart;
@@ -21,26 +22,26 @@ use kflow_model::cri::method;
 use kflow_model::pod::{ContainerState, PodSeen, WatchEvent};
 use kflow_model::{Body, Nanos};
 
-/// A pod's start. All lengths in ns.
+/// A pod's start. All durations are in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodStart {
-    /// `creationTimestamp`: whole seconds.
+    /// `creationTimestamp`, in whole seconds.
     pub created: Nanos,
     /// When a watch first showed every regular container running.
     pub observed: Nanos,
-    /// From creation to that: too long by up to a second, as the creation is known to the second.
+    /// From `created` to `observed`: too long by up to a second, as `created` is truncated to a second.
     pub total_ns: i64,
-    /// Pulling images, waiting included, overlaps once.
+    /// Time of image pulls, with the wait in the queue; overlaps count once.
     pub pulling_ns: i64,
-    /// Run time of init containers, sidecars apart.
+    /// Run time of init containers without sidecars.
     pub init_ns: i64,
-    /// Total less the two.
+    /// `total_ns` minus `pulling_ns` and `init_ns`.
     pub sli_ns: i64,
-    /// What the kubelet logged of this start (`Observed pod startup duration`), if its log was seen.
+    /// The kubelet's log line about this start (`Observed pod startup duration`), if it was seen.
     pub logged: Option<ObservedStart>,
 }
 
-/// A pod's start; `None` while it has not started, when its start was not watched, and for static pods.
+/// Returns a pod's start; `None` while it has not started, when no watch saw it start, and for static pods.
 pub fn start(pod: &PodView) -> Option<PodStart> {
     if !pod.mirrors.is_empty() {
         return None;
@@ -65,7 +66,7 @@ pub fn start(pod: &PodView) -> Option<PodStart> {
         }
         waited = true;
     }
-    // A pod that ran when it was first seen started before anybody looked.
+    // A pod that was running when it was first seen started unobserved.
     let (created, observed) = (created?, observed.filter(|_| waited)?);
     let total_ns = observed.since(created);
     let spans = || pod.timeline.spans.iter().filter(|s| s.start.at < observed);
@@ -99,7 +100,7 @@ pub fn start(pod: &PodView) -> Option<PodStart> {
     })
 }
 
-/// Every regular container runs, as the kubelet's `hasPodStartedSLO` asks.
+/// True when every regular container runs, like the kubelet's `hasPodStartedSLO`.
 fn runs(p: &PodSeen) -> bool {
     !p.status.containers.is_empty()
         && p.status
@@ -108,7 +109,7 @@ fn runs(p: &PodSeen) -> bool {
             .all(|c| matches!(c.state, ContainerState::Running { .. }))
 }
 
-/// Length of the union of spans, each at most until `end`.
+/// Length of the union of the spans, each cut at `end`, ns.
 fn union<'a>(spans: impl Iterator<Item = &'a Span>, end: Nanos) -> i64 {
     let mut all: Vec<(Nanos, Nanos)> = spans
         .map(|s| (s.start.at, s.end.map_or(end, |e| e.at).min(end)))

@@ -1,13 +1,13 @@
-//! How often something was done, how long it took, and when: bounded, and the same in any order of arrival.
+//! Counts and durations of work over time: bounded, and independent of the order of arrival.
 
 use std::collections::VecDeque;
 
 use kflow_model::{Nanos, stamp::SECOND};
 
-/// Seconds that a [`Series`] remembers.
+/// Number of seconds that a [`Series`] covers.
 pub const SERIES_SECONDS: usize = 600;
 
-/// Counts per second of the newest [`SERIES_SECONDS`].
+/// Counts per second of the newest [`SERIES_SECONDS`] seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     first_s: i64,
@@ -43,7 +43,7 @@ impl Series {
             *c = c.saturating_add(1);
         }
     }
-    /// Counts of the `n` seconds before `now` (and its own), oldest first; zeros where nothing is known.
+    /// Counts of the `n` seconds that end with the second of `now`, oldest first; 0 where nothing is known.
     pub fn last(&self, now: Nanos, n: usize) -> Vec<u64> {
         let end = now.0.div_euclid(SECOND);
         (0..n as i64)
@@ -58,19 +58,18 @@ impl Series {
     }
 }
 
-/// What is known of one kind of work.
+/// Counts and durations of one kind of work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     pub count: u64,
-    /// Time of the newest piece of work.
     pub last: Option<Nanos>,
-    /// How often its length was told.
+    /// Number of pieces of work whose duration is known.
     pub timed: u64,
-    /// Sum of the lengths told, ns.
+    /// Sum of the known durations, ns.
     pub total_ns: i64,
-    /// Longest told, ns.
+    /// Longest known duration, ns.
     pub worst_ns: i64,
-    /// Per second.
+    /// Counts per second.
     pub series: Series,
 }
 
@@ -85,7 +84,7 @@ impl Activity {
             self.worst_ns = self.worst_ns.max(ns);
         }
     }
-    /// Mean of the lengths told, ns.
+    /// Mean of the known durations, ns; `None` when there is none.
     pub fn mean_ns(&self) -> Option<i64> {
         self.total_ns.checked_div(i64::try_from(self.timed).ok()?)
     }

@@ -1,11 +1,11 @@
-//! The kubelet's own measure of a pod's start.
+//! The kubelet's own measurement of a pod's start.
 
 use kflow_model::{Nanos, Text, log::LogLine, units::parse_go_duration};
 
-/// What the kubelet logged of a pod's start (`Observed pod startup duration`).
+/// A log line `Observed pod startup duration`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedStart {
-    /// When it was logged.
+    /// Time of the line.
     pub at: Nanos,
     /// `ns/name`.
     pub pod: Text,
@@ -17,22 +17,23 @@ pub struct ObservedStart {
     pub pulling_ns: i64,
     /// `totalInitContainerRuntime`, ns.
     pub init_ns: i64,
-    /// `observedRunningTime`: when the kubelet had noted that the status which says so was sent. From then on it looks at
-    /// what its watch brings. `None` where the log says nothing usable (in JSON the kubelet writes the time of the line).
+    /// `observedRunningTime`: when the kubelet had recorded that it sent the status in which the pod runs. Only from
+    /// then on does the kubelet check what its watch delivers. `None` where the field is unusable (in JSON the
+    /// kubelet writes the time of the line).
     pub noted: Option<Nanos>,
-    /// `watchObservedRunningTime`: when it next looked, and the start was over for it; likewise.
+    /// `watchObservedRunningTime`: when the kubelet next checked, and found the pod started; `None` likewise.
     pub watched: Option<Nanos>,
 }
 
 impl ObservedStart {
-    /// Reads the line's fields; `None` when they are not there.
+    /// Reads the fields of the line; `None` when they are missing.
     pub(crate) fn read(l: &LogLine, at: Nanos) -> Option<Self> {
         let ns = |key: &str| {
             let text = l.field(key)?;
             // `podStartSLOduration` is a bare number of seconds, the others are Go durations.
             parse_go_duration(text).or_else(|| Some((text.parse::<f64>().ok()? * 1e9) as i64))
         };
-        // A time of Go as it prints itself, and not later than the line that tells of it.
+        // A time in the format of Go's `Time.String`; `None` when it is later than the line.
         let time = |key: &str| {
             let mut parts = l.field(key)?.splitn(4, ' ');
             let (date, time, zone) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,8 +1,8 @@
-//! Kinds of work, and which fact shows which.
+//! Kinds of the kubelet's work, and the facts that show them.
 
 use crate::flow::Fact;
 
-/// A kind of work of the kubelet. A closed set, in the order that the Node pane shows it.
+/// A kind of work of the kubelet. A closed set, in the order of the Node pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// `syncLoopIteration`: configCh ADD.
@@ -17,25 +17,25 @@ pub enum Work {
     ConfigReconcile,
     /// A container changed its state (`plegCh`).
     PlegEvent,
-    /// Pods that are due for a periodic sync (`syncCh`).
+    /// Pods were due for a periodic sync (`syncCh`).
     Sync,
-    /// A probe manager's update.
+    /// A probe manager reported a changed result.
     ProbeUpdate,
-    /// Cleaning up after pods that are gone (`housekeepingCh`).
+    /// Cleanup after pods that are gone (`housekeepingCh`).
     Housekeeping,
-    /// The sync loop skips all pods: the runtime or PLEG is not healthy.
+    /// The sync loop skipped all pods, because the runtime or PLEG was not healthy.
     Skipped,
     /// A pod worker began to process an update.
     WorkerBegan,
-    /// A pod worker finished one.
+    /// A pod worker finished processing an update.
     WorkerEnded,
     /// A pod worker failed to sync its pod.
     WorkerError,
-    /// A state change that a PLEG relist found.
+    /// A PLEG relist found a changed container state.
     PlegChange,
     /// An unfiltered ListPodSandbox: PLEG relist, housekeeping or GC.
     Relist,
-    /// A list filtered by a pod's label: PLEG's on-demand relist (1.36).
+    /// A ListPodSandbox that is filtered by a pod's label: PLEG's on-demand relist (1.36).
     RelistOnDemand,
     ProbePassed,
     /// A probe that failed, or could not be run.
@@ -46,22 +46,17 @@ pub enum Work {
     ContainerGc,
     /// Image garbage collection.
     ImageGc,
-    /// A look of the eviction manager at its signals.
+    /// The eviction manager checked its signals.
     EvictionCheck,
-    /// A signal was beyond its threshold for its grace period.
+    /// A signal had been beyond its threshold for its grace period.
     Threshold,
-    /// A pod was evicted.
     Eviction,
-    /// An OOM kill.
     Oom,
-    /// The node's lease was renewed.
     Lease,
-    /// The node's status was patched.
     NodeStatus,
 }
 
 impl Work {
-    /// All kinds.
     pub const ALL: [Self; 27] = [
         Self::ConfigAdd,
         Self::ConfigUpdate,
@@ -91,7 +86,7 @@ impl Work {
         Self::Lease,
         Self::NodeStatus,
     ];
-    /// A short name for people.
+    /// A short display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ConfigAdd => "config ADD",
@@ -123,7 +118,7 @@ impl Work {
             Self::NodeStatus => "node status",
         }
     }
-    /// True when it is trouble rather than work.
+    /// True for failures, as opposed to regular work.
     pub const fn is_trouble(self) -> bool {
         matches!(
             self,
@@ -135,14 +130,14 @@ impl Work {
                 | Self::Oom
         )
     }
-    /// True when its lines say more than that it happened: what changed, which signal, whose probe.
+    /// True when the lines have details beyond the fact itself: what changed, which signal, whose probe.
     pub const fn says_what(self) -> bool {
         matches!(
             self,
             Self::PlegChange | Self::ProbeFailed | Self::Threshold | Self::Eviction | Self::Oom
         )
     }
-    /// The work that a line or a span of the kubelet shows.
+    /// The kind of work that a fact in a log line or span of the kubelet shows.
     pub(super) const fn of(fact: Fact) -> Option<Self> {
         Some(match fact {
             Fact::PodAdded => Self::ConfigAdd,

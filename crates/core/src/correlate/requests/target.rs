@@ -1,19 +1,19 @@
-//! What the target of a request says: verb, resource and object, as the apiserver reads them (`RequestInfo`).
+//! Reads verb, resource and object from the target of a request, like the apiserver does (`RequestInfo`).
 
 use kflow_model::Text;
 
-/// A request's target, read.
+/// The parts of a request's target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Target {
     /// `get`, `list`, `watch`, `create`, …
     pub(super) verb: &'static str,
-    /// `pods`, `pods/status`; the path for a request that is about no resource.
+    /// `pods`, `pods/status`; the path for a request without a resource.
     pub(super) resource: Text,
-    /// Namespace, empty for none.
+    /// Empty when there is none.
     pub(super) namespace: Text,
-    /// Name, empty for none.
+    /// Empty when there is none.
     pub(super) name: Text,
-    /// Query, empty for none.
+    /// Query string, empty when there is none.
     pub(super) query: Text,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn read(method: &str, target: &str) -> Target {
     let mut namespace = "";
     let mut name = parts.next().unwrap_or_default();
     let mut rest = parts.next();
-    // `namespaces/NAME/status` and `…/finalize` are about the namespace itself.
+    // `namespaces/NAME/status` and `…/finalize` are requests for the namespace itself.
     if resource == "namespaces"
         && let Some(inner) = rest.filter(|r| !matches!(*r, "status" | "finalize"))
     {
@@ -61,7 +61,7 @@ pub(super) fn read(method: &str, target: &str) -> Target {
         ("PUT", _) => "update",
         _ => plain(method),
     };
-    // A route says that there is a name, not which: `/api/v1/namespaces/{:namespace}/pods/{:name}`.
+    // A route shows only that there is a name: `/api/v1/namespaces/{:namespace}/pods/{:name}`.
     let told = |s: &str| Text::from(if s.starts_with("{:") { "" } else { s });
     Target {
         verb,
@@ -72,7 +72,7 @@ pub(super) fn read(method: &str, target: &str) -> Target {
     }
 }
 
-/// The verb of a request that is about no resource.
+/// The verb of a request whose verb is its method in lower case.
 fn plain(method: &str) -> &'static str {
     match method {
         "GET" => "get",

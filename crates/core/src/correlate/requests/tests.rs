@@ -172,7 +172,7 @@ fn groups_count_and_rank() {
     assert_eq!((g[0].p50_ns, g[0].max_ns), (50_000_000, 99_000_000));
 }
 
-/// A server span of another request of the same trace, as a trusted client makes them, and what lies below it.
+/// Another server span of the same trace, as a trusted client's requests have, and a span below it.
 fn sibling() -> Vec<Evidence> {
     let of = |e: Evidence| {
         let mut o = (*e).clone();
@@ -234,7 +234,7 @@ fn asking_in_between_changes_nothing() {
         })
         .collect();
     assert_eq!(asked.get("cc27"), unasked.get("cc27"));
-    // What was kept on the way has seen nothing of what came after.
+    // The clones made in between did not change.
     let seen: Vec<usize> = (kept.iter())
         .map(|log| log.get("cc27").map_or(0, |r| r.evidence.len()))
         .collect();

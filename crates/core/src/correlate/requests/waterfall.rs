@@ -2,29 +2,28 @@
 
 use kflow_model::{Body, Evidence, Nanos, SpanId, Text, TraceId, span::SpanRecord};
 
-/// A step inside a request, from a span.
+/// A step of a request, from a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestStep {
     /// Span name: `authorization`, `Create`, `Create etcd3`, `Call validating webhook`.
     pub name: Text,
-    /// Service that did it.
+    /// Service that the span is from.
     pub service: Text,
-    /// Begin, by the clock of the process that measured it.
+    /// Begin, by the clock of the process that recorded the span.
     pub start: Nanos,
-    /// End. Of a filter it is the end of all that it wraps: see `own_ns`.
+    /// End. A filter's span ends after everything that the filter wraps: see `own_ns`.
     pub end: Nanos,
-    /// Time that no step inside it accounts for, ns: what the step itself cost.
+    /// Time of the step that none of its children covers, ns.
     pub own_ns: i64,
-    /// Depth below the request, from 0.
+    /// Depth below the server span, which has 0.
     pub depth: u16,
-    /// Webhook and configuration, key, or address: what it was about.
+    /// Webhook and configuration, etcd key, URL, address or method.
     pub detail: Text,
-    /// It failed.
     pub error: bool,
 }
 
-/// Steps below the server span, by start. Each filter's span wraps all that comes after it, so what a step itself cost
-/// is its length less that of the steps directly inside it.
+/// Steps from the server span downwards, parents before children, siblings by start. Each filter's span wraps
+/// everything after it, so a step's own time is its duration without that of its direct children.
 pub(super) fn steps(evidence: &[Evidence], root: Option<(TraceId, SpanId)>) -> Vec<RequestStep> {
     let Some((trace, server)) = root else {
         return Vec::new();
@@ -37,7 +36,8 @@ pub(super) fn steps(evidence: &[Evidence], root: Option<(TraceId, SpanId)>) -> V
         })
         .collect();
     let mut steps = Vec::with_capacity(spans.len());
-    // `authentication` ends its own work before the server span begins, yet wraps it: it is shown beside it, not above.
+    // The span of `authentication` ends its own work before the server span begins, yet wraps it: it is not shown
+    // above it.
     let mut open = vec![(server, 0_u16)];
     let mut met = Vec::new();
     while let Some((id, depth)) = open.pop() {
@@ -50,7 +50,7 @@ pub(super) fn steps(evidence: &[Evidence], root: Option<(TraceId, SpanId)>) -> V
         };
         let mut children: Vec<_> = spans.iter().filter(|(c, _)| c.parent == Some(id)).collect();
         children.sort_by_key(|(c, at)| (*at, c.span));
-        // A child may stick out of its parent: a span's length is by another clock than its begin.
+        // A child may extend beyond its parent: a span's duration is from another clock than its start.
         let inside: i64 = union(
             children
                 .iter()
@@ -76,7 +76,7 @@ pub(super) fn steps(evidence: &[Evidence], root: Option<(TraceId, SpanId)>) -> V
     steps
 }
 
-/// Length of the union of intervals that come by start, ns.
+/// Length of the union of intervals that are sorted by start, ns.
 fn union(intervals: impl Iterator<Item = (Nanos, Nanos)>) -> i64 {
     let mut total = 0;
     let mut until = Nanos(i64::MIN);
