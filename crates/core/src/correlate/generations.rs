@@ -1,8 +1,8 @@
-//! A map that forgets its oldest entries, and whose clones share nearly all of it.
+//! A map that forgets its oldest entries, and whose clones share nearly all entries.
 //!
-//! Entries lie in runs by age, not by key. What is added goes into the youngest run, and a run to which nothing is added any
-//! more is shared by every clone. Keys are random (ids of spans, traces, requests), so that a map in pieces by key has every piece
-//! changed, and copied, between two worlds that are kept.
+//! Entries are in runs by age, not by key. New entries go into the youngest run; older runs only lose entries, so
+//! clones share them. Keys are random (ids of spans, traces, requests): in a map that is split by key, every piece
+//! would change, and be copied, between two worlds that are kept.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -10,34 +10,35 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// Parts of a map: the oldest is forgotten as a whole.
+/// Number of parts of a map; the oldest is dropped as a whole.
 const PARTS: usize = 9;
-/// Most entries to a run: what hashbrown has room for in 4,096 places.
+/// Maximum number of entries of a run: the capacity of hashbrown's table of 4,096 buckets.
 const MOST: usize = 4096 / 8 * 7;
-/// A run that a clone shares is added to while it is as short as this: it is copied. A longer one is left as it is.
+/// Minimum length from which a run that a clone shares is sealed. A shorter one is copied, and added to.
 const LEAST: usize = 1024;
 
-/// Tells of most keys that are not there that they are not: every new id is looked up before it is told, and would be looked for
-/// in every run. A key has two bits in one word; one in fifteen that is not there seems to be.
+/// A Bloom filter that rules out most keys that a run does not contain: every new id is looked up before it is
+/// inserted, which would otherwise search every run. A key sets two bits in one word; one in fifteen absent keys
+/// passes.
 #[derive(Debug)]
 struct Sieve {
     words: Box<[u64]>,
 }
 
-/// A key's hash for sieves.
+/// A key's hash for [`Sieve`]s.
 #[derive(Clone, Copy)]
 struct Mixed(u64);
 
 impl Mixed {
     fn of<Q: Hash + ?Sized>(key: &Q) -> Self {
-        // The maps take their places by the same hash: the bits of a run's keys are mixed anew.
+        // The hash maps use the same hash for their buckets, so its bits are mixed again.
         let hash = FxBuildHasher.hash_one(key) ^ 0x9e37_79b9_7f4a_7c15;
         Self(hash.wrapping_mul(0xff51_afd7_ed55_8ccd))
     }
 }
 
 impl Sieve {
-    /// Keys to a word.
+    /// Number of keys per word.
     const LOAD: usize = 8;
 
     fn of<'k, K: Hash + 'k>(keys: impl Iterator<Item = &'k K>, count: usize) -> Self {
@@ -60,10 +61,10 @@ impl Sieve {
     }
 }
 
-/// Entries that were added one after the other.
+/// Entries that were inserted consecutively.
 type Run<K, V> = Arc<FxHashMap<K, V>>;
 
-/// A run to which nothing is added any more.
+/// A run that gets no further entries.
 #[derive(Clone, Debug)]
 struct Sealed<K, V> {
     run: Run<K, V>,
@@ -81,12 +82,12 @@ fn count<K, V>(runs: &[Sealed<K, V>]) -> usize {
     runs.iter().map(|s| s.run.len()).sum()
 }
 
-/// Runs that are forgotten together.
+/// Runs that are dropped together.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<K, V> {
-    /// The newest first.
+    /// Newest first.
     runs: Vec<Sealed<K, V>>,
-    /// Of all of them.
+    /// Filter over the keys of all runs.
     sieve: Arc<Sieve>,
 }
 
@@ -105,23 +106,23 @@ impl<K: Hash, V> Part<K, V> {
     }
 }
 
-/// A map that forgets: when its newest part is full, the oldest of its parts is dropped and a new one begun. What was
-/// dropped is told, so that nothing is lost without being counted.
+/// A map that drops its oldest part when its newest part is full. [`insert`](Self::insert) returns the dropped part,
+/// so that its entries can be counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Generations<K, V> {
     young: Run<K, V>,
-    /// The rest of the newest part, the newest run first.
+    /// The other runs of the newest part, newest first.
     sealed: Vec<Sealed<K, V>>,
-    /// The other parts, the newest first.
+    /// The other parts, newest first.
     old: Vec<Part<K, V>>,
-    /// Entries to a part.
+    /// Number of entries per part.
     capacity: usize,
-    /// Entries to a run, at most.
+    /// Maximum number of entries per run.
     length: usize,
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
-    /// A map of the newest `keep` entries, and up to an eighth more.
+    /// A map that keeps the newest `keep` entries, and up to an eighth more.
     pub(crate) fn new(keep: usize) -> Self {
         let capacity = (keep / (PARTS - 1)).max(1);
         Self {
@@ -129,11 +130,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
             sealed: Vec::new(),
             old: Vec::new(),
             capacity,
-            // Equally long ones, so that the last is not much shorter.
+            // All runs of a part have about the same length, so that the last is not much shorter.
             length: capacity.div_ceil(capacity.div_ceil(MOST)),
         }
     }
-    /// The runs that may hold a key, the newest first.
+    /// The runs that may hold a key, newest first.
     fn sifted(&self, key: Mixed) -> impl Iterator<Item = &Run<K, V>> {
         let holds = move |s: &&Sealed<K, V>| s.sieve.may_hold(key);
         let old = self.old.iter().filter(move |p| p.sieve.may_hold(key));
@@ -146,7 +147,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
         let sealed = (self.sealed.iter_mut()).chain(old.flat_map(|p| &mut p.runs));
         std::iter::once(&mut self.young).chain(sealed.filter(holds).map(|s| &mut s.run))
     }
-    /// The run that holds a key, which is copied if it is shared.
+    /// The run that holds a key; copied if it is shared.
     fn holder<Q>(&mut self, key: &Q) -> Option<&mut FxHashMap<K, V>>
     where
         K: Borrow<Q>,
@@ -170,7 +171,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
     {
         self.holder(key)?.get_mut(key)
     }
-    /// Inserts, or puts in the place of what there was under the key; returns the part that fell out, if one did.
+    /// Inserts an entry or replaces the value of its key. Returns the oldest part if it was dropped.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<Part<K, V>> {
         if let Some(there) = self.get_mut(&key) {
             *there = value;
@@ -191,7 +192,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
         self.old.insert(0, full);
         (self.old.len() >= PARTS).then(|| self.old.pop()).flatten()
     }
-    /// Adds nothing more to the youngest run.
+    /// Ends the youngest run and begins a new one.
     fn seal(&mut self) {
         let run = std::mem::take(&mut self.young);
         self.sealed.insert(0, Sealed::of(run));
@@ -203,7 +204,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
     {
         self.holder(key)?.remove(key)
     }
-    /// Removes what `which` says; runs that lose nothing stay shared.
+    /// Removes the entries for which `which` is true. Runs without such entries stay shared.
     pub(crate) fn remove_all(&mut self, which: impl Fn(&V) -> bool) {
         let old = self.old.iter_mut().flat_map(|p| &mut p.runs);
         let sealed = self.sealed.iter_mut().chain(old).map(|s| &mut s.run);
@@ -213,7 +214,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
             }
         }
     }
-    /// By age, the oldest run first.
+    /// All entries by age, oldest run first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let sealed = self.sealed.iter().rev().flat_map(|s| s.run.iter());
         let newest = sealed.chain(self.young.iter());
@@ -238,7 +239,7 @@ mod tests {
         for n in 0..100 {
             let dropped = g.insert(n, n);
             let dropped: Option<Vec<usize>> = dropped.map(|d| d.iter().map(|(k, _)| *k).collect());
-            // The newest are kept whatever comes, and up to a part more.
+            // The newest `KEEP` entries are kept, and up to a part more.
             let full = n >= KEEP && n % 2 == 1;
             let oldest = (n + 1).saturating_sub(KEEP + 2);
             assert_eq!(dropped.is_some(), full, "{n}");
@@ -314,8 +315,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Whatever is done, a map holds what a plain one holds that forgets what it was told to have forgotten; and so does every
-        /// clone, whatever is done to the other afterwards.
+        /// After any steps, a map holds the same as a plain map from which the dropped entries were removed; and so
+        /// does every clone, whatever happens to the original afterwards.
         #[test]
         fn it_is_a_map_and_so_are_its_clones(keep in 1..9_000_usize, steps in prop::collection::vec(step(), 0..12_000)) {
             let mut g = Generations::new(keep);

@@ -1,4 +1,4 @@
-//! Collecting spans, and putting them together.
+//! Collects spans and assembles the timeline from them.
 
 use super::runtime_calls::{Run, RuntimeCall};
 use super::{Input, PodEvidence};
@@ -9,24 +9,24 @@ use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Evidence, Nanos};
 
-/// Longest time between two stages that needs no explanation.
+/// Longest time (ns) without evidence that is not reported as a gap.
 const EXPLAINED: i64 = 250 * kflow_model::stamp::MILLI;
 
-/// A timeline in the making.
+/// A timeline under construction.
 pub(crate) struct Build<'a> {
     pub(crate) input: &'a Input<'a>,
     pub(crate) seen: &'a PodEvidence<'a>,
     pub(crate) view: &'a PodView,
-    /// What the pod worker asked of the runtime, by start.
+    /// Runtime calls of the pod worker, by start.
     pub(crate) work: Vec<RuntimeCall>,
-    /// Runs of containers, once `start` was derived.
+    /// Runs of containers; filled by the module `start`.
     pub(crate) runs: Vec<Run>,
     spans: Vec<Span>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) gaps: Vec<UnknownGap>,
 }
 
-/// True for what a stage's span holds.
+/// True for a span that the stage's span includes.
 fn in_stage(s: &Span) -> bool {
     !s.is_run() && !s.is_garbage_collection()
 }
@@ -44,7 +44,7 @@ impl<'a> Build<'a> {
             gaps: Vec::new(),
         }
     }
-    /// True when the sources on the pod's node are recorded: silence of theirs says something.
+    /// True when the sources on the pod's node are recorded, so that their silence is meaningful.
     pub(crate) fn watches_node(&self) -> bool {
         use kflow_model::Source;
         [Source::Cri, Source::Kubelet, Source::Fs]
@@ -52,11 +52,11 @@ impl<'a> Build<'a> {
             .any(|s| self.input.context.has(s))
             && (self.input.context.local.is_empty() || self.input.context.local == self.view.node)
     }
-    /// True when the node's sources were recorded at a moment: what they do not tell of an earlier one is no silence.
+    /// True when the node's sources were being recorded at a moment. Before, their silence means nothing.
     pub(crate) fn watched_at(&self, at: Nanos) -> bool {
         self.watches_node() && self.input.context.began.is_some_and(|b| b <= at)
     }
-    /// True when the tap showed all that the pod's node asked of its runtime at a moment.
+    /// True when the tap saw every runtime call of the pod's node at a moment.
     pub(crate) fn taps(&self, at: Nanos) -> bool {
         use kflow_model::Source;
         let context = &self.input.context;
@@ -64,15 +64,15 @@ impl<'a> Build<'a> {
             |(since, until): &(Nanos, Nanos)| since.plus(-SECOND) <= at && at <= until.plus(SECOND);
         context.has(Source::Cri) && self.watched_at(at) && !context.blind.iter().any(blind)
     }
-    /// True when the API says that the kubelet has begun: it wrote a status.
+    /// True when the API shows that the kubelet has taken the pod: it has set `status.startTime`.
     pub(crate) fn started_by_api(&self) -> bool {
         self.seen
             .states
             .iter()
             .any(|(_, p)| p.status.start_time.is_some())
     }
-    /// Adds a failed attempt for each Event with one of the reasons. Each begins where the one before ended, the first at
-    /// `since`. Returns the end of the last, and its Event.
+    /// Adds a failed attempt for each Event with one of the reasons. Each attempt starts at the end of the previous
+    /// one, the first at `since`. Returns the end of the last attempt, and its Event.
     pub(crate) fn failures(
         &mut self,
         stage: Stage,
@@ -97,7 +97,7 @@ impl<'a> Build<'a> {
         }
         last
     }
-    /// Adds a moment for each Event with the reason, which says that a step of a container was done.
+    /// Adds a span without duration for each Event with the reason, which reports that a container's step succeeded.
     pub(crate) fn successes(&mut self, stage: Stage, step: &str, reason: &str) {
         let seen = self.seen;
         for (o, e) in seen.events_of(&[reason]) {
@@ -109,8 +109,8 @@ impl<'a> Build<'a> {
             });
         }
     }
-    /// Adds a span; the index is valid until [`finish`](Self::finish). A span never ends before it starts: where two
-    /// sources disagree by less than they can tell apart, the end is moved to the start.
+    /// Adds a span; the returned index is valid until [`finish`](Self::finish). A span never ends before it starts:
+    /// where two sources contradict each other within their precision, the end is moved to the start.
     pub(crate) fn add(&mut self, mut span: Span) -> SpanIndex {
         if let Some(end) = &mut span.end
             && end.at < span.start.at
@@ -123,7 +123,7 @@ impl<'a> Build<'a> {
         self.spans.push(span);
         (self.spans.len() - 1) as SpanIndex
     }
-    /// The spans so far.
+    /// The spans added so far.
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -134,7 +134,7 @@ impl<'a> Build<'a> {
     pub(crate) fn starts(&self, stage: Stage) -> Option<Edge> {
         self.of(stage).map(|s| s.start).min()
     }
-    /// End of the last step of a stage, if all have ended.
+    /// End of the last step of a stage; `None` when the stage has no steps, or one that has not ended.
     pub(crate) fn ends(&self, stage: Stage) -> Option<Edge> {
         self.of(stage)
             .map(|s| s.end)
@@ -146,7 +146,7 @@ impl<'a> Build<'a> {
             .filter(move |s| s.stage == stage && in_stage(s))
     }
 
-    /// Puts stages around their steps, sorts, and notes what nothing explains.
+    /// Adds the spans of whole stages, sorts all, and returns the timeline.
     pub(crate) fn finish(mut self) -> Timeline {
         let steps = self.spans.len();
         self.close();
@@ -206,8 +206,8 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// What an object that is gone was waiting for, it waits for no more. A call ends when it ends. What a pod of the past
-    /// waited for was not seen to end: by the list that lacks the pod at the latest.
+    /// Ends the open waits of a pod that is gone, except calls, which end by themselves. Nobody saw the end of what a
+    /// pod of the past waited for: the end is set to the list that does not contain the pod, as the upper bound.
     fn close(&mut self) {
         let past = self.view.past;
         let over = self.view.gone;
@@ -234,11 +234,11 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The span of a whole stage around its steps.
+    /// Adds the span of a whole stage around its steps.
     fn wrap(&mut self, stage: Stage, steps: usize) {
         let index = self.spans.len() as SpanIndex;
         let mut whole: Option<Span> = None;
-        // What lies in a step that is no part of the stage is none either.
+        // A span within a step that is not part of the stage is not part of it either.
         let counts: Vec<bool> = (0..steps)
             .map(|i| {
                 std::iter::successors(self.spans.get(i), |s| self.spans.get(s.parent? as usize))
@@ -268,15 +268,15 @@ impl<'a> Build<'a> {
             w.certainty = w.certainty.max(s.certainty);
         }
         let Some(mut whole) = whole else { return };
-        // The last attempt tells how the stage stands; what opens and closes it proves it.
+        // The stage's outcome is that of its last attempt; the evidence is that of its first and last steps.
         let newest = |of: &dyn Fn(&Span) -> bool| {
             let all = self.spans.iter().take(steps);
             all.filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index) && of(s))
                 .max_by_key(|s| (s.end.is_none(), s.end, s.start))
         };
         let last = newest(&|_| true);
-        // That a wait is over says nothing of what was waited for; nor does the question for an image, if nobody made a
-        // container after it.
+        // The end of a wait says nothing about the outcome; nor does an image lookup without a container created
+        // after it.
         let made = |after: &Span| {
             let mut made = self
                 .spans
@@ -321,7 +321,7 @@ impl<'a> Build<'a> {
         self.spans.push(whole);
     }
 
-    /// Notes time between two moments that nothing explains, when it is long enough to matter.
+    /// Adds a gap for a time without evidence, if it is long enough to matter.
     pub(crate) fn gap(&mut self, stage: Stage, start: Nanos, end: Option<Nanos>, why: &str) {
         if end.is_none_or(|e| e.since(start) > EXPLAINED) {
             self.gaps.push(UnknownGap {

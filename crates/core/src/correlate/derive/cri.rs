@@ -1,4 +1,4 @@
-//! `sandbox`, `image` and `create`: what the pod worker asks of the runtime before a container starts.
+//! The stages `sandbox`, `image` and `create`: runtime calls of the pod worker before a container starts.
 
 mod image;
 
@@ -39,14 +39,14 @@ pub(crate) fn of_work(stage: Stage, w: &RuntimeCall) -> Span {
     }
 }
 
-/// Adds `sandbox`.
+/// Adds the spans of `sandbox`.
 pub(crate) fn sandbox(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
     let mut fresh = false;
     let mut tries = 0;
     for w in &work {
         if w.method == method::RUN_POD_SANDBOX {
-            // The attempt in the request counts sandboxes that were made, not those that failed.
+            // The attempt in the request counts the sandboxes that were created, without those that failed.
             let mut s = of_work(Stage::Sandbox, w);
             s.attempt = s.attempt.max(tries);
             tries = s.attempt + 1;
@@ -54,7 +54,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
             nested(b, i, w);
             fresh = w.ok();
         } else if w.method == method::POD_SANDBOX_STATUS && fresh {
-            // The worker's own, right after; those of PLEG come later.
+            // The worker's own call follows immediately; PLEG's come later.
             b.add(of_work(Stage::Sandbox, w));
             fresh = false;
         }
@@ -66,7 +66,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
     if b.of(Stage::Sandbox).next().is_none() {
         sandbox_by_api(b);
     }
-    // The network is asked for before the runtime is.
+    // The kubelet checks the network before it calls the runtime.
     if let Some((o, e)) = b.seen.events_of(&["NetworkNotReady"]).next() {
         let sandbox = b
             .work
@@ -101,7 +101,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
     }
 }
 
-/// Without the tap and spans: the kubelet's lines around the call.
+/// Derives sandboxes from the kubelet's log lines around the call, without the tap and spans.
 fn sandbox_by_log(b: &mut Build<'_>) {
     let f = b.seen;
     let lines: Vec<_> = f
@@ -141,7 +141,7 @@ fn sandbox_by_log(b: &mut Build<'_>) {
     }
 }
 
-/// With the API alone: failures by their events, success by its condition.
+/// Derives sandboxes from the API alone: failures from Events, success from the condition.
 fn sandbox_by_api(b: &mut Build<'_>) {
     let f = b.seen;
     let mut since = [Stage::Volumes, Stage::Admit, Stage::Schedule]
@@ -161,7 +161,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
         Some((*o, c.transition?))
     });
     if let Some((o, at)) = ready {
-        // The kubelet's clock turns it (`updateLastTransitionTime`, pkg/kubelet/status).
+        // The kubelet sets the transition time by its own clock (`updateLastTransitionTime`, pkg/kubelet/status).
         let second = Edge {
             at,
             precision: SECOND as u32,
@@ -179,7 +179,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
     }
 }
 
-/// Spans of the runtime inside a call, as its children: the network's setup and what is worth showing.
+/// Adds the runtime's spans within a call as its children: network setup, and other work that is worth showing.
 pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &RuntimeCall) {
     let f = b.seen;
     let Some(client) = w.span else { return };
@@ -223,8 +223,8 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &RuntimeCall) {
     }
 }
 
-/// A span's name as a step's. CRI-O names its spans by Go's functions, path and receiver included:
-/// `github.com/cri-o/cri-o/server.(*Server).networkStart` is `Server.networkStart`.
+/// Step name of a span. CRI-O names its spans by Go functions with path and receiver:
+/// `github.com/cri-o/cri-o/server.(*Server).networkStart` becomes `Server.networkStart`.
 fn function(name: &str) -> Cow<'_, str> {
     match name.rsplit_once(".(*") {
         Some((_, method)) => method.replacen(").", ".", 1).into(),
@@ -232,10 +232,11 @@ fn function(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Adds `create`, and to `start` the calls within which the runtime was to make the process and did not.
+/// Adds the spans of `create`, and to `start` the CreateContainer calls that failed because the runtime could not
+/// start the process.
 pub(crate) fn create(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
-    // Where the newest attempt of each container failed: one that goes on is the same again.
+    // Stage in which the newest attempt of each container failed; an attempt in flight is put in the same stage.
     let mut failed: FxHashMap<&Text, Stage> = FxHashMap::default();
     for w in work.iter().filter(|w| w.method == method::CREATE_CONTAINER) {
         let stage = match w.outcome {
@@ -257,7 +258,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
     }
 }
 
-/// The step of the kubelet that reports a reason.
+/// The kubelet's step that reports a reason.
 fn step_of(reason: &str) -> &'static str {
     match reason {
         "CreateContainerConfigError" => "generateContainerConfig",
@@ -267,8 +268,8 @@ fn step_of(reason: &str) -> &'static str {
     }
 }
 
-/// Containers that were not made or started, by Events, where no call shows it: their configuration could not be made,
-/// which fails before the runtime is asked, or the tap was not there.
+/// Adds containers that were not created or started according to Events, where no call shows it: their configuration
+/// could not be generated, which fails before the runtime is called, or there was no tap.
 fn unmade(b: &mut Build<'_>) {
     let f = b.seen;
     let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
@@ -276,7 +277,7 @@ fn unmade(b: &mut Build<'_>) {
         let Some(message) = e.message.strip_prefix("Error: ") else {
             continue;
         };
-        // `Error: ErrImagePull` and the like tell of images; what the runtime refused has a call of its own.
+        // `Error: ErrImagePull` and the like are about images; what the runtime refused has a call of its own.
         let one_word = !message.contains(' ');
         let by_runtime = b.work.iter().any(|w| {
             matches!(
@@ -289,9 +290,8 @@ fn unmade(b: &mut Build<'_>) {
         if one_word || by_runtime {
             continue;
         }
-        // The status tells the reason, up to ten seconds later (status manager, syncBatch); until then the tap does, by
-        // what the runtime was not asked.
-        // The first status after it, else one before.
+        // The status gives the reason up to ten seconds later (status manager, syncBatch). Until then the tap implies
+        // it, by the absence of a runtime call. The first status after the Event counts, else one before it.
         let statuses = f.states.iter().filter_map(|(s, p)| {
             let c = p.statuses().find(|c| c.name == e.container)?;
             let (reason, attempt) = reported(c, message)?;
@@ -332,7 +332,7 @@ fn unmade(b: &mut Build<'_>) {
             evidence,
         );
         s.container.clone_from(&e.container);
-        // Each Event is of an attempt of its own.
+        // Each Event is about an attempt of its own.
         s.attempt = number.map_or(*attempt, |n| n.max(*attempt));
         *attempt = s.attempt + 1;
         s.outcome = Outcome::Error;
@@ -342,7 +342,8 @@ fn unmade(b: &mut Build<'_>) {
     }
 }
 
-/// The reason that a container's status gives for an error, and the attempt that ended with it, where it says.
+/// The reason in a container's status for an error, and the attempt that ended with the error, where the status
+/// tells.
 fn reported<'c>(c: &'c ContainerStatus, error: &str) -> Option<(&'c str, Option<u32>)> {
     let start = |t: &'c Terminated, attempt: Option<u32>| {
         let never = matches!(t.reason.as_str(), "StartError" | "ContainerCannotRun");
@@ -353,7 +354,7 @@ fn reported<'c>(c: &'c ContainerStatus, error: &str) -> Option<(&'c str, Option<
         ContainerState::Waiting { reason, message }
             if step_of(reason) != step_of("") && same_error(message, error) =>
         {
-            // A container whose start failed was made, which counts.
+            // A container whose start failed was created, so it counts as a restart.
             let made = reason == "RunContainerError";
             Some((reason.as_str(), made.then_some(c.restarts)))
         }
@@ -362,7 +363,7 @@ fn reported<'c>(c: &'c ContainerStatus, error: &str) -> Option<(&'c str, Option<
     }
 }
 
-/// True for an Event's error and a status's, of which either may be cut.
+/// True when an Event and a status have the same error; either may be truncated.
 fn same_error(a: &str, b: &str) -> bool {
     let (a, b) = (a.trim_end(), b.trim_end());
     a == b || a.is_empty() || a.starts_with(b.trim_end_matches("...")) || b.starts_with(a)

@@ -1,4 +1,4 @@
-//! A pod's evidence, sorted into kinds.
+//! A pod's evidence by kind.
 
 use std::collections::hash_map::Entry;
 
@@ -23,18 +23,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::span::event_edge;
 
-/// A call: its start and its end, if it was seen.
+/// A CRI call: its start, and its end where that was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallEvidence<'a> {
     pub(crate) o: &'a Evidence,
     pub(crate) c: &'a CallStart,
     pub(crate) end: Option<(&'a Evidence, &'a CallEnd)>,
-    /// The kubelet's span of the same call.
+    /// The kubelet's client span of the call.
     pub(crate) span: Option<&'a Evidence>,
 }
 
 impl CallEvidence<'_> {
-    /// Container id of the request or the answer.
+    /// Container id in the request or the response.
     pub(crate) fn container_id(&self) -> &str {
         let id = self.c.subject.container_id.as_str();
         if id.is_empty() {
@@ -44,7 +44,7 @@ impl CallEvidence<'_> {
             id
         }
     }
-    /// Outcome, status by name, message, certainty.
+    /// Returns outcome, status name, message and certainty.
     pub(crate) fn result(&self) -> (Outcome, Text, Text, Certainty) {
         let Some((o, e)) = self.end else {
             return (
@@ -68,7 +68,7 @@ impl CallEvidence<'_> {
                 );
             }
             (CallOutcome::Status, None) => (Outcome::Error, method::UNKNOWN),
-            // The kubelet resets the stream when its deadline passes, a few ms early or late.
+            // The kubelet resets the stream at its deadline, a few ms early or late.
             (CallOutcome::ClientReset, _)
                 if self
                     .c
@@ -98,7 +98,7 @@ impl CallEvidence<'_> {
     }
 }
 
-/// One API request about the pod, from its audit records.
+/// An API request about the pod, from its audit records.
 #[derive(Clone, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) a: &'a AuditRecord,
@@ -108,7 +108,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// True for a deletion that found no pod, because the one of that name was gone by then.
+    /// True for a deletion that found no pod because the pod was already gone.
     pub(crate) fn came_too_late(&self, gone: Option<Nanos>) -> bool {
         self.a.verb == "delete"
             && self.a.code == 404
@@ -116,34 +116,34 @@ impl Request<'_> {
     }
 }
 
-/// What is known of a pod, by kind; everything in order of time.
+/// A pod's evidence by kind, each kind sorted by time.
 #[derive(Debug, Default)]
 pub(crate) struct PodEvidence<'a> {
     pub(crate) states: Vec<(&'a Evidence, &'a PodSeen)>,
     pub(crate) events: Vec<(&'a Evidence, &'a EventSeen)>,
-    /// Events of other pods in which this one plays a part: those that it preempts.
+    /// Events of other pods that this pod preempts.
     pub(crate) of_others: Vec<(&'a Evidence, &'a EventSeen)>,
-    /// The scheduler's lines that name preemptor and victim.
+    /// Lines of the scheduler that name a preemptor and its victims.
     pub(crate) preemptions: Vec<(&'a Evidence, &'a LogLine)>,
     pub(crate) calls: Vec<CallEvidence<'a>>,
     pub(crate) container_events: Vec<(&'a Evidence, &'a ContainerEvent)>,
-    /// What containerd told of tasks and of root file systems.
+    /// containerd's events of tasks and snapshots.
     pub(crate) runtime_events: Vec<(&'a Evidence, &'a RuntimeEvent)>,
     pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
-    /// Lines of the kubelet and the runtime.
+    /// Log lines of the kubelet and the runtime.
     pub(crate) logs: Vec<(&'a Evidence, &'a LogLine)>,
-    /// Those of them that say a fact.
+    /// The lines in `logs` that state a fact.
     lines: Vec<(&'a Evidence, Line<'a>)>,
-    /// Where in `lines` a fact stands.
+    /// Indexes in `lines` by fact.
     by_fact: FxHashMap<Fact, Vec<u32>>,
     pub(crate) requests: Vec<Request<'a>>,
     pub(crate) spans: Vec<(&'a Evidence, &'a SpanRecord)>,
-    /// Where in `spans` the apiserver's span of a request stands, by audit id.
+    /// Index in `spans` of the apiserver's server span of a request, by audit id.
     by_audit: FxHashMap<&'a str, u32>,
-    /// Where in `spans` what an apiserver does within a request stands, by trace.
+    /// Indexes in `spans` of webhook calls and etcd writes, by the trace of their request.
     in_request: FxHashMap<TraceId, Vec<u32>>,
     pub(crate) fs: Vec<(&'a Evidence, FsAction, &'a FsObject)>,
-    /// Moves API times onto the node's clock.
+    /// The apiserver's clock minus the node's, ns: subtracted from API times.
     pub(crate) shift_ns: i64,
 }
 
@@ -170,7 +170,7 @@ impl<'a> PodEvidence<'a> {
             match &o.body {
                 Body::Pod(p) => f.states.push((o, p)),
                 Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
-                // Whoever watches anew, in this process or in the next, lists what was told before.
+                // A recorder that restarts its watch lists Events again.
                 Body::Event(e) if !e.name.is_empty() => {
                     match told.entry((&e.name, e.count, o.stamp.at)) {
                         Entry::Vacant(new) => {
@@ -268,7 +268,7 @@ impl<'a> PodEvidence<'a> {
             if s.kind == SpanKind::Server
                 && let Some(id) = s.attribute("audit-id")
             {
-                // Handlers repeat the audit id on spans of their own: the first is the request's.
+                // Handlers repeat the audit id on their own spans: the first span is the request's.
                 f.by_audit.entry(id).or_insert(i);
             } else if matches!(
                 flow::span(s),
@@ -283,7 +283,7 @@ impl<'a> PodEvidence<'a> {
         }
         f.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
         f.requests.sort_by_key(|r| r.received.at);
-        // A resource version orders states better than arrival does.
+        // Resource versions order states better than arrival does.
         f.states
             .sort_by_key(|(o, p)| (p.resource_version, o.stamp.at));
         let by_span: FxHashMap<SpanId, &Evidence> = f
@@ -304,21 +304,21 @@ impl<'a> PodEvidence<'a> {
         }
         f
     }
-    /// An edge by the apiserver's clock, on the node's.
+    /// Converts a time of the apiserver to an edge on the node's clock.
     pub(crate) fn api_edge(&self, at: Nanos, precision: u32) -> Edge {
         Edge {
             at: at.plus(-self.shift_ns),
             precision: precision.max(1),
         }
     }
-    /// The edge of an Event: the kubelet's are by the node's clock, everybody else's by the control plane's.
+    /// The edge of an Event: the kubelet's Events are on the node's clock, all others on the control plane's.
     pub(crate) fn api_edge_of(&self, o: &Evidence) -> Edge {
         match &o.body {
             Body::Event(e) if e.component == "kubelet" => event_edge(o),
             _ => self.api_edge(o.stamp.at, o.stamp.precision),
         }
     }
-    /// Lines that say one of these facts, in order of time.
+    /// Lines that state one of these facts, in order of time.
     pub(crate) fn lines(
         &self,
         facts: &[Fact],
@@ -338,17 +338,17 @@ impl<'a> PodEvidence<'a> {
             .collect();
         found.into_iter()
     }
-    /// The first line that says one of these facts.
+    /// The first line that states one of these facts.
     pub(crate) fn line(&self, facts: &[Fact]) -> Option<(&'a Evidence, Line<'a>)> {
         self.lines(facts).next()
     }
-    /// The apiserver's span of a request.
+    /// The apiserver's server span of a request.
     pub(crate) fn server_span(&self, audit_id: &str) -> Option<(&'a Evidence, &'a SpanRecord)> {
         self.spans
             .get(*self.by_audit.get(audit_id)? as usize)
             .copied()
     }
-    /// Calls of webhooks and the store's write within the request of a trace, in order of time.
+    /// Spans of webhook calls and etcd writes in a request's trace, in order of time.
     pub(crate) fn within_request(
         &self,
         trace: TraceId,
@@ -357,7 +357,6 @@ impl<'a> PodEvidence<'a> {
         at.iter()
             .filter_map(|i| self.spans.get(*i as usize).copied())
     }
-    /// Events with one of these reasons.
     pub(crate) fn events_of<'s>(
         &'s self,
         reasons: &'s [&'s str],
@@ -367,17 +366,16 @@ impl<'a> PodEvidence<'a> {
             .filter(|(_, e)| reasons.contains(&e.reason.as_str()))
             .copied()
     }
-    /// A static pod: the kubelet has it from a file, and no scheduler ever sees it.
+    /// True for a static pod, which the kubelet has from a file, without a scheduler.
     pub(crate) fn is_static(&self, uid: &PodUid) -> bool {
         has_static_uid(uid) || self.states.iter().any(|(_, p)| p.mirror_of.is_some())
     }
-    /// The newest state.
     pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
         self.states.last().map(|(_, p)| *p)
     }
 }
 
-/// Lines of the kubelet and the runtime that say a fact.
+/// Lines of the kubelet and the runtime that state a fact.
 pub(crate) fn lines(evidence: &[Evidence]) -> Vec<(&Evidence, Line<'_>)> {
     let of_node = evidence.iter().filter_map(|o| match &o.body {
         Body::Log(l) if is_of_node(l) => Some((o, flow::line(l)?)),
@@ -391,7 +389,7 @@ fn is_of_node(l: &LogLine) -> bool {
     matches!(l.component, Kubelet | Containerd | Crio)
 }
 
-/// The kubelet's Events as its log has them, by time: those of a reason and container of which the API shows none.
+/// The kubelet's Events from its log, by time, without those whose reason and container an Event of the API has.
 pub(crate) fn logged_events<'a>(
     lines: &[(&'a Evidence, Line<'a>)],
     evidence: &[Evidence],

@@ -1,4 +1,4 @@
-//! Time that nothing explains.
+//! Times that no evidence explains.
 
 use super::Build;
 use crate::flow::{Fact, Stage};
@@ -8,7 +8,7 @@ use kflow_model::pod::ContainerState;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Source, Text};
 
-/// What a pod that lives for weeks is no longer known by.
+/// Adds the gap of evidence that was dropped from a pod that lives for weeks.
 fn folded(b: &mut Build<'_>) {
     let f = b.input.folded;
     if f.count > 0 {
@@ -25,14 +25,14 @@ fn folded(b: &mut Build<'_>) {
     }
 }
 
-/// What the volume manager does meanwhile is no step of the pod's worker.
+/// True for a step of the pod worker: of the volume manager's work only the wait for it.
 fn by_worker(s: &Span) -> bool {
     s.stage != Stage::Volumes || s.step == "WaitForAttachAndMount"
 }
 
-/// The pod worker's back-off: what failed is tried again at its next sync.
+/// Adds the pod worker's back-off: a failed step is tried again at the next sync.
 fn retries(b: &mut Build<'_>) {
-    // Ends of failed steps, and the next thing that began.
+    // Failed steps; each is followed by a wait until the next step begins.
     let failed: Vec<Span> = b
         .spans()
         .iter()
@@ -53,7 +53,7 @@ fn retries(b: &mut Build<'_>) {
         })
         .cloned()
         .collect();
-    // When a pod of the past stopped waiting was not seen: that it was gone is what the first list says.
+    // Nobody saw when a pod of the past stopped waiting: its `gone` is only the first list without the pod.
     let over = b
         .view
         .deletion_requested
@@ -78,11 +78,11 @@ fn retries(b: &mut Build<'_>) {
             .spans()
             .iter()
             .filter(|x| x.start.at > end.at && !x.is_run() && by_worker(x))
-            // After a pull failed, each sync asks for the image before it finds that it has to wait.
+            // After a failed pull, each sync looks the image up before it finds that it has to wait.
             .filter(|x| s.step != method::PULL_IMAGE || x.step != method::IMAGE_STATUS)
             .min_by_key(|x| x.start)
             .map(|x| (x.start, x.evidence.first().cloned()));
-        // Another container's turn in the same sync, or a wait that has a name of its own.
+        // The sync continues with another container, or a wait with a name of its own begins.
         if next
             .as_ref()
             .is_some_and(|(n, _)| n.at.since(end.at) < SECOND)
@@ -120,18 +120,19 @@ fn retries(b: &mut Build<'_>) {
     }
 }
 
-/// Finds what no span covers: from the first span to readiness (or the newest span), and from deletion to its end.
+/// Adds gaps where no span covers the time: from the first span to readiness (or the newest span), and from the
+/// deletion request to the end.
 pub(crate) fn derive(b: &mut Build<'_>) {
     retries(b);
     folded(b);
-    // Time in which something is known to have gone on; an open span covers all that follows.
+    // Intervals with known activity; an open span covers everything after it.
     let mut covered: Vec<(Nanos, Option<Nanos>, Stage)> = b
         .spans()
         .iter()
         .filter(|s| !is_garbage_collection(s))
         .map(|s| (s.start.at, s.end.map(|e| e.at), s.stage))
         .collect();
-    // A pod that is done waits for nobody but who deletes it.
+    // A pod that has ended waits only for its deletion.
     if let Some((o, _)) = b.seen.states.iter().find(|(_, p)| p.status.phase.is_over()) {
         let asked = b.view.deletion_requested.or(b.view.gone);
         covered.push((o.stamp.at, asked.map(|a| a.max(o.stamp.at)), Stage::Ready));
@@ -150,7 +151,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let mut last = Stage::Api;
     let end_of_all = b.view.gone;
     for (start, end, stage) in covered {
-        // What garbage collection does later leaves nothing unexplained.
+        // Later garbage collection leaves no gap.
         if end_of_all.is_some_and(|e| start > e) {
             break;
         }
@@ -167,7 +168,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         let why = why(b, start, end);
         b.gap(stage, start, Some(end), why);
     }
-    // A pod that is neither well nor over, and nobody says what it waits for.
+    // A pod that is neither Ready nor over, without a stated reason.
     let over = b.view.gone.is_some()
         || b.view.phase.is_over()
         || b.spans()
@@ -185,8 +186,8 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
 }
 
-/// True when the newest status says what a container waits for, when the newest run of one has failed, which is started
-/// again, or when the newest mount has.
+/// True when the newest status states what a container waits for, when the newest run of a container failed (it is
+/// started again), or when the newest mount failed.
 fn told(b: &Build<'_>) -> bool {
     let waits = b.seen.newest().is_some_and(|p| {
         p.statuses().any(|c| match &c.state {
@@ -201,14 +202,14 @@ fn told(b: &Build<'_>) -> bool {
         let newest = b.runs.iter().rfind(|r| r.container == *container);
         newest.is_some_and(|r| r.end.is_some() && r.exit_code.is_some_and(|code| code != 0))
     };
-    // What could not be mounted is tried again.
+    // A failed mount is tried again.
     let mount = b.of(Stage::Volumes).max_by_key(|s| s.end);
     let mounts =
         mount.is_some_and(|s| s.outcome == Outcome::Error) && b.of(Stage::Sandbox).next().is_none();
     waits || mounts || b.runs.iter().any(|r| failed(&r.container))
 }
 
-/// True for what comes minutes later, when the kubelet gets round to it: the pod did not wait for it.
+/// True for cleanup that the kubelet does minutes later: the pod does not wait for it.
 fn is_garbage_collection(s: &Span) -> bool {
     match s.step.as_str() {
         method::REMOVE_POD_SANDBOX | "cleanupOrphanedPodDirs" => true,
@@ -218,7 +219,8 @@ fn is_garbage_collection(s: &Span) -> bool {
     }
 }
 
-/// True for a pod that the API does not know and that came to nothing: refused, or removed by the runtime.
+/// True for a pod that the API never showed and that ended early: its creation was refused, or the runtime removed
+/// it.
 fn nothing_follows(b: &Build<'_>) -> bool {
     let refused = b
         .spans()

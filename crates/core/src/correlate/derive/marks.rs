@@ -1,4 +1,4 @@
-//! Marks: what happened at a moment.
+//! Marks: events at a moment, as opposed to spans.
 
 use super::Build;
 use super::span::edge;
@@ -69,7 +69,7 @@ pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
     }
 }
 
-/// Adds the marks.
+/// Adds all marks.
 pub(crate) fn derive(b: &mut Build<'_>) {
     events(b);
     preemptions(b);
@@ -83,7 +83,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 
 fn events(b: &mut Build<'_>) {
     for (o, e) in &b.seen.events {
-        // The Event names the preemptor by its UID only, the scheduler's log by its name.
+        // The Event has only the preemptor's UID; the scheduler's log line has its name.
         let by = b.seen.preemptions.iter().find(|(_, l)| {
             e.reason == "Preempted"
                 && l.more_pods
@@ -106,7 +106,7 @@ fn events(b: &mut Build<'_>) {
     }
 }
 
-/// Pods that this one preempts, by their Events, else by the scheduler's log.
+/// Adds the pods that this pod preempts, from their Events, else from the scheduler's log.
 fn preemptions(b: &mut Build<'_>) {
     let f = b.seen;
     let told = f.of_others.iter().filter_map(|(o, e)| {
@@ -141,7 +141,7 @@ fn preemptions(b: &mut Build<'_>) {
     }
 }
 
-/// Turns of conditions and of the phase, at the arrival of the state that shows them.
+/// Adds changes of conditions and of the phase, at the arrival of the state that shows them.
 fn conditions(b: &mut Build<'_>) {
     let mut known: Vec<(Text, Text)> = Vec::new();
     let mut turned = |kind: &Text, status: &Text| {
@@ -233,7 +233,7 @@ fn restarts(b: &mut Build<'_>) {
     }
 }
 
-/// What the runtime does between the calls: OOM kills, root file systems, tasks.
+/// Adds the runtime's events: OOM kills, root file systems, tasks.
 fn runtime(b: &mut Build<'_>) {
     let f = b.seen;
     let name = |id: &ContainerId| {
@@ -284,7 +284,7 @@ fn runtime(b: &mut Build<'_>) {
     b.marks.append(&mut marks);
 }
 
-/// API requests about the pod that are no steps of their own.
+/// Adds the API requests about the pod that are not steps of their own.
 fn requests(b: &mut Build<'_>) {
     for r in &b.seen.requests {
         let step = r.a.resource == "pods/binding"
@@ -320,15 +320,17 @@ fn requests(b: &mut Build<'_>) {
     }
 }
 
-/// When a pod asked to end is to be gone by: `deletionTimestamp` is the request and its grace. Asked again with less
-/// grace it is due earlier. The last deletion, of a pod that has ended, has no grace and nothing is due.
+/// Adds the time by which a deleted pod should be gone: `deletionTimestamp`, which is the request's time plus the
+/// grace period. A further request with less grace makes it earlier. The final deletion of a pod that has ended has
+/// no grace, so no mark.
 fn due(b: &mut Build<'_>) {
     let f = b.seen;
     let told = f.states.iter().filter_map(|(o, p)| {
         let at = p.deletion.filter(|_| p.mirror_of.is_none())?;
         Some((at, p.deletion_grace_s?, *o))
     });
-    // Without a watch, the answer to the request has it; a mirror pod's says nothing of the pod.
+    // Without a watch, the response to the request has the time. For a mirror pod it says nothing about the static
+    // pod.
     let answered = f.requests.iter().filter_map(|r| {
         let asked = r.a.resource == "pods" && r.a.verb == "delete" && r.a.code < 300;
         let (at, _) = Nanos::parse_rfc3339(r.a.fact("deletionTimestamp").filter(|_| asked)?)?;
@@ -355,12 +357,12 @@ fn due(b: &mut Build<'_>) {
     }
 }
 
-/// Exec probes, one mark for as long as the result stays the same.
+/// Adds exec probes, one mark for as long as the result stays the same.
 fn probes(b: &mut Build<'_>) {
     let mut last: Vec<(Text, bool, usize)> = Vec::new();
     let mut marks: Vec<Mark> = Vec::new();
     for w in &b.work {
-        // Hooks have no deadline; a command still running has no result.
+        // Hooks have no deadline; a running command has no result.
         if w.method != method::EXEC_SYNC
             || w.deadline_ns.is_none()
             || w.outcome == Outcome::InFlight

@@ -1,4 +1,4 @@
-//! `admit` and `cgroup`: the kubelet takes the pod.
+//! The stages `admit` and `cgroup`: the kubelet takes the pod.
 
 use super::Build;
 use super::span::{edge, event_edge};
@@ -10,13 +10,15 @@ use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::pod::PodPhase;
 
 const RECEIVED: [Fact; 2] = [Fact::PodReceived, Fact::PodAdded];
-/// The pod waits for the sync loop, which takes one thing after the other: a hung runtime holds it in housekeeping.
+/// Step name: the pod waits for the sync loop, which handles one event at a time. A hung runtime blocks the loop in
+/// housekeeping.
 const WAITS: &str = "syncLoopIteration";
-/// Less than this is the handing over itself and no step of its own, ns. The loop is free within a millisecond.
+/// A wait shorter than this (ns) is part of the hand-over and no step of its own. An idle loop takes a pod within a
+/// millisecond.
 const BUSY: i64 = 100 * kflow_model::stamp::MILLI;
 const HANDED: [Fact; 3] = [Fact::WorkerFirst, Fact::WorkerNotified, Fact::SyncBegan];
 
-/// The first sync's start: the line, else the span.
+/// Start of the first sync: from the log line, else the span.
 pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     let f = b.seen;
     let line = f
@@ -27,7 +29,7 @@ pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
         .iter()
         .find(|(_, s)| span(s) == Some(Fact::SyncBegan))
         .map(|(o, _)| (edge(o), (*o).clone()));
-    // The span is the finer one, of the same moment.
+    // For the same moment, the span is more precise.
     match (line, span) {
         (Some(l), Some(s)) if l.0.at.since(s.0.at).abs() > 20 * kflow_model::stamp::MILLI => {
             Some(if l.0 <= s.0 { l } else { s })
@@ -37,7 +39,7 @@ pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     }
 }
 
-/// Adds `admit`.
+/// Adds the spans of `admit`.
 pub(crate) fn admit(b: &mut Build<'_>) {
     let f = b.seen;
     let bound = b.ends(Stage::Schedule).or_else(|| b.ends(Stage::Api));
@@ -72,7 +74,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
         b.add(s);
         return;
     }
-    // The earliest thing that the pod's worker can be seen to have done.
+    // The earliest action of the pod's worker that any source shows.
     let worked = handed
         .map(|(o, _)| (edge(o), o.clone()))
         .or_else(|| sync.clone())
@@ -130,7 +132,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             }
         }
         (Some((r, _)), None) => {
-            // Seen, and not handed to a worker: the sync loop is busy with something else.
+            // The kubelet saw the pod and has not handed it to a worker: the sync loop is busy.
             let step_name = if add.is_some() {
                 "HandlePodAdditions"
             } else {
@@ -148,13 +150,14 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             b.add(s);
         }
         (_, Some(worked)) => {
-            // What the worker did may have come before the first that was written of it.
+            // The worker may have acted before its first log line.
             let earlier = first_work(b).into_iter().chain(told_work(b));
             let (at, w) = earlier
                 .filter(|(at, _)| at.at < worked.0.at)
                 .min_by_key(|(at, _)| *at)
                 .unwrap_or(worked);
-            // Nobody wrote of it, but the worker worked, so it was handed over between binding and that.
+            // No line shows the hand-over, but the worker acted, so the hand-over was between the binding and that
+            // action.
             if let Some(start) = bound
                 && start.at <= at.at
             {
@@ -203,7 +206,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
     }
 }
 
-/// Closes an open step of a pod that was deleted meanwhile.
+/// Ends an open step of a pod that was deleted in the meantime.
 fn give_up(b: &Build<'_>, s: &mut crate::timeline::Span) {
     if let Some(at) = b.view.gone {
         s.end = Some(Edge { at, precision: 1 });
@@ -211,7 +214,7 @@ fn give_up(b: &Build<'_>, s: &mut crate::timeline::Span) {
     }
 }
 
-/// The first trace that the worker left: cgroup, directory, call.
+/// The first trace of the worker: pod cgroup, pod directory or sandbox call.
 fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     let fs = b
         .seen
@@ -233,8 +236,8 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     }
 }
 
-/// The first Event that the worker sent, at its first occurrence. When recording begins long after the pod was admitted, nothing
-/// else tells of that time.
+/// The first Event of the worker, at its first occurrence. When the recording begins long after the pod was admitted,
+/// no other evidence is from that time.
 fn told_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     const WORKS: [&str; 9] = [
         "Pulling",
@@ -255,7 +258,7 @@ fn told_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     all.min_by_key(|(at, _)| *at)
 }
 
-/// The first volume that was mounted, or tried: the volume manager takes the pods that their workers know
+/// The first attempt to mount a volume: the volume manager takes only pods that their workers know
 /// (desired_state_of_world_populator.go, `findAndAddNewPods`).
 fn first_mount(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     const MOUNTS: [Fact; 4] = [
@@ -268,7 +271,7 @@ fn first_mount(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     Some((edge(o), o.clone()))
 }
 
-/// The kubelet's refusal: the line, else the status.
+/// The kubelet's refusal of the pod, with reason and message: from the log line, else from the status.
 fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
     let f = b.seen;
     if let Some((o, l)) = f.line(&[Fact::AdmissionDenied]) {
@@ -303,7 +306,7 @@ fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
     ))
 }
 
-/// Adds `cgroup`.
+/// Adds the spans of `cgroup`.
 pub(crate) fn cgroup(b: &mut Build<'_>) {
     let f = b.seen;
     for (n, (o, e)) in (0..).zip(f.events_of(&["FailedCreatePodContainer"])) {
@@ -326,7 +329,8 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
             && matches!(x, FsObject::PodCgroup { .. })
     });
     let sync = first_sync(b);
-    // What was there when the watch began says only that it was made before. What needs it says so sooner.
+    // A cgroup that existed when the watch began was created at some time before. A step that needs the cgroup may
+    // give an earlier upper bound.
     let needs_it = f
         .line(&[Fact::VolumesAwaited])
         .map(|(o, _)| o.stamp.at)
@@ -373,7 +377,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
         ));
         return;
     }
-    // The wait for volumes comes after it, whether or not the cgroup itself was watched.
+    // The wait for volumes comes after the cgroup's creation, whether or not the cgroup was watched.
     let after = f.line(&[Fact::VolumesAwaited]).map(|(o, _)| o);
     if let (Some((start, l)), Some(o)) = (sync, after)
         && o.stamp.at >= start.at

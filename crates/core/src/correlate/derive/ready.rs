@@ -1,4 +1,4 @@
-//! `ready`: from the last start to `Ready=True`.
+//! The stage `ready`: from the last container's start to `Ready=True`.
 
 use super::Build;
 use super::span::{edge, narrow};
@@ -8,12 +8,12 @@ use kflow_model::Evidence;
 use kflow_model::pod::PodPhase;
 use kflow_model::stamp::SECOND;
 
-/// Adds `ready`.
+/// Adds the spans of `ready`.
 pub(crate) fn derive(b: &mut Build<'_>) {
     let f = b.seen;
     let Some(p) = f.newest() else { return };
     let main: Vec<_> = p.spec.containers.iter().map(|c| c.name.clone()).collect();
-    // The first start of the last main container: what is ready is the pod.
+    // The first start of the main container that started last: readiness is the whole pod's.
     let mut last: Option<(Edge, Evidence)> = None;
     for name in &main {
         let first = b
@@ -35,14 +35,14 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     for c in &p.spec.containers {
         probes(b, c, ready.map(|(o, _)| o));
     }
-    // It cannot be ready before its probes were.
+    // The pod cannot be Ready before its probes passed.
     let probed = b
         .of(Stage::Ready)
         .filter_map(|s| s.end)
         .max()
         .map_or(start.at, |e| e.at.max(start.at));
     let end = ready.map(|(o, at)| {
-        // The kubelet's clock turns the condition; the watch shows it a moment later.
+        // The kubelet sets the condition by its own clock; the watch shows it a moment later.
         let second = Edge {
             at,
             precision: SECOND as u32,
@@ -80,7 +80,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let closing = end
         .map(|(e, _)| (e, Outcome::Ok))
         .or_else(|| {
-            // A pod that completes needs not become ready.
+            // A pod that completes need not become Ready.
             let o = terminal?;
             let outcome = if p.status.phase == PodPhase::Succeeded {
                 Outcome::Ok
@@ -108,7 +108,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     if let Some((_, outcome)) = closing {
         s.outcome = outcome;
     }
-    // Why it is not ready, while it has not been: later words are about later times.
+    // While the pod has never been Ready, the condition tells why; afterwards it is about a later time.
     if end.is_none()
         && let Some(c) = p.condition("Ready").filter(|c| !c.is_true())
     {
@@ -118,7 +118,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     b.add(s);
 }
 
-/// A container's startup and readiness probes, from its start until they first pass.
+/// Adds a container's startup and readiness probes, from its start until they first pass.
 fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<&Evidence>) {
     let f = b.seen;
     let Some(run) = b
@@ -140,7 +140,7 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
         if !c.probes.iter().any(|p| p.kind == kind) {
             continue;
         }
-        // The sync loop's line names the pod; a success of the prober names the container.
+        // The sync loop's line names only the pod; a prober's success line names the container.
         let passed = f
             .lines(&[Fact::ProbePassed])
             .find(|(o, l)| {
@@ -160,7 +160,7 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
                     .map(|(o, _)| (edge(o), o.clone(), Certainty::Inferred))
             })
             .or_else(|| {
-                // The API's word that the container is ready, or started.
+                // The API's status shows the container as ready, or started.
                 f.states
                     .iter()
                     .find(|(o, p)| {

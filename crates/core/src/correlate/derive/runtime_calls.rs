@@ -1,4 +1,5 @@
-//! What the pod worker asked of the runtime: from the tap, else from the kubelet's spans; and the runs that came of it.
+//! Runtime calls of the pod worker, from the tap, else from the kubelet's spans; and the container runs that result
+//! from them.
 
 use super::evidence::{CallEvidence, PodEvidence};
 use super::span::edge;
@@ -13,7 +14,7 @@ use kflow_model::{
 };
 use rustc_hash::FxHashMap;
 
-/// One call of the pod worker, whoever saw it.
+/// A runtime call of the pod worker, from the tap or from a span.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeCall {
     pub(crate) method: Text,
@@ -30,7 +31,7 @@ pub(crate) struct RuntimeCall {
     pub(crate) certainty: Certainty,
     pub(crate) key: Option<CallKey>,
     pub(crate) deadline_ns: Option<i64>,
-    /// The kubelet's client span.
+    /// Id of the kubelet's client span.
     pub(crate) span: Option<SpanId>,
     pub(crate) evidence: Vec<Evidence>,
 }
@@ -39,7 +40,7 @@ impl RuntimeCall {
     pub(crate) fn ok(&self) -> bool {
         self.outcome == Outcome::Ok
     }
-    /// What proves the end: the answer, else the span.
+    /// The evidence of the end: the call's end, else the span.
     pub(crate) fn proof_of_end(&self) -> Option<&Evidence> {
         self.evidence
             .iter()
@@ -51,7 +52,7 @@ impl RuntimeCall {
     }
 }
 
-/// A container's run: one attempt, from its start to its exit.
+/// A run of a container: one attempt, from start to exit.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) container: Text,
@@ -65,7 +66,7 @@ pub(crate) struct Run {
     pub(crate) evidence: Vec<Evidence>,
 }
 
-/// Methods that are steps of a pod's life; lists and status calls of the loops are not.
+/// Methods that are steps of a pod's life; the loops' list and status calls are not.
 const STEPS: [&str; 12] = [
     method::RUN_POD_SANDBOX,
     method::POD_SANDBOX_STATUS,
@@ -81,7 +82,7 @@ const STEPS: [&str; 12] = [
     method::UPDATE_CONTAINER_RESOURCES,
 ];
 
-/// All work, by start.
+/// Returns all runtime calls of the pod worker, by start.
 pub(crate) fn collect(f: &PodEvidence<'_>) -> Vec<RuntimeCall> {
     let mut all: Vec<RuntimeCall> = f
         .calls
@@ -163,7 +164,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
         "Canceled" | "CANCELLED" | "DeadlineExceeded" | "DEADLINE_EXCEEDED" => Outcome::Cancelled,
         _ => Outcome::Error,
     };
-    // `<container>_<pod>_<namespace>_<uid>_<attempt>`; no part but the last two may hold an underscore's place.
+    // `<container>_<pod>_<namespace>_<uid>_<attempt>`; Kubernetes names contain no underscore.
     let name = get("container.name");
     let mut parts = name.split('_');
     let container: Text = parts.next().unwrap_or_default().into();
@@ -199,7 +200,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
     }
 }
 
-/// Calls that have only a container's id get its name and attempt.
+/// Fills in name and attempt of the container in calls that have only its id.
 fn name_containers(all: &mut [RuntimeCall], f: &PodEvidence<'_>) {
     let mut ids: FxHashMap<Text, (Text, Option<u32>)> = FxHashMap::default();
     let mut learn = |id: &str, name: &Text, attempt: Option<u32>| {

@@ -1,9 +1,9 @@
-//! Edges of observations, which the spans of every stage begin and end with.
+//! Edges of observations: the starts and ends of spans.
 
 use crate::timeline::Edge;
 use kflow_model::{Body, Evidence, Nanos};
 
-/// The edge of a kubelet's Event: a repeat has a whole second only, which its arrival bounds.
+/// The edge of a kubelet's Event. A repeated Event has only a whole second, which its arrival narrows.
 pub(crate) fn event_edge(o: &Evidence) -> Edge {
     let e = edge(o);
     let listed = matches!(&o.body, Body::Event(e) if e.listed);
@@ -22,7 +22,8 @@ pub(crate) fn edge(o: &Evidence) -> Edge {
     }
 }
 
-/// A whole second of the API, narrowed by what must have come before and after.
+/// Narrows a whole second of the API by bounds: not before `after`, not after `before`. A bound outside the second is
+/// ignored.
 pub(crate) fn narrow(second: Edge, after: Option<Nanos>, before: Option<Nanos>) -> Edge {
     let mut at = second.at;
     let mut until = second.at.plus(i64::from(second.precision));

@@ -1,4 +1,4 @@
-//! `start`: containers begin, run, end, and are waited for before they begin again.
+//! The stage `start`: containers start, run, exit, and wait in back-off.
 
 use super::Build;
 use super::cri::{nested, of_work};
@@ -11,7 +11,7 @@ use kflow_model::pod::{ContainerState, ContainerStatus};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Text};
 
-/// Adds `start`.
+/// Adds the spans of `start`.
 pub(crate) fn derive(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
     for (i, w) in work.iter().enumerate() {
@@ -20,7 +20,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
                 let at = b.add(of_work(Stage::Start, w));
                 nested(b, at, w);
             }
-            // Hooks have no deadline; what the worker runs as soon as a container started is a postStart hook.
+            // Hooks have no deadline; an ExecSync right after a container's start is its postStart hook.
             method::EXEC_SYNC
                 if w.deadline_ns.is_none()
                     && w.key.is_some()
@@ -69,7 +69,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     b.runs = runs;
 }
 
-/// From an exit until PLEG's next look finds it: what follows waits for that.
+/// Adds the time from an exit until PLEG's next relist finds the exit: the kubelet reacts only then.
 fn relists(b: &mut Build<'_>, runs: &[Run]) {
     let f = b.seen;
     for r in runs {
@@ -100,7 +100,7 @@ fn relists(b: &mut Build<'_>, runs: &[Run]) {
     }
 }
 
-/// Every run that is known of, by container and start.
+/// All known runs, sorted by container and start.
 fn runs(b: &Build<'_>) -> Vec<Run> {
     let f = b.seen;
     let mut runs: Vec<Run> = Vec::new();
@@ -129,7 +129,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             evidence: w.proof_of_end().cloned().into_iter().collect(),
         });
     }
-    // The runtime's own word of exits, ns.
+    // Exits from the runtime's status, exact to the nanosecond.
     for (o, i) in &f.items {
         let s = &i.subject;
         if s.container_id.is_empty() || sandbox(s.container_id.as_str()) {
@@ -183,7 +183,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
                     r.reason.clone_from(&e.reason);
                 }
             }
-            // What the runtime's status says from then on, and the kubelet's after it.
+            // The runtime's status, and then the kubelet's, have this reason from now on.
             ContainerEventKind::Oom if r.reason.is_empty() => {
                 r.reason = OOM_KILLED.into();
                 r.evidence.push((*o).clone());
@@ -191,7 +191,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             _ => {}
         }
     }
-    // PLEG finds an exit at its next look: an upper bound.
+    // PLEG finds an exit at its next relist: an upper bound.
     for (o, l) in f.lines(&[Fact::ExitFound]) {
         if l.container_id.is_empty() {
             continue;
@@ -210,7 +210,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
     }
     by_status(b, &mut runs);
     by_events(b, &mut runs);
-    // Whoever was stopped with success does not run.
+    // A container that was stopped with success does not run.
     for w in b
         .work
         .iter()
@@ -229,7 +229,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
         if let (Some(s), Some(e)) = (r.start, r.end)
             && e.at < s.at
         {
-            // A process may end before the call that started it returns.
+            // A process may exit before the call that started it returns.
             r.start = Some(Edge {
                 at: e.at,
                 precision: u32::try_from(s.at.since(e.at)).unwrap_or(u32::MAX).max(1),
@@ -273,7 +273,7 @@ fn of_id<'r>(
     r
 }
 
-/// Which attempt ended last: the newest of a container that waits to be started again, else the one before it.
+/// The attempt that ended last: the newest of a container that waits for a restart, else the one before it.
 pub(super) fn last_attempt(c: &ContainerStatus) -> Option<u32> {
     match c.state {
         ContainerState::Waiting { .. } => Some(c.restarts),
@@ -281,11 +281,11 @@ pub(super) fn last_attempt(c: &ContainerStatus) -> Option<u32> {
     }
 }
 
-/// The API's word of starts and exits: whole seconds, for what nothing finer told.
+/// Adds starts and exits from the API's status, with a precision of a second, where no finer evidence exists.
 fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
     let f = b.seen;
     let second = |at: Nanos| Edge {
-        // `startedAt` and `finishedAt` are the node's own clock, truncated.
+        // `startedAt` and `finishedAt` are from the node's clock, truncated.
         at,
         precision: SECOND as u32,
     };
@@ -340,7 +340,7 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
     }
 }
 
-/// True when something is shown of starts besides those that failed.
+/// True when the stage shows anything besides failed starts.
 fn shows_starts(b: &Build<'_>) -> bool {
     b.of(Stage::Start).any(|s| {
         let by_event = s
@@ -351,8 +351,8 @@ fn shows_starts(b: &Build<'_>) -> bool {
     })
 }
 
-/// Ends a start by the kubelet's Event where no status tells of it yet: the kubelet writes the Event at once, and the status
-/// up to ten seconds later.
+/// Adds a run for the kubelet's Event `Started` where no status shows the run yet: the kubelet sends the Event at
+/// once, and the status up to ten seconds later.
 fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
     for (o, e) in b.seen.events_of(&["Started"]) {
         let at = event_edge(o);
@@ -381,7 +381,7 @@ fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
     }
 }
 
-/// Starts by the API alone.
+/// Adds starts from the API alone.
 fn by_api(b: &mut Build<'_>, runs: &[Run]) {
     b.successes(Stage::Start, method::START_CONTAINER, "Started");
     if shows_starts(b) {
@@ -405,11 +405,11 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
     }
 }
 
-/// The wait between an exit and the next attempt.
+/// Adds the waits between an exit and the next attempt.
 fn back_off(b: &mut Build<'_>, runs: &[Run]) {
     let f = b.seen;
     let ending = b.view.deletion_requested.or(b.view.gone);
-    // Ends of attempts: exits, and starts that failed.
+    // Ends of attempts: exits, and failed starts.
     let mut ends: Vec<(Text, Edge, Option<u32>, Evidence)> = runs
         .iter()
         .filter_map(|r| {
@@ -430,7 +430,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
         }
     }
     ends.sort();
-    // Of a start that failed the runtime may tell an exit as well.
+    // The runtime may report an exit for a failed start as well.
     ends.dedup_by(|b, a| a.0 == b.0 && a.2.is_some() && a.2 == b.2);
     for (i, (container, at, attempt, o)) in ends.iter().enumerate() {
         if ending.is_some_and(|d| at.at >= d) {
@@ -492,7 +492,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
         let Some((proof, message)) = told else {
             continue;
         };
-        // A restart that followed at once had no wait.
+        // A restart that followed immediately did not wait.
         if until.is_some_and(|u| u.since(at.at) < SECOND) {
             continue;
         }

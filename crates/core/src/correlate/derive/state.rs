@@ -1,4 +1,4 @@
-//! Containers, the strip of stages, and where the pod stands.
+//! States of containers and stages, and the stage that the pod is in.
 
 use super::PodEvidence;
 use super::marks::stage_of_event;
@@ -37,7 +37,7 @@ fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
     };
 }
 
-/// Joins spec, status and what the runtime was told.
+/// Builds the containers from spec, status and successful runtime calls.
 pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[RuntimeCall]) {
     if let Some(p) = f.newest() {
         let spec = |c: &ContainerSpec, init: bool| ContainerView {
@@ -70,7 +70,7 @@ pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[RuntimeCa
             }
         }
     }
-    // The runtime is ahead of the API: what was created or started counts from the call on.
+    // The runtime is ahead of the API: a container counts as created or started from the call on.
     for w in work {
         if w.container.is_empty() || !w.ok() {
             continue;
@@ -102,13 +102,13 @@ pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[RuntimeCa
     }
 }
 
-/// What ended, by the runtime, where the API does not say so yet.
+/// Applies starts and exits from the runs that the API does not show yet.
 pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
     for r in runs {
         let Some(c) = v.containers.iter_mut().find(|c| c.name == r.container) else {
             continue;
         };
-        // The status is told later than the Event of a start, and a new mirror of a static pod has none.
+        // The status comes later than the Event of a start, and a new mirror of a static pod has none.
         let unseen = c.id.is_empty() && !c.state.is_terminated();
         if r.start.is_some() && r.end.is_none() && (r.id.is_empty() || unseen) {
             c.state = RunState::Running;
@@ -126,7 +126,7 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
     }
 }
 
-/// Containers and status of a pod that the API never showed, by the runtime alone.
+/// Sets containers and status of a pod that the API never showed, from the runtime's data alone.
 pub(crate) fn without_api(
     v: &mut PodView,
     f: &PodEvidence<'_>,
@@ -142,7 +142,7 @@ pub(crate) fn without_api(
         let state = match (r.end, r.start) {
             (Some(_), _) => RunState::Terminated(r.reason.clone()),
             (None, Some(_)) => RunState::Running,
-            // A list says that it runs, and not since when.
+            // A list shows it as running, without its start.
             (None, None) if is_listed_as_running(f, r.id.as_str()) => RunState::Running,
             (None, None) => RunState::Created,
         };
@@ -170,24 +170,25 @@ pub(crate) fn without_api(
     };
 }
 
-/// What the runtime said last of a container.
+/// True when the runtime's newest list shows the container as running.
 fn is_listed_as_running(f: &PodEvidence<'_>, id: &str) -> bool {
     let mut of_it = f.items.iter().rev().map(|(_, i)| i);
     let newest = of_it.find(|i| i.subject.container_id.as_str() == id);
     newest.is_some_and(|i| i.state == RuntimeState::Running)
 }
 
-/// True when the runtime holds something of the pod that lives, and nothing showed how it came there: it is from before the
-/// sources looked, and what it waits for, if it does, is for the API to say.
+/// True when the runtime has a live sandbox or container of the pod, and no source showed its creation: it is older
+/// than the recording, and only the API can tell whether the pod waits for anything.
 fn was_there_before(f: &PodEvidence<'_>, t: &Timeline) -> bool {
     let is_up = |i: &InventoryItem| matches!(i.state, RuntimeState::Ready | RuntimeState::Running);
     let made = [Stage::Sandbox, Stage::Image, Stage::Create, Stage::Start];
     f.items.iter().any(|(_, i)| is_up(i)) && made.iter().all(|s| t.stage(*s).is_none())
 }
 
-/// True when the runtime holds nothing of the pod that lives: all that is known of it is down, and something is known.
+/// True when nothing of the pod lives in the runtime: at least one sandbox or container is known, and all known ones
+/// have ended.
 fn over(v: &PodView, f: &PodEvidence<'_>, work: &[RuntimeCall]) -> bool {
-    // Sandboxes, and whether they are up; down is for good.
+    // Sandboxes, and whether they are ready; a sandbox that is not never becomes ready again.
     let mut sandboxes: Vec<(&str, bool)> = Vec::new();
     let items = f.items.iter().filter_map(|(_, i)| {
         let sandbox = i.subject.container_id.is_empty();
@@ -218,7 +219,7 @@ fn over(v: &PodView, f: &PodEvidence<'_>, work: &[RuntimeCall]) -> bool {
         && v.containers.iter().all(ended)
 }
 
-/// Steps that wait for somebody else, or for time to pass.
+/// Steps that wait for another component, or for time to pass.
 const WAITS: [&str; 7] = [
     "completeWork",
     "SchedulingGates",
@@ -229,14 +230,14 @@ const WAITS: [&str; 7] = [
     "networkErrors",
 ];
 
-/// Calls that only ask how things stand: an answer is no progress.
+/// Calls that only query a state: their success is no progress.
 const ASKS: [&str; 3] = [
     method::IMAGE_STATUS,
     method::POD_SANDBOX_STATUS,
     method::CONTAINER_STATUS,
 ];
 
-/// The steps that a stage itself consists of, not what happened inside of them.
+/// The direct steps of a stage, without what happened inside of them.
 fn steps(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {
     let whole = t
         .spans
@@ -248,7 +249,7 @@ fn steps(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {
         .filter(move |s| s.stage == stage && whole.is_some() && s.parent == whole)
 }
 
-/// How a stage stands, by its span and the last of its steps.
+/// State of a stage, from its span and its open steps; `None` when it was not seen.
 fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
     let span = t.stage(stage)?;
     Some(match span.outcome {
@@ -256,7 +257,7 @@ fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
         Outcome::Error | Outcome::Cancelled => StageState::Failing,
         Outcome::InFlight => {
             let open = || steps(t, stage).filter(|s| s.end.is_none());
-            // An unschedulable pod stands in a queue between attempts.
+            // An unschedulable pod waits in a queue between attempts.
             let waits = |s: &Span| {
                 WAITS.contains(&s.step.as_str()) || s.step == "scheduleOnePod" && s.attempt > 0
             };
@@ -269,14 +270,15 @@ fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
     })
 }
 
-/// Where a pod stands with which its kubelet has begun, by its status, and of which the node shows nothing yet: what comes
-/// next and can take long is a volume of elsewhere, else the sandbox.
+/// Stage of a pod that its kubelet has taken, according to `status.startTime`, and about which the node's sources
+/// show nothing: the next stage that can take long is `volumes` if a volume is remote, else `sandbox`. Otherwise
+/// returns `next` and `since`.
 fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage, Nanos) {
     let on_node = !f.calls.is_empty() || !f.logs.is_empty() || !f.fs.is_empty();
     let Some(api) = v.api.as_deref().filter(|_| !on_node) else {
         return (next, since);
     };
-    // Whoever made it named its node: no scheduler has to.
+    // The creator of the pod named the node: no scheduler is involved.
     let next = if next == Stage::Schedule && !api.spec.node.is_empty() {
         Stage::Admit
     } else {
@@ -296,7 +298,7 @@ fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage,
     }
 }
 
-/// True when a step of a later stage began after a stage had ended: its failure is history.
+/// True when a step of a later stage began after this stage had ended, so that its failure is of the past.
 fn passed(t: &Timeline, stage: Stage) -> bool {
     let Some(end) = t.stage(stage).and_then(|s| s.end) else {
         return false;
@@ -306,7 +308,7 @@ fn passed(t: &Timeline, stage: Stage) -> bool {
     })
 }
 
-/// A container that does not run, and that the kubelet starts again.
+/// True for a main container that does not run, and that the kubelet will start again.
 fn is_down(v: &PodView, c: &ContainerView) -> bool {
     let policy = v
         .api
@@ -321,9 +323,9 @@ fn is_down(v: &PodView, c: &ContainerView) -> bool {
     main && ended && policy != "Never"
 }
 
-/// Reads the strip of stages and the current one off the timeline.
+/// Sets the states of the stages and the current stage, from the timeline.
 pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
-    // Without the API the kubelet's own doing tells it, but for a container that it kills to start it again.
+    // Without the API, a stop by the kubelet shows that the pod ends, unless it kills a container to restart it.
     let restarts = |since: Nanos| {
         let mut killed = v.containers.iter().flat_map(|c| probe_kills(f, &c.name));
         killed.any(|at| at.plus(SECOND) >= since)
@@ -357,7 +359,7 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         .and_then(|p| p.condition("Ready"))
         .is_some_and(Condition::is_true);
     let over = v.phase.is_over();
-    // The API is told later than the runtime that a container has ended: that is no pod that is ready.
+    // The API learns of an exit later than the runtime: such a pod is not Ready.
     let ready = ready && !v.containers.iter().any(|c| is_down(v, c));
     v.current = None;
     if v.gone.is_some() || v.past || v.is_remnant() || (ready || over) && !deleting {
@@ -372,11 +374,11 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
             .or_else(|| Some(t.stage(Stage::Terminate)?.start.at));
         Some((Stage::Terminate, since.unwrap_or(v.changed)))
     } else {
-        // The first stage that is not done; where all that were seen are, the one after the last.
-        // Mounts that nobody waits for yet hold up nothing, unless one failed and nothing came after it.
+        // The first unfinished stage; when all that were seen are finished, the one after the last. Mounts that the
+        // pod worker does not wait for yet hold nothing up, unless one failed and no later step followed.
         let awaited = t.spans.iter().any(|s| s.step == "WaitForAttachAndMount")
             || v.stage(Stage::Volumes) == StageState::Failing;
-        // The kubelet asks for the network before it waits for volumes (pkg/kubelet/kubelet.go, SyncPod).
+        // The kubelet checks the network before it waits for volumes (pkg/kubelet/kubelet.go, SyncPod).
         let network = t
             .spans
             .iter()
@@ -421,8 +423,9 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     killed_by_probe(v, f, t);
 }
 
-/// Since when volumes, a sandbox or the creation of a container have failed, by the first occurrence of the Events that say so, of which
-/// the newest may be all that is kept; `None` where the container (of a pod's own Events: any) has started since.
+/// Since when volumes, a sandbox or the creation of a container have failed, by the first occurrence of the Events
+/// about it; only the newest Event may have been kept. `None` when the container (for Events of the pod itself: any
+/// container) started since.
 fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
     if ![Stage::Volumes, Stage::Sandbox, Stage::Create].contains(&stage) {
         return None;
@@ -440,7 +443,8 @@ fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
         .min()
 }
 
-/// When the kubelet killed a container because its liveness or startup probe had failed, by Events (1 s) and by its log.
+/// Times at which the kubelet killed a container because its liveness or startup probe had failed, from Events (1 s)
+/// and log.
 fn probe_kills<'f>(f: &'f PodEvidence<'_>, container: &'f str) -> impl Iterator<Item = Nanos> + 'f {
     let by_probe = |message: &str| {
         let said = event("Killing", message);
@@ -472,7 +476,7 @@ fn runs(t: &Timeline, container: &str) -> Vec<(Nanos, Option<Nanos>)> {
     runs
 }
 
-/// A pod whose containers are down because a probe of theirs failed waits for readiness: it is not their start that fails.
+/// Sets the current stage to `ready` when containers are down only because a probe failed: their start does not fail.
 fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     let again = Stage::Image..=Stage::Start;
     if v.current.is_none_or(|(stage, _)| !again.contains(&stage)) {
@@ -480,9 +484,10 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     }
     let killed = |c: &ContainerView| {
         runs(t, &c.name).last().is_some_and(|(start, end)| {
-            // The API tells whole seconds of both ends of a run.
+            // Start and end of a run in the API are truncated to seconds.
             probe_kills(f, &c.name).any(|at| match end {
-                // Events of kills are dropped when they are many: the newest is taken for those after it.
+                // When there are many Events of kills, some are dropped: the newest one also stands for the kills
+                // after it.
                 Some(end) => at <= end.plus(SECOND) && end.since(at) < KILLED_NS,
                 None => at.plus(SECOND) > *start,
             })
@@ -492,7 +497,8 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     if !mains().any(killed) || !mains().all(|c| c.state == RunState::Running || killed(c)) {
         return;
     }
-    // It fails since the newest run that was so long that the kubelet forgot the failures before it; else since the first.
+    // Failing since the end of the newest run that was long enough for the kubelet to forget earlier failures; else
+    // of the first.
     let trouble = |c: &ContainerView| {
         let ended: Vec<(Nanos, Nanos)> = runs(t, &c.name)
             .into_iter()
@@ -511,10 +517,10 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     }
 }
 
-/// A pod whose containers are not all up waits for their start, not for readiness: init containers run, one has ended,
-/// a hook failed.
+/// Sets the current stage to `start` instead of `ready` when containers are not all up: init containers run, a
+/// container has ended, or a hook failed.
 fn not_all_up(v: &mut PodView, t: &Timeline) {
-    // While a postStart hook runs, or after it failed, the API shows the container as waiting.
+    // While a postStart hook runs, and after it failed, the API shows the container as waiting.
     let hook = |c: &ContainerView| {
         let Some(api) = v.api.as_deref() else {
             return false;
@@ -546,7 +552,7 @@ fn not_all_up(v: &mut PodView, t: &Timeline) {
     }
 }
 
-/// Since when a stage has been in the state that it is in: its open step, else the first failure in a row.
+/// Since when a stage has been in its state: start of its open step, else of the first of its consecutive failures.
 fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
     let mut since: Option<Nanos> = None;
     let mut done: Option<Nanos> = None;
@@ -567,8 +573,8 @@ fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
     since.or_else(|| Some(t.stage(stage)?.start.at))
 }
 
-/// Since when a step has been tried. When recording begins late only the newest try is seen; its Event tells when the first one
-/// failed. What was before `done`, when the stage went well, does not count.
+/// Since when a step has been attempted. A recording that begins late has only the newest attempt; its Event has the
+/// time of the first failure. Failures before `done`, the last success in the stage, do not count.
 fn tried(s: &Span, done: Option<Nanos>) -> Nanos {
     let first = |o: &Evidence| match &o.body {
         Body::Event(e) => e.began(),

@@ -1,4 +1,4 @@
-//! `terminate`: from the request to the last unmount, the cgroup's removal and the final delete.
+//! The stage `terminate`: from the deletion request to the last unmount, the cgroup's removal and the final delete.
 
 mod calls;
 mod unmount;
@@ -15,7 +15,7 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::seconds;
 use kflow_model::{Evidence, Nanos};
 
-/// Adds `terminate`.
+/// Adds the spans of `terminate`.
 pub(crate) fn derive(b: &mut Build<'_>) {
     let asked = request(b);
     pairs(b);
@@ -29,7 +29,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         && let Some(at) = b.view.deletion_requested
         && let Some((o, p)) = b.seen.states.iter().find(|(_, p)| p.deletion.is_some())
     {
-        // Asked for, and nobody saw more.
+        // Deletion was requested, and no source shows more.
         let gone = b.view.gone.map(|at| Edge { at, precision: 1 });
         let mut s = Span::new(
             Stage::Terminate,
@@ -47,13 +47,13 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
 }
 
-/// The deletion itself, as the apiserver was asked for it.
+/// Adds the deletion and eviction requests; returns when deletion was requested.
 fn request(b: &mut Build<'_>) -> Option<Nanos> {
     let f = b.seen;
     for r in &f.requests {
         let eviction = r.a.resource == "pods/eviction";
         let delete = r.a.verb == "delete" && r.a.resource == "pods";
-        // The kubelet's own comes last and is another step.
+        // The kubelet's own delete request comes last and is another step.
         if !(eviction || delete) || (delete && r.a.agent.starts_with("kubelet/")) {
             continue;
         }
@@ -79,13 +79,14 @@ fn request(b: &mut Build<'_>) -> Option<Nanos> {
     b.view.deletion_requested
 }
 
-/// From the request until the pod's worker turns to it: it may be busy with a call that nobody cancels.
+/// Adds the time from the request until the pod's worker begins to stop the pod: it may be busy with a call that
+/// nothing cancels.
 fn told(b: &mut Build<'_>) {
     let f = b.seen;
     let Some(asked) = b.view.deletion_requested else {
         return;
     };
-    // Nobody works on a pod that no node has.
+    // No kubelet handles an unbound pod.
     if b.view.node.is_empty() || !b.watched_at(asked) {
         return;
     }
@@ -129,11 +130,11 @@ fn told(b: &mut Build<'_>) {
                 })
                 .map(|w| (w.start, w.evidence.first().cloned())),
         )
-        // The worker may turn to it before the request is answered.
+        // The worker may begin before the request is answered.
         .filter(|(e, _)| e.at >= asked)
         .min_by_key(|(e, _)| *e);
     let start = turned.as_ref().map_or(start, |(e, _)| start.min(*e));
-    // Nothing to stop: the pod was over before, or never began.
+    // There is nothing to stop: the pod had ended, or never began.
     let over = f
         .states
         .iter()
@@ -156,7 +157,7 @@ fn told(b: &mut Build<'_>) {
     ));
 }
 
-/// `SyncTerminatingPod` and `SyncTerminatedPod`: the worker's lines, else its spans.
+/// Adds `SyncTerminatingPod` and `SyncTerminatedPod`, from the worker's spans and its log lines.
 fn pairs(b: &mut Build<'_>) {
     let f = b.seen;
     for (name, enter, exit) in [
@@ -216,7 +217,7 @@ fn pairs(b: &mut Build<'_>) {
                 continue;
             }
             let end = lines.get(i + 1).filter(|(_, n)| n.fact() == exit);
-            // A span comes only when it ends, so what is open is known by its line alone.
+            // A span is exported only when it ends, so an open step is known only from its line.
             let mut evidence = vec![(*o).clone()];
             evidence.extend(end.map(|(o, _)| (*o).clone()));
             let mut s = Span::new(
@@ -234,7 +235,7 @@ fn pairs(b: &mut Build<'_>) {
     }
 }
 
-/// preStop hooks: the kubelet's lines, else commands without a deadline.
+/// Adds preStop hooks: from the kubelet's lines, else from ExecSync calls without a deadline.
 fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
     const ENDS: [Fact; 2] = [Fact::PreStopEnded, Fact::PreStopTimedOut];
     let f = b.seen;
@@ -299,7 +300,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
     }
 }
 
-/// The cgroup and the directory go.
+/// Adds the removal of the pod's cgroup and directory.
 fn removals(b: &mut Build<'_>) {
     let f = b.seen;
     let removed =
@@ -355,7 +356,8 @@ fn removals(b: &mut Build<'_>) {
     }
 }
 
-/// The kubelet deletes the object, with grace 0, when nothing of the pod is left.
+/// Adds the final delete request (grace 0), which the kubelet sends when nothing of the pod is left, and the wait for
+/// finalizers.
 fn final_delete(b: &mut Build<'_>) {
     let f = b.seen;
     let last = f.requests.iter().rfind(|r| {
@@ -364,7 +366,7 @@ fn final_delete(b: &mut Build<'_>) {
     if let Some(r) = last {
         b.add(of_request(Stage::Terminate, "syncPod.delete", r));
     }
-    // Finalizers hold an object whose pod is long gone.
+    // Finalizers keep the object of a pod that has long ended.
     let Some(p) = f.newest() else { return };
     if p.finalizers.is_empty() || p.deletion.is_none() {
         return;

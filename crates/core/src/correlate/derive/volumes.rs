@@ -1,4 +1,4 @@
-//! `volumes`: the wait of the pod worker, and what the volume manager does meanwhile.
+//! The stage `volumes`: the pod worker's wait, and the volume manager's work during it.
 
 use super::Build;
 use super::span::edge;
@@ -9,10 +9,10 @@ use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::pod::Condition;
 use kflow_model::{Evidence, Text};
 
-/// A wait that is this short and not the first says nothing: every later sync asks again.
+/// Waits shorter than this (ns) are left out after the first: every later sync waits again.
 const MOMENT: i64 = 100 * kflow_model::stamp::MILLI;
 
-/// Adds `volumes`.
+/// Adds the spans of `volumes`.
 pub(crate) fn derive(b: &mut Build<'_>) {
     let waits = waits(b);
     if !by_log(b, &waits) {
@@ -23,7 +23,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
 }
 
-/// The worker's waits, by its log, or between the pod's directory and its sandbox.
+/// Adds the worker's waits, from its log, or from the creation of the pod's directory to the sandbox.
 fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
     let f = b.seen;
     let lines: Vec<_> = f
@@ -50,11 +50,11 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
             .map(|w| (w.start, w.evidence.first().cloned()));
         let (end, proof) = match next {
             Some((n, _)) => (Some(edge(n)), Some((*n).clone())),
-            // The line that ends it is an error's or of a higher verbosity: the sandbox comes after it.
+            // The line of its end is an error's, or of a higher verbosity; the sandbox is created after it.
             None => closed_by_sandbox.map_or((None, None), |(e, p)| (Some(e), p)),
         };
         let short = end.is_some_and(|e| e.at.since(o.stamp.at) < MOMENT);
-        // Without its own line, the worker's error that follows tells that the wait was given up.
+        // Without that line, the worker's next error shows that the wait was given up.
         let again = lines
             .get(i + 1)
             .filter(|(_, n)| n.fact() == Fact::VolumesAwaited);
@@ -129,7 +129,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
     out
 }
 
-/// The wait that a moment falls into.
+/// The wait that a time is in.
 fn wait_at(b: &Build<'_>, waits: &[SpanIndex], at: Edge) -> Option<SpanIndex> {
     waits.iter().rev().copied().find(|i| {
         b.spans()
@@ -138,7 +138,7 @@ fn wait_at(b: &Build<'_>, waits: &[SpanIndex], at: Edge) -> Option<SpanIndex> {
     })
 }
 
-/// What the volume manager does with one volume.
+/// Facts about the volume manager's work on one volume.
 const OPERATIONS: [Fact; 10] = [
     Fact::MountStarted,
     Fact::DeviceMounted,
@@ -152,7 +152,7 @@ const OPERATIONS: [Fact; 10] = [
     Fact::VolumeTornDown,
 ];
 
-/// Each volume's way by the volume manager's lines; false when there are none.
+/// Adds the volume manager's operations on each volume, from its log lines; false when there are none.
 fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
     struct Volume {
         name: Text,
@@ -252,7 +252,8 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         b.add(s);
     }
     for v in volumes {
-        // Begun and not done: a mount that hangs. An attach that a later mount overtook has been found attached.
+        // A mount that began and is not finished hangs. An open attach is ignored: a later mount implies that it
+        // succeeded.
         if let Some(o) = v.mount.filter(|_| !v.done)
             && b.view.gone.is_none()
         {
@@ -274,7 +275,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
     any
 }
 
-/// Each volume's way by its directory and mount.
+/// Adds the setup of each volume, from its directory and mount point.
 fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
     let f = b.seen;
     let mut begun: Vec<(&Text, &Evidence)> = Vec::new();
@@ -313,7 +314,7 @@ fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
     }
 }
 
-/// With the API alone: what failed, and that it is still waited for.
+/// Adds failures from the Events of the API alone, and the wait after them.
 fn by_events(b: &mut Build<'_>) {
     let f = b.seen;
     let since = b.ends(Stage::Admit).or_else(|| b.ends(Stage::Schedule));

@@ -1,4 +1,4 @@
-//! `image`: looked for, pulled, refused, backed off from.
+//! The stage `image`: lookup, pull, refusal and back-off.
 
 use rustc_hash::FxHashMap;
 
@@ -11,13 +11,14 @@ use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::cri::method;
 use kflow_model::{Evidence, Text};
 
-/// How far an Event and the call that it announces lie apart, ns; measured: at most 0.03 s (S1-basics).
+/// Longest time between an Event and the call that it announces, ns; measured: at most 0.03 s (S1-basics).
 const BESIDE_NS: i64 = 50 * kflow_model::stamp::MILLI;
 
-/// Names the containers that images are looked up and pulled for: a request names an image alone.
+/// Name and attempt of the container that an image is looked up or pulled for; the request contains only the image.
 ///
-/// A worker deals with one container at a time, so the next creation of a container with that image is the one; when
-/// none follows, it is the first container of the spec with that image that was not created before.
+/// A worker handles one container at a time, so it is the next container with that image to be created. When none
+/// follows, it is the container of the spec with that image that was created least often so far, the first of
+/// several.
 fn container_of_image(b: &Build<'_>, at: usize, w: &RuntimeCall) -> (Text, u32) {
     let specs: Vec<(&Text, &Text)> = b
         .seen
@@ -38,7 +39,7 @@ fn container_of_image(b: &Build<'_>, at: usize, w: &RuntimeCall) -> (Text, u32) 
         .iter()
         .skip(at + 1)
         .find(|x| x.method == method::CREATE_CONTAINER && has_image(&x.container))
-        // An image that was pulled for another container is not what a much later restart waited for.
+        // A restart much later did not wait for an image that was pulled for another container.
         .filter(|x| {
             w.ended()
                 .is_none_or(|e| x.start.at.since(e) < 10 * kflow_model::stamp::SECOND)
@@ -62,7 +63,7 @@ fn container_of_image(b: &Build<'_>, at: usize, w: &RuntimeCall) -> (Text, u32) 
         .unwrap_or_default()
 }
 
-/// Adds `image`.
+/// Adds the spans of `image`.
 pub(crate) fn image(b: &mut Build<'_>) {
     let mut named: Vec<(usize, Text, u32)> = Vec::new();
     for (i, w) in b.work.iter().enumerate() {
@@ -97,7 +98,7 @@ pub(crate) fn image(b: &mut Build<'_>) {
     back_off(b);
 }
 
-/// Images that are never pulled: a name that is none, or a policy that forbids it.
+/// Adds images that the kubelet refuses to pull: an invalid name, or a policy that forbids it.
 fn refused(b: &mut Build<'_>) {
     let f = b.seen;
     let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
@@ -147,7 +148,8 @@ fn refused(b: &mut Build<'_>) {
     }
 }
 
-/// `EnsureImageExists` around a pull: from `Pulling` to `Pulled` or `Failed`, so that a wait in the queue is seen.
+/// Adds `EnsureImageExists` around a pull, from `Pulling` to `Pulled` or `Failed`, so that a wait in the queue is
+/// visible.
 fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
     let f = b.seen;
     let events: Vec<_> = f
@@ -171,14 +173,14 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
             .find(|(_, x)| x.container == e.container);
         let mut evidence = vec![(*o).clone()];
         evidence.extend(end.map(|(o, _)| (*o).clone()));
-        // A repeat of the event has a second only: the call inside it bounds that.
+        // A repeated Event has only a whole second; the call within the step narrows it.
         let call = pulls
             .iter()
             .filter(|(c, _, _)| *c == e.container || c.is_empty())
             .filter_map(|(_, _, i)| b.spans().get(*i as usize))
             .find(|s| {
                 let e = event_edge(o);
-                // The Event is sent just before the call is made.
+                // The Event is sent just before the call.
                 s.start.at >= e.at && s.start.at.since(e.at) <= i64::from(e.precision) + BESIDE_NS
             })
             .map(|s| (s.start.at, s.end.map(|e| e.at)));
@@ -193,7 +195,7 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
             evidence,
         );
         if call.is_some() && begin.precision > 1 {
-            // Of its first moment it is only known that it came before the call.
+            // The step is only known to have begun before the call.
             if let Some((at, _)) = call {
                 s.start = Edge { at, precision: 1 };
             }
@@ -214,13 +216,13 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
             .iter()
             .filter(|(c, at, _)| {
                 (*c == e.container || c.is_empty())
-                    // The event is recorded next to the call, not before it.
+                    // The Event is recorded next to the call, not before it.
                     && at.at.plus(BESIDE_NS) >= start.at
                     && stop.is_none_or(|x| at.at <= x.at)
             })
             .map(|(_, _, i)| *i)
             .collect();
-        // What it holds bounds it too.
+        // The step includes its calls.
         for i in &inner {
             if let Some(p) = b.spans().get(*i as usize) {
                 s.start = s.start.min(p.start);
@@ -250,7 +252,7 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
     }
 }
 
-/// The wait between a failed pull and the next try.
+/// Adds the waits between a failed pull and the next attempt.
 fn back_off(b: &mut Build<'_>) {
     let f = b.seen;
     let events: Vec<_> = f
@@ -261,7 +263,7 @@ fn back_off(b: &mut Build<'_>) {
     containers.sort();
     containers.dedup();
     for container in containers {
-        // A pull that ended badly, and the next one that began, by calls or by events.
+        // Pulls that failed, and the next ones that began, by calls or Events.
         let mut failed: Vec<(Edge, Evidence)> = Vec::new();
         let mut begun: Vec<(Edge, Evidence)> = Vec::new();
         let mut ended: Vec<(Edge, Evidence)> = Vec::new();

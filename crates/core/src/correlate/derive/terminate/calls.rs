@@ -1,4 +1,4 @@
-//! What the runtime is asked for, and which of it ends the pod.
+//! The runtime calls that stop and remove containers and sandboxes, and which of them end the pod.
 
 use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
@@ -9,7 +9,7 @@ use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Text};
 
-/// StopContainer, StopPodSandbox, and what garbage collection removes.
+/// Adds StopContainer, StopPodSandbox and the removals by garbage collection.
 pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
     let ending = asked.or(b.view.gone);
     let ended = b
@@ -20,12 +20,12 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
         .map(|(o, _)| o.stamp.at);
     let work = std::mem::take(&mut b.work);
     let mut stops: u32 = 0;
-    // Of a pod that the API does not know, the runtime's word is all there is.
+    // Of a pod that the API never showed, the runtime's data is all there is.
     let unknown = b.seen.states.is_empty();
     let restarts = Restarts::of(b);
     for (i, w) in work.iter().enumerate() {
         let stage = match w.method.as_str() {
-            // A container that is stopped to be started again is no end of the pod.
+            // A container that is stopped to be restarted does not end the pod.
             method::STOP_CONTAINER => {
                 if restarts.are_why(w)
                     || work.iter().skip(i).any(|x| {
@@ -39,7 +39,7 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
                     Stage::Terminate
                 }
             }
-            // So is a sandbox that is stopped to be made anew.
+            // Nor does a sandbox that is stopped to be recreated.
             method::STOP_POD_SANDBOX => {
                 if work
                     .iter()
@@ -66,7 +66,7 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
             {
                 Stage::Terminate
             }
-            // Garbage of former attempts, while the pod lives.
+            // Removal of earlier attempts, while the pod lives.
             method::REMOVE_CONTAINER => Stage::Start,
             method::REMOVE_POD_SANDBOX => Stage::Sandbox,
             _ => continue,
@@ -82,17 +82,17 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
     b.work = work;
 }
 
-/// What tells a container that is stopped to be started again, after a failed probe or a change, from one that is
-/// stopped because the pod ends. It may never be started: the pod may be deleted while it backs off.
+/// Distinguishes containers that are stopped for a restart, after a failed probe or a change, from containers that
+/// are stopped because the pod ends. The restart may never come: the pod may be deleted during the back-off.
 struct Restarts {
-    /// When the pod's worker began to end the pod.
+    /// When the pod's worker began to terminate the pod.
     ending: Option<Nanos>,
-    /// Containers, and when they were said to be killed for a restart: `[at, until)`.
+    /// Containers that the kubelet announced to kill for a restart, and when: `[at, until)`.
     announced: Vec<(Text, Nanos, Nanos)>,
 }
 
 impl Restarts {
-    /// The kubelet announces a kill, then makes the call at once.
+    /// Longest time between the announcement of a kill and the call, ns: the call follows at once.
     const SOON: i64 = SECOND;
 
     fn of(b: &Build<'_>) -> Self {

@@ -1,5 +1,3 @@
-//! Each volume's teardown.
-
 use crate::correlate::derive::Build;
 use crate::correlate::derive::span::edge;
 use crate::flow::{Fact, Stage};
@@ -7,7 +5,7 @@ use crate::timeline::{Certainty, Span};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::{Evidence, Text};
 
-/// Each volume's teardown.
+/// Adds each volume's teardown, from the log, else from the removal of its directory.
 pub(super) fn unmounts(b: &mut Build<'_>) {
     let f = b.seen;
     let mut begun: Vec<(Text, Evidence)> = Vec::new();
@@ -16,7 +14,8 @@ pub(super) fn unmounts(b: &mut Build<'_>) {
         let Some(name) = l.name("volume") else {
             continue;
         };
-        // These lines bear the unique name, `kubernetes.io/configmap/<uid>-cfg`; the pod's own follows the UID.
+        // These lines have the unique name, `kubernetes.io/configmap/<uid>-cfg`; the pod's name of the volume follows
+        // the UID.
         let name = name
             .split_once(b.input.uid.as_str())
             .and_then(|(_, rest)| rest.strip_prefix('-'))
