@@ -1,22 +1,22 @@
-//! Arguments, configuration, wiring, exit codes. The only place that prints.
+//! Arguments, configuration, wiring, exit codes. Only this module prints.
 //!
-//! A command is a file of its name, with its arguments in [`args`]. Beside them:
+//! Each command has a file of its name, and its arguments in [`args`]. The other modules:
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`args`] | what can be said on the command line (clap only) |
-//! | [`input`] | where a command that reads takes its observations from, and as of when |
-//! | `complete` | what a shell is told while something is typed |
-//! | `collect` | one look at what runs, for commands that answer once |
+//! | [`args`] | the command line's grammar (clap only) |
+//! | [`input`] | where a command takes its observations from, and as of which moment |
+//! | `complete` | shell completion |
+//! | `collect` | a single look at live sources, for commands that answer once |
 //! | `debug` | an agent that runs for one command |
-//! | `live` | the sources of commands that look at what runs, signals |
-//! | `log` | what kflow itself does, as a log |
+//! | `live` | the sources of commands that observe live, and signals |
+//! | `log` | kflow's own log |
 //! | `manual` | manual pages |
 //! | `out` | standard output, colours |
-//! | `pods` | the pods that are asked about, and what is said when there are none |
-//! | `scope` | which pods a command looks at |
+//! | `pods` | the pods that a command is about, and the messages when there are none |
+//! | `scope` | the selection of pods that a command looks at |
 //! | `settings` | `kflow keys`, `themes`, `config` |
-//! | `store` | `kflow store`, and what a command that reads is to fetch from one |
+//! | `store` | `kflow store`, and the segments that a command fetches from a store |
 
 pub mod args;
 pub mod input;
@@ -67,24 +67,24 @@ use clap::{CommandFactory, FromArgMatches};
 use kflow_core::diagnose::Unknown;
 use kflow_core::query::{self, Moment};
 
-/// All is well, or was done.
+/// Exit code: success, and no verdict.
 pub const OK: u8 = 0;
-/// `why` has a verdict.
+/// Exit code: `why` has a verdict.
 pub const VERDICT: u8 = 1;
-/// Wrong usage, or something that the answer needs could not be read: it is unknown, or not whole.
+/// Exit code: wrong usage, or data that the answer needs could not be read, so that the answer is unknown or
+/// incomplete.
 pub const ERROR: u8 = 2;
-/// What was named is not there, and all of its kind are known: of a pod, those of its namespace.
+/// Exit code: the named object does not exist, and all of its kind are known (for a pod: all of its namespace).
 pub const NO_SUCH: u8 = 3;
 
 #[cfg(not(feature = "fleet"))]
 const WITHOUT_FLEET: &str = "this kflow was built without its tables: use kflow-fleet of the release, or build it with --profile fleet --features fleet";
 
-/// What `--at` says.
+/// Parses the value of `--at`.
 fn moment(text: &str) -> anyhow::Result<Moment> {
     Moment::parse(text).with_context(|| format!("--at {text:?} is not a time: {}", query::FORMS))
 }
 
-/// Runs the program.
 pub fn main() -> ExitCode {
     if complete::answered() {
         return ExitCode::from(OK);
@@ -117,7 +117,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What a call without arguments says.
+/// Printed when kflow is called without arguments.
 const WHERE_TO_BEGIN: &str = "\
 kflow shows, call by call, what Kubernetes and the container runtime do to a pod, and why one is stuck.
 
@@ -129,7 +129,8 @@ kflow shows, call by call, what Kubernetes and the container runtime do to a pod
 
 KFLOW help lists all commands.";
 
-/// What the arguments say. A flag whose value may begin with a dash (`--from -2h`) takes `--help` for one: then help is printed all the same.
+/// Parses the arguments. clap takes `--help` for the value of a flag whose value may begin with a dash (`--from
+/// -2h`); help is then printed nevertheless.
 fn understood(command: clap::Command) -> clap::ArgMatches {
     const HELP: &str = "--help";
     let all: Vec<OsString> = std::env::args_os().collect();
@@ -156,7 +157,7 @@ fn understood(command: clap::Command) -> clap::ArgMatches {
     command.get_matches_from(asked)
 }
 
-/// Under the name `kubectl-kflow` it is a plugin of kubectl, and help says so.
+/// Parses the arguments. Under the name `kubectl-kflow` the program is a plugin of kubectl, and help shows that name.
 fn parse() -> Args {
     let plugin = std::env::args_os().next().is_some_and(|me| {
         Path::new(&me)
@@ -166,7 +167,7 @@ fn parse() -> Args {
     let mut command = Args::command();
     if std::env::args_os().len() < 2 {
         let me = if plugin { "kubectl kflow" } else { "kflow" };
-        // Nobody may be there to read it.
+        // stderr may be closed.
         let _unread = writeln!(std::io::stderr(), "{}", WHERE_TO_BEGIN.replace("KFLOW", me));
         std::process::exit(ERROR.into());
     }
@@ -177,7 +178,7 @@ fn parse() -> Args {
 }
 
 fn run(mut args: Args) -> anyhow::Result<u8> {
-    // Removed at the end.
+    // The fetched segments are removed when this is dropped.
     let _fetched = store::fetch_into(&mut args.command)?;
     let _debugging = debug::start(&mut args.command)?;
     match args.command {
@@ -214,7 +215,7 @@ fn run(mut args: Args) -> anyhow::Result<u8> {
     }
 }
 
-/// An error and its causes, each said once: many a message tells its cause already.
+/// An error and its causes, each printed once: many messages already include their cause.
 fn told(e: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in e.chain().map(ToString::to_string) {

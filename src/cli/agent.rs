@@ -23,11 +23,11 @@ use kflow_sources::klog::live::Journal;
 use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
 use place::{Root, own_folder, own_loopback};
 
-/// Observations that wait for viewers in memory; the rest is in the spool.
+/// Limits of the ring in memory, from which viewers are served: bytes and age. The rest is in the spool.
 const RING: (usize, Duration) = (1 << 20, Duration::from_secs(600));
-/// Name of the socket on which spans are received, beside that of `--serve`.
+/// Name of the socket that receives OTLP spans, in the folder of `--serve`'s.
 const OTLP: &str = "otlp.sock";
-/// Agents that start together spread their first questions to the apiserver over this time.
+/// Agents that start together spread their first requests to the apiserver over this time.
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// `kflow agent`
@@ -144,7 +144,8 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
     Ok(super::OK)
 }
 
-/// The sources of this node, as the arguments of a live command would name them.
+/// Returns the sources of this node as the arguments of a live command. Adds to `found` whether runtime and kubelet
+/// log were found.
 fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs {
     let runtime = args.runtime.clone().or_else(|| runtime(root));
     found.findings.push(match &runtime {
@@ -198,10 +199,10 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
     }
 }
 
-/// The socket of the kubelet's runtime, as this process reaches it.
+/// The socket of the kubelet's runtime, by a path that this process can open; `None` when the kubelet's is not known.
 fn runtime(root: &Path) -> Option<PathBuf> {
     let path = doctor::runtime_socket(root)?;
-    // `/var/run` leads to `/run` on the node; in a container it is a folder.
+    // `/var/run` is a link to `/run` on the node; in a container it is a directory.
     let plain = path
         .strip_prefix("/var/run")
         .map(|p| Path::new("/run").join(p));
@@ -217,13 +218,13 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// A path as the node has it, for people.
+/// A path as seen on the node, for display.
 fn on_node(root: &Path, path: &Path) -> String {
     let its = path.strip_prefix(root).unwrap_or(path);
     Path::new("/").join(its).display().to_string()
 }
 
-/// Where the kubelet's log is, as `--kubelet-log` names it.
+/// Location of the kubelet's log, in the form of `--kubelet-log`; `off` when it is not found.
 fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
     const WHAT: &str = "kubelet log";
     let plain = root.join("var/log/kubelet.log");
@@ -242,7 +243,7 @@ fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
         let text = format!("the journal of unit {unit}");
         return (format!("journal:{unit}"), Finding::there(WHAT, text));
     }
-    // journald keeps them in the first where that is there (`Storage=auto`), else in the second, in memory.
+    // journald keeps its files in the first folder where that exists (`Storage=auto`), else in the second, in memory.
     let folders = ["var/log/journal", "run/log/journal"].map(|f| root.join(f));
     let said = folders.map(|folder| {
         let named = format!("{unit}@{}", folder.display());

@@ -1,4 +1,4 @@
-//! Asking the agents of several nodes for one look, and telling of whom something was heard.
+//! Queries the agents of several nodes once, and reports which of them answered.
 
 use std::path::Path;
 
@@ -11,30 +11,30 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::estimate;
 use kflow_sources::agent;
 
-/// Nodes that are named in a line; the others are counted.
+/// Number of nodes that a line names; the others are counted.
 const NAMED: usize = 5;
 
-/// True for a look at what runs now, by who does not forbid it. With a node its agent is followed anyhow.
+/// True for a look at the present that may query agents. With `--node` the node's agent is followed instead.
 pub(super) fn asks(input: &Input) -> bool {
     may_ask(input) && input.at.is_none() && input.live.scope.node.is_none()
 }
 
-/// True for a look at what runs, by who does not forbid to ask agents.
+/// True when the arguments do not forbid to query agents, and do not name a recording.
 pub(super) const fn may_ask(input: &Input) -> bool {
     let live = &input.live;
     let forbidden = live.no_agent || live.no_api || live.local;
-    // One that was started for this look is followed.
+    // An agent that was started for this command is followed.
     input.session.is_none() && !forbidden && live.debugged.is_none()
 }
 
-/// What is said of pods on several nodes, whose agents are not asked.
+/// Message about pods on several nodes whose agents are not queried.
 pub(super) fn several(nodes: usize) -> String {
     format!(
         "these pods are on {nodes} nodes, and are shown by the API alone: name one of them, or a node with --node, for what its agent saw"
     )
 }
 
-/// Asks them.
+/// Queries the agents of the nodes.
 pub(super) fn heard<T: Send + 'static>(
     input: &Input,
     nodes: &[Text],
@@ -58,7 +58,7 @@ pub(super) fn heard<T: Send + 'static>(
     Ok(ask(question, told, look)?)
 }
 
-/// Tells in a line of whom something was heard, and in one for each reason of whom nothing was.
+/// Prints a line with the nodes that answered, and one for each reason for which others did not.
 pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
     let lines = lines(&heard.nodes, namespace, said).into_iter();
     for line in lines.chain(heard.note.clone()) {
@@ -66,14 +66,14 @@ pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
     }
 }
 
-/// `node1 (3.20s ahead of this machine's)`, where that is a second or more.
+/// `node1 (3.20s ahead of this machine's)`; `None` for less than a second.
 pub(super) fn off(node: &Text, ahead_ns: i64) -> Option<String> {
     let by = ahead_ns.saturating_abs();
     let way = if ahead_ns > 0 { "ahead of" } else { "behind" };
     (by >= SECOND).then(|| format!("{node} ({} {way} this machine's)", estimate(by)))
 }
 
-/// Says by whose clocks times are, where some of these are off.
+/// Prints by which clocks the times are, when some of these clocks are off.
 pub(super) fn tell_of_clocks(off: Vec<String>) {
     if let Some(line) = clocks(off) {
         out::tell_later(&line);
@@ -87,12 +87,12 @@ pub(super) fn clocks(off: Vec<String>) -> Option<String> {
     })
 }
 
-/// What is said of the nodes of which something was heard, and of those of which nothing was.
+/// Ends of the sentences about nodes that answered, and nodes that did not.
 #[derive(Clone, Copy)]
 pub(super) struct Said {
-    /// `is in the verdicts`
+    /// For example `is in the verdicts`.
     pub(super) heard: &'static str,
-    /// `are judged by the API alone`
+    /// For example `are judged by the API alone`.
     pub(super) silent: &'static str,
 }
 

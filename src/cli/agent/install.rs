@@ -17,12 +17,11 @@ use kflow_engine::live::{Config, connect};
 use kflow_export::text::clean as shown;
 use kflow_model::units;
 
-/// A client for the cluster that the arguments name.
 pub(super) async fn client(args: &ClusterArgs) -> anyhow::Result<Client> {
     client_of(args.kubeconfig.as_deref(), args.context.as_deref()).await
 }
 
-/// The same, of a command with other arguments.
+/// A client for a kubeconfig and a context; `None` stands for the default.
 pub(in crate::cli) async fn client_of(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -44,7 +43,7 @@ pub(super) fn block_on<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyh
         .block_on(what)
 }
 
-/// One line of what was done. Nobody may be there to read it: the work goes on.
+/// Prints a line about what was done. Errors are ignored: the work continues when stdout is closed.
 fn tell(what: &str, did: &Did) {
     let why = match did {
         Did::Left(why) => format!(": {}", shown(why)),
@@ -55,10 +54,10 @@ fn tell(what: &str, did: &Did) {
     out.flush().ok();
 }
 
-/// `kflow agent install` and, where agents have to be there already, `upgrade`
+/// `kflow agent install`; with `only_there`, which requires existing agents, `kflow agent upgrade`.
 pub(super) fn install(args: &InstallArgs, only_there: bool) -> anyhow::Result<u8> {
     let run = ["kflow", "agent", "run"].map(str::to_owned);
-    // In its pod an agent would say so to nobody.
+    // Checked here, because an agent in its pod would report a wrong argument only in its log.
     if let Err(e) = Args::try_parse_from(run.iter().chain(&args.args)) {
         let said = e.to_string();
         if !e.use_stderr() {
@@ -114,7 +113,7 @@ fn progress(state: &Rollout) {
     out.flush().ok();
 }
 
-/// The first few nodes that are waited for, with why.
+/// The first few nodes whose agents are not ready, with the reasons.
 fn nodes(all: &[(String, String)]) -> String {
     const SHOWN: usize = 5;
     let some: Vec<String> = all
@@ -159,7 +158,7 @@ pub(super) fn uninstall(args: &UninstallArgs) -> anyhow::Result<u8> {
     Ok(super::super::ERROR)
 }
 
-/// `kflow agent clean`: what a pod does on its node while the agents are uninstalled
+/// `kflow agent clean`: runs in a pod on each node while the agents are uninstalled.
 pub(super) fn clean(args: &CleanArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
     let root = args.root.clone().unwrap_or_else(|| PathBuf::from("/"));

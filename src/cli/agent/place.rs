@@ -1,4 +1,4 @@
-//! Where an agent is: which files are the node's, and whose network is its own.
+//! The agent's place: the node's root file system, and whether the network is the pod's own.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,21 +12,22 @@ use kflow_model::patient;
 use kflow_sources::agent::PORT;
 use kflow_sources::tap::network;
 
-/// The folder that is `/` on the node.
+/// The path of the node's root directory.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
-    /// The root of a process that may end: it is that of its mount namespace as long as this is open.
+    /// Keeps the root of a process that may exit usable: the descriptor holds its mount namespace's root.
     _held: Option<OwnedFd>,
 }
 
 impl Root {
-    /// As somebody named it.
+    /// A root that the arguments name.
     pub(super) const fn named(path: PathBuf) -> Self {
         Self { path, _held: None }
     }
 
-    /// `/`, or in a pod that sees the node's processes what process 1 sees; where that may not be known, what the kubelet sees.
+    /// `/`; in a pod that sees the node's processes, the root of process 1, or the kubelet's when process 1's is not
+    /// accessible.
     pub(super) fn of_node() -> Self {
         let own = identity(Path::new("/"));
         let first = PathBuf::from("/proc/1/root");
@@ -58,32 +59,33 @@ fn held(root: &Path) -> Option<Root> {
     })
 }
 
-/// Device and inode of a folder, where it may be known.
+/// Device and inode of a folder; `None` when it is not accessible.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let its = path.to_owned();
     let meta = patient::ask(path, move || std::fs::metadata(its));
     meta.ok()?.ok().map(|m| (m.dev(), m.ino()))
 }
 
-/// A pod's sandbox has no configuration; a node has.
+/// True for a node's root, which has an `etc`; a pod's sandbox has none.
 fn has_files(root: &Path) -> bool {
     let etc = root.join("etc");
     matches!(patient::ask(root, move || etc.try_exists()), Ok(Ok(true)))
 }
 
-/// The loopback address of a pod that is not in the node's network: nobody else is there.
+/// The default address of an agent in a pod without the host's network: its loopback, which no other pod reaches.
+/// `None` in the host's network.
 pub(super) fn own_loopback() -> Option<SocketAddr> {
     let apart = network("1").is_some_and(|n| Some(n) != network("self"));
     apart.then(|| SocketAddr::from(([127, 0, 0, 1], PORT)))
 }
 
-/// A folder that the kubelet made for a volume is open to all, and it is root's: the agent closes its own, `/run/kflow`.
+/// Restricts `/run/kflow` to its owner: the kubelet creates a volume's folder owned by root and open to all.
 pub(super) fn own_folder(socket: &Path) {
     let Some(dir) = socket.parent().filter(|d| *d == Path::new("/run/kflow")) else {
         return;
     };
     let its = dir.to_owned();
-    // What does not work is told by who wants to listen there.
+    // An error shows when the socket is created there.
     drop(patient::ask(dir, move || {
         let meta = std::fs::metadata(&its)?;
         let me = rustix::process::geteuid().as_raw();

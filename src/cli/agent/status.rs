@@ -17,7 +17,7 @@ use kflow_model::{Nanos, clock, patient};
 use kflow_serve::wire::{InfoResponse, Store};
 use kflow_sources::agent::{SOCKET, Way, reach};
 
-/// One line of what an agent tells.
+/// A line about one finding, source or other part of an agent.
 #[derive(Debug, Serialize)]
 struct Row {
     what: String,
@@ -136,7 +136,7 @@ fn store_row(s: &Store, now: Nanos) -> Row {
     }
 }
 
-/// `kflow agent status`: of the agent of this machine, or of those of a cluster.
+/// `kflow agent status`: of the agent on this machine, or of all agents of a cluster.
 pub(super) fn status(args: &StatusArgs) -> anyhow::Result<u8> {
     let asks_cluster =
         args.node.is_some() || args.cluster.kubeconfig.is_some() || args.cluster.context.is_some();
@@ -184,17 +184,17 @@ fn write_as(
     Ok(())
 }
 
-/// One node of a cluster.
+/// The agent of a node.
 #[derive(Debug, Serialize)]
 struct NodeRow {
     node: String,
     /// `ready`, `not ready` or `none`.
     state: &'static str,
-    /// Empty of an agent that was asked by its socket.
+    /// Empty for an agent that was asked by its socket.
     pod: String,
     version: String,
     why: String,
-    /// What it tells of itself.
+    /// What the agent reports about itself.
     rows: Vec<Row>,
 }
 
@@ -223,7 +223,8 @@ fn node_row(node: Node, now: Nanos) -> NodeRow {
     }
 }
 
-/// The agents of a cluster, and one on this machine that is no pod of it. A node that was named has to have one.
+/// Prints the agents of a cluster, and one on this machine that is no pod of the cluster. The exit code is an error
+/// unless all are ready; a node that was named must have an agent.
 fn of_cluster(args: &StatusArgs) -> anyhow::Result<u8> {
     let namespace = &args.cluster.agent_namespace;
     let found = block_on(async {
@@ -253,7 +254,7 @@ fn of_cluster(args: &StatusArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// A line for each node; below it what its agent lacks, or with `whole` all that it tells.
+/// Prints a line for each node, and below it what its agent lacks, or with `whole` all that the agent reports.
 fn write_nodes(out: &mut dyn Write, all: &[NodeRow], whole: bool) -> std::io::Result<()> {
     let width = |of: fn(&NodeRow) -> &str| all.iter().map(|n| clean(of(n)).chars().count()).max();
     let (node, pod) = (

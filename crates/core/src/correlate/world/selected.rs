@@ -1,5 +1,5 @@
-//! What of calls, requests and observations the selection admits: what is about a selected pod or its namespace. What is
-//! about neither belongs to the node, and is admitted where pods are selected by node at most.
+//! Which calls, requests and observations the selection admits: those about a selected pod or its namespace. An
+//! observation about neither belongs to the node, and is admitted when pods are selected by node or not at all.
 
 use super::{Pod, World};
 use crate::correlate::{Call, Request};
@@ -7,7 +7,6 @@ use kflow_model::cri::Subject;
 use kflow_model::{Body, ObjectRef, Observation, PodNames, PodRef, PodUid};
 
 impl World {
-    /// True for a call that the selection admits.
     pub fn selects_call(&self, call: &Call) -> bool {
         self.selection.is_all()
             || self.admits_ref(&PodRef::from(PodNames {
@@ -17,12 +16,10 @@ impl World {
             }))
     }
 
-    /// True for a request that the selection admits.
     pub fn selects_request(&self, request: &Request) -> bool {
         self.selection.is_all() || self.admits_object(&request.resource, &request.object)
     }
 
-    /// True for an observation that the selection admits.
     pub fn selects_observation(&self, o: &Observation) -> bool {
         if self.selection.is_all() {
             return true;
@@ -58,7 +55,7 @@ impl World {
                 Some(uid) => self.admits_ref(&PodRef::by_uid(uid.clone())),
                 None => self.selection.is_of_nodes(),
             },
-            // What kflow itself says concerns every view.
+            // kflow's own notes concern every view.
             Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) | Body::Watch(_) => true,
             Body::Node(_) | Body::Conn(_) | Body::Span(_) | Body::Sample(_) | Body::Pull(_) => {
                 self.selection.is_of_nodes()
@@ -99,7 +96,7 @@ impl World {
         }
     }
 
-    /// The pod that a reference means: by UID, else the newest of its name.
+    /// The pod of a reference: by UID, else the newest of its name.
     fn meant(&self, pod: &PodRef) -> Option<&Pod> {
         if let Some(found) = self.pod(&pod.uid) {
             return Some(found);
@@ -109,7 +106,7 @@ impl World {
         file.pods.iter().rev().find_map(|slot| self.at(*slot))
     }
 
-    /// The listed pod of a file, through mirrors.
+    /// The listed pod of a file; of a mirror's file, the static pod.
     fn at(&self, slot: super::Slot) -> Option<&Pod> {
         let file = self.files.get(slot)?;
         let file = match file.into {

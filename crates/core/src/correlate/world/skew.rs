@@ -1,8 +1,7 @@
-//! How far the apiserver's clock is from the node's.
+//! Estimates the offset between the apiserver's clock and the node's.
 //!
-//! Every pair of moments, one by each clock, of which one must have come before the other, bounds the offset from one
-//! side. The intersection of all bounds is the interval that the offset lies in: it does not depend on the order in
-//! which the pairs came.
+//! A pair of times, one by each clock, of which one must be before the other, bounds the offset on one side. The
+//! offset is in the intersection of all bounds, which does not depend on the order in which the pairs arrive.
 
 use super::Skew;
 use crate::correlate::generations::Generations;
@@ -11,13 +10,14 @@ use kflow_model::{
     span::{SpanKind, SpanRecord},
 };
 
-/// Halves of linked spans that wait for the other half.
+/// Number of spans that may wait for their counterpart, of clients and of servers each.
 const HALVES: usize = 1 << 14;
 
-/// Pairs the kubelet's span of a request with the apiserver's of the same request, which links it or has it as parent.
-/// The server's start lies inside the client's span: it bounds the offset from both sides within the request's length.
-/// (Its end does not: the server's span ends after the answer was sent.) A client that failed may have given up before
-/// a server that hung began: then its end says nothing.
+/// Pairs the kubelet's span of a request with the apiserver's span of the same request, which links to it or has it
+/// as parent. The server's start is within the client's span, which bounds the offset on both sides within the
+/// request's duration. The server's end does not bound it: the server's span ends after the response was sent. A
+/// client that failed may have given up before a hanging server began, so the end of its span does not bound it
+/// either.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
     clients: Generations<SpanId, (Nanos, Option<Nanos>)>,
@@ -34,7 +34,7 @@ impl Default for Links {
 }
 
 impl Links {
-    /// Takes a span that started at `start`; what it tells goes into `offset`.
+    /// Takes a span that started at `start`, and adds the bounds of a completed pair to `offset`.
     pub(crate) fn observe(&mut self, s: &SpanRecord, start: Nanos, offset: &mut Offset) {
         let mut pair = |(begin, end): (Nanos, Option<Nanos>), server: Nanos| {
             offset.node_before_api(begin, server);
@@ -65,7 +65,7 @@ impl Links {
     }
 }
 
-/// Bounds of apiserver's clock minus node's clock.
+/// Bounds of the apiserver's clock minus the node's, ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offset {
     at_least: Option<i64>,
@@ -74,20 +74,20 @@ pub(crate) struct Offset {
 }
 
 impl Offset {
-    /// A moment by the apiserver's clock came before one by the node's.
+    /// Adds a pair: a time by the apiserver's clock that is before one by the node's.
     pub(crate) fn api_before_node(&mut self, api: Nanos, node: Nanos) {
         let bound = api.since(node);
         self.at_least = Some(self.at_least.map_or(bound, |b| b.max(bound)));
         self.pairs += 1;
     }
-    /// A moment by the node's clock came before one by the apiserver's.
+    /// Adds a pair: a time by the node's clock that is before one by the apiserver's.
     pub(crate) fn node_before_api(&mut self, node: Nanos, api: Nanos) {
         let bound = api.since(node);
         self.at_most = Some(self.at_most.map_or(bound, |b| b.min(bound)));
         self.pairs += 1;
     }
-    /// The estimate: known when it is bounded from both sides, and by bounds that do not contradict each other (a clock
-    /// that was set meanwhile).
+    /// Returns the estimate. The offset is `None` without bounds on both sides, and when they contradict each other
+    /// (a clock was set in between).
     pub(crate) fn estimate(&self) -> Skew {
         let bounds = self.at_least.zip(self.at_most).filter(|(lo, hi)| lo <= hi);
         let Some((lo, hi)) = bounds else {
@@ -103,8 +103,9 @@ impl Offset {
             pairs: self.pairs,
         }
     }
-    /// What to take off API times to bring them to the node's clock: nothing while no offset is a possible answer,
-    /// so that a clean cluster is drawn as it was recorded. Whole milliseconds, so that it seldom changes.
+    /// Returns the offset to subtract from API times to get the node's, ns. It is 0 as long as an offset of 0 is
+    /// possible, so that a cluster with synchronized clocks is shown as it was recorded. Whole milliseconds, so that
+    /// it seldom changes.
     pub(crate) fn shift(&self) -> i64 {
         let s = self.estimate();
         match s.api_ns {

@@ -1,4 +1,4 @@
-//! Health of the sources and what the watches' lists tell.
+//! States of the sources, and the complete lists of pods.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use super::SourceState;
 use crate::correlate::context::ListWindow;
 use kflow_model::{Body, Evidence, Nanos, Source, Text, gap::WatchKind};
 
-/// Notes of lists that are kept however old.
+/// Number of list notes that are kept regardless of their age.
 const LISTS: usize = 64;
-/// Gaps kept per source.
+/// Number of gaps kept per source, and of clock steps.
 const GAPS: usize = 256;
 
-/// Sources by index in [`Source::ALL`].
+/// States by index in [`Source::ALL`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     states: [SourceState; Source::ALL.len()],
-    /// The newest steps of the recording machine's clock, by time.
+    /// The newest clock steps of the recording machine, by time.
     steps: Vec<Evidence>,
 }
 
@@ -27,7 +27,7 @@ impl Sources {
             s.last = s.last.max(Some(o.stamp.seen));
         }
         if let Body::ClockStep(_) = &o.body {
-            // What arrived by the clock before the step would lie in the future.
+            // Arrivals by the clock before a backward step would be in the future.
             for s in &mut self.states {
                 s.last = s.last.map(|l| l.min(o.stamp.seen));
             }
@@ -63,11 +63,10 @@ impl Sources {
         };
         self.states.get(source as usize).unwrap_or(&NONE)
     }
-    /// The newest steps of the recording machine's clock, by time.
     pub(crate) fn steps(&self) -> &[Evidence] {
         &self.steps
     }
-    /// Times at which the tap was blind.
+    /// Intervals in which the tap saw nothing: from, until.
     pub(crate) fn blind(&self) -> Vec<(Nanos, Nanos)> {
         self.get(Source::Cri)
             .gaps
@@ -78,12 +77,12 @@ impl Sources {
             })
             .collect()
     }
-    /// When the first of the node's sources began to be recorded; of any source when none of the node's is.
+    /// Arrival of the first observation of the node's sources; of any source, when the node's have none.
     pub(crate) fn began(&self) -> Option<Nanos> {
         let first = |sources: &[Source]| sources.iter().filter_map(|s| self.get(*s).first).min();
         first(&[Source::Cri, Source::Kubelet, Source::Fs]).or_else(|| first(&Source::ALL))
     }
-    /// Which sources said anything, as bits by index.
+    /// Bit set of the sources that produced an observation, by index.
     pub(crate) fn present(&self) -> u16 {
         self.states
             .iter()
@@ -93,7 +92,7 @@ impl Sources {
     }
 }
 
-/// Begins and ends of lists of pods, sorted, as they came.
+/// Notes of begins and ends of lists of pods, sorted, and the lists made of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
     notes: Vec<Evidence>,
@@ -101,7 +100,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Takes a note; true when the windows changed.
+    /// Takes a note; returns true when the complete lists changed.
     pub(crate) fn observe(&mut self, o: &Evidence) -> bool {
         let Body::Watch(n) = &o.body else {
             return false;
@@ -141,7 +140,7 @@ impl Lists {
         self.windows = Arc::new(windows);
         changed
     }
-    /// Forgets lists that were made before `limit`, but for the newest [`LISTS`] notes.
+    /// Forgets lists from before `limit`, except the newest [`LISTS`] notes.
     pub(crate) fn forget_before(&mut self, limit: Nanos) {
         let most = self.notes.len().saturating_sub(LISTS);
         let old = self.notes.partition_point(|o| o.stamp.at < limit).min(most);

@@ -61,7 +61,7 @@ fn event(name: &str, uid: &str, ms: i64) -> Evidence {
     o(ms, Source::Kube, Body::Event(Box::new(e)))
 }
 
-/// A life of a second: the API, two calls, an Event with and one without a UID, the end.
+/// A pod's life of a second: API states, two calls, an Event with and one without a UID, the deletion.
 fn life(n: u32, name: &str) -> Vec<Evidence> {
     let ms = i64::from(n) * 1000;
     let of = Subject {
@@ -153,7 +153,7 @@ fn the_indexes_of_a_world_that_runs_for_long_stay_bounded() {
                     s.calls.0 <= 2048 + 2 * 1024 && s.calls.0 == s.calls.1,
                     "{s:?}"
                 );
-                // Owners that no watch showed go with their pods.
+                // Owners that no watch showed are removed with their pods.
                 assert!(s.objects <= 100 && s.nodes <= 1, "{s:?}");
             }
         }
@@ -168,7 +168,7 @@ fn the_indexes_of_a_world_that_runs_for_long_stay_bounded() {
     );
     assert!(world.pod(&uid(5900)).is_none() && world.pod(&uid(5901)).is_some());
     assert!(world.find("ns/p-5900").is_empty());
-    // Whole chunks of files gave their memory back, and what was given out later is found.
+    // Whole chunks of files released their memory, and files that were added later are found.
     assert_eq!(world.find("ns/p-6000")[0].evidence.len(), 8);
 }
 
@@ -209,7 +209,7 @@ fn trailing_events_bring_no_pod_back_and_its_return_does() {
     }
     world.refresh();
     assert!(world.pods().is_empty());
-    // A static pod has the UID that it had.
+    // A static pod keeps its UID.
     world.observe(&state(1, "static", 5000, WatchEvent::Added));
     world.refresh();
     assert_eq!(world.find("ns/static").len(), 1);
@@ -229,7 +229,8 @@ fn a_name_that_is_borne_again_keeps_what_its_bearer_did() {
         ..Retention::default()
     };
     assert_eq!(world.retire(now(101_000), &keep), 1);
-    // Shared out anew when the life changes: nothing of the first one comes to the second one, or to nobody.
+    // Evidence of the name is assigned again when a life changes: none of the first pod's goes to the second one, or
+    // to a pod that is known by its name only.
     world.observe(&state(100, "web-0", 100_900, WatchEvent::Deleted));
     world.refresh();
     assert_eq!(world.pods().len(), 1);
