@@ -1,4 +1,4 @@
-//! The terminal's driver over a session that is played.
+//! The terminal's backend for a session that is played.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,24 +13,23 @@ use kflow_engine::replay::Player;
 use kflow_model::log::Severity;
 use kflow_model::{Body, Observation, PodUid};
 
-/// A player that takes the terminal's requests.
+/// A player as a [`Backend`].
 #[derive(Debug)]
 pub struct Replay {
     player: Player,
 }
 
 impl Replay {
-    /// Plays a session.
     pub const fn new(player: Player) -> Self {
         Self { player }
     }
     pub const fn player(&mut self) -> &mut Player {
         &mut self.player
     }
-    /// Moves to the next (or previous) observation that `wanted` accepts. False when there is none.
+    /// Moves to the next or previous observation that `wanted` accepts; returns false if there is none.
     fn find(&mut self, forward: bool, mut wanted: impl FnMut(&Observation) -> bool) -> bool {
         let all = self.player.all();
-        // `position` counts what was seen: the newest seen observation is the one before it.
+        // `position` is the number of observations seen, so the newest seen one has the index before it.
         let here = self.player.position();
         let found = if forward {
             (here..all.len()).find(|n| all.get(*n).is_some_and(|o| wanted(o)))
@@ -45,7 +44,8 @@ impl Replay {
     }
 }
 
-/// True for what a person would call an error: a failed call, a warning of Kubernetes, an error in a log, a loss.
+/// Returns true for what a user would call an error: a failed call, a warning Event, an error in a log, a loss of
+/// observations, a jump of the clock.
 pub fn is_error(o: &Observation) -> bool {
     match &o.body {
         Body::CallEnd(c) => c.code.is_some_and(|c| c != 0),
@@ -57,12 +57,12 @@ pub fn is_error(o: &Observation) -> bool {
     }
 }
 
-/// True when an observation names the pod.
+/// Returns true if an observation names the pod, by UID or by `namespace/name`.
 pub fn is_about(o: &Observation, uid: &PodUid, key: &str) -> bool {
     o.text(Field::Id, &mut |v| v == uid.as_str()) || o.text(Field::Pod, &mut |v| v == key)
 }
 
-/// The UID of the pod that an observation names.
+/// Returns the UID of the pod that an observation names.
 pub fn pod_uid(o: &Observation) -> Option<&str> {
     let uid = match &o.body {
         Body::Pod(p) => p.uid.as_str(),
@@ -75,7 +75,7 @@ pub fn pod_uid(o: &Observation) -> Option<&str> {
     (!uid.is_empty()).then_some(uid)
 }
 
-/// The newest error of a picture in words, and the pod that it is about.
+/// Returns the newest wanted observation of a snapshot as a line, and the pod that it is about.
 pub fn told(snap: &Snapshot, is_wanted: impl Fn(&Observation) -> bool) -> Done {
     let Some(o) = snap.log.iter().rev().find(|o| is_wanted(o)) else {
         return Done::default();
@@ -96,7 +96,7 @@ pub fn told(snap: &Snapshot, is_wanted: impl Fn(&Observation) -> bool) -> Done {
     let pod = uid.and_then(known);
     let pod = pod.or_else(|| by_call().and_then(known));
     let pod = pod.or_else(|| by_name().and_then(known));
-    // What names no pod is about the one that was not well then.
+    // An observation without a pod is taken to be about the pod of the only incident at that time.
     let by_incident = || {
         let i = snap.overview.only(o.stamp.seen)?;
         Some(i.verdict.uid.clone())
@@ -113,7 +113,7 @@ pub fn told(snap: &Snapshot, is_wanted: impl Fn(&Observation) -> bool) -> Done {
     }
 }
 
-/// ` (12 that nothing suffered from were passed)`.
+/// Formats the number of errors that were skipped because no incident covers them.
 pub fn without_harm(n: usize) -> String {
     match n {
         0 => String::new(),
@@ -216,7 +216,7 @@ impl Backend for Replay {
             Drive::Reconnect => {
                 return Err("a recording has no clients that could connect anew".to_owned());
             }
-            // All that it has is in its world.
+            // A recording's world has everything already.
             Drive::Abreast(_) => {}
             Drive::Stop { at, .. } => self.player.seek(at),
             Drive::Record => return Err("this is a recording already".to_owned()),

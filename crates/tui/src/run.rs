@@ -1,4 +1,4 @@
-//! The shell around the model: terminal, input thread, clock, files. The only part of the terminal that does I/O.
+//! The main loop around the model: terminal, input thread, clock, files. Only this part of the terminal UI does I/O.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -32,30 +32,30 @@ use kflow_model::clock;
 use kflow_model::file::{self as files, FileError};
 use kflow_model::stamp::SECOND;
 
-/// How to run.
+/// Options of a run.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// The configuration file; none is watched without it.
+    /// Path of the configuration file, which is watched.
     pub config: Option<PathBuf>,
-    /// Theme of the command line, over the configuration's.
+    /// Theme of the command line, which overrides the configuration's.
     pub theme: Option<String>,
-    /// What the environment says of the terminal.
+    /// The environment variables that describe the terminal.
     pub environment: Environment,
-    /// The zone of local time.
+    /// Time zone for local times.
     pub zone: Zone,
-    /// Where the layout is kept.
+    /// Folder in which the layout is kept from run to run.
     pub state: Option<PathBuf>,
-    /// Pane to begin with.
+    /// The pane to show first.
     pub pane: Option<PaneId>,
-    /// Filter of calls and log to begin with.
+    /// Initial filter of the panes of calls and of the log.
     pub filter: Option<String>,
-    /// Begin with the tour: the driver is a [`Guide`](super::tour::Guide).
+    /// Whether to begin with the tour; the driver is then a [`Guide`](super::tour::Guide).
     pub tour: bool,
-    /// A line says what to press next.
+    /// Whether a line below the panes says what to press next.
     pub strip: bool,
 }
 
-/// Why the terminal could not be used.
+/// Why the terminal UI ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Setting up, drawing or reading failed.
@@ -63,9 +63,9 @@ pub enum RunError {
         "the terminal failed while {what}: {source}; kflow needs a terminal on standard input and output (commands such as `kflow timeline` need none)"
     )]
     Terminal {
-        /// What was done.
+        /// What failed, such as `drawing`.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Files that the user asked for were not written when the program ended.
@@ -77,10 +77,10 @@ fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
     move |source| RunError::Terminal { what, source }
 }
 
-/// How long to wait at most before the engine is asked for a newer picture.
+/// Longest time between two requests for a newer snapshot.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Gives the terminal back, whatever happens; ratatui's own hook does the same in a panic.
+/// Restores the terminal when it is dropped; on a panic, ratatui's own hook does so.
 struct Restore {
     mouse: bool,
 }
@@ -88,10 +88,10 @@ struct Restore {
 impl Drop for Restore {
     fn drop(&mut self) {
         if self.mouse {
-            // Nothing can be done about a terminal that is gone.
+            // If the terminal is gone, nothing can be done.
             let _gone = capture(false);
         }
-        // In a panic the hook did it; once more would put the cursor over what the panic said.
+        // On a panic, the hook has restored the terminal; doing so again would overwrite the panic's message.
         if !std::thread::panicking() {
             ratatui::restore();
         }
@@ -106,8 +106,9 @@ fn capture(mouse: bool) -> io::Result<()> {
     }
 }
 
-/// Lets a terminal that can show what is drawn at once, not line by line (synchronized output, mode 2026; others take no
-/// notice): two halves of two pictures would contradict each other.
+/// Wraps drawing in synchronized output (mode 2026), so that a terminal that supports it shows the whole frame at
+/// once. Without it, parts of two frames could be visible together and contradict each other. Other terminals ignore
+/// the mode.
 fn whole(draw: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     queue!(io::stdout(), BeginSynchronizedUpdate)?;
     let drawn = draw();
@@ -115,12 +116,12 @@ fn whole(draw: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     drawn
 }
 
-/// Least time between two frames.
+/// Returns the least time between two frames.
 fn frame_time(config: &Config) -> Duration {
     Duration::from_secs(1) / u32::from(config.frame_rate.max(1))
 }
 
-/// The first warning, and how many more there are.
+/// Returns the first warning and the number of the others; `None` if there are none.
 fn summary(warnings: &[String]) -> Option<String> {
     let first = warnings.first()?;
     Some(match warnings.len() {
@@ -129,8 +130,8 @@ fn summary(warnings: &[String]) -> Option<String> {
     })
 }
 
-/// Takes over a configuration that was changed. One that is no TOML changes nothing; what the user switched by key stays
-/// as it is unless its setting changed.
+/// Applies a changed configuration. Text that is not TOML changes nothing. A setting that the user switched with a
+/// key stays, unless the configuration changed that setting.
 fn take_over(
     folder: &Folder,
     file: &str,
@@ -163,7 +164,7 @@ fn take_over(
     Ok(())
 }
 
-/// Runs until the user leaves.
+/// Runs the terminal UI until the user quits.
 pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> {
     let settings = Settings::start(options.config.clone(), options.state.clone());
     let file = options
@@ -197,7 +198,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let (look, more) = config.look(&options.environment, &file, &|n| folder.theme(n));
     warnings.extend(more);
     let mut model = Model::new((size.width, size.height), look, keys);
-    // The incidents of a recording are one picture, on a large screen too.
+    // The incidents of a recording are shown alone, on a large screen too.
     let chosen = config.layout(model.size);
     let alone = options.pane == Some(PaneId::Incidents) && Layout::parse(&config.layout).is_none();
     let chosen = if alone { Layout::Single } else { chosen };
@@ -233,7 +234,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let mut last_frame: Option<Instant> = None;
     while !asked_to_end.load(Ordering::Relaxed) {
         let mut snap = driver.snapshot(clock::monotonic());
-        // Time alone changes what is shown too: ages, and what has taken too long.
+        // Time alone changes what is shown: ages, and calls or sources that are overdue.
         let picture = (snap.version, snap.now.0 / SECOND);
         let changed = drawn != Some(picture);
         let now = clock::monotonic();
@@ -242,7 +243,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
             model.complain(why);
             told = true;
         }
-        // Keys are answered at once; what the engine changes waits for its frame.
+        // Keys are answered at once; changes by the engine wait for the next frame.
         if dirty || (changed && since_frame >= frame) {
             model.sync(&snap);
             whole(|| {
@@ -265,7 +266,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
-        // Everything that was typed meanwhile belongs to one frame.
+        // All input that has arrived meanwhile is handled before the next frame.
         while let Some(e) = next {
             dirty = true;
             let effects = match e {
@@ -331,7 +332,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     written(writer)
 }
 
-/// Lets the files that are still being written come to an end.
+/// Waits for the files that are still being written, for a limited time.
 fn written(writer: Writer) -> Result<(), RunError> {
     match writer.end() {
         left if left.is_empty() => Ok(()),
@@ -339,7 +340,7 @@ fn written(writer: Writer) -> Result<(), RunError> {
     }
 }
 
-/// The files that panes were saved to.
+/// Returns the message about the files that panes were saved to.
 fn saved(names: &[String]) -> String {
     match names {
         [name] => format!("saved {name}.svg and {name}.txt"),
@@ -351,15 +352,15 @@ fn saved(names: &[String]) -> String {
     }
 }
 
-/// What of a session could not be read.
+/// Returns the message about parts of a session that could not be read; `None` if there are none.
 fn damage(snap: &Snapshot) -> Option<String> {
     let mut own = snap.sources.iter().filter(|s| s.source == Source::Kflow);
     let session = own.find(|s| s.is_off() && s.name == snapshot::own::SESSION)?;
     Some(session.detail().to_owned())
 }
 
-/// Set when somebody asks the process to end, or its terminal is gone: the loop ends as with `q`, so that the terminal is
-/// given back and a recording is closed.
+/// Returns a flag that is set when the process is asked to end or its terminal is gone (SIGINT, SIGTERM, SIGHUP). The
+/// main loop then ends as with `q`, so that the terminal is restored and a recording is closed.
 fn asked_to_end() -> io::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
@@ -369,13 +370,13 @@ fn asked_to_end() -> io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Reads the terminal in a thread of its own, so that a frame never waits for input nor input for a frame. Bounded:
-/// when the main loop is behind, the kernel's own buffer holds what is typed.
+/// Starts a thread that reads the terminal's input, so that frames and input do not wait for each other. The channel
+/// is bounded: if the main loop is behind, input stays in the kernel's buffer.
 fn input_thread() -> mpsc::Receiver<Event> {
     let (tx, rx) = mpsc::sync_channel(256);
     std::thread::spawn(move || {
         while let Ok(e) = event::read() {
-            // Moves without a button say nothing.
+            // Mouse moves without a button are not used.
             if matches!(&e, Event::Mouse(m) if matches!(m.kind, MouseEventKind::Moved)) {
                 continue;
             }
@@ -397,9 +398,9 @@ fn mouse(m: event::MouseEvent) -> Option<Mouse> {
     })
 }
 
-/// OSC 52: the terminal puts it on the clipboard, also over ssh.
+/// Copies a text to the clipboard with OSC 52, which also works over SSH.
 fn copy(text: &str) -> io::Result<()> {
-    // Terminals take about 75 kB; more would be dropped without a word.
+    // Terminals accept about 75 kB of base64; longer texts would be dropped silently, so the text is cut.
     let limit = 48 * 1024;
     let end = (0..=limit.min(text.len()))
         .rev()
@@ -411,22 +412,22 @@ fn copy(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// A pane as it is to be saved.
+/// A drawn pane to be saved to files.
 #[derive(Debug)]
 pub struct Picture {
-    /// Of the file, without its ending.
+    /// Name of the file, without its extension.
     name: String,
     title: String,
     buf: Buffer,
 }
 
 impl Picture {
-    /// Draws a pane alone, at the size of the screen.
+    /// Draws a pane alone, as large as the body of the screen.
     pub fn of(model: &mut Model, snap: &Snapshot, pane: PaneId) -> Self {
         let body = super::layout::body(model.size, false, false);
         let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
         let mut buf = Buffer::empty(area);
-        // It may not be on the screen, or be smaller there.
+        // The pane may be hidden or smaller on the screen, so it is synced for this size.
         model.sync_pane(&view::alone(snap, pane, area), snap);
         view::draw_pane(model, snap, pane, &mut buf);
         model.sync(snap);
@@ -438,7 +439,7 @@ impl Picture {
         }
     }
 
-    /// Writes it as SVG and as text; the name without its ending.
+    /// Writes the pane as SVG and as text; returns the file name without extension.
     pub fn write(&self, dir: &Path) -> Result<String, FileError> {
         let picture = svg::render(&self.buf, &self.title);
         let text = svg::plain(&self.buf);
@@ -449,10 +450,10 @@ impl Picture {
     }
 }
 
-/// Where files that the user asks for are written.
+/// Folder for files that the user asks for.
 const HERE: &str = ".";
 
-/// Saves panes as they are now.
+/// Returns the job that saves panes as they look now.
 fn save(model: &mut Model, snap: &Snapshot, panes: &[PaneId]) -> Job {
     let pictures: Vec<Picture> = panes
         .iter()
@@ -472,13 +473,14 @@ fn save(model: &mut Model, snap: &Snapshot, panes: &[PaneId]) -> Job {
     })
 }
 
-/// Exports the timeline of the selected pod, or of all.
+/// Returns the job that exports the timeline of the selected pod, or of all pods.
 fn export(model: &Model, snap: &Arc<Snapshot>, kind: Kind, all: bool) -> Job {
     let (pods, what) = match model.shared.view(snap).filter(|_| !all) {
         Some(p) => (vec![Arc::clone(p)], p.key()),
         None => (snap.world.pods().to_vec(), "pods".to_owned()),
     };
-    // A pod's name can come from a log line: only what Kubernetes allows in one gets into a file's name.
+    // A pod's name may come from a log line, so only characters that Kubernetes allows in names get into the file
+    // name.
     let stem: String = what
         .replace('/', "-")
         .chars()

@@ -1,5 +1,5 @@
-//! The files of the terminal's own, read and written by a thread of its own: a home that lies on a dead file system keeps
-//! nobody from seeing pods.
+//! Reads and writes the terminal UI's own files in a thread of its own, so that a home directory on a file system
+//! that does not answer does not keep kflow from starting.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -9,21 +9,21 @@ use super::config::{Folder, Watched};
 use super::layout::Layout;
 use kflow_model::file::{self as files, Access};
 
-/// How often the configuration is looked at.
+/// How often the configuration is checked for changes.
 const EVERY: Duration = Duration::from_secs(2);
-/// How long the terminal waits for its files before it begins without them, and before it ends.
+/// How long kflow waits for its files: at its start, before it starts without them, and at its end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What was read.
+/// What the thread has read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// The configuration, when it is new or changed.
+    /// The configuration, if it was read for the first time or has changed.
     pub(crate) folder: Option<Folder>,
-    /// The layout of the last time; told once.
+    /// The layout of the previous run; sent once.
     pub(crate) layout: Option<Layout>,
 }
 
-/// The thread's other end.
+/// Handle of the thread.
 #[derive(Debug)]
 pub(crate) struct Settings {
     found: Receiver<Found>,
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Begins to read the configuration file, and the layout in the folder `state`.
+    /// Starts the thread, which reads the configuration file, and the layout in the folder `state`.
     pub(crate) fn start(config: Option<PathBuf>, state: Option<PathBuf>) -> Self {
         let (tell, found) = mpsc::sync_channel(1);
         let (layouts, to_keep) = mpsc::sync_channel(16);
@@ -52,7 +52,7 @@ impl Settings {
                 }
             }
         };
-        // Without the thread nothing is found, as where there are no files.
+        // If the thread cannot be started, it finds nothing, as if there were no files.
         std::thread::Builder::new()
             .name("kflow-settings".into())
             .spawn(serve)
@@ -60,7 +60,7 @@ impl Settings {
         Self { found, layouts }
     }
 
-    /// What is read within a second; `None` when the file system has not answered by then.
+    /// Returns what is read within 1 s; `None` if the file system has not answered by then.
     pub(crate) fn first(&self) -> Option<Found> {
         match self.found.recv_timeout(PATIENCE) {
             Ok(found) => Some(found),
@@ -69,18 +69,18 @@ impl Settings {
         }
     }
 
-    /// What was read since. Never waits.
+    /// Returns what has been read since the last call. Does not block.
     pub(crate) fn news(&self) -> Option<Found> {
         self.found.try_recv().ok()
     }
 
-    /// Keeps a layout for the next time. Never waits.
+    /// Saves a layout for the next run. Does not block.
     pub(crate) fn keep(&self, layout: Layout) {
-        // Losing a preference is not worth a word.
+        // A lost preference is not worth a message.
         self.layouts.try_send(layout).ok();
     }
 
-    /// Lets what is to be kept be written, for a second at most.
+    /// Waits until what is to be saved is written, at most for 1 s.
     pub(crate) fn end(self) {
         let Self { found, layouts } = self;
         drop(layouts);
@@ -104,7 +104,7 @@ fn remember(state: Option<&Path>, layout: Layout) {
 mod tests {
     use super::*;
 
-    /// A pipe without a writer is a file that does not answer.
+    /// A pipe without a writer stands for a file system that does not answer.
     #[test]
     fn a_configuration_that_cannot_be_read_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().expect("folder");
@@ -115,7 +115,7 @@ mod tests {
         assert!(settings.first().is_none());
         assert!(settings.news().is_none());
         settings.keep(Layout::Split);
-        // It answers after all.
+        // Now the file system answers.
         std::fs::write(&path, "utc = true").expect("written");
         let folder = settings.first().and_then(|f| f.folder).expect("read");
         assert_eq!(folder.text, "utc = true");

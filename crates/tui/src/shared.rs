@@ -1,4 +1,4 @@
-//! What all panes share: the selected pod, the time cursor, the marks, the clock.
+//! State that all panes share: the selected pod, the time cursor, the marks, the clock.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::theme::Theme;
 use super::time::{Clock, TimeFormat};
 use super::timezone::Zone;
 
-/// An incident, to find it again in another list of incidents.
+/// Identifies an incident, so that it is found again in another list of incidents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncidentId {
     subject: Subject,
@@ -25,7 +25,6 @@ pub struct IncidentId {
 }
 
 impl IncidentId {
-    /// That of an incident.
     pub fn of(i: &Incident) -> Self {
         Self {
             subject: i.subject.clone(),
@@ -33,7 +32,7 @@ impl IncidentId {
             told: i.parts.first().map(|p| p.told),
         }
     }
-    /// True for the incident that it was made of.
+    /// Returns true for the incident from which this was made.
     pub fn is_of(&self, i: &Incident) -> bool {
         self.cause == i.cause()
             && self.told == i.parts.first().map(|p| p.told)
@@ -41,67 +40,68 @@ impl IncidentId {
     }
 }
 
-/// State that every pane reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared {
     /// The selected pod.
     pub pod: Option<PodUid>,
-    /// The selected owner, where no pod is selected: one that cannot create pods.
+    /// The selected owner, if no pod is selected: one that cannot create pods, or a node.
     pub owner: Option<ObjectRef>,
-    /// What is selected was found at another moment than the one that is shown: it stays selected until it is there.
+    /// Whether the selection was made at another moment than the shown one. It then stays, even if the shown world
+    /// does not have the pod yet.
     pub sought: bool,
-    /// The incident that was gone to last, and the moment that was shown of it.
+    /// The incident that the user opened last, and the moment that was shown.
     pub incident: Option<(IncidentId, Nanos)>,
-    /// The user has pressed a key or a button: what is selected now was chosen.
+    /// Whether the user has pressed a key or a button, so that the selection is the user's choice.
     pub touched: bool,
-    /// The time cursor; `None` while it follows the time of the snapshot.
+    /// The time cursor; `None` while the time of the snapshot is used.
     pub cursor: Option<Nanos>,
-    /// The pod that others are compared with: A.
+    /// The pod A, with which others are compared.
     pub compared: Option<PodUid>,
-    /// The selected pod is shown beside A.
+    /// Whether the selected pod is shown beside A.
     pub comparing: bool,
     /// The owner whose pods the Timeline shows side by side.
     pub abreast: Option<ObjectRef>,
-    /// Up to two marks for a delta.
+    /// Up to two marks, whose distance is shown as a delta.
     pub marks: Vec<Nanos>,
     pub clock: Clock,
-    /// UTC instead of local time.
+    /// Whether times are in UTC instead of local time.
     pub utc: bool,
-    /// The zone of local time.
+    /// Time zone for local times.
     pub local: Zone,
-    /// A call that another pane wants shown.
+    /// A call that another pane asks the calls pane to show.
     pub call: Option<CallKey>,
-    /// An observation that another pane wants shown.
+    /// An observation that another pane asks the log to show.
     pub evidence: Option<Evidence>,
-    /// Columns of the list of pods that the configuration asks for; none for those that fit.
+    /// Columns of the list of pods from the configuration; empty for as many as fit.
     pub columns: Arc<Vec<Chosen>>,
-    /// The pane that another one wants to show more than the selected pod's.
+    /// The pane that was asked to show everything instead of only the selected pod.
     pub everything: Option<PaneId>,
-    /// A step of the map that the tour wants shown.
+    /// A step of the map that the tour asks the flow pane to show.
     pub step: Option<StepId>,
 }
 
 impl Shared {
-    /// The moment under the cursor.
+    /// Returns the time of the cursor, or else that of the snapshot.
     pub fn at(&self, snap: &Snapshot) -> Nanos {
         self.cursor.unwrap_or(snap.now)
     }
-    /// The selected pod's view.
+    /// Returns the view of the selected pod.
     pub fn view<'a>(&self, snap: &'a Snapshot) -> Option<&'a kflow_core::correlate::world::Pod> {
         snap.world.pod(self.pod.as_ref()?)
     }
-    /// True when a pane is to show more than the selected pod's; once.
+    /// Returns true once if the pane was asked to show everything instead of only the selected pod.
     pub fn wants_everything(&mut self, pane: PaneId) -> bool {
         self.everything.take_if(|p| *p == pane).is_some()
     }
-    /// Selects a pod that may not be there yet at the moment that is shown.
+    /// Selects a pod that the shown moment may not have yet.
     pub fn seek_pod(&mut self, uid: PodUid) {
         self.pod = Some(uid);
         self.owner = None;
         self.abreast = None;
         self.sought = true;
     }
-    /// Selects whom an incident befell; the moment in its middle, to go to. `now` is the last moment that was looked at.
+    /// Selects the pod, owner or node of an incident. Returns the moment in the middle of the incident. `now` is the
+    /// end of the time that was searched for incidents.
     pub fn visit(&mut self, i: &Incident, now: Nanos) -> Nanos {
         let (at, v) = i.middle(now);
         if v.uid.is_empty() {
@@ -115,13 +115,13 @@ impl Shared {
         self.cursor = None;
         at
     }
-    /// The verdict on the selected owner.
+    /// Returns the verdict on the selected owner.
     pub fn owner_verdict<'a>(&self, snap: &'a Snapshot) -> Option<&'a Arc<Verdict>> {
         let owner = self.owner.as_ref().filter(|_| self.pod.is_none())?;
         let mut all = snap.owner_verdicts.iter();
         all.find(|v| v.owner.as_ref() == Some(owner))
     }
-    /// The zone that times are shown and typed in.
+    /// Returns the zone in which times are shown and typed.
     pub fn zone(&self) -> Zone {
         if self.utc {
             Zone::default()
@@ -129,7 +129,7 @@ impl Shared {
             self.local.clone()
         }
     }
-    /// How times are written.
+    /// Returns the format of times.
     pub fn time(&self, snap: &Snapshot) -> TimeFormat {
         TimeFormat {
             clock: self.clock,
@@ -140,24 +140,22 @@ impl Shared {
     }
 }
 
-/// What drawing may read.
+/// The context that panes draw from.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     pub snap: &'a Snapshot,
-    /// What panes share.
     pub shared: &'a Shared,
-    /// The theme that all styles come from.
     pub theme: &'a Theme,
     /// The set of symbols: Unicode or ASCII.
     pub glyphs: &'static Glyphs,
     /// The key map, for hints.
     pub keys: &'a Keymap,
-    /// This pane has the focus.
+    /// Whether the pane that is drawn has the focus.
     pub focused: bool,
 }
 
 impl Ctx<'_> {
-    /// How times are written.
+    /// Returns the format of times.
     pub fn time(&self) -> TimeFormat {
         self.shared.time(self.snap)
     }

@@ -1,10 +1,11 @@
-//! A line below the panes of the demo that says what to press next. It goes away for good by going back from everything.
+//! The line below the panes of the demo that says what to press next. It disappears for good when the user goes back
+//! with nothing left to go back from.
 
 use super::action::Action;
 use super::keys::Keymap;
 use super::pane::PaneId;
 
-/// What leads on from a pane: commands, and what each shows.
+/// Returns the commands that lead on from a pane, and what each shows.
 const fn next(pane: PaneId) -> &'static [(Action, &'static str)] {
     match pane {
         PaneId::Pods => &[
@@ -47,7 +48,8 @@ const fn next(pane: PaneId) -> &'static [(Action, &'static str)] {
     }
 }
 
-/// Keys and what each shows, most useful first, and last how to send the line away. Commands without a key are left out.
+/// Returns keys and what each shows, most useful first; the last one removes the line. Commands without a key are
+/// left out.
 pub fn hints(pane: PaneId, keys: &Keymap) -> Vec<(String, &'static str)> {
     let away = (Action::Back, "sends this line away");
     let all = next(pane).iter().chain([&away]);

@@ -1,4 +1,4 @@
-//! A buffer as SVG: what is on the screen, sharp at any size. Pure.
+//! Renders a buffer as SVG, which is sharp at any size. Pure.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
@@ -11,7 +11,7 @@ use super::theme::color::rgb;
 const CELL: (f64, f64) = (8.4, 18.0);
 const PAD: f64 = 12.0;
 
-/// The terminal's own colours, where a style leaves them: text and background.
+/// Text and background colour for cells that use the terminal's default.
 const DEFAULT: ((u8, u8, u8), (u8, u8, u8)) = ((0xc9, 0xce, 0xd8), (0x16, 0x18, 0x1d));
 
 fn colours(c: &Cell) -> ((u8, u8, u8), (u8, u8, u8)) {
@@ -31,10 +31,10 @@ fn hex((r, g, b): (u8, u8, u8)) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// x, y, width and height as shares of a cell, and opacity.
+/// x, y, width and height in fractions of a cell, and opacity.
 type Shape = (f64, f64, f64, f64, f64);
 
-/// Blocks and rules that are drawn as shapes, so that they meet.
+/// Returns the shape of a block or rule. Such symbols are drawn as shapes, so that neighbours meet without a gap.
 fn shape(symbol: &str) -> Option<Shape> {
     let c = symbol.chars().next()?;
     Some(match c {
@@ -67,7 +67,7 @@ fn escape(out: &mut String, s: &str) {
     }
 }
 
-/// The buffer as an SVG document.
+/// Renders the buffer as an SVG document.
 pub fn render(buf: &Buffer, title: &str) -> String {
     let a = *buf.area();
     let (w, h) = (
@@ -86,7 +86,7 @@ pub fn render(buf: &Buffer, title: &str) -> String {
         while x < a.right() {
             let Some(first) = buf.cell((x, y)) else { break };
             let (fg, bg) = colours(first);
-            // A run of cells that look the same.
+            // A run of cells with the same style.
             let mut end = x;
             let mut text = String::new();
             let mut blocks = Vec::new();
@@ -116,7 +116,7 @@ pub fn render(buf: &Buffer, title: &str) -> String {
                     hex(bg)
                 );
             }
-            // Neighbours of the same shape are one: seams between them would show.
+            // Neighbours of the same shape are joined, because seams between them would be visible.
             let mut joined: Vec<(u16, u16, Shape)> = Vec::new();
             for (at, s) in blocks {
                 match joined.last_mut() {
@@ -143,7 +143,7 @@ pub fn render(buf: &Buffer, title: &str) -> String {
                     hex(fg)
                 );
             }
-            // Words one by one: a gap in a font never moves what follows.
+            // Each word is placed by itself, so that the width of a font's glyphs does not shift the words after it.
             let mut column = 0_u16;
             for word in text.split_inclusive(' ') {
                 let shown = word.trim_end_matches(' ');
@@ -187,7 +187,7 @@ pub fn render(buf: &Buffer, title: &str) -> String {
     )
 }
 
-/// The buffer as plain text, trailing spaces cut.
+/// Returns the buffer as plain text, without trailing spaces.
 pub fn plain(buf: &Buffer) -> String {
     let a = *buf.area();
     let mut out = String::new();

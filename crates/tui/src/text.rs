@@ -1,4 +1,5 @@
-//! Text for cells: cleaned, measured and cut by display width. Durations and sizes are [`kflow_model::units`]'.
+//! Text for cells: cleaned, measured and cut by display width. Durations and sizes are formatted by
+//! [`kflow_model::units`].
 //!
 //! Everything that is drawn passes through [`clean`] (see `Canvas::text`): names and messages come from outside and may
 //! hold escape codes, bidi marks or ten thousand characters.
@@ -9,12 +10,12 @@ use unicode_width::UnicodeWidthStr as _;
 
 use kflow_export::text::clean;
 
-/// Columns that a text takes.
+/// Returns the width of a text in columns.
 pub fn width(s: &str) -> usize {
     if s.is_ascii() { s.len() } else { s.width() }
 }
 
-/// The longest beginning of `s` that fits into `columns`, with `…` in its place when something is missing.
+/// Returns the longest beginning of `s` that fits into `columns`; if something is cut off, it ends with `…`.
 pub fn cut(s: &str, columns: usize) -> Cow<'_, str> {
     if width(s) <= columns {
         return Cow::Borrowed(s);
@@ -36,7 +37,7 @@ pub fn cut(s: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Like [`cut`], but keeps both ends: `coredns-668…-x2klq`. Pod names tell most at their ends.
+/// Like [`cut`], but keeps both ends: `coredns-668…-x2klq`. The end of a pod's name is what tells it from others.
 pub fn cut_middle(s: &str, columns: usize) -> Cow<'_, str> {
     if width(s) <= columns {
         return Cow::Borrowed(s);
@@ -70,14 +71,14 @@ pub fn cut_middle(s: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Breaks a text into lines of at most `columns`, at spaces where there are any.
+/// Breaks a text into lines of at most `columns`, at spaces if possible.
 pub fn wrap(s: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(4);
     let mut lines = Vec::new();
     for paragraph in s.split('\n') {
         let mut line = String::new();
         let mut used = 0;
-        // A word takes the space after it along: that one may stand over the edge, where it is cut off.
+        // Each word includes the space after it. That space may exceed the width, because it is trimmed.
         for word in clean(paragraph).split_inclusive(' ') {
             let w = width(word.trim_end());
             if used + w > columns && used > 0 {
@@ -104,7 +105,7 @@ pub fn wrap(s: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A count with thousands set apart: `1 048 576`.
+/// Formats a count with thousands separated by spaces: `1 048 576`.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

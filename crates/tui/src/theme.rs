@@ -1,7 +1,8 @@
-//! Colours: one table of style keys drives the struct, the TOML spec, validation and the listing.
+//! Colours. One table of style keys generates the struct, the parsing and validation of theme files, and the list of
+//! keys.
 //!
-//! A theme is a TOML file with a `[palette]` of names and a `[style]` table of keys. Overrides may be partial; an
-//! unknown key is a warning with file and key, never a failure.
+//! A theme is a TOML file with a `[palette]` of named colours and a `[style]` table of keys. Overrides may be
+//! partial; an unknown key gives a warning with the file and the key, and never an error.
 
 pub mod color;
 
@@ -22,14 +23,14 @@ macro_rules! styles {
             pub name: String,
             $($(#[doc = $doc])* pub $name: Style,)*
         }
-        /// Every style key with what it is for, in the order of the table.
+        /// Every style key with its description, in the order of the table.
         pub const KEYS: &[(&str, &str)] = &[$(($key, concat!($($doc),*).trim_ascii())),*];
 
         impl Theme {
             fn slot(&mut self, key: &str) -> Option<&mut Style> {
                 match key { $($key => Some(&mut self.$name),)* _ => None }
             }
-            /// The style of a key.
+            /// Returns the style of a key.
             pub fn get(&self, key: &str) -> Option<Style> {
                 match key { $($key => Some(self.$name),)* _ => None }
             }
@@ -155,7 +156,7 @@ styles! {
     source_kflow = "source.kflow";
 }
 
-/// Themes that come with kflow: name and TOML.
+/// Themes that are built into kflow: name and TOML.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("dark", include_str!("../../../themes/dark.toml")),
     ("light", include_str!("../../../themes/light.toml")),
@@ -171,12 +172,11 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("mono", include_str!("../../../themes/mono.toml")),
 ];
 
-/// A theme, and what in its file was not understood (file, key, why).
+/// A theme, and what was not understood in its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// The theme.
     pub theme: Theme,
-    /// Warnings, one line each.
+    /// Warnings with file, key and reason, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -192,12 +192,12 @@ struct File {
 }
 
 impl Theme {
-    /// A theme that comes with kflow.
+    /// Returns a theme that is built into kflow.
     pub fn built_in(name: &str) -> Option<Self> {
         let (_, toml) = BUILT_IN.iter().find(|(n, _)| *n == name)?;
         Some(Self::parse(toml, name, 0).theme)
     }
-    /// Reads a theme over the one that it inherits from (`dark` when it names none). `file` is for warnings.
+    /// Parses a theme, on top of the one that it inherits from (`dark` if it names none). `file` is used in warnings.
     pub fn load(toml: &str, file: &str) -> Loaded {
         Self::parse(toml, file, 0)
     }
@@ -260,7 +260,7 @@ impl Theme {
         }
         Loaded { theme, warnings }
     }
-    /// Puts styles over the theme's own; warnings for what is not understood.
+    /// Overrides styles of the theme. Returns warnings for unknown keys and values.
     pub fn restyle(
         &mut self,
         styles: &BTreeMap<String, String>,
@@ -279,13 +279,13 @@ impl Theme {
         }
         warnings
     }
-    /// The theme for a terminal that shows fewer colours.
+    /// Returns the theme reduced to a terminal's colour depth.
     #[must_use]
     pub fn at(mut self, depth: Depth) -> Self {
         self.each(|_, s| color::reduce(s, depth));
         self
     }
-    /// Style of a stage's bars.
+    /// Returns the style of a stage's bars.
     pub const fn stage(&self, stage: Stage) -> Style {
         match stage {
             Stage::Api => self.stage_api,
@@ -301,7 +301,7 @@ impl Theme {
             Stage::Terminate => self.stage_terminate,
         }
     }
-    /// Style of a source's name.
+    /// Returns the style of a source's name.
     pub const fn source(&self, source: Source) -> Style {
         match source {
             Source::Cri => self.source_cri,
@@ -318,7 +318,7 @@ impl Theme {
     }
 }
 
-/// Reads `bold #cba6f7 on #1e1e2e`; the word that is not understood on failure.
+/// Parses a style such as `bold #cba6f7 on #1e1e2e`; the error is the word that was not understood.
 fn spec(s: &str, palette: &BTreeMap<String, ratatui::style::Color>) -> Result<Style, String> {
     let mut style = Style::new();
     let mut background = false;

@@ -1,4 +1,4 @@
-//! Moments as people read them: absolute, relative to the view's own time, or since the pod's creation.
+//! Formats of moments: as wall clock, relative to the shown time, or since the pod's creation.
 
 use super::text::width;
 use super::timezone::Zone;
@@ -10,7 +10,7 @@ pub enum Clock {
     /// Wall clock.
     #[default]
     Absolute,
-    /// Before the time that the view shows: `-12.3s`.
+    /// Relative to the shown time: `-12.3s`.
     Relative,
     /// Since the creation of the selected pod: `+4.032s`.
     SinceCreation,
@@ -25,7 +25,7 @@ impl Clock {
             Self::SinceCreation => Self::Absolute,
         }
     }
-    /// The name in the configuration and the status bar.
+    /// Returns the name that the status bar shows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Absolute => "absolute",
@@ -35,20 +35,20 @@ impl Clock {
     }
 }
 
-/// How moments are written.
+/// Format of moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimeFormat {
     pub clock: Clock,
-    /// The zone of the wall clock.
+    /// Time zone of the wall clock.
     pub zone: Zone,
-    /// What relative times count from.
+    /// Origin of relative times.
     pub now: Nanos,
-    /// What "since creation" counts from.
+    /// Origin of times since creation; `None` if no pod is selected.
     pub origin: Option<Nanos>,
 }
 
 impl TimeFormat {
-    /// A moment with as many digits as `precision` (ns) allows, at most `digits` after the second.
+    /// Formats a moment with as many fractional digits as `precision` (ns) allows, at most `digits`.
     pub fn at(&self, at: Nanos, precision: u32, digits: usize) -> String {
         let digits = digits.min(units::digits(precision));
         let from = match self.clock {
@@ -61,23 +61,23 @@ impl TimeFormat {
         };
         signed(at.since(from), digits)
     }
-    /// The same with as many digits as have room in these columns.
+    /// Formats a moment like [`at`](Self::at), with as many digits as fit into these columns.
     pub fn within(&self, at: Nanos, precision: u32, columns: u16) -> String {
         let fits = |text: &String| width(text) <= usize::from(columns);
         let mut texts = (0..=6).rev().map(|digits| self.at(at, precision, digits));
         let found = texts.find(fits);
         found.unwrap_or_else(|| self.at(at, precision, 0))
     }
-    /// Wall clock whatever the clock is, with this many digits.
+    /// Formats a moment as wall clock, regardless of `clock`, with this many fractional digits.
     pub fn wall(&self, at: Nanos, digits: usize) -> String {
         units::clock(at, digits, self.zone.east(at))
     }
-    /// Date and wall clock with the zone, for details.
+    /// Formats a moment as date, wall clock and zone, for details.
     pub fn full(&self, at: Nanos, precision: u32) -> String {
         let text = units::date_and_clock(at, units::digits(precision), self.zone.east(at));
         format!("{text} {}", self.zone_at(at))
     }
-    /// `UTC` or `+02:00`: the zone's offset at a moment.
+    /// Returns the zone's offset at a moment: `UTC` or `+02:00`.
     pub fn zone_at(&self, at: Nanos) -> String {
         match self.zone.east(at) {
             0 => "UTC".to_owned(),
@@ -90,13 +90,13 @@ impl TimeFormat {
     }
 }
 
-/// `+4.032s`, `-1m12.5s`.
+/// Formats an offset with its sign: `+4.032s`, `-1m12.5s`.
 pub fn signed(ns: i64, digits: usize) -> String {
     let sign = if ns < 0 { "" } else { "+" };
     format!("{sign}{}", units::offset(ns, digits))
 }
 
-/// How exact a precision (ns) is, in words: `exact to 1ns`, `within 1.00µs`.
+/// Describes a precision (ns): `exact to 1ns`, `within 1.00µs`.
 pub fn precision(ns: u32) -> String {
     match ns {
         0 | 1 => "exact to 1ns".to_owned(),

@@ -1,11 +1,11 @@
-//! Local time: the system's zone with all its rules, from the system's zone database.
+//! Local time, by the rules of the system's time zone database.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use kflow_model::Nanos;
 
-/// A zone. The default is UTC.
+/// A time zone. The default is UTC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone(TimeZone);
 
@@ -16,11 +16,12 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// The zone of `TZ`, else of `/etc/localtime`; UTC when neither can be read.
+    /// Returns the zone of `TZ`, or else of `/etc/localtime`; UTC if neither can be read.
     pub fn of_the_system() -> Self {
         TimeZone::try_system().map_or_else(|_| Self::default(), Self)
     }
-    /// Seconds east of UTC at a moment: summer time comes and goes.
+    /// Returns the offset from UTC at a moment, in seconds, positive to the east. It changes with daylight saving
+    /// time.
     pub fn east(&self, at: Nanos) -> i32 {
         Timestamp::from_nanosecond(at.0.into()).map_or(0, |t| self.0.to_offset(t).seconds())
     }
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// New York, as the footer of its TZif file says it.
+    /// New York, by the rule in the footer of its TZif file.
     fn new_york() -> Zone {
         Zone(TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap())
     }
@@ -55,7 +56,7 @@ mod tests {
         assert_eq!(Zone::default().east(at("2026-07-01T12:00:00Z")), 0);
     }
 
-    /// A TZif file whose last transition is long past: its footer says what comes after (RFC 8536, 3.3).
+    /// A TZif file whose last transition is long past. Its footer has the rule for later times (RFC 8536, 3.3).
     #[test]
     fn the_footer_of_a_zone_file_counts() {
         let mut file = Vec::new();

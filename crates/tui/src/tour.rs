@@ -1,5 +1,5 @@
-//! The tour of `kflow demo --tour`: a start that goes well and one that hangs, step by step. What it says of a step is the
-//! map's; what it shows is a recording, at the moment in which the step was seen.
+//! The tour of `kflow demo --tour`: a start that succeeds and one that hangs, step by step. The text about a step
+//! comes from the map; the panes show a recording, at the moment at which the step was observed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,19 +23,19 @@ use ratatui::layout::Rect;
 pub struct Stop {
     /// Id of the step.
     pub step: &'static str,
-    /// When its observation had arrived, in the recording.
+    /// When the step's observation arrived in the recording.
     pub at: Nanos,
 }
 
-/// The start of one pod.
+/// A part of the tour: the start of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Name of the recording.
     pub session: &'static str,
-    /// `ns/name`.
+    /// The pod, as `namespace/name`.
     pub pod: &'static str,
     pub title: &'static str,
-    /// At its last step it stands still.
+    /// Whether the pod hangs in the last step.
     pub hangs: bool,
     pub stops: &'static [Stop],
 }
@@ -47,7 +47,7 @@ const fn stop(step: &'static str, at: i64) -> Stop {
     }
 }
 
-/// Moments are those of the recordings: `tests/it/tui/tour.rs` compares them.
+/// The parts of the tour. Their moments are those of the recordings; `tests/it/tui/tour.rs` compares them.
 pub const PARTS: [Part; 2] = [
     Part {
         session: "S1-basics",
@@ -110,25 +110,25 @@ pub const PARTS: [Part; 2] = [
     },
 ];
 
-/// The panes that move together.
+/// The panes that the tour shows.
 pub const PANES: [PaneId; 3] = [PaneId::Flow, PaneId::Sequence, PaneId::Timeline];
 
-/// Where the tour is.
+/// Position in the tour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tour {
     part: usize,
     stop: usize,
-    /// The panes show the stop.
+    /// Whether the panes show the stop.
     arrived: bool,
 }
 
 impl Tour {
-    /// The part and the stop, both with their numbers.
+    /// Returns the current part and stop.
     pub fn here(&self) -> Option<(&'static Part, &'static Stop)> {
         let part = PARTS.get(self.part)?;
         Some((part, part.stops.get(self.stop)?))
     }
-    /// `1/2`, `7/33`.
+    /// Returns the numbers of the part and of the stop, such as `1/2` and `7/33`.
     pub fn place(&self) -> (String, String) {
         let stops = PARTS.get(self.part).map_or(0, |p| p.stops.len());
         (
@@ -136,15 +136,15 @@ impl Tour {
             format!("{}/{stops}", self.stop + 1),
         )
     }
-    /// The step of the map, with its number.
+    /// Returns the current step of the map.
     pub fn step(&self) -> Option<(StepId, &'static Step)> {
         Map::active().step(self.here()?.1.step)
     }
-    /// It stands where the pod stands still.
+    /// Returns true at the stop in which the pod hangs.
     pub fn is_stuck(&self) -> bool {
         (self.here()).is_some_and(|(p, _)| p.hangs && self.stop + 1 == p.stops.len())
     }
-    /// On or back by one stop; false at either end.
+    /// Moves to the next or the previous stop; returns false at either end.
     pub fn go(&mut self, forward: bool) -> bool {
         let to = match (forward, self.stop.checked_sub(1)) {
             (true, _) if self.stop + 1 < PARTS.get(self.part).map_or(0, |p| p.stops.len()) => {
@@ -162,7 +162,7 @@ impl Tour {
         self.arrived = false;
         true
     }
-    /// What brings the picture to the stop.
+    /// Returns the request that moves the replay to the stop.
     pub fn drive(&self) -> Option<Drive> {
         let (_, stop) = self.here()?;
         Some(Drive::Stop {
@@ -170,7 +170,7 @@ impl Tour {
             at: stop.at,
         })
     }
-    /// Has the panes select what the stop is about, once, as soon as it is there.
+    /// Selects what the stop is about in all panes, once, as soon as the replay has reached the stop.
     pub fn arrive(&mut self, snap: &Snapshot, shared: &mut Shared) {
         let Some((part, stop)) = self.here().filter(|_| !self.arrived) else {
             return;
@@ -197,7 +197,7 @@ impl Tour {
             shared.evidence = Some(e);
         }
     }
-    /// The observation that the stop is about.
+    /// Returns the observation that the stop is about.
     pub fn shown(&self, snap: &Snapshot) -> Option<Evidence> {
         let (part, stop) = self.here()?;
         let pod = snap.world.find(part.pod).first().copied()?;
@@ -206,7 +206,8 @@ impl Tour {
         let l = lit.iter().find(|l| l.step == id)?;
         about(l, stop.at)
     }
-    /// Lines of what is said at a stop, at this width: as many at each, so that nothing moves.
+    /// Returns the rows that the text needs at this width: as many as the longest stop does, so that the panes do not
+    /// change size.
     pub fn height(width: u16) -> u16 {
         let room = usize::from(width.saturating_sub(2));
         let stops = PARTS.iter().flat_map(|p| p.stops);
@@ -219,19 +220,20 @@ impl Tour {
     }
 }
 
-/// What is said before the sentence on how a step hangs.
+/// Precedes the sentence on the symptoms of a hanging step.
 pub const HUNG: &str = "If it hung here: ";
-/// The same where it does.
+/// Precedes the same sentence at the stop in which the pod hangs.
 pub const HANGS: &str = "It hangs here: ";
 
-/// The observation of a step that arrived first, of those that had by then. Spans come late: they are sent when they are over.
+/// Returns the observation of a step that arrived first, of those that had arrived at a moment. Spans arrive late,
+/// because they are sent when they have ended.
 pub fn about(l: &StepRuns, at: Nanos) -> Option<Evidence> {
     let all = l.evidence.iter().map(|(_, e)| e);
     let arrived = all.filter(|e| e.stamp.seen <= at);
     arrived.min_by_key(|e| (e.stamp.seen, e.stamp.at)).cloned()
 }
 
-/// The panes of the tour in what is left above its lines: all three where there is room.
+/// Returns the panes of the tour in the area above its text: all three if there is room, else the focused one.
 pub fn slots(focus: PaneId, body: Rect) -> Vec<Slot> {
     let [flow, sequence, timeline] = PANES;
     if !PANES.contains(&focus) || body.width < 110 || body.height < 22 {
@@ -263,20 +265,20 @@ pub fn slots(focus: PaneId, body: Rect) -> Vec<Slot> {
     ]
 }
 
-/// How long the way from one stop to the next is played at most, ns.
+/// Longest time, in ns, for which the replay plays from one stop to the next.
 const WAY: i64 = 1_200_000_000;
 
-/// Plays the recordings of the tour, one after the other, from stop to stop.
+/// A backend that plays the recordings of the tour, one after the other, from stop to stop.
 #[derive(Debug)]
 pub struct Guide {
     here: (usize, Replay),
     away: Vec<(usize, Replay)>,
-    /// The moment that it plays to.
+    /// The moment at which playing stops.
     until: Option<Nanos>,
 }
 
 impl Guide {
-    /// The recordings of [`PARTS`], in their order.
+    /// Returns a guide over the recordings of [`PARTS`], in their order.
     pub fn new(first: Replay, others: impl IntoIterator<Item = Replay>) -> Self {
         Self {
             here: (0, first),
@@ -314,7 +316,8 @@ impl Backend for Guide {
         self.turn_to(part);
         let player = self.here.1.player();
         let way = at.since(player.cursor());
-        // What is not read yet cannot be played: it is gone to as soon as it is.
+        // A recording that is still being read cannot be played; `snapshot` jumps to the stop when the recording is
+        // complete.
         let plays = player.report().is_some() && way > 0;
         if plays {
             let permille = (way / (WAY / 1000)).saturating_add(1);

@@ -1,5 +1,5 @@
-//! The apiserver's requests: groups by client, verb and resource with percentiles; the requests of a group, the slow
-//! ones or those that failed; and of one request what the time was spent on.
+//! Requests to the apiserver: groups by client, verb and resource with percentiles; the list of all requests or those
+//! of a group, optionally only slow or failed ones; and for one request, what took its time.
 
 mod draw;
 
@@ -17,15 +17,15 @@ use kflow_model::{Body, Nanos, PodUid, Text};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// What the apiserver itself calls slow: it annotates the latency of requests over 500 ms.
+/// Duration, in ns, from which the apiserver itself calls a request slow: it annotates the latency of requests over
+/// 500 ms.
 const SLOW: i64 = 500 * MILLI;
-/// Requests that are put in order with every change; longer lists once a second.
+/// Length up to which a list is sorted with every change; a longer one is sorted at most once per second.
 const MANY: usize = 20_000;
 
-/// Client, verb and resource of a group.
+/// Client, verb and resource.
 type Key = (Text, Text, Text);
 
-/// The requests pane.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of the user"
@@ -37,14 +37,14 @@ pub struct Requests {
     list: Vec<Arc<Request>>,
     longest: draw::Longest,
     scroll: Scroll,
-    /// The list is shown, not the groups.
+    /// Whether the list of requests is shown instead of the groups.
     listing: bool,
-    /// Only this group.
+    /// The group that the list is limited to.
     group: Option<Key>,
-    /// Only the selected pod's.
+    /// Whether the list is limited to the selected pod.
     scoped: bool,
     pod: Option<PodUid>,
-    /// The request that created the pod is to be selected, once it is listed.
+    /// Whether the request that created the pod is to be selected as soon as it is listed.
     seek_create: bool,
     errors: bool,
     slow: bool,
@@ -62,7 +62,7 @@ impl Requests {
             && ids.is_none_or(|ids| ids.contains(&r.audit_id))
             && self.is_kept(r, snap)
     }
-    /// What the switches and the filter keep: the list shows these requests, the groups count them.
+    /// Returns true if a request passes the switches and the filter, so that it is listed and counted in its group.
     fn is_kept(&self, r: &Request, snap: &Snapshot) -> bool {
         let now = snap.now;
         snap.world.selects_request(r)
@@ -84,7 +84,7 @@ impl Requests {
     fn selected(&self) -> Option<&Arc<Request>> {
         self.list.get(self.scroll.at)
     }
-    /// Rows of the list, and whether the detail is below.
+    /// Returns the rows of the list, and whether the detail is drawn below it.
     fn split(&self, h: u16) -> (u16, bool) {
         if self.listing && !self.hide_detail && h >= 14 {
             (h * 2 / 5, true)
@@ -112,7 +112,7 @@ impl Requests {
             if self.slow {
                 list.sort_by_key(|r| std::cmp::Reverse(r.duration(snap.now)));
             }
-            // The newest come in at the top: what was selected stays selected, unless that was the newest.
+            // New requests appear at the top. The selected one stays selected, unless it was the newest.
             if self.scroll.at > 0
                 && let Some(at) = chosen.and_then(|id| list.iter().position(|r| r.audit_id == id))
             {
@@ -133,7 +133,7 @@ impl Requests {
     }
 }
 
-/// Audit ids of the requests about a pod.
+/// Returns the audit ids of the requests about a pod.
 fn audit_ids(pod: &kflow_core::correlate::PodView) -> FxHashSet<Text> {
     pod.evidence
         .iter()

@@ -1,8 +1,8 @@
-//! A sequence diagram of the selected pod: who called whom, when, how long it took and how it ended.
+//! A sequence diagram of the selected pod: who called whom, when, how long the call took and how it ended.
 //!
-//! Columns are the parties. A request is an arrow, its answer a dashed one with the code and the length; who is called is
-//! at work between them. Repeats next to each other are folded, silence is a row that says what went on, and what is in
-//! flight or waited for is an open arrow.
+//! Columns are the parties. A request is an arrow, its response a dashed arrow with code and duration; in between,
+//! the lifeline of the called party is active. Adjacent repeats are folded. A period without messages is a row that
+//! says what went on meanwhile. A call in flight, or one that is waited for, is an open arrow.
 
 use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
@@ -17,19 +17,18 @@ use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
 use ratatui::style::Style;
 
-/// The sequence pane.
 #[derive(Debug)]
 pub struct Sequence {
     pod: Option<PodUid>,
     fold: bool,
     diagram: Diagram,
     scroll: Scroll,
-    /// The pod that the messages were made of.
+    /// The state of the pod from which `diagram` was made.
     seen: Option<kflow_core::correlate::world::Pod>,
     follow: bool,
-    /// The pod is new here: the selection goes to what it hangs on.
+    /// Whether the pod was just selected, so that the next sync selects the message that the pod hangs on.
     fresh: bool,
-    /// The time cursor that the selection stands for.
+    /// The time cursor for which this pane last chose its selection.
     cursor: Option<Nanos>,
 }
 
@@ -48,20 +47,20 @@ impl Default for Sequence {
     }
 }
 
-/// Rows above the arrows: the parties, and who they are.
+/// Rows above the arrows: the names of the parties, and which instances they are.
 const HEAD: u16 = 2;
 
-/// Columns of the time since the message before.
+/// Returns the width of the column with the time since the previous message.
 const fn since_width(w: u16) -> u16 {
     if w >= 100 { 9 } else { 0 }
 }
 
-/// Rows of detail below the arrows.
+/// Returns the rows of the detail below the arrows.
 const fn below(h: u16) -> u16 {
     if h >= 16 { 4 } else { 0 }
 }
 
-/// Columns of the lifelines, and of the times at the left.
+/// Returns the width of the times at the left, and the columns of the lifelines.
 fn lifelines(w: u16) -> (u16, [u16; Party::ALL.len()]) {
     let time = if w >= 100 { 16 } else { 10 } + since_width(w);
     let labels = (w / 4).clamp(14, 40);
@@ -75,7 +74,7 @@ fn lifelines(w: u16) -> (u16, [u16; Party::ALL.len()]) {
 }
 
 impl Sequence {
-    /// The message of the selected row.
+    /// Returns the selected row, and its message if it has one.
     fn selected(&self) -> Option<(&Row, Option<&Message>)> {
         let row = self.diagram.rows.get(self.scroll.at)?;
         Some((row, self.diagram.message(row)))
@@ -132,7 +131,7 @@ impl Sequence {
             (_, false) => g.left,
         };
         if from == to {
-            // Nobody is called: the arrow goes out and reaches nothing.
+            // A message of a party to itself has no receiver: a short dashed arrow.
             canvas.line(from + 1, y, 2, g.dashed, style);
             canvas.symbol(from + 3, y, head, style);
             canvas.text(from + 5, y, &label, text);
@@ -172,7 +171,7 @@ impl Sequence {
     }
 }
 
-/// An arrow with its text on it, or beside it where it is too short.
+/// Draws an arrow with its label on it, or beside it if the arrow is too short.
 fn arrow(
     canvas: &mut Canvas<'_>,
     y: u16,
@@ -186,18 +185,18 @@ fn arrow(
     canvas.symbol(if to > from { to - 1 } else { to + 1 }, y, head, style);
     let inside = hi - lo;
     let w = width(label) as u16;
-    // A cell of the shaft on either side, and the head, stay free.
+    // The label leaves a cell of the shaft free on each side, and the head.
     if w.saturating_add(5) <= inside {
         let at = lo + 1 + (inside - 3 - w) / 2;
         canvas.text(at, y, &format!(" {label} "), text);
     } else {
-        // Beside the arrow, over the lifelines that it does not reach.
+        // Beside the arrow, over lifelines that the arrow does not reach.
         canvas.text(hi + 2, y, label, text);
     }
 }
 
 impl Sequence {
-    /// The parties, who they are where that is known, and their lifelines.
+    /// Draws the names of the parties, their instances if known, and the lifelines.
     fn heads(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, xs: &[u16], h: u16) {
         let t = ctx.theme;
         let pod = ctx.shared.view(ctx.snap);
@@ -216,7 +215,8 @@ impl Sequence {
                 (Party::Kubelet, Some(p)) => p.node.to_string(),
                 _ => String::new(),
             };
-            // Beside the lifeline when it is too long to stand on it, and never over its neighbour.
+            // A name that is too long to be centred on its lifeline starts further left or right, but never overlaps
+            // the next one.
             let next = xs.iter().copied().find(|n| *n > x).unwrap_or(u16::MAX);
             let half = (next - x).saturating_sub(2);
             let w = (width(&who) as u16).min(half.saturating_mul(2));
@@ -230,7 +230,7 @@ impl Sequence {
             canvas.column(x, HEAD, h.saturating_sub(HEAD), ctx.glyphs.wall, t.faint);
         }
     }
-    /// The selected message: its evidence, and how it ended.
+    /// Draws the selected message: its evidence, and how it ended.
     fn detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
@@ -337,7 +337,7 @@ impl Pane for Sequence {
             self.follow = false;
             self.fresh = true;
         }
-        // Everything about a pod changes the pod: the same one has the same messages.
+        // Every observation about a pod makes a new view of the pod, so the same view has the same messages.
         match shared.view(snap) {
             Some(p)
                 if self
@@ -355,7 +355,7 @@ impl Pane for Sequence {
         }
         if std::mem::take(&mut self.fresh) && shared.view(snap).is_some_and(|p| p.current.is_some())
         {
-            // What is in flight, else what failed last, is what a pod that is not done hangs on.
+            // A pod that is not done hangs on its newest message in flight, or else on the newest failure.
             let newest = |f: fn(&Message) -> bool| {
                 let rows = self.diagram.rows.iter().enumerate();
                 let found = rows.filter_map(|(n, r)| Some((n, self.diagram.message(r)?)));
@@ -366,11 +366,11 @@ impl Pane for Sequence {
             self.scroll.at = on.or_else(|| newest(|m| m.bad)).unwrap_or(0);
             self.cursor = shared.cursor;
         }
-        // Where another pane puts the time cursor, the row of that time is selected.
+        // If another pane moved the time cursor, the row at that time is selected.
         if self.cursor != shared.cursor {
             self.cursor = shared.cursor;
             if let Some(at) = shared.cursor {
-                // What is in flight stands last, whenever it began.
+                // Messages in flight are last in the diagram, whenever they began.
                 let rows = self.diagram.rows.iter().enumerate();
                 let before = rows.filter(|(_, r)| r.at <= at);
                 let newest = before.max_by_key(|(n, r)| (r.at, *n));
@@ -496,7 +496,7 @@ impl Pane for Sequence {
         true
     }
     fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
-        // As text that a Mermaid renderer draws.
+        // As Mermaid source.
         let key = shared.view(snap)?.key();
         let mut out = Vec::new();
         mermaid(&key, &self.diagram, snap.now, &mut out).ok()?;

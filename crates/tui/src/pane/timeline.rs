@@ -1,7 +1,7 @@
-//! The waterfall of one pod: stages, steps, attempts and containers as a tree, with time to the right.
+//! The waterfall of one pod: stages, steps, attempts and containers as a tree, on a horizontal time axis.
 //!
-//! Bars in flight grow to now; the fill tells how sure an interval is; time that nothing explains is hatched; events,
-//! probes and restarts stand in a lane of marks.
+//! Bars in flight grow until now. The fill shows the certainty of an interval; time that no evidence explains is
+//! hatched; Events, probes and restarts are marks in a lane of their own.
 
 mod abreast;
 mod bars;
@@ -29,15 +29,15 @@ use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
 use rows::{Id, Row};
 
-/// What the window shows.
+/// What determines the time window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fit {
     /// The start: from the first evidence until Ready, or until now.
     #[default]
     Start,
-    /// Everything.
+    /// The whole life of the pod.
     Whole,
-    /// What the user chose.
+    /// The user's zooming and moving.
     Free,
 }
 
@@ -45,31 +45,31 @@ enum Fit {
 pub struct TimelinePane {
     pod: Option<PodUid>,
     rows: Vec<Row>,
-    /// Nodes whose state differs from what they have by default.
+    /// Rows of the tree whose open state differs from the default.
     turned: FxHashSet<Id>,
     all: Option<bool>,
     scroll: Scroll,
     fit: Fit,
     window: Option<Window>,
-    /// Columns of names and of the chart, as the last `sync` laid them out.
+    /// Widths of the names and of the chart, as of the last `sync`.
     left: u16,
     columns: u16,
-    /// What the start waited for, in place of the tree.
+    /// The critical path of the start, shown instead of the tree.
     path: Option<critical::Path>,
-    /// The pod beside another, in place of both.
+    /// The comparison with another pod, shown instead of the tree.
     compared: Option<compare::Compared>,
-    /// The pods of an owner, in the place of one.
+    /// The pods of an owner, shown instead of the one pod.
     abreast: Option<abreast::Abreast>,
-    /// The pulls that a step of this pod may be queued behind; none are looked for when it has no such step.
+    /// The image pulls that a step of this pod may be queued behind; empty if the pod has no such step.
     pulls: Pulls,
     seen: Option<(u64, Option<PodUid>)>,
     dirty: bool,
     big: bool,
-    /// The pod is new here: the selection goes to what it hangs on.
+    /// Whether the pod was just selected, so that the next sync selects the span that the pod hangs on.
     fresh: bool,
 }
 
-/// Rows above the tree: ruler and marks.
+/// Rows above the tree: the ruler and the marks.
 const HEAD: u16 = 2;
 
 impl TimelinePane {
@@ -81,7 +81,7 @@ impl TimelinePane {
             (_, true) => (h / 2).max(5),
         }
     }
-    /// Columns of names and of durations.
+    /// Returns the widths of the names and of the durations.
     fn sides(&self, w: u16) -> (u16, u16) {
         let left = (w / 3).clamp(16, 44);
         let right = if w >= 70 { 8 } else { 7 };
@@ -90,7 +90,7 @@ impl TimelinePane {
             None => (left, right),
         }
     }
-    /// The window that a pod's life asks for.
+    /// Returns the time window that shows the pod's start or whole life, as `fit` says.
     fn fitted(&self, p: &PodView, snap: &Snapshot) -> Window {
         let t = &p.timeline;
         if self.fit == Fit::Start
@@ -104,14 +104,14 @@ impl TimelinePane {
         };
         let open = t.in_flight().next().is_some();
         let last = if open { snap.now.max(last) } else { last };
-        // What is to come belongs to it too: the end of the grace period of a pod that is being deleted.
+        // The window includes the end of the grace period of a pod that is being deleted.
         let due = bars::due(p).filter(|_| p.gone.is_none());
         let last = due.map_or(last, |d| d.max(last));
         let mut end = last;
-        // Of a pod that is being deleted, that is the part to look at.
+        // For a pod that is being deleted, the deletion is of interest, not the start.
         if self.fit == Fit::Start && due.is_none() {
             let ready = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
-            // A start that is a small part of a long life would be a dot.
+            // In a long life, a short start would be too small to see.
             if let Some(r) = ready.filter(|r| last.since(first) > 3 * r.since(first)) {
                 end = r;
             }
@@ -126,7 +126,7 @@ impl TimelinePane {
         };
         t.spans.get(span as usize)
     }
-    /// Begin and end of the selected row.
+    /// Returns begin and end of the selected row.
     fn interval(&self, t: &Timeline, now: Nanos) -> Option<(Nanos, Nanos)> {
         if let Some(path) = &self.path {
             return path.interval();
@@ -134,7 +134,7 @@ impl TimelinePane {
         let s = self.selected(t)?;
         Some((s.start.at, s.start.at.plus(s.duration(now))))
     }
-    /// The list that is shown.
+    /// Returns the scroll position of the list that is shown.
     fn shown(&mut self) -> &mut Scroll {
         match (&mut self.abreast, &mut self.compared, &mut self.path) {
             (Some(abreast), ..) => &mut abreast.scroll,
@@ -143,7 +143,7 @@ impl TimelinePane {
             (None, None, None) => &mut self.scroll,
         }
     }
-    /// Compares the pod with the one that is marked, while that is asked for.
+    /// Compares the pod with the marked one while a comparison is requested.
     fn compare(&mut self, p: &PodView, snap: &Snapshot, shared: &Shared, changed: bool) {
         let marked = shared.compared.as_ref().filter(|_| shared.comparing);
         let other = marked
@@ -191,7 +191,7 @@ impl TimelinePane {
             bars::name(ctx, &mut canvas.part(0, y, left, 1), r, s);
             let lane = &mut canvas.part(left + 1, y, columns, 1);
             bars::bar(ctx, lane, s, window, r.open || s.is_stage());
-            // A folded stage is the envelope of its steps: what they did is solid.
+            // A folded stage is the envelope of its steps; the time of the steps themselves is drawn solid.
             if s.is_stage() && !r.open {
                 let below = p.timeline.spans.iter().filter(|c| c.parent == Some(r.span));
                 for step in below {
@@ -274,7 +274,7 @@ impl Pane for TimelinePane {
         s
     }
     fn commands(&self) -> &'static [Action] {
-        // What stands in the place of the tree has an axis of its own.
+        // The views that replace the tree have a time axis of their own, which cannot be zoomed.
         match (&self.abreast, &self.compared) {
             (Some(_), _) => return &[Action::Open, Action::Back],
             (None, Some(_)) => return &[Action::Fold, Action::Back, Action::NextPod],
@@ -513,7 +513,7 @@ impl Pane for TimelinePane {
                 self.dirty = true;
             }
             Action::FoldAll => {
-                // What is closed opens; when nothing is, everything closes.
+                // Opens all rows if any is closed, else closes all.
                 self.all = Some(self.rows.iter().any(|r| r.children && !r.open));
                 self.turned.clear();
                 self.dirty = true;

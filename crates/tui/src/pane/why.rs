@@ -1,4 +1,4 @@
-//! Why the selected pod is not well: the verdict with its evidence; enter leads to what proves it.
+//! Why the selected pod is not well: the verdict with its evidence. Enter on a line opens what the line is based on.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ use kflow_model::cri::CallKey;
 use kflow_model::units::{age, duration};
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 
-/// The why pane.
 #[derive(Debug, Default)]
 pub struct Why {
     page: Page,
     verdict: Option<Arc<Verdict>>,
-    /// What the pod waits for that is not its own.
+    /// What the pod waits for outside itself, longest first.
     awaited: Vec<Awaited>,
-    /// How far its pulls are, where the runtime shows it, each with its image or its container.
+    /// Progress of the pod's image pulls, where the runtime reports it, each with the image or the container.
     pulls: Vec<(String, Progress)>,
-    /// The call of the verdict.
+    /// The call in flight that the verdict names.
     flying: Option<CallKey>,
-    /// How long the start took, and the three things that took most of it; of a pod that pulls, how far that is.
+    /// Duration of the start with the three parts that took longest, and the progress of image pulls.
     start: Vec<String>,
     pod: Option<PodUid>,
     owner: Option<ObjectRef>,
-    /// The pod that the verdict was made of, and when: it is made again when the pod changes or time goes by.
+    /// The view from which the verdict was made, and when: the verdict is made again when the pod changes or time
+    /// passes.
     seen: Option<(Pod, Nanos)>,
 }
 
@@ -47,7 +47,7 @@ const fn confidence(c: Confidence) -> &'static str {
     }
 }
 
-/// `Ready after 5.19s`, and what took most of it: `39%  2.00s  init container [setup] ran`.
+/// Returns `Ready after 5.19s`, and the parts that took longest, such as `39%  2.00s  init container [setup] ran`.
 fn start(p: &PodView, now: Nanos) -> Vec<String> {
     let path = critical::path(p, now).filter(|c| c.reached == Reached::Ready && c.ns() > 0);
     let Some(path) = path else {
@@ -63,7 +63,7 @@ fn start(p: &PodView, now: Nanos) -> Vec<String> {
 }
 
 impl Why {
-    /// How a pod that is well started, below the sentence that says so.
+    /// Draws how a healthy pod started, below the sentence that says so.
     fn draw_start(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (w, h) = (canvas.width(), canvas.height());
         let widest = self.start.iter().map(|l| width(l)).max().unwrap_or(0);
@@ -82,7 +82,7 @@ impl Why {
         }
     }
     fn look(&mut self, snap: &Snapshot, p: &Pod) {
-        // Of a pod that is well there is a verdict too: what it went through.
+        // A healthy pod may have a verdict too, about what it went through.
         let known = snap.verdicts.get(&p.uid).cloned();
         self.verdict =
             known.or_else(|| kflow_core::diagnose::why(&snap.world, p, snap.now).map(Arc::new));
@@ -115,7 +115,7 @@ impl Why {
         let columns = Columns::one(self.lines(ctx, v, canvas.width()));
         self.page.draw(ctx, canvas, &columns);
     }
-    /// The verdict as lines: what leads further can be selected.
+    /// Returns the lines of the verdict. Lines that lead to something can be selected.
     fn lines(&self, ctx: &Ctx<'_>, v: &Verdict, w: u16) -> Vec<Line> {
         let (t, g, now) = (ctx.theme, ctx.glyphs, ctx.snap.now);
         let room = usize::from(w.saturating_sub(2));
@@ -134,7 +134,7 @@ impl Why {
         page::flow(ctx, vec![title, standing], w.saturating_sub(2), &mut out);
         page::wrapped(line(&[]), &v.sentence, t.text, room, &mut out);
         page::gap(&mut out);
-        // Of a call for another pod the wait says whose it is.
+        // A call for another pod is left to the line about what the pod waits for, which names that pod.
         if let Some(c) = v
             .in_flight
             .as_ref()
@@ -175,7 +175,7 @@ impl Why {
                 (&page::column(&at, 15), t.dim),
                 (" ", t.text),
             ]);
-            // What was seen says by whom; the colour of its source needs room.
+            // Evidence has a source, whose column needs some width.
             if w >= SOURCES {
                 start.push(page::column(p.source.name(), 8), t.source(p.source));
             }
@@ -224,7 +224,7 @@ impl Why {
         }
         out
     }
-    /// The call that the pod waits on, and how much of its deadline is used.
+    /// Returns a line about the call that the pod waits on, with the used share of its deadline.
     fn in_flight(&self, ctx: &Ctx<'_>, c: &InFlightCall, room: usize) -> Line {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let since = ctx.snap.now.since(c.since);
@@ -245,11 +245,11 @@ impl Why {
     }
 }
 
-/// Whom a pod waits for, of those that are named at most.
+/// Limit on the pods and calls that are named as waited for.
 const AWAITED: usize = 3;
-/// From this width on the sources of the evidence have a column.
+/// Width from which the sources of the evidence have a column.
 const SOURCES: u16 = 80;
-/// Columns of the gauge of a deadline.
+/// Width of the gauge of a deadline, in columns.
 const GAUGE: usize = 30;
 
 impl Pane for Why {
@@ -319,7 +319,7 @@ impl Pane for Why {
             }
             return super::no_pod(ctx, canvas);
         };
-        // That nothing is wrong needs that nothing was overlooked.
+        // Nothing is wrong only if nothing was overlooked.
         let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| p.gone.is_none());
         match self.current() {
             Some(v) if unknown.is_none() && says_more(v) || !v.state.is_well() => {
@@ -365,7 +365,7 @@ impl Pane for Why {
     }
 }
 
-/// A verdict that says more than that a pod is well or gone: what it went through before.
+/// Returns true if a verdict says more than that a pod is well or gone, such as what it went through before.
 fn says_more(v: &Verdict) -> bool {
     let plain = matches!(v.state, State::Healthy | State::Gone);
     !(plain && v.evidence.is_empty())

@@ -1,23 +1,23 @@
-//! Colours for terminals that show few of them.
+//! Reduction of colours to what a terminal can show.
 
 use ratatui::style::{Color, Modifier, Style};
 
 /// How many colours a terminal shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// None: attributes only.
+    /// No colours, only attributes.
     Mono,
-    /// The sixteen of ANSI.
+    /// The 16 ANSI colours.
     Ansi16,
-    /// The xterm palette.
+    /// The 256 colours of the xterm palette.
     Ansi256,
-    /// 24 bits.
+    /// 24-bit colours.
     #[default]
     True,
 }
 
 impl Depth {
-    /// What the environment says: `NO_COLOR`, `COLORTERM` and `TERM`, in this order.
+    /// Determines the depth from `NO_COLOR`, `COLORTERM` and `TERM`, in this order.
     pub fn detect(no_color: Option<&str>, colorterm: Option<&str>, term: Option<&str>) -> Self {
         let term = term.unwrap_or_default();
         if no_color.is_some_and(|v| !v.is_empty()) || matches!(term, "dumb" | "vt100" | "vt220") {
@@ -37,7 +37,7 @@ impl Depth {
     }
 }
 
-/// Reads `#rrggbb`, `#rgb`, an ANSI name (`red`, `bright-red`), `0`–`255`, or `default`.
+/// Parses `#rrggbb`, `#rgb`, an ANSI name (`red`, `bright-red`), `0`–`255`, or `default`.
 pub fn parse(s: &str) -> Option<Color> {
     if let Some(hex) = s.strip_prefix('#') {
         let n = u32::from_str_radix(hex, 16).ok()?;
@@ -95,7 +95,7 @@ const ANSI: [(Color, (u8, u8, u8)); 16] = [
     (Color::White, (242, 242, 242)),
 ];
 
-/// Red, green and blue of any colour but the terminal's own (for SVG as well).
+/// Returns red, green and blue of a colour; `None` for the terminal's default. Also used for SVG.
 pub fn rgb(c: Color) -> Option<(u8, u8, u8)> {
     match c {
         Color::Rgb(r, g, b) => Some((r, g, b)),
@@ -141,7 +141,7 @@ fn convert(c: Color, depth: Depth) -> Color {
     }
 }
 
-/// A style for a terminal of this depth. Without colours a background other than the text's own becomes reverse video.
+/// Reduces a style to a terminal's colour depth; with [`Depth::Mono`], only attributes remain.
 pub fn reduce(s: Style, depth: Depth) -> Style {
     let mut out = s;
     if depth == Depth::Mono {
@@ -151,7 +151,7 @@ pub fn reduce(s: Style, depth: Depth) -> Style {
     }
     out.fg = s.fg.map(|c| convert(c, depth));
     out.bg = s.bg.map(|c| convert(c, depth));
-    // Two colours that fall together would hide the text.
+    // If text and background are reduced to the same colour, the text would be invisible.
     if out.fg.is_some() && out.fg == out.bg && s.fg != s.bg {
         out.fg = None;
         out = out.add_modifier(Modifier::BOLD);

@@ -1,8 +1,8 @@
-//! The rows of the list, kept from picture to picture.
+//! The rows of the list of pods, kept from one snapshot to the next.
 //!
-//! Of each pod the list keeps what its place depends on. A new picture shares the pods and verdicts that did not change
-//! with the last one (`Arc` identity): only the others are looked at again, and only those whose place may have changed
-//! are sorted in anew. Ten thousand pods of which some hundreds change with each frame cost what those hundreds cost.
+//! For each pod the list keeps the key that decides its row. A new snapshot shares the unchanged pods and verdicts
+//! with the last one (`Arc` identity), so only changed ones are looked at, and only pods whose key changed are sorted
+//! in again. With ten thousand pods of which some hundreds change per frame, a frame costs what those hundreds cost.
 
 use std::sync::{Arc, Weak};
 
@@ -19,32 +19,32 @@ use kflow_model::{Nanos, ObjectRef, PodUid};
 /// A row of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Row {
-    /// An owner that cannot create pods, by its place among the verdicts on owners.
+    /// An owner that cannot create pods, by its index in the verdicts on owners.
     Owner(u32),
-    /// A group: its name, pods in it, and how many of them are in trouble.
+    /// A group: its name, the number of its pods, and how many of them are in trouble.
     Group(String, usize, usize),
-    /// A pod, by its place in the world.
+    /// A pod, by its index in the world's list of pods.
     Pod(u32),
 }
 
-/// Lists longer than this are put in order at most once per [`REORDER`].
+/// Length, in pods, from which a list is reordered at most once per [`REORDER`].
 const LONG: usize = 1000;
-/// ns.
+/// Least time between two orderings of a long list, ns.
 const REORDER: i64 = SECOND / 2;
-/// Pods of a long list that are looked at again with one picture because something else is said of them. Chosen:
-/// with thirty pictures a second ten thousand are done in 0.7 s.
+/// Limit on the pods of a long list whose changed verdicts are taken from one snapshot. At 30 snapshots per second,
+/// ten thousand pods take 0.7 s.
 const JUDGED: usize = 500;
-/// The row of a pod that has none.
+/// The row of a pod that is not shown.
 const NOWHERE: u32 = u32::MAX;
 
-/// A pod of the last picture. The handle is weak: a view that nobody else needs is not kept for the list, nor is it
-/// the list that takes it apart.
+/// A pod of the last snapshot. The handle is weak, so that the list neither keeps a view alive that nothing else
+/// needs, nor has to free it.
 #[derive(Debug)]
 struct Seen {
     handle: Weak<LazyPod>,
     created: Nanos,
     uid: PodUid,
-    /// The verdict by which its key was made; of nothing where there was none.
+    /// The verdict from which the pod's key was made; dangling if there was none.
     verdict: Weak<Verdict>,
 }
 
@@ -58,14 +58,15 @@ impl Seen {
             verdict,
         }
     }
-    /// The pod's verdict is the one by which its key was made.
+    /// Returns true if the pod's key was made from this verdict.
     fn is_said(&self, verdict: Option<&Arc<Verdict>>) -> bool {
         match verdict {
             Some(v) => std::ptr::eq(self.verdict.as_ptr(), Arc::as_ptr(v)),
             None => self.verdict.ptr_eq(&Weak::new()),
         }
     }
-    /// The same state of the same pod. (Nothing else can lie there while there is a handle.)
+    /// Returns true for the same state of the same pod. While a weak handle exists, nothing else can be allocated at
+    /// its address.
     fn is(&self, p: &Pod) -> bool {
         std::ptr::eq(self.handle.as_ptr(), Arc::as_ptr(p))
     }
@@ -76,42 +77,43 @@ impl Seen {
 
 #[derive(Debug, Default)]
 pub(super) struct List {
-    /// Rows in order.
+    /// Rows, in the order in which they are drawn.
     pub(super) rows: Vec<Row>,
-    /// Pods, without those of the past.
+    /// Number of pods, without those of the past.
     pub(super) total: usize,
-    /// Pods shown that need somebody.
+    /// Number of shown pods that need attention.
     pub(super) trouble: usize,
-    /// Owners shown: they cannot create pods.
+    /// Number of shown owners, which cannot create pods.
     pub(super) owners: usize,
-    /// Pods that are hidden although the filter says nothing against them.
+    /// Numbers of pods that match the filter but are hidden for another reason.
     pub(super) not_shown: NotShown,
-    /// What the widest cells need.
+    /// Widths of the widest cells.
     pub(super) widths: Widths,
-    /// Pods of the last picture and their keys, in the world's order.
+    /// Pods of the last snapshot in the order of the world, and their keys.
     pods: Vec<Seen>,
     keys: Vec<Key>,
-    /// The verdicts that were taken last. Weak: to take ten thousand of them apart takes longer than a frame may.
+    /// The verdicts that were taken last. The handle is weak, because freeing ten thousand verdicts takes longer than
+    /// a frame may.
     verdicts: Weak<FxHashMap<PodUid, Arc<Verdict>>>,
     owner_verdicts: Arc<Vec<Arc<Verdict>>>,
     version: Option<u64>,
-    /// Pods that are shown, in order; the row of each pod.
+    /// Indices of the shown pods in the order of the list, and for each pod its row.
     order: Vec<u32>,
     place: Vec<u32>,
-    /// Pods whose place may not be right any more.
+    /// Pods whose row may have to change.
     moved: Vec<u32>,
-    /// Pods came or went.
+    /// Whether pods have come or gone since the list was last put in order.
     resized: bool,
     /// When the list was last put in order, by the snapshot's time.
     ordered: Option<Nanos>,
-    /// All verdicts were taken since.
+    /// Whether all verdicts have been taken since the list was last put in order.
     judged: bool,
-    /// The place up to which they were, while they are.
+    /// Index of the pod at which the next snapshot goes on taking verdicts; 0 if none are left to take.
     judged_to: usize,
 }
 
 impl List {
-    /// Pods that are shown.
+    /// Returns the number of shown pods.
     pub(super) const fn shown(&self) -> usize {
         self.order.len()
     }
@@ -127,11 +129,11 @@ impl List {
             _ => false,
         })
     }
-    /// The verdict on an owner, by its place.
+    /// Returns the verdict on an owner by its index.
     pub(super) fn owner(&self, place: u32) -> Option<&Arc<Verdict>> {
         self.owner_verdicts.get(place as usize)
     }
-    /// The verdicts of a picture are those that were taken last.
+    /// Returns true if the verdicts of a snapshot are those that were taken last.
     fn judged_by(&self, snap: &Snapshot) -> bool {
         std::ptr::eq(self.verdicts.as_ptr(), Arc::as_ptr(&snap.verdicts))
     }
@@ -139,7 +141,8 @@ impl List {
         let row = self.place.get(pod as usize).filter(|r| **r != NOWHERE)?;
         Some(*row as usize)
     }
-    /// Takes a new picture. `afresh` when something else is wanted than last time.
+    /// Brings the list up to date with a snapshot. `afresh` rebuilds all keys, which is needed if `wanted` has
+    /// changed.
     pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool) {
         let in_order = self.moved.is_empty() && !self.judged && self.judged_to == 0;
         if !afresh
@@ -151,9 +154,10 @@ impl List {
             return;
         }
         self.version = Some(snap.version);
-        // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
-        // rows show the newest state of their pods whatever their order. The verdicts of all pods and their order are more
-        // than one frame may cost: so many verdicts are taken with each picture, and the order is made with the one after.
+        // A long list is reordered only a few times per second: rows that jump with every observation cannot be read,
+        // and a row shows the newest state of its pod in any order. Taking all verdicts and ordering the list may
+        // cost more than one frame. So a part of the verdicts is taken with each snapshot, and the list is ordered
+        // with the snapshot after the last part.
         let long = !afresh && snap.mode.moves() && snap.world.pods().len() > LONG;
         let rests =
             long && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
@@ -181,7 +185,7 @@ impl List {
             }
         }
     }
-    /// The row of the pod that fits the filter best.
+    /// Returns the row of the pod that matches the filter best; `None` if no match scores above 0.
     pub(super) fn best(&self) -> Option<usize> {
         let score = |i: &u32| self.keys.get(*i as usize).and_then(|k| k.score);
         let best = self
@@ -203,7 +207,7 @@ impl List {
         self.judged_to = 0;
         self.moved = (0..pods.len() as u32).collect();
     }
-    /// Looks again at the pods that changed, and at so many of those of which something else is said.
+    /// Makes the keys of changed pods again, and those of up to `judged` pods whose verdict has changed.
     fn take(&mut self, snap: &Snapshot, wanted: &Wanted, judged: Option<usize>) {
         let pods = snap.world.pods();
         let aligned = pods.len() == self.pods.len()
@@ -237,7 +241,7 @@ impl List {
                 if !key.stands_as(&new) {
                     self.moved.push(i);
                 }
-                // Columns grow at once, and shrink when the list is put in order.
+                // Columns grow at once, and shrink only when the list is put in order.
                 if new.score.is_some() {
                     self.widths = self.widths.max(new.widths);
                 }
@@ -245,8 +249,8 @@ impl List {
             }
         }
     }
-    /// Places of pods of which something else is said than last time, but for those in `but`: at most so many, from where
-    /// the last look ended.
+    /// Returns the indices of up to `most` pods whose verdict has changed, from where the last call stopped, without
+    /// those in `but`.
     fn said_anew(
         &mut self,
         snap: &Snapshot,
@@ -274,8 +278,7 @@ impl List {
         }
         found
     }
-    /// Pods came or went: everything that knows a pod by its place learns the new one. Gives the places of pods that
-    /// changed or are new.
+    /// Adapts all indices of pods after pods have come or gone. Returns the indices of changed and of new pods.
     fn realign(&mut self, pods: &[Pod]) -> Vec<u32> {
         let mut before = self
             .pods
@@ -339,13 +342,14 @@ impl List {
             _ => a.cmp(b),
         };
         let shown = |i: &u32| key(*i).is_some_and(|k| k.score.is_some());
-        // What is in order already is one run for the sort; most pods whose key changed still stand where they stood.
+        // Pods that are still in order form one run, which the sort handles cheaply. Most pods whose key changed keep
+        // their place.
         let mut out = vec![true; keys.len()];
         let mut run: Vec<u32> = Vec::with_capacity(self.order.len());
         for i in self.order.iter().filter(|i| shown(i)) {
             let is_after = |last: Option<&u32>| last.is_none_or(|l| by_key(l, i).is_lt());
             if !is_after(run.last()) {
-                // One of the two has moved: the one before, when what stands before it fits.
+                // One of the two pods has moved: the last of the run if `i` fits after the one before it, else `i`.
                 if !is_after(run.len().checked_sub(2).and_then(|n| run.get(n))) {
                     continue;
                 }
@@ -381,7 +385,7 @@ impl List {
         }
         self.total = keys.len() - self.not_shown.past;
         self.rows.clear();
-        // Nothing is worse than a pod that cannot come to be: it has no row of its own.
+        // Owners that cannot create pods come first: their pods do not exist, and so have no rows.
         for (n, v) in (0..).zip(self.owner_verdicts.iter()) {
             if wanted.keeps_owner(v, now) {
                 self.rows.push(Row::Owner(n));
@@ -424,7 +428,7 @@ impl List {
     }
 }
 
-/// The verdict on a pod; of nothing where there is none.
+/// Returns the verdict on a pod; a dangling handle if there is none.
 fn said(snap: &Snapshot, uid: &PodUid) -> Weak<Verdict> {
     snap.verdicts
         .get(uid)
@@ -432,7 +436,7 @@ fn said(snap: &Snapshot, uid: &PodUid) -> Weak<Verdict> {
         .unwrap_or_default()
 }
 
-/// The place of a pod in the world's list.
+/// Returns the index of a pod in the world's list.
 fn place_of(pods: &[Pod], p: &Pod) -> Option<usize> {
     pods.binary_search_by(|x| x.listed_by().cmp(&p.listed_by()))
         .ok()
@@ -452,7 +456,7 @@ mod tests {
 
     const BEGIN: i64 = 1_790_000_000;
 
-    /// A pod that the API shows at a second: running, pending, completed or deleted.
+    /// A pod as the API reports it at a second: running, pending, completed or deleted.
     fn seen(second: i64, n: u8, what: u8) -> Arc<Observation> {
         let mut p = PodSeen {
             event: WatchEvent::Modified,
@@ -460,7 +464,7 @@ mod tests {
             namespace: format!("team-{}", n % 3).into(),
             name: format!("app-{}", n.wrapping_mul(37)).into(),
             resource_version: second as u64,
-            // Some are older than those that were seen first.
+            // Some pods are older than those that were seen first.
             created: Nanos((BEGIN - i64::from(n % 7) * 60) * SECOND),
             ..PodSeen::default()
         };

@@ -1,4 +1,4 @@
-//! In which order pods stand, and how well they are.
+//! The order of pods in the list, and how urgent each is.
 
 use kflow_model::pod::PodPhase;
 use std::cmp::Ordering;
@@ -9,10 +9,9 @@ use kflow_core::diagnose::{State, Verdict};
 use kflow_core::flow::Stage;
 use kflow_model::Text;
 
-/// What pods are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// What needs somebody first.
+    /// Pods that need attention first.
     #[default]
     Trouble,
     /// Namespace and name.
@@ -23,21 +22,21 @@ pub enum Sort {
     Status,
     /// Most restarts first.
     Restarts,
-    /// Longest in its stage first.
+    /// Longest in the current stage first.
     Since,
     /// Fewest ready first.
     Ready,
     Node,
-    /// Cause of the verdict.
+    /// By the cause of the verdict.
     Verdict,
     /// Longest start first.
     Start,
-    /// Longest in a stage first.
+    /// Longest in this stage first.
     Took(Stage),
 }
 
 impl Sort {
-    /// All of them.
+    /// All orders but [`Took`](Self::Took).
     pub const ALL: [Self; 11] = [
         Self::Trouble,
         Self::Name,
@@ -51,7 +50,7 @@ impl Sort {
         Self::Verdict,
         Self::Start,
     ];
-    /// Name, as the palette takes it.
+    /// Returns the name that the palette uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Trouble => "trouble",
@@ -68,7 +67,7 @@ impl Sort {
             Self::Took(stage) => stage.name(),
         }
     }
-    /// The one of a name: a column, else a stage.
+    /// Returns the order of a name: that of a column, or else that of a stage.
     pub fn parse(name: &str) -> Option<Self> {
         let column = Self::ALL.into_iter().find(|s| s.name() == name);
         column.or_else(|| {
@@ -80,7 +79,6 @@ impl Sort {
     }
 }
 
-/// What pods are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
     /// One flat list.
@@ -90,7 +88,8 @@ pub enum GroupBy {
     Node,
     /// The topmost owner.
     Owner,
-    /// What the pod suffers from: where its trouble follows from another pod's or its node's, the cause of that.
+    /// The cause of the verdict, or, if the trouble follows from that of another pod or of the node, the cause of
+    /// that one.
     Cause,
 }
 
@@ -125,7 +124,8 @@ impl GroupBy {
         .into_iter()
         .find(|g| g.name() == name)
     }
-    /// The group of a pod. `root` is the verdict that its own follows from, else its own.
+    /// Returns the name of a pod's group. `root` is the verdict that the pod's verdict follows from, or else the
+    /// pod's own.
     pub fn of(self, p: &PodView, root: Option<&Verdict>) -> String {
         let or = |s: &str, none: &str| {
             if s.is_empty() {
@@ -142,7 +142,7 @@ impl GroupBy {
                 || "without owner".to_owned(),
                 |o| format!("{}/{}", o.kind, o.name),
             ),
-            // Small letters stand after the ids: what is wrong comes first.
+            // Lower case sorts after the ids of causes, so that pods without a cause come last.
             Self::Cause => root.filter(|v| v.cause.is_some()).map_or_else(
                 || "no cause".to_owned(),
                 |v| format!("{} {}", v.cause_id(), v.title),
@@ -151,10 +151,10 @@ impl GroupBy {
     }
 }
 
-/// From this rank on a pod is well.
+/// Rank from which a pod is well.
 pub(super) const FINE: u8 = 10;
 
-/// True for states that need somebody.
+/// Returns true for states that need attention.
 pub(super) const fn is_trouble(s: State) -> bool {
     matches!(
         s,
@@ -167,12 +167,12 @@ pub(super) const fn is_trouble(s: State) -> bool {
     )
 }
 
-/// True for a pod that ended as it should.
+/// Returns true for a pod that completed successfully.
 pub(super) fn is_finished(p: &PodView) -> bool {
     p.phase == PodPhase::Succeeded || p.status == "Completed"
 }
 
-/// How much a pod needs somebody: lower is more.
+/// Returns the urgency of a pod; lower is more urgent.
 pub(super) fn rank(verdict: Option<&Verdict>, p: &PodView) -> u8 {
     if p.gone.is_some() {
         return 40;
@@ -190,7 +190,7 @@ pub(super) fn rank(verdict: Option<&Verdict>, p: &PodView) -> u8 {
     }
 }
 
-/// Colour of the status.
+/// How the status is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Gone,
@@ -224,21 +224,21 @@ pub(super) fn tone(verdict: Option<&Verdict>, p: &PodView) -> Tone {
     }
 }
 
-/// Why a row is not shown, besides the filter.
+/// Why a pod is hidden, apart from the filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hidden {
-    /// It is shown.
+    /// The pod is not hidden.
     #[default]
     No,
-    /// A pod of the past, or one that was gone before it had a name: found by the filter only.
+    /// A pod of the past, or one that was gone before its name was known. It is shown only if a filter matches it.
     Past,
-    /// Deleted from the API.
+    /// The pod was deleted from the API.
     Gone,
-    /// Ended as it should.
+    /// The pod completed successfully.
     Finished,
 }
 
-/// Columns that the cells of a row need, or of all rows.
+/// Widths, in columns, that the cells of a row need; or the greatest of all rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Widths {
     pub(super) namespace: u16,
@@ -262,7 +262,7 @@ impl Widths {
             why: verdict.map_or(9, why),
         }
     }
-    /// What the row of an owner needs.
+    /// Returns the widths of an owner's row.
     pub(super) fn of_owner(v: &Verdict) -> Self {
         Self {
             namespace: columns(&v.namespace),
@@ -272,7 +272,7 @@ impl Widths {
             why: why(v),
         }
     }
-    /// What both need.
+    /// Returns the greater of both in each column.
     #[must_use]
     pub(super) fn max(self, other: Self) -> Self {
         Self {
@@ -292,23 +292,22 @@ fn why(v: &Verdict) -> u16 {
     (columns(v.cause_id()) + 1).saturating_add(columns(&v.sentence).max(columns(&v.title)))
 }
 
-/// The name of the owner that a verdict is about: `Deployment/web`.
+/// Returns the name of the owner that a verdict is about, such as `Deployment/web`.
 pub(super) fn owner_name(v: &Verdict) -> String {
     v.owner
         .as_ref()
         .map_or_else(String::new, |o| format!("{}/{}", o.kind, o.name))
 }
 
-/// What a pod's place in the list depends on.
+/// Everything that decides a pod's place in the list, and the widths of its cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
-    /// How well the filter likes it; `None` when it is not shown.
+    /// Score of the match with the filter; `None` if the pod is not shown.
     pub(super) score: Option<u32>,
-    /// Why it is not shown, besides the filter.
+    /// Why the pod is hidden, apart from the filter.
     pub(super) hidden: Hidden,
-    /// What its cells need.
     pub(super) widths: Widths,
-    /// How much it needs somebody.
+    /// Urgency, as returned by [`rank`]; lower is more urgent.
     pub(super) rank: u8,
     pub(super) group: Text,
     number: i64,
@@ -318,7 +317,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key of a pod that is shown, or not, with this score; `group` is empty where pods are not grouped.
+    /// Returns the key of a pod, shown with this score or hidden; `group` is empty if pods are not grouped.
     pub(super) fn new(
         p: &PodView,
         verdict: Option<&Verdict>,
@@ -353,7 +352,8 @@ impl Key {
             name: p.name.clone(),
         }
     }
-    /// True for one that stands where this one does: other words may be said of its pod.
+    /// Returns true if both keys have the same place in the list. The widths, which follow the verdict's text, may
+    /// differ.
     pub(super) fn stands_as(&self, other: &Self) -> bool {
         let Self {
             score,
@@ -370,7 +370,8 @@ impl Key {
             && (group, text, namespace, name)
                 == (&other.group, &other.text, &other.namespace, &other.name)
     }
-    /// Which of two stands first. Ties stand by namespace and name, so that a list never dances.
+    /// Compares the places of two pods. Ties are broken by namespace and name, so that rows do not swap without
+    /// reason.
     pub(super) fn order(&self, other: &Self, by: Sort, reverse: bool) -> Ordering {
         let named = |a: &Self, b: &Self| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let main = match by {
@@ -378,7 +379,7 @@ impl Key {
             _ => (self.number, &self.text).cmp(&(other.number, &other.text)),
         };
         let main = if reverse { main.reverse() } else { main };
-        // A better match of a fuzzy filter stands first.
+        // Within a group, a better match of a fuzzy filter comes first.
         (self.group.cmp(&other.group))
             .then(other.score.cmp(&self.score))
             .then(main)

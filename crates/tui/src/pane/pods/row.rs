@@ -1,4 +1,4 @@
-//! A pod as a row, its columns, and what is said below the list.
+//! A pod as a row, the columns, and the text below the list.
 
 use super::lanes;
 use super::order::{self, Sort, Widths};
@@ -15,7 +15,6 @@ use kflow_model::pod::PodPhase;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::age;
 
-/// Columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Col {
     Namespace,
@@ -29,7 +28,7 @@ pub(super) enum Col {
     Age,
     Node,
     Verdict,
-    /// Of the configuration's columns the one of this number, which is a label.
+    /// A label: the entry of the configuration's columns with this index.
     Label(u8),
 }
 
@@ -45,7 +44,7 @@ enum Which {
 }
 
 impl Chosen {
-    /// Reads `name`, `status`, `in` or `label:app`; what there is, on failure.
+    /// Parses `name`, `status`, `in` or `label:app`; the error names the known columns.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(key) = text.strip_prefix("label:").filter(|k| !k.is_empty()) {
             return Ok(Self(Which::Label(key.to_owned())));
@@ -56,13 +55,13 @@ impl Chosen {
             format!("\"{text}\" is none of {}, label:KEY", names.join(", "))
         })
     }
-    /// Names of the columns that are shown where none are asked for.
+    /// Returns the names of the columns that are shown by default.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, _)| *name)
     }
 }
 
-/// Columns by the names that the configuration has for them.
+/// The columns with their names in the configuration.
 const NAMES: [(&str, Col); 11] = [
     ("namespace", Col::Namespace),
     ("name", Col::Name),
@@ -77,7 +76,8 @@ const NAMES: [(&str, Col); 11] = [
     ("why", Col::Verdict),
 ];
 
-/// What and where somebody has to look stays longest: name, status and cause, then the namespace, then the stages.
+/// In a narrow pane, name, status and verdict stay longest, because they say where to look; then the namespace, then
+/// the stages.
 const COLUMNS: [Column<'static, Col>; 11] = [
     Column::new(Col::Namespace, "NAMESPACE", 8, 20, 1).short("NS"),
     Column::new(Col::Name, "NAME", 16, 63, 0),
@@ -92,10 +92,11 @@ const COLUMNS: [Column<'static, Col>; 11] = [
     Column::new(Col::Verdict, "WHY", 5, 400, 0),
 ];
 
-/// The longest status of a pod: `Init:CreateContainerConfigError`.
+/// Length of the longest status of a pod: `Init:CreateContainerConfigError`.
 const STATUS: u16 = 31;
 
-/// The column that shows what is sorted by; none for trouble, which is in several.
+/// Returns the column whose heading shows the order; `None` for trouble, which depends on several columns, and for
+/// stages.
 pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     Some(match sort {
         Sort::Trouble | Sort::Took(_) => return None,
@@ -112,7 +113,7 @@ pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     })
 }
 
-/// What a click on the heading of a column sorts by; nothing for a label.
+/// Returns the order that a click on the heading of a column chooses; `None` for a label.
 pub(super) const fn sorting(column: Col) -> Option<Sort> {
     Some(match column {
         Col::Label(_) => return None,
@@ -130,19 +131,19 @@ pub(super) const fn sorting(column: Col) -> Option<Sort> {
     })
 }
 
-/// Least and most columns of a label's value.
+/// Least and greatest width of a label's value, in columns.
 const LABEL: (u16, u16) = (8, 24);
 
-/// The columns that have room, for cells of these widths: all there are, or the chosen ones, of which the last is
-/// dropped first.
+/// Returns the columns that fit, for cells of these widths: of all columns, or of the chosen ones, of which the last
+/// is dropped first.
 pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Placed<'_, Col>> {
-    // One column for the mark at the left, one for the scroll bar at the right.
+    // One column for the mark at the left, one for the scroll bar at the right, and a space.
     let width = width.saturating_sub(3);
     let least = |id: Col| COLUMNS.iter().find(|c| c.id == id).map_or(0, |c| c.min + 1);
     let others = [Col::Name, Col::Verdict];
     let room = width.saturating_sub(others.into_iter().map(least).sum());
     let columns = COLUMNS.map(|c| match c.id {
-        // Whole: half a status is another one, and the cause behind it is not always known.
+        // A status is shown in full: cut, it could be read as another one, and a verdict does not always explain it.
         Col::Status => Column {
             min: room.clamp(c.min, STATUS),
             ..c
@@ -154,7 +155,7 @@ pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Place
             Which::Known(id) => columns.iter().find(|c| c.id == *id).copied()?,
             Which::Label(key) => Column::new(Col::Label(n), key, LABEL.0, LABEL.1, n),
         };
-        // A row is of somebody: the name stays longest.
+        // The name identifies the row, so it is dropped last.
         let rank = if column.id == Col::Name { 0 } else { n + 1 };
         Some(Column { rank, ..column })
     });
@@ -182,11 +183,11 @@ pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Place
     })
 }
 
-/// The cause, and as much of what is said of it as fits whole: the sentence, else the title, else neither.
+/// Draws the verdict: its cause, and the sentence if it fits whole, or else the title.
 fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &Verdict) {
     let (word, style) = stage::verdict(ctx, v.state);
     let mut used = canvas.text_in(x, y, w, v.cause_id(), *style);
-    // Of what runs at this moment, or ran badly before, the state says more than the cause.
+    // For a pod that is up at this moment or has recovered, the state matters more than the cause.
     if matches!(
         v.state,
         State::CrashLooping | State::Flapping | State::Recovered
@@ -208,13 +209,13 @@ fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &V
     } else {
         &v.title
     };
-    // A few letters of a title say nothing.
+    // A title that is cut to a few letters is of no use.
     if fits(text) || room >= 12 {
         canvas.text_in(x + used + 1, y, room, text, ctx.theme.dim);
     }
 }
 
-/// An owner that cannot create pods.
+/// Draws the row of an owner that cannot create pods.
 pub(super) fn owner(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -377,7 +378,7 @@ pub(super) fn pod(
     }
 }
 
-/// Under the list: what is said of the selected pod, or of the selected owner.
+/// Draws the text about the selected pod or owner below the list.
 pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Option<&Verdict>) {
     let (w, t) = (canvas.width(), ctx.theme);
     canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
@@ -409,7 +410,7 @@ pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Optio
     }
 }
 
-/// Cause, state and sentence on two rows; the second ends with `…` when that is not enough.
+/// Draws cause, state and sentence on two rows; the second ends with `…` if the sentence is longer.
 fn sentence(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, v: &Verdict) {
     let (w, t) = (canvas.width(), ctx.theme);
     let (word, style) = stage::verdict(ctx, v.state);

@@ -1,4 +1,4 @@
-//! What the list shows, and what it leaves out.
+//! What the list shows, and what it hides.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use kflow_core::query::{OwnerRecord, PodRecord};
 use kflow_engine::Snapshot;
 use kflow_model::{Nanos, Text};
 
-/// What is shown, and in which order.
+/// The filter, the order, and the switches of the list.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) sort: Sort,
     pub(super) reverse: bool,
     pub(super) group: GroupBy,
-    /// Pods that are gone.
+    /// Whether pods that are gone are shown.
     pub(super) gone: bool,
-    /// Pods that ended as they should.
+    /// Whether pods that completed successfully are shown.
     pub(super) finished: bool,
     pub(super) filter: Filter,
 }
@@ -27,8 +27,8 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn key(&self, snap: &Snapshot, p: &Pod) -> Key {
         let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
-        // A pod of the past is found by its name; one of which there is no more than a UID, and nothing that happened
-        // to it or all of it over, by that.
+        // A pod of the past is shown only if a filter matches it. The same holds for a pod of which only the UID is
+        // known, if it is gone or no stage of it was observed.
         let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);
         let unknown = p.name.is_empty() && (p.gone.is_some() || nothing());
         let hidden = if (p.past || unknown) && self.filter.is_all() {
@@ -62,11 +62,12 @@ impl Wanted {
         key.hidden = hidden;
         key
     }
-    /// True where the pod's place depends on another verdict than its own, which may change without it.
+    /// Returns true if the pod's place depends on the verdict of another pod, which may change while its own does
+    /// not.
     pub(super) fn looks_behind(&self, verdict: Option<&Arc<Verdict>>) -> bool {
         self.group == GroupBy::Cause && verdict.is_some_and(|v| v.behind.is_some())
     }
-    /// True for a verdict on an owner that the filter keeps.
+    /// Returns true if the filter matches a verdict on an owner.
     pub(super) fn keeps_owner(&self, v: &Verdict, now: Nanos) -> bool {
         if self.filter.is_all() {
             return true;
@@ -85,7 +86,7 @@ impl Wanted {
     }
 }
 
-/// Rows that are not shown, by why.
+/// Number of hidden pods, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NotShown {
     pub(super) past: usize,

@@ -1,4 +1,4 @@
-//! How groups, requests and the spans of one request look.
+//! Draws groups, requests, and the spans of one request.
 
 use super::{Requests, SLOW};
 use crate::canvas::Canvas;
@@ -55,7 +55,7 @@ const LIST: [Column<'static, Col>; 9] = [
     Column::new(Col::AuditId, "AUDIT ID", 8, 36, 5),
 ];
 
-/// Bytes of the longest texts of a list, so that a column that has nothing to show takes no room from the others.
+/// Lengths of the longest texts of a list, in bytes, so that an empty column takes no room from the others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Longest {
     object: usize,
@@ -85,7 +85,7 @@ impl Longest {
     }
 }
 
-/// Why it failed; nothing of one that did not.
+/// Returns the error message of a failed request; empty for others.
 fn message(r: &Request) -> &str {
     if r.is_error() { &r.message } else { "" }
 }
@@ -140,7 +140,7 @@ impl Requests {
     pub(super) fn draw_list(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let width = canvas.width().saturating_sub(3);
-        // Where nothing failed, there is no message.
+        // Without a failed request, the column of messages is left out.
         let failed = self.longest.message > 0;
         let shown: Vec<Column<'_, Col>> = (LIST.into_iter())
             .filter(|c| failed || c.id != Col::Message)
@@ -213,7 +213,7 @@ impl Requests {
         canvas.line(0, 0, w, g.rule, t.faint);
         let mut y = 1;
         let rows = facts(r);
-        // The waterfall is why one looks: what the request says of itself takes at most half.
+        // The waterfall is what users look for, so the facts of the request take at most half of the height.
         for (key, value) in rows.iter().take(usize::from(h / 2)) {
             canvas.text_in(1, y, 10, key, t.dim);
             let style = if *key == "message" { t.fail } else { t.text };
@@ -273,7 +273,7 @@ impl Requests {
                 for i in 0..n {
                     canvas.symbol(x + (from + i) as u16, y, g.full, bar_style);
                 }
-                // The detail stands where the bar leaves room for it.
+                // The detail is drawn where the bar leaves room.
                 if !s.detail.is_empty() && from > 16 {
                     canvas.text_in(x, y, (from as u16).saturating_sub(1), &s.detail, t.faint);
                 } else if !s.detail.is_empty() && from + n + 16 < bars {

@@ -1,4 +1,5 @@
-//! The pods of an owner side by side: a row a pod with its node, on one axis, whatever the clocks of their nodes say.
+//! The pods of an owner side by side: a row per pod with its node, on one time axis that is corrected for the clocks
+//! of the nodes.
 
 use crate::canvas::Canvas;
 use crate::pane::named;
@@ -12,22 +13,22 @@ use kflow_export::abreast::{self, Lane};
 use kflow_model::units::{age, duration};
 use kflow_model::{ObjectRef, PodUid};
 
-/// Columns of a start.
+/// Width of the column with the duration of the start.
 const START: u16 = 7;
 
 #[derive(Debug)]
 pub(super) struct Abreast {
     owner: ObjectRef,
-    /// Version of the picture and columns of the pane that the rows are of.
+    /// Version of the snapshot, and width of the pane, for which the rows were made.
     seen: (u64, u16),
     lanes: Vec<Lane>,
-    /// What is said of clocks and of nodes of which nothing is heard, as it fits.
+    /// Sentences about the nodes' clocks and about nodes that kflow does not follow.
     said: Vec<String>,
     window: Window,
     pub(super) scroll: Scroll,
 }
 
-/// Where the columns stand.
+/// Widths and positions of the columns.
 struct Columns {
     name: u16,
     node: u16,
@@ -46,15 +47,15 @@ impl Columns {
             name,
             node,
             start,
-            // One column for the scroll bar.
+            // One column is left for the scroll bar.
             chart: (chart, w.saturating_sub(chart + 1).max(1)),
         }
     }
 }
 
 impl Abreast {
-    /// As the nodes' agents tell it where they are listened to for this, else as the world that is shown knows it.
-    /// `before` is what was shown until now: it stays where nothing changed.
+    /// Returns the pods of an owner: as the agents of their nodes report them if kflow follows these for this owner,
+    /// else as the shown world has them. `before` is the previous value; it is returned if nothing has changed.
     pub(super) fn of(owner: &ObjectRef, snap: &Snapshot, w: u16, before: Option<Self>) -> Self {
         let seen = (snap.version, w);
         let scroll = match before {
@@ -86,14 +87,14 @@ impl Abreast {
             scroll,
         }
     }
-    /// The selected row is the selected pod.
+    /// Selects the pod of the selected row.
     pub(super) fn select(&self, shared: &mut Shared) {
         if let Some(lane) = self.lanes.get(self.scroll.at) {
             shared.pod = Some(lane.pod.uid.clone());
             shared.owner = None;
         }
     }
-    /// Rows of what is said, with their rule: a third of the pane at most.
+    /// Returns the lines below the list; with their rule they take at most a third of the pane.
     fn below(&self, w: u16, h: u16) -> Vec<String> {
         let most = usize::from(h / 3);
         let room = usize::from(w.saturating_sub(2)).max(8);
@@ -169,7 +170,7 @@ impl Abreast {
                 _ => (String::new(), t.dim),
             };
             canvas.text_right(c.start + START, y, START, &text, style);
-            // Its times are by another clock: so is its part of the axis.
+            // The pod's times are by its node's clock, so its lane uses the window shifted to that clock.
             let ahead = lane.ahead();
             let window = Window {
                 from: self.window.from.plus(ahead),
@@ -194,5 +195,5 @@ impl Abreast {
     }
 }
 
-/// Rows above the list: names of columns, and the axis.
+/// Rows above the list: the headings, which share a row with the axis.
 pub(super) const HEAD: u16 = 1;

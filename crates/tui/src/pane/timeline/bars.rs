@@ -1,4 +1,4 @@
-//! Names, bars, gaps, marks and cursors.
+//! Draws the parts of a timeline: names, bars, gaps, marks and cursors.
 
 use ratatui::style::Style;
 
@@ -13,7 +13,7 @@ use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::age;
 
-/// The tree at the left.
+/// Draws the name of a span with its branches of the tree.
 pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let mut x = 1;
@@ -45,21 +45,22 @@ pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span) {
     if s.attempt > 0 {
         x += canvas.text(x, 0, &format!("#{}", s.attempt), t.warn) + 1;
     }
-    // Which volume, which image: steps of one name are told apart. What is long stands below.
+    // Steps of the same name are told apart by their volume or image. A long message is in the detail only.
     if !s.is_stage() && s.outcome != Outcome::Error && s.message.len() <= 64 {
         let what = s.message.strip_prefix("volume ").unwrap_or(&s.message);
         canvas.text(x, 0, what, t.dim);
     }
 }
 
-/// A bar: solid for measured, lighter for inferred and bounded; the last cell in eighths; an arrow while it grows.
+/// Draws a bar: solid if measured, lighter if inferred or bounded. The last cell is drawn in eighths, or as an arrow
+/// while the span is in flight.
 pub(super) fn bar(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, s: &Span, window: Window, thin: bool) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let w = canvas.width();
     let open = s.end.is_none();
     let end = s.end.map_or(ctx.snap.now, |e| e.at).max(s.start.at);
     if end < window.from || s.start.at >= window.to {
-        // Outside: an arrow says where.
+        // The span is outside the window; an arrow shows on which side.
         let (x, symbol) = if end < window.from {
             (0, g.left)
         } else {
@@ -92,7 +93,7 @@ pub(super) fn bar(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, s: &Span, window: Wind
         );
         return;
     }
-    // What is spread out below is thin: its parts are the bars.
+    // A bar whose steps have rows of their own is thin.
     let fill = if thin { g.thin } else { fill };
     canvas.line(first, 0, last.saturating_sub(first), fill, style);
     let rest = ((z - f64::from(last)) * 8.0) as usize;
@@ -100,11 +101,11 @@ pub(super) fn bar(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, s: &Span, window: Wind
     if open && end < window.to {
         canvas.symbol(last.min(w.saturating_sub(1)), 0, g.growing, style);
     } else if thin {
-        // Half a cell high: its end has no eighths.
+        // A thin bar is half a cell high, and its end cannot be drawn in eighths.
     } else if !cap.is_empty() && last < w && s.certainty == Certainty::Measured {
         canvas.symbol(last, 0, cap, style);
     }
-    // How wide the edges are, where it can be seen: an API second is no moment.
+    // Shows the uncertainty of the edges if it is at least a cell wide: an API timestamp is precise to 1 s only.
     for (e, into) in [(Some(s.start), 1.0), (s.end, -1.0)] {
         let Some(e) = e else { continue };
         let cells = f64::from(e.precision) / window.length() as f64 * f64::from(w);
@@ -123,7 +124,7 @@ pub(super) fn bar(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, s: &Span, window: Wind
     }
 }
 
-/// Hatches the time of a stage that nothing explains.
+/// Hatches the parts of a stage that no evidence explains.
 pub(super) fn gaps(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
@@ -143,14 +144,15 @@ pub(super) fn gaps(
     }
 }
 
-/// When the grace period ends: a deletion's timestamp lies ahead of its request by it.
+/// Returns the end of the grace period: the deletion timestamp of the API is the time of the request plus the grace
+/// period.
 pub(super) fn due(p: &PodView) -> Option<Nanos> {
     let api = p.api.as_ref().filter(|a| a.deletion.is_some())?;
     let grace = api.deletion_grace_s.unwrap_or(0).saturating_mul(SECOND);
     Some(p.deletion_requested?.plus(grace))
 }
 
-/// What of a grace period is still to come, as a thin line that leads to its end.
+/// Draws the rest of a grace period as a thin line up to its end.
 pub(super) fn grace(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window: Window) {
     let (w, now) = (canvas.width(), ctx.snap.now);
     let Some(due) = due(p).filter(|d| p.gone.is_none() && *d > now && now < window.to) else {
@@ -164,7 +166,7 @@ pub(super) fn grace(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window:
     }
 }
 
-/// `due in 12s`, `was due 3s ago`.
+/// Formats the end of a grace period: `due in 12s`, or `was due 3s ago`.
 pub(super) fn until(due: Nanos, now: Nanos) -> String {
     match due.since(now) {
         ns if ns > 0 => format!("due in {}", age(ns)),
@@ -172,7 +174,7 @@ pub(super) fn until(due: Nanos, now: Nanos) -> String {
     }
 }
 
-/// The lane of marks: what is bad wins a cell, then the later one.
+/// Draws the lane of marks. In the same cell, a bad mark hides others, and a later one hides an earlier one.
 pub(super) fn marks(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window: Window) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let w = canvas.width();
@@ -198,7 +200,7 @@ pub(super) fn marks(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window:
     {
         canvas.symbol(x, 0, g.due, t.wait);
         let text = format!(" {}", until(at, ctx.snap.now));
-        // On the side where there is room, and only while it is of interest.
+        // The text is on the side that has room, and only while the pod exists.
         let len = text.len() as u16;
         if p.gone.is_none() && x + len < w {
             canvas.text(x + 1, 0, &text, t.wait);
@@ -208,7 +210,7 @@ pub(super) fn marks(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window:
     }
 }
 
-/// The time cursor and the two marks of a delta, over the tree where nothing is drawn.
+/// Draws the time cursor and the two marks of a delta over the tree, in empty cells only.
 pub(super) fn cursors(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window) {
     let (w, h) = (canvas.width(), canvas.height());
     let here = ctx.shared.at(ctx.snap);

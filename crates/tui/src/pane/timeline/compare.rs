@@ -1,4 +1,4 @@
-//! Two starts side by side: stages and what they consist of as rows, A and B as bars back to back.
+//! Two starts side by side: stages and their parts as rows, with the bars of A and B back to back.
 
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
@@ -10,11 +10,11 @@ use kflow_core::timeline::critical;
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
-/// Columns of a length, and of a difference.
+/// Widths of a duration and of a difference, in columns.
 const LENGTH: u16 = 8;
 const DIFFERENCE: u16 = 9;
 
-/// A row: a stage, or what it consists of.
+/// A row: a stage, or a part of a stage, by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     Stage(usize),
@@ -26,13 +26,13 @@ pub(super) struct Compared {
     names: (String, String),
     of: Comparison,
     rows: Vec<Row>,
-    /// Every part is a row; else those that are a tenth of the difference or more.
+    /// Whether every part has a row; else only parts that are at least a tenth of the whole difference.
     all: bool,
     pub(super) scroll: Scroll,
 }
 
 impl Compared {
-    /// A and B, `None` while nothing is known of the start of one.
+    /// Returns the comparison of A and B; `None` while the start of either is not known.
     pub(super) fn of(a: &PodView, b: &PodView, now: Nanos) -> Option<Self> {
         let (of_a, of_b) = (critical::path(a, now)?, critical::path(b, now)?);
         let mut it = Self {
@@ -45,7 +45,7 @@ impl Compared {
         it.cut();
         Some(it)
     }
-    /// Goes on where the one before it stood.
+    /// Keeps the selection and the folding of the previous comparison.
     pub(super) fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before {
             self.all = before.all;
@@ -76,7 +76,7 @@ impl Compared {
             self.rows.extend(shown.map(|(j, _)| Row::Part(i, j)));
         }
     }
-    /// Head, rows, and the whole; the names of A and B above.
+    /// Draws the names of A and B, the headings, the rows, and the sum.
     pub(super) fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         let (w, h) = (canvas.width(), canvas.height());
@@ -173,5 +173,5 @@ impl Compared {
     }
 }
 
-/// Rows above the list: names and head.
+/// Rows above the list: the names and the headings.
 pub(super) const HEAD: u16 = 2;

@@ -1,4 +1,4 @@
-//! The critical path as rows: what the start waited for, instant by instant, as stairs on the axis of time.
+//! The critical path as rows: what the start waited for at each instant, as stairs on the time axis.
 
 use ratatui::style::Style;
 
@@ -15,23 +15,23 @@ use kflow_engine::Snapshot;
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
-/// Columns of a share: ` 100%`.
+/// Width of a share such as ` 100%`, in columns.
 pub(super) const SHARE: u16 = 5;
 
 #[derive(Debug)]
 pub(super) struct Path {
     path: Critical,
     lines: Vec<Line>,
-    /// Every piece is a row of its own.
+    /// Whether every piece has a row of its own; else adjacent short pieces share one.
     all: bool,
     pub(super) scroll: Scroll,
-    /// What the selected row waited for that is not the pod's own, as of a snapshot and a row.
+    /// What the selected row waited for outside the pod, and the snapshot version and row for which it was looked up.
     awaited: Vec<Awaited>,
     asked: Option<(u64, usize)>,
 }
 
 impl Path {
-    /// The path of a pod, with its longest line selected; `None` when nothing of it is known.
+    /// Returns the path of a pod, with the longest row selected; `None` if nothing of it is known.
     pub(super) fn of(p: &PodView, now: Nanos) -> Option<Self> {
         let path = critical::path(p, now).filter(|c| !c.pieces.is_empty())?;
         let mut it = Self {
@@ -48,14 +48,14 @@ impl Path {
         }
         Some(it)
     }
-    /// Takes what has changed; the selection stays in its place.
+    /// Takes the current path of the pod. The selected row index stays the same.
     pub(super) fn refresh(&mut self, p: &PodView, now: Nanos) {
         if let Some(path) = critical::path(p, now) {
             self.path = path;
             self.cut();
         }
     }
-    /// Looks for what the selected row waited for, where that may have changed.
+    /// Looks up what the selected row waited for, if the snapshot or the row has changed.
     pub(super) fn ask(&mut self, snap: &Snapshot, p: &PodView) {
         let asked = Some((snap.version, self.scroll.at));
         if self.asked != asked {
@@ -66,11 +66,11 @@ impl Path {
                 .unwrap_or_default();
         }
     }
-    /// What the selected row waited for longest.
+    /// Returns what the selected row waited for longest.
     pub(super) fn awaited(&self) -> Option<&Awaited> {
         self.awaited.first()
     }
-    /// `waits for s24a/slow PullImage 34.9s and 2 more`
+    /// Describes what the selected row waited for: `waits for s24a/slow PullImage 34.9s and 2 more`.
     pub(super) fn waits_for(&self, now: Nanos) -> Option<String> {
         awaited::sentence(&self.awaited, now)
     }
@@ -84,7 +84,7 @@ impl Path {
     pub(super) fn fit(&mut self, height: usize) {
         self.scroll.fit(self.lines.len(), height);
     }
-    /// Shows short pieces one by one, or together. The selection stays at its moment.
+    /// Shows short pieces one by one, or combined. The selection stays at the same moment.
     pub(super) fn fold(&mut self) {
         let at = self.line().map(|l| l.start(&self.path));
         self.all = !self.all;
@@ -99,7 +99,7 @@ impl Path {
     fn line(&self) -> Option<Line> {
         self.lines.get(self.scroll.at).copied()
     }
-    /// The piece that is selected; of several short ones the longest.
+    /// Returns the selected piece; of combined short ones, the longest.
     pub(super) fn piece(&self) -> Option<Piece> {
         let (from, to) = match self.line()? {
             Line::Piece(i) => (i, i + 1),
@@ -108,24 +108,25 @@ impl Path {
         let pieces = self.path.pieces.get(from..to)?;
         pieces.iter().max_by_key(|p| p.ns()).copied()
     }
-    /// Begin and end of the whole.
+    /// Returns begin and end of the whole path.
     pub(super) fn whole(&self) -> Option<(Nanos, Nanos)> {
         let pieces = &self.path.pieces;
         Some((pieces.first()?.start, pieces.last()?.end))
     }
-    /// Begin and end of the selected row.
+    /// Returns begin and end of the selected row.
     pub(super) fn interval(&self) -> Option<(Nanos, Nanos)> {
         let line = self.line()?;
         Some((line.start(&self.path), line.end(&self.path)))
     }
-    /// Rows by their length, the longest first.
+    /// Returns the row indices by duration, longest first.
     fn by_length(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.lines.len()).collect();
         let ns = |i: &usize| self.lines.get(*i).map_or(0, |l| l.ns(&self.path));
         order.sort_by_key(|i| std::cmp::Reverse(ns(i)));
         order
     }
-    /// Selects the next shorter row than the one selected, the longest after the shortest; its rank from 1, of how many.
+    /// Selects the next shorter row, or the longest after the shortest. Returns the rank of the row, from 1, and the
+    /// number of rows.
     pub(super) fn next_longest(&mut self) -> (usize, usize) {
         let order = self.by_length();
         let here = order.iter().position(|i| *i == self.scroll.at);
@@ -135,7 +136,7 @@ impl Path {
         }
         (next + 1, order.len())
     }
-    /// What the selected row is, in words, and how much of the whole.
+    /// Describes the selected row and its share of the whole path.
     pub(super) fn told(&self, p: &PodView) -> String {
         let Some(line) = self.line() else {
             return String::new();
@@ -152,7 +153,7 @@ impl Path {
     pub(super) fn headline(&self, p: &PodView) -> String {
         self.path.headline(&p.timeline)
     }
-    /// The rows, below the ruler: words at the left, the stairs, lengths and shares at the right.
+    /// Draws the rows: descriptions at the left, the stairs, durations and shares at the right.
     pub(super) fn draw(
         &self,
         ctx: &Ctx<'_>,
@@ -212,18 +213,18 @@ impl Path {
     }
 }
 
-/// How many steps a span lies in.
+/// Returns the number of steps that contain a span.
 fn depth(p: &PodView, span: SpanIndex) -> usize {
     let spans = &p.timeline.spans;
     let parent = |i: SpanIndex| spans.get(i as usize).and_then(|s| s.parent);
     let above = std::iter::successors(parent(span), |i| parent(*i).filter(|p| p < i));
-    // The stage is one, and stands in no row.
+    // The stage does not count: it is not a row.
     above
         .filter(|i| spans.get(*i as usize).is_some_and(|s| !s.is_stage()))
         .count()
 }
 
-/// Work is solid in its stage's colour, a wait is hatched, and so is what nothing shows.
+/// Returns the look of a piece: work is solid in the stage's colour; waiting and unexplained time are hatched.
 fn look(ctx: &Ctx<'_>, p: &PodView, piece: Option<&Piece>) -> (Style, &'static str) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let Some(piece) = piece else {

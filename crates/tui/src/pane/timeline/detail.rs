@@ -1,4 +1,4 @@
-//! What is known of the selected span, and what stands at the cursor.
+//! The detail of the selected span, and the line about the time cursor.
 
 use super::bars;
 use kflow_core::correlate::PodView;
@@ -16,7 +16,7 @@ use kflow_core::timeline::{Certainty, Outcome, Span, summary};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
-/// Word of an outcome.
+/// Returns the word for an outcome.
 pub(super) const fn outcome(o: Outcome) -> &'static str {
     match o {
         Outcome::Ok => "ok",
@@ -49,7 +49,8 @@ fn head(s: &Span) -> String {
     t
 }
 
-/// `60ms`, of a stage that is longer than its work `60ms of work in 2.78s`.
+/// Formats the duration of a span: `60ms`, or `60ms of work in 2.78s` for a stage that lasts longer than the work in
+/// it.
 fn took(s: &Span, p: &PodView, now: Nanos) -> String {
     let (work, whole) = (summary::work_ns(&p.timeline, s, now), s.duration(now));
     if duration(work) == duration(whole) {
@@ -224,7 +225,7 @@ pub(super) fn draw(
             scroll::draw_more(ctx, canvas, y.saturating_sub(1), 0, more);
         }
     }
-    // The last line belongs to the cursor.
+    // The last line is about the time cursor.
     let y = h.saturating_sub(1);
     let at = ctx.shared.at(ctx.snap);
     let mut x = canvas.spans(
@@ -295,7 +296,7 @@ pub(super) fn draw(
     }
 }
 
-/// The span as plain text, for the clipboard.
+/// Returns the span as plain text, for the clipboard.
 pub(super) fn text(s: &Span, now: Nanos, time: &TimeFormat) -> String {
     format!(
         "{} {} {} {}\n{}\n{}\n",

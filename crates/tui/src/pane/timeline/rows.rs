@@ -6,20 +6,19 @@ use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline};
 use kflow_model::Text;
 
-/// What a node is, as long as its pod lives: indices change when evidence arrives.
+/// Identity of a row during the pod's life. The index of its span is not stable: it changes when evidence arrives.
 pub(super) type Id = (Stage, Text, Text, u32);
 
 /// A visible row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// Index of the span.
+    /// Index of the span in the timeline.
     pub(super) span: u32,
-    /// Depth in the tree.
     pub(super) depth: u16,
     pub(super) children: bool,
-    /// They are shown.
+    /// Whether the children are shown.
     pub(super) open: bool,
-    /// It is the last of its parent's.
+    /// Whether the row is the last of its parent's children.
     pub(super) last: bool,
 }
 
@@ -27,7 +26,8 @@ pub(super) fn id(s: &Span) -> Id {
     (s.stage, s.step.clone(), s.container.clone(), s.attempt)
 }
 
-/// Trouble is open, and so are stages whose children fit at a glance.
+/// Returns whether a row is open by default: if its children are few, or if one of a moderate number failed or is in
+/// flight.
 pub(super) fn open_by_default(t: &Timeline, index: u32, all: Option<bool>) -> bool {
     if let Some(a) = all {
         return a;
@@ -38,20 +38,21 @@ pub(super) fn open_by_default(t: &Timeline, index: u32, all: Option<bool>) -> bo
     n <= 6 || (trouble && n <= 40)
 }
 
-/// Rows of the tree, depth first, by start; nodes in `turned` are the other way round than by default.
+/// Returns the visible rows, depth first, by start; the rows in `turned` are open if closed by default, and the other
+/// way round.
 pub(super) fn tree(t: &Timeline, turned: &FxHashSet<Id>, all: Option<bool>) -> Vec<Row> {
     let n = t.spans.len();
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); n];
     let mut roots = Vec::new();
     for (i, s) in t.spans.iter().enumerate() {
         match s.parent.and_then(|p| children.get_mut(p as usize)) {
-            // A parent comes before its children, so there is no circle.
+            // A parent comes before its children, so there are no cycles.
             Some(c) if s.parent.is_some_and(|p| (p as usize) < i) => c.push(i as u32),
             _ => roots.push(i as u32),
         }
     }
     let mut rows = Vec::new();
-    // Stages in causal order; inside a stage by start, as the timeline is sorted.
+    // Stages are in causal order; within a stage, spans are by start, as the timeline is sorted.
     roots.sort_by_key(|i| t.spans.get(*i as usize).map(|s| (s.stage, s.start)));
     let mut stack: Vec<(u32, u16, bool)> = roots.iter().rev().map(|i| (*i, 0, false)).collect();
     while let Some((i, depth, last)) = stack.pop() {

@@ -1,4 +1,4 @@
-//! Going from span to span: to what hangs, to the next error, to the next slowest.
+//! Moves the selection between spans: to the one that the pod hangs on, to the next error, to the next slowest.
 
 use super::{TimelinePane, rows};
 use crate::pane::Reply;
@@ -8,7 +8,7 @@ use kflow_core::timeline::{Outcome, Timeline};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
-/// What a pod that is not done hangs on: the newest step in flight, else the newest that failed.
+/// Returns the span that an unfinished pod hangs on: the newest step in flight, or else the newest that failed.
 pub(super) fn hanging(t: &Timeline) -> Option<u32> {
     let newest = |outcome: Outcome| {
         t.spans
@@ -22,7 +22,7 @@ pub(super) fn hanging(t: &Timeline) -> Option<u32> {
 }
 
 impl TimelinePane {
-    /// Moves the selection to a span, opening what it lies in.
+    /// Selects a span and opens the rows that contain it.
     pub(super) fn reveal(&mut self, t: &Timeline, span: u32) {
         let mut up = t.spans.get(span as usize).and_then(|s| s.parent);
         while let Some(i) = up {
@@ -44,7 +44,7 @@ impl TimelinePane {
             self.scroll.select(n);
         }
     }
-    /// Keeps the cursor inside the window.
+    /// Moves the window so that it contains the time cursor.
     pub(super) fn follow_cursor(&mut self, at: Nanos) {
         if let Some(w) = self.window
             && (at < w.from || at >= w.to)
