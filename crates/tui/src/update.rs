@@ -1,4 +1,5 @@
-//! Input to action to state: pure, answers with effects for the shell.
+//! Turns input into actions and actions into changes of the model. Pure: work for the main loop is returned as
+//! effects.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub use moments::parse_speed;
 pub use mouse::Mouse;
 
 impl Model {
-    /// A key was pressed.
+    /// Handles a key.
     pub fn key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
         self.message = None;
         self.shared.touched = true;
@@ -49,13 +50,14 @@ impl Model {
             }
         }
     }
-    /// A command: from a key, the palette, a menu or a script.
+    /// Runs a command: from a key, the palette, a menu or a script.
     pub fn run(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
         let mut effects = self.ran(command, snap);
         effects.extend(self.listened(snap));
         effects
     }
-    /// Of a cluster, whose pods are side by side decides which agents are listened to.
+    /// For a cluster, returns the request to follow the agents for the owner whose pods are shown side by side;
+    /// `None` if it has not changed.
     pub(super) fn listened(&self, snap: &Snapshot) -> Option<Effect> {
         let cluster = snap.cluster.as_ref()?;
         let now = cluster.abreast.as_ref().map(|a| &a.owner);
@@ -65,7 +67,7 @@ impl Model {
     fn ran(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
         let before = self.shared.cursor;
         let action = command.action;
-        // Who was led to another pod comes back to the one before with one key.
+        // A user who was led to another pod returns to the previous one with one key.
         if action == Action::Back && self.trail.last().is_some_and(|p| p.pod.is_some()) {
             self.back();
             self.sync(snap);
@@ -75,13 +77,13 @@ impl Model {
             self.sync(snap);
             return effects;
         }
-        // Changing the pod works in every pane, through the list of pods.
+        // The next and previous pod can be chosen in every pane; the list of pods does it.
         let target = if matches!(action, Action::NextPod | Action::PreviousPod) {
             PaneId::Pods
         } else {
             self.target(action)
         };
-        // The list may not have been on the screen since the picture changed.
+        // The list may be older than the snapshot if it is not on the screen.
         if target == PaneId::Pods
             && self.focus != PaneId::Pods
             && let Some(p) = self.panes.iter_mut().find(|p| p.id() == PaneId::Pods)
@@ -132,7 +134,7 @@ impl Model {
         self.sync(snap);
         self.frozen(before, snap, effects)
     }
-    /// What a command comes to while the tour goes on; `None` for those that do what they do else.
+    /// Handles a command while the tour runs; returns `None` for commands that the tour does not change.
     fn guided(&mut self, action: Action) -> Option<Vec<Effect>> {
         let tour = self.tour.as_mut()?;
         let forward = match action {
@@ -173,7 +175,8 @@ impl Model {
         let (help, pods) = (self.keys.first(help), self.keys.first(pods));
         self.say(format!("{said}: {pods} has all pods, {help} the keys"));
     }
-    /// Who scrolls back from what comes wants it to stand still.
+    /// Freezes a live picture if the command moved the time cursor back, so that new observations do not move what
+    /// the user looks at.
     fn frozen(
         &self,
         before: Option<Nanos>,
@@ -192,7 +195,7 @@ impl Model {
         }
         effects
     }
-    /// The pane that a command is for: a pane's own commands reach it from the palette too.
+    /// Returns the pane that handles a command. A pane's own commands reach it from the palette too.
     fn target(&self, action: Action) -> PaneId {
         match action.scope() {
             KeyScope::Pane(pane) => pane,
@@ -223,7 +226,7 @@ impl Model {
             Action::WaitsFor => {
                 let pod = self.shared.view(snap);
                 let waits = pod.map(|p| Waits::of(&snap.world, p, snap.now).longest());
-                // Of a pod that is stopped, or whose sandbox does not come, it is a call of its own.
+                // A pod that is being stopped, or whose sandbox is not ready, waits for a call of its own.
                 let own = || {
                     let mut flying = snap.world.calls().in_flight();
                     let own = flying.find(|c| pod.is_some_and(|p| c.pod_uid == p.uid))?;
@@ -318,7 +321,7 @@ impl Model {
                 None => self.complain("no pod is selected"),
             },
             Action::NextError | Action::PreviousError => {
-                // In the list of pods the next error of any pod; elsewhere that of the selected one.
+                // The pods and incidents panes go to errors of any pod, the other panes to those of the selected one.
                 let pod = if matches!(self.focus, PaneId::Pods | PaneId::Incidents) {
                     None
                 } else {
@@ -393,12 +396,12 @@ impl Model {
         }
         Vec::new()
     }
-    /// Takes what the configuration says of lists.
+    /// Applies the configuration's columns and views.
     pub fn configure(&mut self, config: &Config) {
         self.shared.columns = Arc::new(config.columns.clone());
         self.views.clone_from(&config.views);
     }
-    /// Runs the commands of a view; lets the user choose one where none is named.
+    /// Runs the commands of a view; opens a menu of all views if `name` is empty.
     fn view(&mut self, name: &str, snap: &Snapshot) -> Vec<Effect> {
         if let Some(commands) = self.views.get(name).cloned() {
             let effects = commands.iter().flat_map(|c| self.run(c, snap));
@@ -447,7 +450,7 @@ impl Model {
             self.complain(e);
         }
     }
-    /// Escape: closes what is open, then clears the filter, then goes back.
+    /// Handles Escape: clears the filter, or else leaves a comparison, or else goes back, or else removes the strip.
     fn back(&mut self) {
         let filtered = self
             .pane(self.focus)
@@ -456,7 +459,7 @@ impl Model {
         if filtered {
             self.set_filter("");
         } else if std::mem::take(&mut self.shared.comparing) {
-            // Back from the comparison to the pod.
+            // Leaves the comparison; the pod's timeline is shown again.
         } else if let Some(Place { pane, pod }) = self.trail.pop() {
             self.focus = pane;
             if pane != PaneId::Pods {
@@ -470,7 +473,7 @@ impl Model {
             self.strip = false;
         }
     }
-    /// The terminal has another size.
+    /// Handles a change of the terminal's size (columns, rows).
     pub fn resize(&mut self, size: (u16, u16), snap: &Snapshot) {
         self.size = size;
         self.sync(snap);

@@ -1,4 +1,5 @@
-//! The whole frame: title, tabs, panes with their rules, scrubber, footer, overlays. Reads the model, changes nothing.
+//! Draws the whole frame: title, tabs, panes with their rules, scrubber, footer, overlays. Reads the model and
+//! changes nothing.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -76,7 +77,7 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
     }
 }
 
-/// The line of the demo: as many hints as there is room for, and how to send it away.
+/// Draws the line of the demo: as many hints as fit, and last the key that removes the line.
 fn strip(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let t = ctx.theme;
     let w = canvas.width();
@@ -117,7 +118,8 @@ fn strip(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     );
 }
 
-/// What a terminal without Unicode cannot show: names and messages from outside, and signs of shortened texts.
+/// Replaces characters that a terminal without Unicode cannot show. They come from names and messages of other
+/// programs, and from texts that were cut.
 fn to_ascii(buf: &mut Buffer) {
     for c in &mut buf.content {
         if !c.symbol().is_ascii() {
@@ -134,7 +136,7 @@ fn to_ascii(buf: &mut Buffer) {
     }
 }
 
-/// The place of a pane that is drawn alone: below what is not known.
+/// Returns the place of a pane that is drawn alone: below the banner, if there is one.
 pub fn alone(snap: &Snapshot, pane: PaneId, area: Rect) -> Slot {
     let top = u16::from(!banner::reasons(snap).is_empty()).min(area.height);
     let area = Rect {
@@ -145,7 +147,7 @@ pub fn alone(snap: &Snapshot, pane: PaneId, area: Rect) -> Slot {
     Slot { pane, area }
 }
 
-/// Draws one pane alone, with its rule: for exports. What is not known stands above it as on the screen.
+/// Draws one pane alone, with its rule and the banner, for exports.
 pub fn draw_pane(model: &Model, snap: &Snapshot, id: PaneId, buf: &mut Buffer) {
     let area = *buf.area();
     let mut canvas = Canvas::new(buf, area);
@@ -209,7 +211,7 @@ fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
         x += head.text(x, 0, " ", t.text);
     }
     let detail = p.title(&ctx);
-    // What is said at the left ends where the number of hidden rows begins.
+    // The title ends where the number of hidden rows begins.
     let (above, below) = p.hidden().unwrap_or_default();
     let more = width(&scroll::more(ctx.glyphs, above, below)) as u16;
     let end = a.width.saturating_sub(if more > 0 { more + 4 } else { 1 });
@@ -230,7 +232,7 @@ fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
     p.draw(&ctx, &mut canvas.part(i.x, i.y, i.width, i.height));
 }
 
-/// The area of a box in the middle.
+/// Returns the area of a box of this size, centred.
 fn middle((cw, ch): (u16, u16), w: u16, h: u16) -> Rect {
     let (w, h) = (w.min(cw), h.min(ch));
     Rect::new((cw - w) / 2, (ch - h) / 2, w, h)

@@ -1,4 +1,4 @@
-//! Parts that several panes are made of.
+//! Parts that several panes use.
 
 pub mod details;
 pub mod page;

@@ -1,5 +1,5 @@
-//! Files that the user asks for (pictures, exports, notes), written by a thread of its own: the terminal goes on drawing while a
-//! disk is slow, and says what became of each.
+//! Writes files that the user asks for (pictures, exports, notes) in a thread of its own, so that the terminal keeps
+//! drawing while a disk is slow. The result of each is reported.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use kflow_model::units::duration;
 
-/// How many may wait while one is written.
+/// Limit on the files that are open at the same time: being written or waiting.
 const QUEUE: usize = 8;
-/// After how long the user is told that a file is still being written.
+/// Time after which the user is told that a file is still being written.
 const SLOW: Duration = Duration::from_secs(2);
-/// How long the end of the program waits for the files that are being written.
+/// How long the program waits at its end for files that are being written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A file to be written.
 pub struct Job {
-    /// What is written, in a sentence: `the timeline of shop/web`.
+    /// What is written, as part of a sentence: `the timeline of shop/web`.
     what: String,
-    /// Writes it; says where it is, or why it is not written.
+    /// Writes the file; returns a message about it, or why it was not written.
     run: Box<dyn FnOnce() -> Result<String, String> + Send>,
 }
 
 impl Job {
-    /// What is written, and how.
+    /// Returns a job with its description and its function.
     pub fn new(
         what: impl Into<String>,
         run: impl FnOnce() -> Result<String, String> + Send + 'static,
@@ -34,7 +34,7 @@ impl Job {
             run: Box::new(run),
         }
     }
-    /// Writes it, here and now.
+    /// Writes the file in the current thread.
     pub fn run(self) -> Result<String, String> {
         (self.run)()
     }
@@ -52,25 +52,25 @@ impl fmt::Debug for Job {
 #[derive(Debug)]
 struct Open {
     what: String,
-    /// When it was asked for.
+    /// When the user asked for the file.
     since: Instant,
-    /// Its user knows that it takes long.
+    /// Whether the user was told that writing takes long.
     told: bool,
 }
 
-/// The thread's other end.
+/// Handle of the thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     jobs: SyncSender<Job>,
     ended: Receiver<Result<String, String>>,
-    /// Oldest first, which is the order in which they end.
+    /// Jobs that have not ended, oldest first, which is the order in which they end.
     open: VecDeque<Open>,
 }
 
 impl Writer {
     pub(crate) fn start() -> Self {
         let (jobs, todo) = mpsc::sync_channel::<Job>(QUEUE);
-        // Room for all that can be open: a thread that has written never waits for the terminal.
+        // There is room for the results of all open jobs, so that the thread never waits for the terminal.
         let (tell, ended) = mpsc::sync_channel(QUEUE + 1);
         let serve = move || {
             for job in todo {
@@ -79,7 +79,7 @@ impl Writer {
                 }
             }
         };
-        // Without the thread every job is refused.
+        // If the thread cannot be started, every job is refused.
         std::thread::Builder::new()
             .name("kflow-files".into())
             .spawn(serve)
@@ -91,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// Has a file written; what is to be said of it now. Never waits.
+    /// Queues a file to be written; returns a message about it, or why it is refused. Does not block.
     pub(crate) fn write(&mut self, job: Job, now: Instant) -> Result<String, String> {
         let what = job.what.clone();
         if self.open.len() >= QUEUE {
@@ -115,7 +115,7 @@ impl Writer {
         Ok(said)
     }
 
-    /// What became of a file since, or that it takes long. Never waits.
+    /// Returns the result of a file that has ended, or a message that one takes long. Does not block.
     pub(crate) fn news(&mut self, now: Instant) -> Option<Result<String, String>> {
         match self.ended.try_recv() {
             Ok(end) => {
@@ -143,7 +143,7 @@ impl Writer {
         )))
     }
 
-    /// Lets what is open be written, for two seconds at most; what is not written then, or failed.
+    /// Waits for the open files, at most for 2 s. Returns a message for each that failed or is not written by then.
     pub(crate) fn end(self) -> Vec<String> {
         let Self {
             jobs,
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use kflow_model::clock::monotonic;
 
-    /// What the terminal hears, without the terminal.
+    /// Returns the next message, without a terminal.
     fn heard(writer: &mut Writer) -> Result<String, String> {
         loop {
             match writer.news(monotonic()) {
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// A pipe without a reader is a file that does not answer.
+    /// A pipe without a reader stands for a file system that does not answer.
     fn stuck(dir: &std::path::Path) -> (std::path::PathBuf, Job) {
         let path = dir.join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status();
@@ -215,7 +215,7 @@ mod tests {
             "the picture is still not written after 2.00s: its file system is slow, or does not answer"
         );
         assert!(writer.news(begin + SLOW * 9).is_none(), "once");
-        // As many as there is room for, and no more; none waits.
+        // As many jobs as there is room for are accepted; the next one is refused at once.
         for n in 1..QUEUE {
             let job = Job::new(format!("file {n}"), move || Ok(format!("{n}")));
             writer.write(job, begin).expect("room");
@@ -225,7 +225,7 @@ mod tests {
             refused.expect_err("full"),
             "one more is not written: the picture and 7 more are still being written"
         );
-        // It answers after all.
+        // Now the file system answers.
         assert_eq!(std::fs::read(&path).expect("read"), b"x");
         assert_eq!(heard(&mut writer).as_deref(), Ok("saved"));
         for n in 1..QUEUE {

@@ -1,4 +1,4 @@
-//! Keys in the boxes over the panes: help and menus.
+//! Handles keys in the boxes over the panes: help and menus.
 
 use crossterm::event::KeyCode;
 
@@ -9,7 +9,7 @@ use crate::model::{Effect, Model, Overlay};
 use kflow_engine::Snapshot;
 
 impl Model {
-    /// Keys search the box of keys, the arrows choose, and what is chosen runs.
+    /// Handles a key in the help box: text searches, the arrows choose, Enter runs the chosen command.
     pub(super) fn help_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
         let Some(Overlay::Help(mut help)) = self.overlays.pop() else {
             return Vec::new();

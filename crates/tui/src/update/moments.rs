@@ -1,18 +1,18 @@
-//! To other moments: a time, an incident, how fast a replay goes.
+//! Moves to other moments: to a time or an incident, and at what speed a replay plays.
 
 use crate::backend::Drive;
 use crate::model::{Effect, Model};
 use kflow_core::query::Moment;
 use kflow_engine::Snapshot;
 
-/// The speeds that faster and slower go through, in thousandths; 0 is as fast as it goes.
+/// The steps of the commands for faster and slower, in thousandths of real time; 0 is as fast as possible.
 pub(super) const SPEEDS: [u32; 11] = [
     100, 250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 0,
 ];
 
 impl Model {
-    /// Goes to the next incident or the one before, by begin: from the one that was gone to last while its moment is shown,
-    /// else from the moment that is shown.
+    /// Goes to the next or previous incident, by begin: from the incident that was opened last if its moment is still
+    /// shown, or else from the shown moment.
     pub(super) fn incident(&mut self, forward: bool, snap: &Snapshot) -> Vec<Effect> {
         let all = &snap.overview.incidents;
         let last = self.shared.incident.as_ref();
@@ -54,7 +54,7 @@ impl Model {
         self.say(text);
         vec![Effect::Drive(Drive::Seek(at))]
     }
-    /// Goes to a time: moves the cursor of a live view and the time of a replay.
+    /// Goes to a time: the cursor follows the snapshot again, and the engine shows that moment.
     pub(super) fn seek(&mut self, text: &str, snap: &Snapshot) -> Vec<Effect> {
         let zone = self.shared.zone();
         match Moment::parse(text) {
@@ -73,7 +73,7 @@ impl Model {
     }
 }
 
-/// Reads `10`, `0.5x`, `max`: thousandths, 0 for as fast as it goes.
+/// Parses a speed such as `10`, `0.5x` or `max` into thousandths of real time; 0 is as fast as possible.
 pub fn parse_speed(text: &str) -> Option<u32> {
     let t = text.trim().trim_end_matches(['x', '×']);
     if text.trim() == "max" {

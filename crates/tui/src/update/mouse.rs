@@ -1,4 +1,4 @@
-//! Clicks, the wheel and drags.
+//! Handles clicks, the wheel and drags.
 
 use ratatui::layout::{Position, Rect};
 
@@ -11,19 +11,19 @@ use crate::view::overlay;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 
-/// What the mouse did.
+/// An event of the mouse, at a column and a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mouse {
-    /// A button went down.
+    /// A button was pressed.
     Down(u16, u16),
-    /// It went up.
+    /// The button was released.
     Up(u16, u16),
-    /// The wheel turned: `true` is down.
+    /// The wheel was turned: down if `true`.
     Wheel(u16, u16, bool),
 }
 
 impl Model {
-    /// The mouse did something.
+    /// Handles an event of the mouse.
     pub fn mouse(&mut self, mouse: Mouse, snap: &Snapshot) -> Vec<Effect> {
         self.message = None;
         self.shared.touched = true;
@@ -102,7 +102,8 @@ impl Model {
         effects.extend(self.listened(snap));
         effects
     }
-    /// The wheel moves in what lies over the panes, a click chooses and runs, one beside it closes it.
+    /// Handles the mouse in a box over the panes: the wheel moves, a click chooses and runs, a click outside closes
+    /// the box.
     fn overlaid(&mut self, mouse: Mouse, snap: &Snapshot) -> Vec<Effect> {
         let (size, glyphs) = (self.size, self.look.glyphs);
         let Some(top) = self.overlays.pop() else {

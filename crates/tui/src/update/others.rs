@@ -1,4 +1,4 @@
-//! From the selected pod to others: those of its owner, one that it is compared with, one that it waits for.
+//! Leads from the selected pod to others: those of its owner, one to compare with, one that it waits for.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use kflow_engine::Snapshot;
 use kflow_model::{ObjectRef, Text};
 
 impl Model {
-    /// Shows the pods side by side that the selected pod's owner has; a second time the pod again.
+    /// Shows the pods of the selected pod's owner side by side; if they are shown already, shows the pod again.
     pub(super) fn side_by_side(&mut self, snap: &Snapshot) {
         let of_pod = self.shared.view(snap).and_then(|p| p.owners.last());
         let owner = of_pod.or(self.shared.owner.as_ref());
         let Some(owner) = owner.filter(|o| o.kind != "Node") else {
             return self.complain("what is selected is of no owner that makes pods");
         };
-        // By its name: its UID may be known only later, and it is the same one then.
+        // The owner is identified by name, because its UID may become known only later.
         let owner = ObjectRef {
             uid: Text::default(),
             ..owner.clone()
@@ -28,7 +28,7 @@ impl Model {
             self.show(PaneId::Timeline);
         }
     }
-    /// Marks the selected pod, or compares it with the one that is marked or named.
+    /// Marks the selected pod, or compares it with the marked or named one.
     pub(super) fn compare(&mut self, with: &str, snap: &Snapshot) {
         let Some(selected) = self.shared.view(snap) else {
             return self.complain("no pod is selected");
@@ -77,7 +77,7 @@ impl Model {
             }
         }
     }
-    /// Shows whom the selected pod waits for, and the call; going back comes back to the pod.
+    /// Shows the pod that the selected one waits for, with the call. Going back returns to the selected pod.
     pub(super) fn follow(&mut self, awaited: &Awaited, snap: &Snapshot) {
         let words = awaited.words(snap.now);
         let from = Place {
@@ -86,7 +86,7 @@ impl Model {
         };
         self.trail.push(from);
         let Some(uid) = awaited.pod().cloned() else {
-            // A call of the kubelet's loops, or of a pod that is not known.
+            // A call of the kubelet's loops, or of an unknown pod.
             self.shared.call = awaited.call();
             self.focus = PaneId::Calls;
             self.other = PaneId::Calls;

@@ -1,4 +1,4 @@
-//! Typing: palette, filter, time, note.
+//! Handles the prompts: palette, filter, time, note.
 
 use crossterm::event::KeyCode;
 
@@ -14,7 +14,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 impl Model {
-    /// Begins to ask.
+    /// Opens a prompt.
     pub(super) fn open(&mut self, kind: PromptKind, snap: &Snapshot) {
         let before = match kind {
             PromptKind::Filter => match self.pane(self.focus).and_then(|p| p.filter()) {
@@ -39,7 +39,7 @@ impl Model {
         self.refresh(&mut p, snap);
         self.overlays.push(Overlay::Prompt(p));
     }
-    /// A key while a prompt is open.
+    /// Handles a key in a prompt.
     pub(super) fn prompt_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
         let Some(Overlay::Prompt(mut p)) = self.overlays.pop() else {
             return Vec::new();
@@ -120,7 +120,8 @@ impl Model {
         self.overlays.push(Overlay::Prompt(p));
         Vec::new()
     }
-    /// Filters by what is typed so far. What leaves nothing only because it is not finished does not empty the list.
+    /// Applies the filter that is typed so far. If it matches nothing and may be unfinished, the last filter that
+    /// matched something stays applied.
     fn preview(&mut self, p: &mut Prompt, snap: &Snapshot) {
         let typed = Filter::typed(&p.text);
         self.set_filter(&typed);
@@ -159,8 +160,8 @@ impl Model {
             ),
             PromptKind::Palette => {
                 let typed = Command::parse(&p.text);
-                // A proposal is taken when it was chosen, or when what was typed begins it. Otherwise Enter would run
-                // whatever stands first: with nothing typed, the end of the program.
+                // Enter takes a completion only if the user chose it, or if the typed text fits it. Otherwise Enter
+                // in an empty palette would run the first command of the list, which may be to quit.
                 let begun = p.text.trim();
                 let proposed = || {
                     let c = match p.chosen {
@@ -187,7 +188,7 @@ impl Model {
             }
         }
     }
-    /// Proposals and help for what stands there now.
+    /// Updates completions and hint for the current text.
     pub(super) fn refresh(&self, p: &mut Prompt, snap: &Snapshot) {
         match p.kind {
             PromptKind::Palette => {
@@ -227,7 +228,8 @@ impl Model {
     }
 }
 
-/// True when a command may be run for what was typed: leaving needs the beginning of its name.
+/// Returns true if a command may be run for a typed text: to quit, the text has to be the beginning of the command's
+/// name.
 fn fits(typed: &str, command: &str) -> bool {
     command != Action::Quit.name() || command.starts_with(typed)
 }
@@ -240,7 +242,7 @@ fn remove(text: &mut String, at: usize) {
     }
 }
 
-/// Takes the next or last proposal into the line.
+/// Replaces the text with the next or the previous completion.
 fn choose(p: &mut Prompt, forward: bool) {
     let n = p.candidates.len();
     if n == 0 {
@@ -259,7 +261,7 @@ fn choose(p: &mut Prompt, forward: bool) {
     }
 }
 
-/// Commands that fit what was typed, best first.
+/// Returns the commands that match the text, best first.
 fn palette(text: &str, model: &Model) -> Vec<Candidate> {
     if let Some(("theme", arg)) = text.trim_start().split_once(' ') {
         return crate::theme::BUILT_IN
@@ -285,7 +287,7 @@ fn palette(text: &str, model: &Model) -> Vec<Candidate> {
             Some((s, a))
         })
         .collect();
-    // Of what fits as well, what the pane itself does comes first, then what leads on, and leaving last.
+    // Of equal matches, commands of the focused pane come first, and quitting last.
     let likely = |a: Action| match a.scope() {
         KeyScope::Pane(p) if p == model.focus => 0,
         _ if a == Action::Quit => 4,

@@ -1,4 +1,4 @@
-//! The last line: what was said, or which keys do what.
+//! Draws the last line: a message, or hints of keys.
 
 use crate::action::Action;
 use crate::canvas::Canvas;
@@ -24,7 +24,7 @@ pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The commands of the footer, each with its first column.
+/// Returns the commands of the footer, each with its first column.
 fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
     let own: &[Action] = model.pane(model.focus).map_or(&[], |p| p.commands());
     let general = [
@@ -35,13 +35,13 @@ fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
         Action::Layout,
     ];
     let need = |a: Action| (width(&model.keys.first(a)) + width(word(a)) + 3) as u16;
-    // Help and quit stay; the pane's own keys take what is left, then the general ones.
+    // Help and quit are always shown; the pane's own keys get the remaining room first, then the general ones.
     let fixed = [Action::Help, Action::Quit];
     let last: u16 = fixed.into_iter().map(need).sum();
     let limit = w.saturating_sub(last + 1);
     let mut all = Vec::new();
     let mut x = 1;
-    // What the tour takes for itself stands in its lines.
+    // Keys that the tour uses are shown in the tour's own lines.
     let guided =
         |a: Action| model.tour.is_some() && matches!(a, Action::PlayPause | Action::Layout);
     for a in own.iter().chain(&general).copied() {
@@ -62,7 +62,7 @@ fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
     all
 }
 
-/// The command of the footer at this column.
+/// Returns the command at this column of the footer; `None` between commands, or while a message is shown.
 pub fn hint_at(model: &Model, x: u16) -> Option<Action> {
     if model.message.is_some() {
         return None;
@@ -74,7 +74,7 @@ pub fn hint_at(model: &Model, x: u16) -> Option<Action> {
         .map(|(_, a)| a)
 }
 
-/// One or two words for the footer.
+/// Returns one or two words about a command, for the footer.
 const fn word(a: Action) -> &'static str {
     match a {
         Action::PaneWhy => "why",

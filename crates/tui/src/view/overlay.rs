@@ -1,4 +1,4 @@
-//! Boxes over the panes: help from the live key map, prompts with proposals, menus.
+//! Draws the boxes over the panes: help from the current key map, prompts with completions, menus.
 
 use ratatui::layout::Rect;
 
@@ -11,7 +11,7 @@ use crate::shared::Ctx;
 use crate::text::width;
 use crate::widget::scroll;
 
-/// An empty box with a frame and a title; the inside.
+/// Draws an empty box with a frame and a title; returns its inside.
 fn frame<'a>(ctx: &Ctx<'_>, canvas: &'a mut Canvas<'_>, a: Rect, title: &str) -> Canvas<'a> {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let mut c = canvas.part(a.x, a.y, a.width, a.height);
@@ -44,14 +44,14 @@ fn frame<'a>(ctx: &Ctx<'_>, canvas: &'a mut Canvas<'_>, a: Rect, title: &str) ->
     )
 }
 
-/// Where the box of keys stands, and how its rows are laid out.
+/// Place of the help box, and the layout of its rows.
 struct HelpPlace {
     area: Rect,
-    /// Rows of a column.
+    /// Number of rows in a column, visible or not.
     per: usize,
     /// Width of a column.
     column: u16,
-    /// The first row of each column that is shown.
+    /// The first visible row of each column.
     top: usize,
 }
 
@@ -59,7 +59,7 @@ fn help_place(rows: usize, chosen: Option<usize>, top: usize, size: (u16, u16)) 
     let two = size.0 >= 120;
     let per = if two { rows.div_ceil(2) } else { rows };
     let w = if two { 116 } else { 64.min(size.0) };
-    // It keeps its size while one types.
+    // The box keeps its size while the search text changes.
     let h = (per as u16 + 2)
         .max(size.1.saturating_sub(4).min(24))
         .min(size.1.saturating_sub(2));
@@ -133,7 +133,7 @@ pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, help: 
     }
 }
 
-/// The row of the box of keys at a place of the screen.
+/// Returns the index of the row of the help box at a place of the screen.
 pub(crate) fn help_at(
     rows: usize,
     help: &Help,
@@ -154,7 +154,7 @@ pub(crate) fn help_at(
     (row < place.per && column < 2).then_some(column * place.per + row)
 }
 
-/// Where a menu stands, and its first item that is shown.
+/// Returns the place of a menu, and its first visible item.
 fn menu_place(m: &Menu, size: (u16, u16)) -> (Rect, usize) {
     let longest = m
         .items
@@ -169,7 +169,7 @@ fn menu_place(m: &Menu, size: (u16, u16)) -> (Rect, usize) {
     (a, (m.at + 1).saturating_sub(visible))
 }
 
-/// The item of a menu at a place of the screen.
+/// Returns the index of the menu item at a place of the screen.
 pub(crate) fn menu_at(m: &Menu, size: (u16, u16), at: (u16, u16)) -> Option<usize> {
     let (a, top) = menu_place(m, size);
     let inside = at.0 > a.x && at.0 + 1 < a.x + a.width && at.1 + 1 < a.y + a.height;
@@ -228,7 +228,7 @@ pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
         PromptKind::Seek => "@",
         PromptKind::Note => "note ",
     };
-    // Proposals above the line, the first one nearest to the top.
+    // Completions are above the line, the best one at the top.
     let room = usize::from(h / 3).max(3);
     let at = p.chosen.unwrap_or(0);
     let top = (at + 1).saturating_sub(room);
@@ -252,7 +252,7 @@ pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
             let on = p.chosen == Some(*n);
             let style = if on { t.popup.patch(t.accent) } else { t.popup };
             c.text(2, row as u16, &cand.label, style);
-            // What was said of the row above need not be said again.
+            // Help is not repeated if the row above has the same.
             let above = row.checked_sub(1).and_then(|r| shown.get(r));
             if above.is_none_or(|(_, a)| a.help != cand.help) {
                 c.text(label + 4, row as u16, &cand.help, t.popup.patch(t.dim));

@@ -1,4 +1,5 @@
-//! The line of a replay: where in the session it is, how much happened when, and when something was not well.
+//! Draws the scrubber of a replay: the position in the session, the density of observations, and when something was
+//! not well.
 
 use crate::canvas::Canvas;
 use crate::glyph::Glyphs;
@@ -6,7 +7,7 @@ use crate::shared::Ctx;
 use crate::widget::ruler::Window;
 use kflow_engine::{Overview, Snapshot};
 
-/// First column and width of the bar that can be scrubbed.
+/// Returns the first column and the width of the bar, for a screen of width `w`.
 pub const fn scrub_bar(w: u16) -> (u16, u16) {
     (10, w.saturating_sub(22))
 }
@@ -32,7 +33,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let here = place(snap.now);
     canvas.line(x, 0, bar, g.rule, t.faint);
     canvas.line(x, 0, here, g.rule, t.accent);
-    // How much was observed, and in red when something was not well.
+    // The height shows the number of observations; red shows incidents.
     let dense = density(&snap.overview, bar);
     let most = dense.iter().copied().max().unwrap_or(0);
     let ill = ill(snap, bar);
@@ -57,7 +58,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     canvas.symbol(x + here, 0, g.on, t.accent);
 }
 
-/// Observations of each cell of the bar.
+/// Returns the number of observations in each cell of the bar.
 fn density(overview: &Overview, cells: u16) -> Vec<u32> {
     let (cells, parts) = (usize::from(cells), overview.density.len());
     (0..cells)
@@ -69,7 +70,8 @@ fn density(overview: &Overview, cells: u16) -> Vec<u32> {
         .collect()
 }
 
-/// A level for so many observations, by how often it can be halved: a burst does not hide the rest.
+/// Returns the symbol for a number of observations; `None` for 0. The scale is logarithmic, so that a burst does not
+/// hide the rest.
 fn level(g: &Glyphs, count: u32, most: u32) -> Option<&'static str> {
     if count == 0 {
         return None;
@@ -79,7 +81,7 @@ fn level(g: &Glyphs, count: u32, most: u32) -> Option<&'static str> {
     Some(g.level(((share * 6.0) as usize + 1).min(7)))
 }
 
-/// The cells of the bar in which something was not well.
+/// Returns for each cell of the bar whether an incident overlaps it.
 fn ill(snap: &Snapshot, cells: u16) -> Vec<bool> {
     let overview = &snap.overview;
     let window = Window::new(snap.range.0, snap.range.1);

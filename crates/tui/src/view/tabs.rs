@@ -1,4 +1,4 @@
-//! The second line: the panes, and the selected pod.
+//! Draws the second line: the tabs of the panes, and the selected pod.
 
 use crate::canvas::Canvas;
 use crate::model::Model;
@@ -7,7 +7,7 @@ use crate::shared::Ctx;
 use crate::text::width;
 use crate::widget::stage;
 
-/// Columns that the selected pod takes beside the tabs, at least.
+/// Least columns for the selected pod beside the tabs.
 const SELECTED: usize = 28;
 
 fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
@@ -20,7 +20,8 @@ fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
             (false, true) => format!("{key}{}", id.name().chars().take(4).collect::<String>()),
         }
     };
-    // The selected pod needs room beside them; the name of the focused pane stays whole where it can.
+    // If the full names leave too little room for the selected pod, they are shortened; that of the focused pane
+    // stays whole if possible.
     let wide = |p: PaneId, short: bool| width(&label(p, short)) + 2;
     let full: usize = all.iter().map(|p| wide(*p, false)).sum();
     let short = full + SELECTED > usize::from(w);
@@ -38,7 +39,7 @@ fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
         .collect()
 }
 
-/// The pane whose tab lies at this column.
+/// Returns the pane whose tab is at this column.
 pub fn tab_at(model: &Model, x: u16) -> Option<PaneId> {
     tab_places(model, model.size.0)
         .into_iter()
@@ -53,7 +54,7 @@ pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let style = if p == model.focus { t.tab_on } else { t.tab };
         end = x + canvas.text(x, 0, &label, style);
     }
-    // The selected pod, when its list is not on the screen.
+    // The selected pod, if there is room.
     if let Some(p) = ctx.shared.view(ctx.snap) {
         let room = canvas.width().saturating_sub(end + 14);
         if room >= 12 {

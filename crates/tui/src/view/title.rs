@@ -1,4 +1,4 @@
-//! The first line: what is looked at and how, the moment, the sources.
+//! Draws the first line: what is shown and in which mode, the moment, the sources.
 
 use ratatui::style::Style;
 
@@ -8,7 +8,7 @@ use crate::text::{count, width};
 use kflow_engine::snapshot::{Mode, SourceStatus, own};
 use kflow_model::Source;
 
-/// How fast, for people: `1×`, `0.5×`, `max`.
+/// Formats a speed: `1×`, `0.5×`, `max`.
 fn speed(permille: u32, times: &str) -> String {
     match permille {
         0 => "max".to_owned(),
@@ -72,7 +72,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             }
         }
     }
-    // Not everywhere: the banner says where the moment that is looked at is not known.
+    // Some moments only are affected; the banner says so at those that are not known.
     let damaged =
         |s: &SourceStatus| s.source == Source::Kflow && s.is_off() && s.name == own::SESSION;
     if snap.sources.iter().any(damaged) {
@@ -88,14 +88,14 @@ pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     sources(ctx, canvas, x);
 }
 
-/// Sources at the right: what is on, what is off and why as far as there is room, and what was lost.
+/// Draws the sources at the right: which are on, which are off and why as far as there is room, and what was lost.
 fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let on_bar = |s: Style| t.bar.patch(s);
-    // Each source once: whether a part of it works, whether one does not, and what was lost.
+    // For each source: whether a part of it is on, whether a part is off, and the number of lost observations.
     let mut by: Vec<(Source, bool, bool, u64)> = Vec::new();
     for s in &ctx.snap.sources {
-        // An address is no source yet.
+        // The status that names the apiserver's address is not yet a connection.
         let on = s.is_on() && s.name != own::KUBECONFIG;
         match by.iter_mut().find(|b| b.0 == s.source) {
             Some(b) => {

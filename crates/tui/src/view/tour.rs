@@ -1,4 +1,4 @@
-//! What the tour says of the step where it stops: what happened, what the step does, and what one would see if it hung.
+//! Draws the tour's text about the step of a stop: what happened, what the step does, and the symptoms if it hung.
 
 use crate::action::Action;
 use crate::canvas::Canvas;
@@ -23,7 +23,7 @@ pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canva
     ]
     .map(|(a, what)| format!(" {} {what} ", model.keys.first(a)))
     .concat();
-    // Who does not see the keys is stuck, so the title gives way.
+    // The keys have to stay visible, so the title is left out if there is too little room.
     let title = format!(": {}", part.title);
     let needs = " Tour , ".len() + width(&which) + width(&title) + width(&place) + width(&keys) + 4;
     let title = if usize::from(w) >= needs { &title } else { "" };
@@ -74,7 +74,7 @@ pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canva
     let verdict = pod.and_then(|p| ctx.snap.verdicts.get(p));
     let mut y = 3;
     if let Some(v) = verdict.filter(|_| tour.is_stuck()) {
-        // What it hangs on was shown where the wait began: here stands what it waits for, as far as there is room.
+        // The step that hangs was explained at an earlier stop; here the verdict says what the pod waits for.
         let most = usize::from(canvas.height())
             .saturating_sub(2 + lines.len())
             .max(1);

@@ -1,4 +1,4 @@
-//! Details under headings: a label, and a value that may take several lines.
+//! Details under headings: lines of a label and a value, where the value may take several lines.
 
 use ratatui::style::Style;
 
@@ -7,19 +7,18 @@ use crate::shared::Ctx;
 use crate::text::{width, wrap};
 use crate::widget::scroll;
 
-/// Columns of labels, where there is room.
+/// Least width of the labels, in columns, if there is room.
 const LABEL: u16 = 16;
 
-/// A line, before it is broken to the width of the screen.
+/// A line, before it is wrapped to the width of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// What the facts below are about.
+    /// A heading for the facts below.
     Head(String, Style),
     /// A label and a value.
     Fact(String, String, Style),
 }
 
-/// Lines in the making.
 #[derive(Clone, Debug)]
 pub struct Details {
     lines: Vec<Line>,
@@ -33,18 +32,18 @@ impl Default for Details {
 }
 
 impl Details {
-    /// None yet; their labels have so many columns, where there is room.
+    /// Returns empty details whose labels have this many columns, if there is room.
     pub const fn labelled(label: u16) -> Self {
         Self {
             lines: Vec::new(),
             label,
         }
     }
-    /// A heading.
+    /// Adds a heading.
     pub fn head(&mut self, text: impl Into<String>, style: Style) {
         self.lines.push(Line::Head(text.into(), style));
     }
-    /// A fact, unless its value is empty.
+    /// Adds a fact, unless its value is empty.
     pub fn fact(&mut self, label: &str, value: impl ToString, style: Style) {
         let value = value.to_string();
         if !value.is_empty() {
@@ -52,7 +51,7 @@ impl Details {
             self.lines.push(Line::Fact(label, value, style));
         }
     }
-    /// Details under a heading that stands only where there are any.
+    /// Adds facts under a heading, which is left out if no fact has a value.
     pub fn group<K: AsRef<str>, V: ToString>(
         &mut self,
         head: (&str, Style),
@@ -67,7 +66,7 @@ impl Details {
             self.lines.insert(at, Line::Head(head.0.to_owned(), head.1));
         }
     }
-    /// As plain text, for the clipboard.
+    /// Returns the details as plain text, for the clipboard.
     pub fn text(&self) -> String {
         (self.lines.iter())
             .map(|l| match l {
@@ -77,12 +76,12 @@ impl Details {
             })
             .collect()
     }
-    /// Draws as much as there is room for, `top` lines scrolled down (at most to the last screen).
+    /// Draws as many lines as fit, scrolled down by `top` lines, at most to the last screen.
     pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, top: usize) {
         let t = ctx.theme;
         let label = self.label.min(canvas.width() / 3);
         let room = usize::from(canvas.width().saturating_sub(label));
-        // Label, value, and whether the value stands in the column of values.
+        // Label, value, style, and whether the value is in the column of values.
         let mut rows: Vec<(&str, String, Style, bool)> = Vec::new();
         for line in &self.lines {
             match line {
@@ -95,7 +94,7 @@ impl Details {
                     }
                 }
                 Line::Fact(k, v, style) => {
-                    // A label that is longer than its column stands above its value.
+                    // A label that is wider than its column is on a line above its value.
                     let mut k = k.as_str();
                     if width(k) >= usize::from(label) {
                         rows.push(("", k.to_owned(), t.dim, false));

@@ -1,4 +1,4 @@
-//! A page of lines in one or two columns: it scrolls, and a line that leads somewhere is a row that can be selected.
+//! A page of lines in one or two columns that scrolls. Lines that lead somewhere are rows that can be selected.
 
 use std::sync::LazyLock;
 
@@ -19,32 +19,32 @@ use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
 use kflow_model::{Evidence, Nanos, ObjectRef, Text};
 
-/// What opening a line shows or does.
+/// The target of a line: what opening it shows or does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Lead {
     /// The line cannot be selected.
     #[default]
     None,
-    /// The line belongs to the row above.
+    /// The line belongs to the row above it.
     Above,
     /// The verdict on an owner or a node.
     Verdict(ObjectRef),
     Call(CallKey),
-    /// A pod, by its UID or `ns/name`, in a pane.
+    /// A pod, by its UID or `namespace/name`, in a pane.
     Pod(Text, PaneId),
-    /// An observation, in the Log.
+    /// An observation, in the log.
     Evidence(Evidence),
-    /// All that was observed around a moment.
+    /// All observations around a moment.
     Moment(Nanos),
     /// A pane with a filter.
     List(PaneId, String),
-    /// Whom the selected pod waits for.
+    /// What the selected pod waits for.
     Awaited(Awaited),
     /// A text for the clipboard.
     Copy(String),
-    /// There is nothing to go to, and this is why.
+    /// There is no target, for this reason.
     Say(&'static str),
-    /// A part of the page is shown, or one line of it.
+    /// Opens or closes a part of the page.
     Fold,
 }
 
@@ -58,7 +58,7 @@ impl Line {
     pub fn push(&mut self, text: impl Into<String>, style: Style) {
         self.pieces.push((text.into(), style));
     }
-    /// The same line, that can be selected and leads there.
+    /// Returns the line with a target, so that it can be selected.
     #[must_use]
     pub fn to(mut self, lead: Lead) -> Self {
         self.lead = lead;
@@ -79,7 +79,7 @@ pub fn line(pieces: &[(&str, Style)]) -> Line {
     }
 }
 
-/// A line whose last piece goes on below itself where it is wider than `w` columns.
+/// Adds a line whose last piece is wrapped at `w` columns and continues below its own beginning.
 pub fn wrapped(start: Line, text: &str, style: Style, w: usize, out: &mut Vec<Line>) {
     let indent = start.width();
     let mut parts = wrap(text, w.saturating_sub(indent).max(8)).into_iter();
@@ -103,7 +103,7 @@ pub fn head(ctx: &Ctx<'_>, title: &str) -> Line {
     line(&[(title, ctx.theme.head)])
 }
 
-/// A heading with what is said about it.
+/// Returns a heading with a remark.
 pub fn heading(ctx: &Ctx<'_>, title: &str, about: &str) -> Line {
     line(&[
         (title, ctx.theme.head),
@@ -112,20 +112,20 @@ pub fn heading(ctx: &Ctx<'_>, title: &str, about: &str) -> Line {
     ])
 }
 
-/// Pads or cuts to a width, so that pieces of a line stand in columns.
+/// Pads or cuts a text to `w` columns, aligned left.
 pub fn column(t: &str, w: usize) -> String {
     let c = cut(t, w);
     let pad = w.saturating_sub(width(&c));
     format!("{c}{}", " ".repeat(pad))
 }
 
-/// The same, at the right.
+/// Pads or cuts a text to `w` columns, aligned right.
 pub fn right(t: &str, w: usize) -> String {
     let c = cut(t, w);
     format!("{}{c}", " ".repeat(w.saturating_sub(width(&c))))
 }
 
-/// The first `most` items as lines, and how many there are besides.
+/// Adds the first `most` items, one line each, and a line with the number of the others.
 pub fn list<T>(
     ctx: &Ctx<'_>,
     items: impl IntoIterator<Item = T>,
@@ -136,7 +136,7 @@ pub fn list<T>(
     lists(ctx, items, most, out, |item, out| out.push(draw(item)));
 }
 
-/// The same, of items that may have several lines each.
+/// Like [`list`], for items that may have several lines each.
 pub fn lists<T>(
     ctx: &Ctx<'_>,
     items: impl IntoIterator<Item = T>,
@@ -155,7 +155,7 @@ pub fn lists<T>(
     }
 }
 
-/// The layers of a pull that are being fetched.
+/// Adds the layers of an image pull that are being fetched.
 pub fn layers(ctx: &Ctx<'_>, p: &Progress, indent: usize, out: &mut Vec<Line>) {
     let t = ctx.theme;
     for (layer, number, text) in p.fetching(ctx.snap.now) {
@@ -168,7 +168,7 @@ pub fn layers(ctx: &Ctx<'_>, p: &Progress, indent: usize, out: &mut Vec<Line>) {
     }
 }
 
-/// A sparkline: a column a count, the highest is full.
+/// Returns a sparkline with one column per count; the highest count has full height.
 pub fn spark(g: &Glyphs, series: &[u64]) -> String {
     let top = series.iter().copied().max().unwrap_or(0).max(1);
     series
@@ -177,7 +177,7 @@ pub fn spark(g: &Glyphs, series: &[u64]) -> String {
         .collect()
 }
 
-/// Lays pieces (each kept whole, two spaces apart) into lines of at most `w` columns.
+/// Lays pieces into lines of at most `w` columns. Pieces are not broken, and are two spaces apart.
 pub fn flow(ctx: &Ctx<'_>, pieces: Vec<Line>, w: u16, out: &mut Vec<Line>) {
     let mut now = Line::default();
     let mut used = 0;
@@ -202,14 +202,15 @@ pub fn flow(ctx: &Ctx<'_>, pieces: Vec<Line>, w: u16, out: &mut Vec<Line>) {
     }
 }
 
-/// An empty line between two parts; none at the top, never two.
+/// Adds an empty line, unless the page is empty or ends with one.
 pub fn gap(out: &mut Vec<Line>) {
     if out.last().is_some_and(|l| !l.pieces.is_empty()) {
         out.push(Line::default());
     }
 }
 
-/// Reads as the screen will, without a theme: how lines look changes neither how many there are nor where they lead.
+/// Returns a context without a theme, which suffices to lay out lines: styles change neither the number of lines nor
+/// their targets.
 pub fn unstyled<'a>(snap: &'a Snapshot, shared: &'a Shared) -> Ctx<'a> {
     static LOOK: LazyLock<(Theme, Keymap)> = LazyLock::new(Default::default);
     let (theme, keys) = &*LOOK;
@@ -223,7 +224,7 @@ pub fn unstyled<'a>(snap: &'a Snapshot, shared: &'a Shared) -> Ctx<'a> {
     }
 }
 
-/// Lines by column, and the width of the first one, with the column of the cursor.
+/// The lines of each column, and the width of the first one, including its column for the cursor.
 #[derive(Debug, Default)]
 pub struct Columns {
     pub lines: [Vec<Line>; 2],
@@ -231,7 +232,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// One column.
+    /// Returns a page of one column.
     pub const fn one(lines: Vec<Line>) -> Self {
         Self {
             lines: [lines, Vec::new()],
@@ -261,33 +262,33 @@ impl Columns {
     }
 }
 
-/// Lines that are selected as one.
+/// Lines that are selected together.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     column: usize,
-    /// The first of them.
+    /// Index of the first of the lines.
     line: usize,
     lines: usize,
     lead: Lead,
 }
 
-/// What of a page is shown, and which row is selected.
+/// The scroll position and the selection of a page.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// First line that is shown.
+    /// First visible line.
     top: usize,
-    /// The selected row.
+    /// Index of the selected row.
     at: usize,
-    /// Where the row leads that the user selected: it is found again when lines come and go.
+    /// Target of the row that the user selected, by which the row is found again when the lines change.
     chosen: Option<Lead>,
     rows: Vec<Row>,
-    /// Lines of the longest column, and height of the pane.
+    /// Number of lines of the longest column, and height of the pane.
     extent: (usize, usize),
     left: u16,
 }
 
 impl Page {
-    /// Takes the lines that there are now, on a pane of that height.
+    /// Takes the current lines and the height of the pane; keeps the selection.
     pub fn fit(&mut self, columns: &Columns, height: u16) {
         self.rows = columns.rows();
         self.extent = (columns.height(), usize::from(height));
@@ -302,11 +303,11 @@ impl Page {
     const fn last_top(&self) -> usize {
         self.extent.0.saturating_sub(self.extent.1)
     }
-    /// Where the selected row leads.
+    /// Returns the target of the selected row.
     pub fn lead(&self) -> Option<&Lead> {
         self.rows.get(self.at).map(|r| &r.lead)
     }
-    /// Moves; false when the action is no movement.
+    /// Moves the selection; returns false if the action is not a movement.
     pub fn handle(&mut self, action: Action) -> bool {
         let page = self.extent.1.saturating_sub(2).max(2);
         let column = self.rows.get(self.at).map_or(0, |r| r.column);
@@ -329,7 +330,7 @@ impl Page {
         }
         true
     }
-    /// Selects a row, and brings it onto the screen.
+    /// Selects a row and scrolls it onto the screen.
     fn select(&mut self, n: usize) {
         let Some(row) = self.rows.get(n) else {
             return;
@@ -337,13 +338,13 @@ impl Page {
         self.at = n;
         self.chosen = Some(row.lead.clone());
         let (line, end) = (row.line, row.line + row.lines);
-        // What stands above the first row cannot be selected.
+        // Lines above the first row cannot be selected, so selecting the first row scrolls to the top.
         let first = self.rows.iter().all(|r| r.line >= line);
         let least = (end + 1).min(self.extent.0).saturating_sub(self.extent.1);
         let most = if first { 0 } else { line.saturating_sub(1) };
         self.top = self.top.max(least).min(most.max(least.min(line)));
     }
-    /// Moves to a row of the same column, at least so many lines away; where there is none, scrolls.
+    /// Moves to a row of the same column that is at least `by` lines away; scrolls if there is none.
     fn step(&mut self, down: bool, by: usize) {
         let Some(here) = self.rows.get(self.at).cloned() else {
             self.scroll(down, by);
@@ -359,7 +360,7 @@ impl Page {
             before.max_by_key(|(_, r)| r.line)
         };
         match next.map(|(n, _)| n) {
-            // Between two rows may lie more than a screen of lines.
+            // Two rows may be more than a screen apart; then the page scrolls by lines.
             Some(n) if by > 1 || self.is_near(n) => self.select(n),
             Some(_) => self.scroll(down, 1),
             None => {
@@ -374,7 +375,8 @@ impl Page {
             }
         }
     }
-    /// True for a row that is on the screen, or comes onto it with the next line.
+    /// Returns true if a row is visible or would be after scrolling by one line, or if the selected row is not
+    /// visible.
     fn is_near(&self, n: usize) -> bool {
         let shown = self.top.saturating_sub(1)..self.top + self.extent.1 + 1;
         self.rows.get(n).is_some_and(|r| shown.contains(&r.line))
@@ -398,7 +400,7 @@ impl Page {
         let found = self.rows.iter().rposition(|r| r.column == column);
         found.unwrap_or(0)
     }
-    /// Selects the row of a column that is nearest in height.
+    /// Selects the row of the other column that is nearest in height.
     fn aside(&mut self, column: usize) {
         let here = self.rows.get(self.at).map_or(0, |r| r.line);
         let of_it = self.rows.iter().enumerate();
@@ -408,7 +410,7 @@ impl Page {
             self.select(n);
         }
     }
-    /// Selects the row at a place; false where there is none.
+    /// Selects the row at a place in the pane; returns false if there is none.
     pub fn click(&mut self, x: u16, y: u16) -> bool {
         let line = self.top + usize::from(y);
         let column = usize::from(x > self.left);
@@ -419,7 +421,7 @@ impl Page {
         }
         found.is_some()
     }
-    /// Draws the columns; each begins with the column of the cursor.
+    /// Draws the columns; each has a column for the cursor at its left.
     pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, columns: &Columns) {
         let (w, h) = (canvas.width(), canvas.height());
         let longest = columns.height();

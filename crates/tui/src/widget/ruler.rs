@@ -1,4 +1,4 @@
-//! A window of time on a row of cells, and the ruler above it.
+//! A time window on a row of cells, and the ruler above it.
 
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
@@ -7,44 +7,44 @@ use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::{self, DAY};
 
-/// A window of time over a number of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First moment.
+    /// The first moment.
     pub from: Nanos,
-    /// Moment after the last one.
+    /// The moment after the last one.
     pub to: Nanos,
 }
 
-/// Least and most ns that a window shows.
+/// Least and greatest length of a window, ns.
 const SHORTEST: i64 = 1_000;
 const LONGEST: i64 = 400 * DAY;
 
 impl Window {
-    /// From one moment to another, at least a microsecond.
+    /// Returns the window between two moments, at least 1 µs long.
     pub fn new(from: Nanos, to: Nanos) -> Self {
         let to = to.max(from.plus(SHORTEST));
         Self { from, to }
     }
-    /// Length of what is shown, ns.
+    /// Returns the length in ns.
     pub const fn length(&self) -> i64 {
         self.to.since(self.from)
     }
-    /// Place of a moment as a share of `columns`; negative or larger outside.
+    /// Returns the place of a moment, in columns from the left edge; negative or above `columns` if outside the
+    /// window.
     pub fn place(&self, at: Nanos, columns: u16) -> f64 {
         at.since(self.from) as f64 / self.length() as f64 * f64::from(columns)
     }
-    /// Column of a moment, when it lies inside.
+    /// Returns the column of a moment; `None` outside the window.
     pub fn column(&self, at: Nanos, columns: u16) -> Option<u16> {
         let p = self.place(at, columns);
         (p >= 0.0 && p < f64::from(columns)).then_some(p as u16)
     }
-    /// Moment in the middle of a column.
+    /// Returns the moment in the middle of a column.
     pub fn at(&self, column: u16, columns: u16) -> Nanos {
         let share = (f64::from(column) + 0.5) / f64::from(columns.max(1));
         self.from.plus((share * self.length() as f64) as i64)
     }
-    /// Larger or smaller around a moment that stays where it is.
+    /// Returns the window with its length multiplied by `factor`. The moment `around` keeps its place.
     #[must_use]
     pub fn zoom(&self, around: Nanos, factor: f64) -> Self {
         let length = ((self.length() as f64 * factor) as i64).clamp(SHORTEST, LONGEST);
@@ -53,13 +53,13 @@ impl Window {
         let from = around.plus(-((share * length as f64) as i64));
         Self::new(from, from.plus(length))
     }
-    /// Moved by a share of its length.
+    /// Returns the window moved by a share of its length.
     #[must_use]
     pub fn pan(&self, share: f64) -> Self {
         let by = (self.length() as f64 * share) as i64;
         Self::new(self.from.plus(by), self.to.plus(by))
     }
-    /// Distance of ticks: a round number, so that labels do not touch.
+    /// Returns the distance of ticks in ns: a round number, large enough that labels do not touch.
     pub fn step(&self, columns: u16) -> i64 {
         const ROUND: [i64; 9] = [1, 2, 5, 10, 15, 30, 60, 120, 300];
         let least = self.length() as f64 * 11.0 / f64::from(columns.max(1));
@@ -85,7 +85,7 @@ impl Window {
     }
 }
 
-/// Draws ticks and labels that count from `zero`; `grid` rows below get a faint line at each tick.
+/// Draws ticks and labels that count from `zero`; the `grid` rows below get a faint line at each tick.
 pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window, zero: Nanos, grid: u16) {
     let w = canvas.width();
     let step = window.step(w);
@@ -115,7 +115,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window, zero: Nanos,
     }
 }
 
-/// The shortest form of an offset that loses nothing: neighbours never have the same label.
+/// Returns the shortest exact text of an offset, so that neighbouring ticks never have the same label.
 fn label(offset: i64, step: i64) -> String {
     let exact = |text: &String| units::parse_go_duration(text) == Some(offset);
     [units::age(offset), units::duration(offset)]
@@ -138,7 +138,7 @@ mod tests {
             let win = Window::new(Nanos(from), Nanos(from + length));
             let x = x % w;
             let back = win.column(win.at(x, w), w);
-            // A window shorter than its columns cannot tell them apart.
+            // In a window shorter than its columns, several columns are the same moment.
             prop_assert!(length < i64::from(w) || back == Some(x), "{back:?} {x}");
         }
         #[test]

@@ -6,7 +6,6 @@ use crate::glyph::Glyphs;
 use crate::shared::Ctx;
 use crate::text::count;
 
-/// Selected row, first visible row, length and height.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scroll {
     /// Selected row.
@@ -18,12 +17,12 @@ pub struct Scroll {
 }
 
 impl Scroll {
-    /// Takes the length and the height that it has now; keeps the selection visible.
+    /// Takes the current number of rows and the height; keeps the selection visible.
     pub fn fit(&mut self, len: usize, height: usize) {
         self.len = len;
         self.height = height.max(1);
         self.at = self.at.min(len.saturating_sub(1));
-        // A row of context above and below, where there is room.
+        // A row of context above and below, if there is room.
         let margin = usize::from(self.height > 4);
         if self.at < self.top + margin {
             self.top = self.at.saturating_sub(margin);
@@ -37,20 +36,19 @@ impl Scroll {
     pub const fn len(&self) -> usize {
         self.len
     }
-    /// True when there are none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Rows that are visible.
+    /// Returns the visible rows.
     pub fn visible(&self) -> std::ops::Range<usize> {
         self.top..(self.top + self.height).min(self.len)
     }
-    /// Rows above and below the visible ones.
+    /// Returns the number of rows above and below the visible ones.
     pub fn hidden(&self) -> (usize, usize) {
         let shown = self.visible();
         (shown.start, self.len.saturating_sub(shown.end))
     }
-    /// True when the last row is selected.
+    /// Returns true if the last row is selected.
     pub const fn at_end(&self) -> bool {
         self.at + 1 >= self.len
     }
@@ -58,7 +56,7 @@ impl Scroll {
         self.at = row;
         self.fit(self.len.max(row + 1), self.height);
     }
-    /// Moves; false when the action is no movement.
+    /// Moves the selection; returns false if the action is not a movement.
     pub fn handle(&mut self, action: Action) -> bool {
         let page = self.height.saturating_sub(2).max(1);
         let last = self.len.saturating_sub(1);
@@ -74,7 +72,7 @@ impl Scroll {
         self.fit(self.len, self.height);
         true
     }
-    /// Draws a scroll bar at the right edge, when there is something to scroll.
+    /// Draws a scroll bar at the right edge, if there is something to scroll.
     pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
         let h = usize::from(canvas.height().saturating_sub(y)).min(self.height);
         if self.len <= h || h < 3 {
@@ -95,7 +93,7 @@ impl Scroll {
     }
 }
 
-/// What a list that does not fit says: `↑ 3 ↓ 18 more`. Empty for one that fits.
+/// Returns the text about hidden rows: `↑ 3 ↓ 18 more`; empty if there are none.
 pub fn more(g: &Glyphs, above: usize, below: usize) -> String {
     match (above, below) {
         (0, 0) => String::new(),

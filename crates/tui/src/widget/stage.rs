@@ -1,4 +1,4 @@
-//! The strip of eleven cells, and names and styles of states.
+//! The strip of a pod's eleven stages, and words and styles of states.
 
 use ratatui::style::Style;
 
@@ -8,7 +8,7 @@ use kflow_core::correlate::{PodView, StageState};
 use kflow_core::diagnose::State;
 use kflow_core::flow::Stage;
 
-/// Symbol and style of a stage's state.
+/// Returns symbol and style of a stage's state.
 pub fn cell(ctx: &Ctx<'_>, state: StageState) -> (&'static str, Style) {
     let (g, t) = (ctx.glyphs, ctx.theme);
     match state {
@@ -21,7 +21,7 @@ pub fn cell(ctx: &Ctx<'_>, state: StageState) -> (&'static str, Style) {
     }
 }
 
-/// Draws the strip: eleven columns.
+/// Draws the strip: eleven columns, one per stage.
 pub fn strip(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, pod: &PodView) {
     for stage in Stage::ALL {
         let (symbol, mut style) = cell(ctx, pod.stage(stage));
@@ -32,7 +32,7 @@ pub fn strip(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, pod: &PodVi
     }
 }
 
-/// Word and style of a verdict's state.
+/// Returns word and style of a verdict's state.
 pub const fn verdict<'a>(ctx: &Ctx<'a>, state: State) -> (&'static str, &'a Style) {
     let t = ctx.theme;
     match state {

@@ -1,4 +1,4 @@
-//! Columns that fit: the important ones first, the flexible ones share what is left.
+//! Columns that fit a width: the important ones are kept, and the flexible ones share the remaining room.
 
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
@@ -6,24 +6,23 @@ use crate::shared::Ctx;
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<'a, C> {
-    /// Identity of the column.
     pub id: C,
-    /// What stands above the column.
+    /// The heading.
     pub title: &'a str,
-    /// Heading where the column is narrower than `title`.
+    /// The heading if the column is narrower than `title`.
     pub short: &'a str,
-    /// Least columns.
+    /// Least width.
     pub min: u16,
-    /// Most columns.
+    /// Greatest width.
     pub max: u16,
-    /// Lower is dropped later.
+    /// Columns with a higher rank are dropped first.
     pub rank: u8,
-    /// Numbers stand at the right.
+    /// Whether the content is aligned right, as for numbers.
     pub right: bool,
 }
 
 impl<'a, C: Copy> Column<'a, C> {
-    /// A column of texts: which, its heading, its least and most width, and how soon it is dropped.
+    /// Returns a column of text with its heading, least and greatest width, and rank.
     pub const fn new(id: C, title: &'a str, min: u16, max: u16, rank: u8) -> Self {
         Self {
             id,
@@ -35,12 +34,12 @@ impl<'a, C: Copy> Column<'a, C> {
             right: false,
         }
     }
-    /// The same with a heading for where there is little room.
+    /// Returns the column with a short heading.
     #[must_use]
     pub const fn short(self, short: &'a str) -> Self {
         Self { short, ..self }
     }
-    /// The same for numbers.
+    /// Returns the column aligned right, as for numbers.
     #[must_use]
     pub const fn right(self) -> Self {
         Self {
@@ -51,7 +50,7 @@ impl<'a, C: Copy> Column<'a, C> {
 }
 
 impl<'a, C> Column<'a, C> {
-    /// The heading that fits into `w` columns together with `more` others.
+    /// Returns the heading that fits into `w` columns beside `more` columns of other text.
     fn heading(&self, w: u16, more: usize) -> &'a str {
         if crate::text::width(self.title) + more <= usize::from(w) {
             self.title
@@ -61,7 +60,6 @@ impl<'a, C> Column<'a, C> {
     }
 }
 
-/// A column with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a, C> {
     pub column: Column<'a, C>,
@@ -71,13 +69,13 @@ pub struct Placed<'a, C> {
     pub w: u16,
 }
 
-/// Places columns, one space apart, into `width`.
+/// Places columns, one space apart, into `width`; columns that do not fit are dropped.
 pub fn place<'a, C: Copy>(columns: &[Column<'a, C>], width: u16) -> Vec<Placed<'a, C>> {
     place_content(columns, width, |_| u16::MAX)
 }
 
-/// The same for contents of a known width: no column is wider than its widest content and its heading, and one whose
-/// contents are narrower than its least width leaves the rest to others.
+/// Like [`place`], for contents of a known width: no column is wider than its widest content or heading, and one
+/// whose contents are narrower than its least width leaves the rest to the others.
 pub fn place_content<'a, C: Copy>(
     columns: &[Column<'a, C>],
     width: u16,
@@ -101,7 +99,7 @@ pub fn place_content<'a, C: Copy>(
     let mut ranks: Vec<u8> = columns.iter().map(|c| c.rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
-    // As many ranks as fit with their least width.
+    // Keeps as many ranks as fit with their least widths.
     let mut limit = ranks.first().copied().unwrap_or(0);
     for r in ranks {
         let need: u16 = columns
@@ -122,7 +120,8 @@ pub fn place_content<'a, C: Copy>(
     let mut widths: Vec<u16> = chosen.iter().map(|c| c.min).collect();
     let used: u16 = widths.iter().sum::<u16>() + chosen.len().saturating_sub(1) as u16;
     let mut left = width.saturating_sub(used);
-    // The least important flexible column (the last words of a row) takes the rest; the others grow first.
+    // The column with the greatest maximum, usually the text at the end of a row, takes the rest after the others
+    // have grown.
     let mut order: Vec<usize> = (0..chosen.len()).collect();
     order.sort_by_key(|i| chosen.get(*i).map_or(0, |c| c.max));
     for i in order {
@@ -144,7 +143,7 @@ pub fn place_content<'a, C: Copy>(
         .collect()
 }
 
-/// Draws the headings; `sorted` marks one with its direction.
+/// Draws the headings; `sorted` is the column of the order, and whether it ascends.
 pub fn head<C: Copy + PartialEq>(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
