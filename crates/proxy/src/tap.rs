@@ -1,8 +1,8 @@
 //! The tap: a queue of copied chunks with a limit in bytes, and the thread that decodes them.
 //!
 //! A chunk without room in the queue is lost. The connection's next chunk that has room tells the decoder how much it
-//! missed, and the decoder resynchronises. After a panic the decoder starts anew in the middle of that connection, up
-//! to [`RESTARTS`] times.
+//! missed, and the decoder resynchronises. After a panic the decoder starts anew in the middle of that connection, a few
+//! times.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

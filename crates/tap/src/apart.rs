@@ -1,10 +1,10 @@
-//! Clients in other network namespaces than this process's: the kernel lists unix sockets by network namespace
-//! (`unix_diag_dump`, `unix_seq_ops`), so that sock_diag in a pod does not tell of the kubelet's.
+//! Finds clients in other network namespaces than this process's. The kernel lists unix sockets by network namespace
+//! (`unix_diag_dump`, `unix_seq_ops`), so sock_diag in a pod does not list the kubelet's.
 //!
-//! `/proc/PID/net/unix` lists those of a process's namespace, and asks no right. It tells which sockets the runtime accepted,
-//! by their name, and not who is at the other end. Where there are some that are new, the descriptors of the processes
-//! of that namespace are asked for their peer's name, each borrowed for as long as that takes (`pidfd_getfd`, for which CAP_SYS_PTRACE is
-//! enough; entering a namespace would take CAP_SYS_ADMIN).
+//! `/proc/PID/net/unix` lists the sockets of a process's namespace and needs no capability. It shows by their names
+//! which sockets the runtime accepted, but not their peers. Where it shows new ones, the descriptors of all processes
+//! of that namespace are borrowed one by one for a look at their peer's name (`pidfd_getfd`, which needs
+//! CAP_SYS_PTRACE; entering a namespace would need CAP_SYS_ADMIN).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,27 +16,27 @@ use rustix::net::{SocketAddrUnix, getpeername};
 use crate::node::{Holder, Target, borrowed, inode, numbers};
 use crate::run::TRIES;
 
-/// A stream socket, in `/proc/net/unix`.
+/// The type of a stream socket in `/proc/net/unix`.
 const STREAM: &str = "0001";
-/// `__SO_ACCEPTCON` of its flags (include/uapi/linux/net.h): it is listened on.
+/// `__SO_ACCEPTCON` of a socket's flags (include/uapi/linux/net.h): the socket listens.
 const LISTENS: u32 = 1 << 16;
 
-/// What was looked at.
+/// The state of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
-    /// Sockets that the runtime accepted, with how often their clients were looked for.
+    /// Sockets that the runtime accepted, with the number of searches for their clients.
     tries: FxHashMap<u64, u32>,
-    /// Why a descriptor could not be borrowed, at the last search.
+    /// The error of the last search when a descriptor could not be borrowed.
     refused: Option<Errno>,
 }
 
 impl Apart {
-    /// There are clients that were looked for and may have hidden: they are looked for again soon.
+    /// True while a search may have missed a client, so that the next one is due soon.
     pub(crate) fn seeks(&self) -> bool {
         self.tries.values().any(|n| *n < TRIES)
     }
 
-    /// Descriptors in other namespaces that lead to the runtime and are not known.
+    /// Returns descriptors in other namespaces that lead to the runtime and are not yet known.
     pub(crate) fn look(&mut self, target: &Target, known: &FxHashSet<u64>) -> Vec<Holder> {
         let Some(own) = network("self") else {
             return Vec::new();
@@ -50,7 +50,7 @@ impl Apart {
         let mut there = FxHashSet::default();
         let mut found = Vec::new();
         for processes in namespaces.into_values() {
-            // Of a process that has ended meanwhile there is no list.
+            // A process that has ended meanwhile has no list.
             let list = |p: &u32| fs::read(format!("/proc/{p}/net/unix")).ok();
             let Some(list) = processes.iter().find_map(list) else {
                 continue;
@@ -74,7 +74,7 @@ impl Apart {
         found
     }
 
-    /// Descriptors of a process that lead to the runtime. A peer that has gone has no name.
+    /// Appends the descriptors of a process that lead to the runtime. A peer that has gone has no name.
     fn search(
         &mut self,
         process: u32,
@@ -97,14 +97,14 @@ impl Apart {
                         found.push(holder);
                     }
                 }
-                // It was closed meanwhile.
+                // The descriptor was closed meanwhile.
                 Err(Errno::SRCH | Errno::BADF | Errno::STALE) => {}
                 Err(e) => self.refused = Some(e),
             }
         }
     }
 
-    /// Why connections from before may not have been found, in words; empty when there is no reason.
+    /// Returns why existing connections may not have been found, in words; empty without a reason.
     pub(crate) fn status(&self) -> String {
         self.refused.map_or_else(String::new, |e| {
             format!(
@@ -114,25 +114,25 @@ impl Apart {
     }
 }
 
-/// What tells a process's network namespace (of `self`, or by its number) from others: the inode of a file that each of them
-/// has. `/proc/PID/ns/net` would take the right to trace it.
+/// Returns a number that identifies the network namespace of a process (`self`, or its id): the inode of a file that
+/// each namespace has. `/proc/PID/ns/net` would need the right to trace the process.
 pub fn network(process: &str) -> Option<u64> {
     let list = format!("/proc/{process}/net/unix");
     fs::metadata(list).ok().map(|m| m.ino())
 }
 
-/// Stream sockets of a network namespace, by inode.
+/// The stream sockets of a network namespace, by inode.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sockets {
-    /// Accepted on the runtime's socket.
+    /// Sockets that were accepted on the runtime's socket.
     accepted: Vec<u64>,
-    /// Without a name, as clients are.
+    /// Sockets without a name, as those of clients.
     unnamed: FxHashSet<u64>,
 }
 
 impl Sockets {
-    /// Reads `/proc/PID/net/unix` (`unix_seq_show`): `Num RefCount Protocol Flags Type St Inode Path`. A row that is none is
-    /// left out: a name with a line end is split into two.
+    /// Parses `/proc/PID/net/unix` (`unix_seq_show`): `Num RefCount Protocol Flags Type St Inode Path`. Malformed rows
+    /// are left out: a name with a line break is split into two rows.
     fn of(list: &[u8], target: &Target) -> Self {
         let mut all = Self::default();
         for row in list.split(|b| *b == b'\n') {
@@ -158,7 +158,7 @@ impl Sockets {
     }
 }
 
-/// The six columns behind the first, and the name.
+/// Returns the six columns after the first, and the name.
 fn parted(row: &[u8]) -> Option<([&str; 6], &[u8])> {
     let mut columns = [""; 6];
     let mut rest = row;
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_list_of_sockets_is_read() {
-        // Linux 6.18, a kubelet with two connections; the last rows are made up.
+        // A list of Linux 6.18, of a kubelet with two connections; the last rows are made up.
         let list = b"Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 2194461 /no/run/cri-tee.sock
 0000000000000000: 00000003 00000000 00000000 0001 03 2194789 /no/run/cri-tee.sock

@@ -1,8 +1,8 @@
-//! Records into connections: what a decoder is told, in which order, and what was lost.
+//! From records to connections: what the decoder receives, in which order, and what was lost.
 //!
-//! A write's record comes when the call ends, and a thread may be held up before that: then the answer, read by another
-//! thread, comes first. A record of a read says how many writes had begun and how many are in the ring; it waits until those
-//! that had begun have come, for at most [`HOLD`].
+//! A write's record comes when the call ends, and its thread may be delayed before that; then the answer, read by
+//! another thread, has its record first. So the record of a read says how many writes had begun and how many are in the
+//! ring. It waits until the writes that had begun have their records, for at most [`HOLD`].
 
 mod stream;
 
@@ -18,41 +18,41 @@ use crate::record::{Kind, Record};
 use crate::time::Offset;
 use stream::{HELD, Held, Stream, Waiting};
 
-/// How long what was read waits for a write that had begun before, ns. A write that takes longer is one that the runtime
-/// does not take, and what it answers meanwhile is about something else.
+/// How long a read waits for an earlier write, ns. A write that takes longer is blocked because the runtime does not
+/// read it, and what the runtime sends meanwhile answers something else.
 pub(crate) const HOLD: i64 = 20_000_000;
-/// How long nothing has passed on a connection that is taken for quiet, ns. Chosen: twice what records gather for, so that
-/// what began is known.
+/// Time without bytes after which a connection counts as quiet, ns. Chosen: twice the time in which records gather, so
+/// that all calls that have begun are known.
 pub(crate) const QUIET: i64 = 20_000_000;
 
-/// The node, as this sees it: descriptors, and the kernel's program.
+/// The node as the follower sees it: its descriptors, and the maps of the kernel's program.
 pub(crate) trait Node {
-    /// Inode of the socket that a descriptor leads to.
+    /// Returns the inode of the socket that a descriptor leads to.
     fn inode(&self, process: u32, descriptor: u32) -> Option<u64>;
-    /// Name of a process's program.
+    /// Returns the name of a process's program.
     fn name(&self, process: u32) -> String;
-    /// Processes that this one made.
+    /// Returns the processes that this one created.
     fn children(&self, process: u32) -> Vec<u32>;
-    /// Watches a descriptor from now on. False when it is watched already, or cannot be.
+    /// Watches a descriptor from now on. Returns false when another stream has it, or when it cannot be watched.
     fn watch(&mut self, process: u32, descriptor: u32, stream: u64) -> bool;
-    /// Watches it no more, if it is this stream's.
+    /// Stops watching a descriptor, if it is watched as this stream.
     fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64);
-    /// Bytes of a stream so far, by direction.
+    /// Returns the bytes of a stream so far, by direction.
     fn offsets(&self, stream: u64) -> Option<[u64; 2]>;
-    /// A stream is over.
+    /// Drops what the maps hold of a stream that is over.
     fn forget(&mut self, stream: u64);
 }
 
-/// What has happened so far.
+/// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Connections that were there before.
+    /// Connections that existed before they were found.
     pub(crate) joined: u64,
     /// Connections seen from their first byte.
     pub(crate) opened: u64,
     /// Bytes that were not copied.
     pub(crate) lost: u64,
-    /// Records of connections that are not known: closed meanwhile, or never told.
+    /// Records of unknown connections: closed meanwhile, or never reported.
     pub(crate) strays: u64,
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct Unclear {
     pub(crate) stream: u64,
     /// Name of the client's program.
     pub(crate) peer: String,
-    /// One of the descriptors that lead to it.
+    /// A descriptor that leads to the connection.
     pub(crate) holder: Holder,
-    /// No call is known to be open on it, and nothing has passed for [`QUIET`].
+    /// No call is known to be open on the connection, and no bytes have passed for [`QUIET`].
     pub(crate) idle: bool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Unclear {
 pub(crate) struct Follower {
     decoder: Decoder,
     streams: FxHashMap<u64, Stream>,
-    /// By process and number.
+    /// The stream that each descriptor (process, number) leads to.
     descriptors: FxHashMap<(u32, u32), u64>,
     conns: u32,
     numbers: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Takes a record, in the order of the ring.
+    /// Handles a record. Records have to come in the order of the ring.
     pub(crate) fn record(
         &mut self,
         r: &Record<'_>,
@@ -154,9 +154,9 @@ impl Follower {
         self.link((r.process, r.descriptor), r.stream, at, node, out);
     }
 
-    /// Takes out a stream that was joined on this socket and on which nothing has passed: a look can find a socket after the
-    /// kernel connected it and before the program could tell of it. To the decoder it stays one connection, which learns
-    /// from its first bytes that it is whole.
+    /// Takes out a stream that was joined on this socket and has had no bytes yet: a search can find a socket after the
+    /// kernel connected it and before the program reports it. For the decoder it remains one connection, whose first
+    /// bytes show that it is whole.
     fn take_early(&mut self, inode: Option<u64>) -> Option<(u64, Stream)> {
         let inode = inode?;
         let is_early = |s: &Stream| s.inode == Some(inode) && s.next == [0, 0] && s.held.is_empty();
@@ -167,7 +167,7 @@ impl Follower {
         Some((number, early))
     }
 
-    /// A descriptor leads to a stream. What it led to before, it does not any more.
+    /// Records that a descriptor leads to a stream, and no longer to the one before.
     fn link(
         &mut self,
         descriptor: (u32, u32),
@@ -183,7 +183,7 @@ impl Follower {
         }
     }
 
-    /// A descriptor is closed; with the last one the connection is.
+    /// Records that a descriptor is closed. Closing the last descriptor closes the connection.
     fn unlink(
         &mut self,
         descriptor: (u32, u32),
@@ -209,7 +209,7 @@ impl Follower {
         }
         if let Some(mut s) = self.streams.remove(&stream) {
             s.release(None, &mut self.decoder, &mut self.counters, out);
-            // No record of it comes any more.
+            // No more records of this stream will come.
             if let Some(theirs) = node.offsets(stream) {
                 s.catch_up(theirs, at, &mut self.decoder, &mut self.counters, out);
             }
@@ -246,7 +246,7 @@ impl Follower {
             s.held_bytes += bytes.len();
             s.done = r.done;
         } else {
-            // It follows what was read before, and names no number of its own.
+            // The end follows the reads before it and carries no number of writes itself.
             begun = s.held.back().map_or(s.done, |h| h.begun);
         }
         s.held.push_back(Held { at, begun, what });
@@ -254,8 +254,8 @@ impl Follower {
         s.release(until, &mut self.decoder, &mut self.counters, out);
     }
 
-    /// A process runs another program, or closed a range of descriptors: those that still lead where they did are watched
-    /// again, without what passed meanwhile.
+    /// A process executed another program, or closed a range of descriptors. Descriptors that still lead to their
+    /// stream are watched again; the bytes in between are lost.
     fn changed(
         &mut self,
         process: u32,
@@ -280,12 +280,12 @@ impl Follower {
         }
     }
 
-    /// Sockets that are known.
+    /// Returns the inodes of the known sockets.
     pub(crate) fn inodes(&self) -> FxHashSet<u64> {
         self.streams.values().filter_map(|s| s.inode).collect()
     }
 
-    /// A descriptor that leads to the runtime was found: its connection is joined in the middle, if it is not known.
+    /// Handles a descriptor that a search found: joins its connection in the middle, unless the connection is known.
     pub(crate) fn join(
         &mut self,
         found: Holder,
@@ -314,7 +314,7 @@ impl Follower {
         self.link((process, descriptor), stream, at, node, out);
     }
 
-    /// Looks whether descriptors lead where they are thought to: records of closing can be lost.
+    /// Checks that descriptors still lead to their streams, because records of closing can be lost.
     pub(crate) fn look(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
         for (d, stream) in self.descriptors.clone() {
             let inode = self.streams.get(&stream).and_then(|s| s.inode);
@@ -324,7 +324,8 @@ impl Follower {
         }
     }
 
-    /// A process made others: those that keep its connections are followed too. At once, before the parent's closing is read.
+    /// A process created others: the children that keep its connections are followed too. This happens at once, before
+    /// the parent's closing of a descriptor is read.
     fn forked(&mut self, parent: u32, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
         let of_parent = self.of_process(parent);
         if of_parent.is_empty() {
@@ -355,8 +356,8 @@ impl Follower {
         }
     }
 
-    /// Looks for bytes that passed and that no record will bring. Called when the ring is empty, and not more than a few times
-    /// a second: what was missing at the last look too, with nothing new meanwhile, is lost.
+    /// Counts bytes that passed and that no record will bring. Called when the ring is empty, a few times a second at
+    /// most: bytes that were missing at the last call too, with nothing new since, are lost.
     pub(crate) fn tally(&mut self, at: Nanos, node: &impl Node, out: &mut Vec<Observation>) {
         for (id, s) in &mut self.streams {
             let Some(theirs) = node.offsets(*id) else {
@@ -374,7 +375,7 @@ impl Follower {
         }
     }
 
-    /// Records without bytes found no room: connections may have come and gone, of which nothing is known.
+    /// Records without bytes had no room in the ring, so connections may have come and gone unseen: reports a gap.
     pub(crate) fn unseen(&self, records: u64, since: Nanos, at: Nanos, out: &mut Vec<Observation>) {
         let why = "no room in the tap's ring: connections may have come and gone unseen";
         out.push(Observation {
@@ -391,12 +392,12 @@ impl Follower {
         });
     }
 
-    /// True while something waits for a write.
+    /// True while a read waits for a write.
     pub(crate) fn holds(&self) -> bool {
         self.streams.values().any(|s| !s.held.is_empty())
     }
 
-    /// Time has passed: gives out what was held back too long.
+    /// Lets time pass: emits what was held back for too long.
     pub(crate) fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>) {
         for s in self.streams.values_mut() {
             let late = |h: &Held| now.since(h.at) > HOLD || now < h.at;
@@ -407,7 +408,7 @@ impl Follower {
         self.decoder.advance(now, out);
     }
 
-    /// Connections of which calls can have no name yet, because they were joined in the middle or lost bytes.
+    /// Returns the connections on which calls may lack a method, because they were joined in the middle or lost bytes.
     pub(crate) fn unclear(&self, now: Nanos) -> Vec<Unclear> {
         let mut all: Vec<Unclear> = self
             .descriptors
@@ -428,7 +429,7 @@ impl Follower {
         all
     }
 
-    /// What it follows, in words: `2 connections of kubelet, 1 of crictl; 1 joined in the middle`.
+    /// Returns a summary: `2 connections of kubelet, 1 of crictl; 1 joined in the middle`.
     pub(crate) fn status(&self) -> String {
         let mut by: Vec<(&str, usize)> = Vec::new();
         for s in self.streams.values() {
@@ -468,15 +469,14 @@ impl Follower {
         text
     }
 
-    /// What has happened so far.
     #[cfg(test)]
     pub(crate) const fn counters(&self) -> Counters {
         self.counters
     }
 }
 
-/// Watches a descriptor, then makes sure that it leads where it is thought to: it may have been closed, and its number given
-/// to something else, before it was watched.
+/// Watches a descriptor, then checks that it still leads to the expected socket: it may have been closed, and its
+/// number reused, before it was watched.
 fn watched(node: &mut impl Node, descriptor: (u32, u32), stream: u64, inode: Option<u64>) -> bool {
     let (process, number) = descriptor;
     if !node.watch(process, number, stream) {

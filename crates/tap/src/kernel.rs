@@ -1,4 +1,4 @@
-//! What is in the kernel: the programs of `bpf/tap.bpf.c`, attached to their tracepoints, and their maps.
+//! The kernel's side: the programs of `bpf/tap.bpf.c`, attached to their tracepoints, and their maps.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use aya::{Ebpf, EbpfLoader};
 use crate::Error;
 use crate::node::padded;
 
-/// Made by `bpf/build.sh`.
+/// Compiled by `bpf/build.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/tap.bpf.o");
 
-/// Functions of the program and their tracepoints, in the order in which they are attached: what ends a call before what
-/// begins it, so that nothing is remembered that nobody takes.
+/// Functions of the program and their tracepoints, in the order of attaching: the end of a call before its begin, so
+/// that no begin is stored without an end that takes it out.
 const POINTS: [(&str, &str, &str, Kernel); 31] = [
     ("exit_write", "syscalls", "sys_exit_write", Every),
     ("exit_writev", "syscalls", "sys_exit_writev", Every),
@@ -53,26 +53,26 @@ const POINTS: [(&str, &str, &str, Kernel); 31] = [
     ("enter_recvmsg", "syscalls", "sys_enter_recvmsg", Every),
 ];
 
-/// Which kernels have a system call.
+/// The kernels that have a system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kernel {
     Every,
-    /// dup2 is not on arm64, close_range is of Linux 5.9.
+    /// Not every kernel: arm64 has no dup2, and close_range came with Linux 5.9.
     Newer,
 }
 use Kernel::{Every, Newer};
 
-/// The ring that records come out of.
+/// The ring with the program's records.
 pub(crate) type Ring = RingBuf<MapData>;
 
-/// Programs and maps. They are gone from the kernel when this is dropped, or its process ends.
+/// The loaded programs and maps. The kernel removes them when this is dropped or the process ends.
 pub(crate) struct Loaded {
     programs: Ebpf,
     ring: Ring,
     maps: Maps,
 }
 
-/// What user space reads and writes.
+/// The maps that user space reads and writes.
 pub(crate) struct Maps {
     processes: HashMap<MapData, u32, u64>,
     descriptors: HashMap<MapData, u64, [u64; 2]>,
@@ -93,7 +93,7 @@ fn refused(what: impl Into<String>, e: &dyn std::error::Error) -> Error {
         }
         cause = c.source();
     }
-    // A verifier's log is of many pages; what it is about stands at the end, before its statistics.
+    // A verifier's log has many pages; the cause is at its end, before the statistics.
     let says_why =
         |l: &&str| !l.is_empty() && !l.starts_with("processed ") && !l.starts_with("stack depth");
     let lines: Vec<&str> = why.lines().filter(says_why).collect();
@@ -108,7 +108,7 @@ fn refused(what: impl Into<String>, e: &dyn std::error::Error) -> Error {
 }
 
 impl Loaded {
-    /// Has the kernel check and take programs and maps. Nothing runs yet.
+    /// Loads the programs and maps into the kernel, which verifies them. Nothing runs yet.
     pub(crate) fn load() -> Result<Self, Error> {
         let mut programs = EbpfLoader::new()
             .btf(None)
@@ -135,7 +135,7 @@ impl Loaded {
         })
     }
 
-    /// Attaches the programs. Connections to these paths are watched from their first byte on.
+    /// Attaches the programs. Connections to these paths are watched from their first byte.
     pub(crate) fn attach(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
         self.maps
             .numbers
@@ -152,24 +152,24 @@ impl Loaded {
         self.maps.look_for(paths)
     }
 
-    /// The ring, and the maps: both are used at a time. The programs run as long as the last is kept.
+    /// Returns the ring and the maps, to be used side by side. The programs run as long as `self` lives.
     pub(crate) fn parts(&mut self) -> (&mut Ring, &mut Maps) {
         (&mut self.ring, &mut self.maps)
     }
 }
 
-/// What this kernel holds of taps, whoever loaded them.
+/// The programs and maps of all taps in this kernel, whichever process loaded them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InKernel {
-    /// Ids of programs with the names of the tap's own; each tap loads all of them.
+    /// Ids of the programs that have names of the tap's programs; each tap loads all of them.
     pub programs: Vec<u32>,
-    /// How many maps have the names of the tap's own.
+    /// Number of maps that have names of the tap's maps.
     pub maps: usize,
-    /// How many links attach these programs; Linux before 5.15 shows none.
+    /// Number of links that attach these programs; Linux before 5.15 lists none.
     pub links: usize,
 }
 
-/// Names of the maps of `bpf/tap.bpf.c`.
+/// The names of the maps in `bpf/tap.bpf.c`.
 const MAPS: [&str; 8] = [
     "ring",
     "processes",
@@ -182,10 +182,10 @@ const MAPS: [&str; 8] = [
 ];
 
 pub(crate) fn loaded() -> InKernel {
-    // The kernel keeps 15 bytes of a name.
+    // The kernel keeps 15 bytes of a program's name.
     let is_program =
         |name: &str| (POINTS.iter()).any(|(own, ..)| own.get(..15).unwrap_or(own) == name);
-    // One that cannot be asked went meanwhile.
+    // An entry that cannot be read was removed meanwhile.
     let mut programs: Vec<u32> = aya::programs::loaded_programs()
         .flatten()
         .filter(|p| p.name_as_str().is_some_and(is_program))
@@ -221,16 +221,16 @@ fn taken<T: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> 
     T::try_from(map).map_err(|e| refused(format!("the map {name}"), &e))
 }
 
-/// Only a new entry (include/uapi/linux/bpf.h).
+/// BPF_NOEXIST: only insert a new entry (include/uapi/linux/bpf.h).
 const NOEXIST: u64 = 1;
 
-/// Process and number, as the program joins them.
+/// Joins process and descriptor to a key, as the program does.
 fn key(process: u32, descriptor: u32) -> u64 {
     (u64::from(process) << 32) | u64::from(descriptor)
 }
 
 impl Maps {
-    /// Watches connections to these paths as well.
+    /// Watches connections to these paths too.
     pub(crate) fn look_for(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
         for path in paths.iter().filter_map(|p| padded(p)) {
             self.paths
@@ -240,7 +240,7 @@ impl Maps {
         Ok(())
     }
 
-    /// True when a descriptor is watched, and as what.
+    /// Returns the stream that a descriptor is watched as; `None` when it is not watched.
     fn watched(&self, process: u32, descriptor: u32) -> Option<u64> {
         let generation = self.processes.get(&process, 0).ok()?;
         let [stream, of] = self.descriptors.get(&key(process, descriptor), 0).ok()?;
@@ -251,16 +251,16 @@ impl Maps {
         if let Some(as_stream) = self.watched(process, descriptor) {
             return as_stream == stream;
         }
-        // Those that the program gives are nanoseconds since the machine started, and never so small.
+        // The program's own generations are nanoseconds since boot, and never as small as these.
         self.generations += 1;
-        // It fails when there is one, which is read below.
+        // The insertion fails if the process has a generation, which is read below.
         drop(self.processes.insert(process, self.generations, NOEXIST));
         let Ok(generation) = self.processes.get(&process, 0) else {
             return false;
         };
         drop(self.streams.insert(stream, [0; 4], NOEXIST));
         let key = key(process, descriptor);
-        // One of an earlier generation.
+        // An entry of an earlier generation.
         drop(self.descriptors.remove(&key));
         self.descriptors
             .insert(key, [stream, generation], NOEXIST)
@@ -274,7 +274,7 @@ impl Maps {
             .get(&key, 0)
             .is_ok_and(|[s, _]| s == stream)
         {
-            // Closing it may have been faster.
+            // The program may have removed the entry when the descriptor was closed.
             drop(self.descriptors.remove(&key));
         }
     }
@@ -288,7 +288,7 @@ impl Maps {
         drop(self.streams.remove(&stream));
     }
 
-    /// Records without bytes that found no room in the ring so far.
+    /// Returns the number of records without bytes that had no room in the ring so far.
     pub(crate) fn untold(&self) -> u64 {
         self.numbers.get(&1, 0).unwrap_or_default()
     }

@@ -1,16 +1,16 @@
-//! What the tap needs of this machine and of this process, asked one by one, so that what is missing can be named.
+//! What the tap needs of this machine and of this process, checked one by one so that each missing thing can be named.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// Something that is missing, and how to get it.
+/// A missing requirement, and how to meet it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What: completes "needs …".
+    /// The requirement; completes "needs …".
     pub what: String,
-    /// A command or a setting; empty where nothing helps.
+    /// A command or a setting that helps; empty when nothing does.
     pub help: String,
 }
 
@@ -21,7 +21,7 @@ fn missing(what: impl Into<String>, help: impl Into<String>) -> Missing {
     }
 }
 
-/// What is missing, in one sentence, with what helps against the first that something helps against.
+/// Returns one sentence with all that is missing, and the first help that there is.
 pub fn sentence(all: &[Missing]) -> String {
     let what: Vec<&str> = all.iter().map(|m| m.what.as_str()).collect();
     let mut text = what.join("; and ");
@@ -31,7 +31,7 @@ pub fn sentence(all: &[Missing]) -> String {
     text
 }
 
-/// Capabilities that it takes, with what for. CAP_SYS_ADMIN holds the first two.
+/// The capabilities that the tap needs, and for what. CAP_SYS_ADMIN includes the first two.
 const CAPABILITIES: [(CapabilitySet, &str, &str); 3] = [
     (CapabilitySet::BPF, "CAP_BPF", "to load programs"),
     (
@@ -46,27 +46,27 @@ const CAPABILITIES: [(CapabilitySet, &str, &str); 3] = [
     ),
 ];
 
-/// What stays once the programs run: maps are read and written with CAP_BPF (before Linux 5.19), descriptors of other
-/// processes with the others.
+/// Capabilities that the tap's thread keeps once the programs run: CAP_BPF for access to maps (before Linux 5.19), the
+/// others for the descriptors of other processes.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_READ_SEARCH);
 
-/// What threads beside the tap's keep: they load it again when it ended, read and write files of other users, and may listen
-/// on a port below 1024.
+/// Capabilities that the other threads keep: they may have to load the tap again, access files of other users, and
+/// listen on a port below 1024.
 const BESIDE: CapabilitySet = KEPT
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Where tracefs is mounted.
+/// Usual mount points of tracefs.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// `/proc/self/ns/pid` in the first namespace of process ids (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+/// The link `/proc/self/ns/pid` in the initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PIDS: &str = "pid:[4026531836]";
 
-/// What is missing here. Changes nothing and loads nothing.
+/// Returns what is missing here. Changes nothing and loads nothing.
 pub fn missing_here() -> Vec<Missing> {
     let mut all = of_capabilities(capabilities(None).map(|c| c.effective));
     all.extend(of_files(Path::new("/")));
@@ -96,7 +96,7 @@ fn of_capabilities(held: rustix::io::Result<CapabilitySet>) -> Vec<Missing> {
         .collect()
 }
 
-/// `root` is `/`, or a copy of what matters for a test.
+/// Checks the files below `root`, which is `/` or a test's copy.
 fn of_files(root: &Path) -> Vec<Missing> {
     let mut all = Vec::new();
     let locked = fs::read_to_string(root.join("sys/kernel/security/lockdown")).unwrap_or_default();
@@ -142,14 +142,14 @@ pub(crate) fn has_tracepoint(category: &str, event: &str) -> bool {
         .any(|dir| Path::new("/").join(dir).join(&id).exists())
 }
 
-/// Gives up, for this thread and those that it will make, every capability that nothing beside the tap needs: it keeps what
-/// loads programs, and what opens files and sockets of other users. Before other threads are made: capabilities belong to
-/// threads. Programs that are run later have those of their user, as always.
+/// Drops, for this thread and the threads that it creates, every capability that kflow does not need: those that load
+/// programs and that open files and sockets of other users stay. Call it before other threads are created, because
+/// capabilities belong to threads. A program that is executed later has the capabilities of its user, as always.
 pub fn narrow() -> rustix::io::Result<()> {
     keep(BESIDE)
 }
 
-/// Gives up, for this thread, every capability that is not needed once the programs run.
+/// Drops, for this thread, every capability that is not needed once the programs run.
 pub(crate) fn drop_the_rest() -> rustix::io::Result<()> {
     keep(KEPT)
 }
@@ -167,7 +167,7 @@ fn keep(only: CapabilitySet) -> rustix::io::Result<()> {
     )
 }
 
-/// Where CAP_SYS_ADMIN stands for CAP_BPF it has to stay.
+/// A process without CAP_BPF uses CAP_SYS_ADMIN instead, and has to keep it.
 fn kept_of(permitted: CapabilitySet, only: CapabilitySet) -> CapabilitySet {
     if permitted.contains(CapabilitySet::BPF) {
         only
@@ -198,7 +198,7 @@ mod tests {
         );
         assert_eq!(names(all - CapabilitySet::PERFMON), "CAP_PERFMON");
         assert_eq!(names(CapabilitySet::SYS_ADMIN), "CAP_SYS_PTRACE");
-        // Memory that is locked is accounted by cgroup since Linux 5.11: the right to raise limits is not asked for.
+        // Since Linux 5.11 locked memory is accounted by cgroup, so CAP_SYS_RESOURCE is not needed.
         assert!(!names(CapabilitySet::empty()).contains("RESOURCE"));
     }
 

@@ -1,4 +1,4 @@
-//! Which sockets and descriptors of this machine lead to the runtime: sock_diag and /proc.
+//! Finds the sockets and descriptors of this machine that lead to the runtime, with sock_diag and /proc.
 
 use std::fs;
 use std::io;
@@ -20,29 +20,30 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-/// How long the kernel may take to list its sockets.
+/// How long the kernel may take to answer a request for its sockets.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 2,
     tv_nsec: 0,
 };
 
-/// The runtime's socket, however it is spelled.
+/// The runtime's socket, under all its paths.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Spellings that are known.
+    /// The known paths.
     pub(crate) paths: Vec<PathBuf>,
-    /// The socket's file as sock_diag tells it, for one that was renamed after it was bound: inode and device of the kernel.
+    /// The socket's file as sock_diag reports it, inode and device, which finds a socket that was renamed after it was
+    /// bound.
     file: Option<[u32; 2]>,
 }
 
 impl Target {
-    /// The socket that this path leads to now.
+    /// Resolves the socket at this path as of now.
     pub(crate) fn of(path: &Path) -> Self {
         let mut paths = vec![path.to_path_buf()];
         paths.extend(real_folder(path));
         paths.extend(fs::canonicalize(path));
         paths.extend(as_its_root_has_it(path));
-        // /var/run is a link to /run on every distribution that has systemd: both are in use.
+        // Distributions with systemd have /var/run as a link to /run, and both spellings are in use.
         for (from, to) in [("/run", "/var/run"), ("/var/run", "/run")] {
             let others: Vec<PathBuf> = paths
                 .iter()
@@ -54,13 +55,13 @@ impl Target {
         paths.dedup();
         let file = fs::metadata(path).ok().map(|m| {
             let (major, minor) = (rustix::fs::major(m.dev()), rustix::fs::minor(m.dev()));
-            // MKDEV, include/linux/kdev_t.h.
+            // The kernel's encoding of a device: MKDEV, include/linux/kdev_t.h.
             [m.ino() as u32, (major << 20) | minor]
         });
         Self { paths, file }
     }
 
-    /// True for a socket that the runtime bound, or accepted on such a one.
+    /// True for a socket that the runtime bound, or that it accepted on such a socket.
     fn is(&self, socket: &UnixResponse) -> bool {
         let named = socket.name().is_some_and(|name| match name {
             UnixDiagName::Pathname(name) => self.is_named(name.as_bytes()),
@@ -69,13 +70,14 @@ impl Target {
         named || (self.file.is_some() && file_of(socket) == self.file)
     }
 
-    /// True for one of its spellings.
+    /// True for one of the known paths.
     pub(crate) fn is_named(&self, name: &[u8]) -> bool {
         self.paths.iter().any(|p| p.as_os_str().as_bytes() == name)
     }
 }
 
-/// Inode and device of the file that a socket was bound to. The crate reads them and gives only their bytes.
+/// Returns the inode and device of the file that a socket was bound to. The netlink crate parses them but only offers
+/// their bytes.
 fn file_of(socket: &UnixResponse) -> Option<[u32; 2]> {
     let file = socket.nlas.iter().find(|n| matches!(n, Nla::Vfs(_)))?;
     let mut bytes = [0; 8];
@@ -90,7 +92,7 @@ fn file_of(socket: &UnixResponse) -> Option<[u32; 2]> {
     ])
 }
 
-/// The path as processes have it through whose root it is reached: behind `/proc/PID/root` or `/proc/self/fd/N`.
+/// Returns the path as seen from the root that it goes through: what follows `/proc/PID/root` or `/proc/self/fd/N`.
 fn as_its_root_has_it(path: &Path) -> Option<PathBuf> {
     let mut parts = path.strip_prefix("/proc").ok()?.components();
     parts.next()?;
@@ -104,14 +106,14 @@ fn as_its_root_has_it(path: &Path) -> Option<PathBuf> {
     Some(Path::new("/").join(parts.as_path()))
 }
 
-/// The path with its folder's links followed. The socket itself need not exist.
+/// Returns the path with the links of its folder resolved. The socket itself need not exist.
 fn real_folder(path: &Path) -> Option<PathBuf> {
     let folder = fs::canonicalize(path.parent()?).ok()?;
     Some(folder.join(path.file_name()?))
 }
 
-/// A path as the kernel's program compares it: padded with zeros to the room of `sun_path`. `None` for one that does not
-/// fit, to which nothing can connect.
+/// Returns a path as the kernel's program compares it: padded with zeros to the size of `sun_path`. `None` for a path
+/// that is too long, to which nothing can connect.
 pub(crate) fn padded(path: &Path) -> Option<[u8; 108]> {
     let mut all = [0; 108];
     let bytes = path.as_os_str().as_bytes();
@@ -119,7 +121,7 @@ pub(crate) fn padded(path: &Path) -> Option<[u8; 108]> {
     Some(all)
 }
 
-/// Inodes of the clients' ends of all connections to the runtime's socket.
+/// Returns the inodes of the clients' ends of all connections to the runtime's socket.
 pub(crate) fn clients(target: &Target) -> io::Result<FxHashSet<u64>> {
     let mut inodes = FxHashSet::default();
     list(|socket| {
@@ -132,7 +134,7 @@ pub(crate) fn clients(target: &Target) -> io::Result<FxHashSet<u64>> {
     Ok(inodes)
 }
 
-/// Lists the established unix sockets of this network namespace.
+/// Calls `each` for every established unix socket of this network namespace.
 fn list(mut each: impl FnMut(&UnixResponse)) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
@@ -162,7 +164,7 @@ fn list(mut each: impl FnMut(&UnixResponse)) -> io::Result<()> {
         let mut rest = answer.as_slice();
         while !rest.is_empty() {
             let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(rest) else {
-                // A socket whose name the crate cannot read, or the end of what is readable.
+                // The crate cannot read this socket's name, or the rest is incomplete.
                 rest = skipped(rest).unwrap_or_default();
                 continue;
             };
@@ -178,30 +180,30 @@ fn list(mut each: impl FnMut(&UnixResponse)) -> io::Result<()> {
     }
 }
 
-/// What follows the message at the front.
+/// Returns what follows the first message.
 fn skipped(bytes: &[u8]) -> Option<&[u8]> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     bytes.get(length.max(16).next_multiple_of(4)..)
 }
 
-/// Inode of the socket that a descriptor leads to.
+/// Returns the inode of the socket that a descriptor leads to; `None` when it leads to something else.
 pub(crate) fn inode(process: u32, descriptor: u32) -> Option<u64> {
     of_link(&fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?)
 }
 
-/// `socket:[4711]`
+/// Parses `socket:[4711]`.
 fn of_link(link: &Path) -> Option<u64> {
     let text = link.to_str()?.strip_prefix("socket:[")?;
     text.strip_suffix(']')?.parse().ok()
 }
 
-/// Name of a process's program, empty when it is gone or hidden.
+/// Returns the name of a process's program, empty when it is gone or hidden.
 pub(crate) fn name(process: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
 }
 
-/// The numbers that a folder holds as names.
+/// Returns the names of a folder's entries that are numbers.
 pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
@@ -210,7 +212,8 @@ pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = u32> {
 /// A descriptor: process, number, inode of its socket.
 pub(crate) type Holder = (u32, u32, u64);
 
-/// A process's socket, for this one to ask. Its process may close it meanwhile: it is closed when this is dropped.
+/// Duplicates another process's socket into this one. Fails with ESTALE when the descriptor leads to another socket
+/// now.
 pub(crate) fn borrowed((process, descriptor, inode): Holder) -> rustix::io::Result<OwnedFd> {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     let number = i32::try_from(descriptor).map_err(|_| Errno::BADF)?;
@@ -222,7 +225,7 @@ pub(crate) fn borrowed((process, descriptor, inode): Holder) -> rustix::io::Resu
     Ok(socket)
 }
 
-/// Descriptors that lead to one of these sockets, of all processes but this one.
+/// Returns the descriptors of all other processes that lead to one of these sockets.
 pub(crate) fn holders(inodes: &FxHashSet<u64>) -> Vec<Holder> {
     if inodes.is_empty() {
         return Vec::new();
@@ -234,7 +237,7 @@ pub(crate) fn holders(inodes: &FxHashSet<u64>) -> Vec<Holder> {
         .collect()
 }
 
-/// Descriptors of a process that lead to one of these sockets.
+/// Returns the descriptors of a process that lead to one of these sockets.
 pub(crate) fn holds(process: u32, inodes: &FxHashSet<u64>) -> Vec<Holder> {
     numbers(&format!("/proc/{process}/fd"))
         .filter_map(|d| {
@@ -247,13 +250,14 @@ pub(crate) fn holds(process: u32, inodes: &FxHashSet<u64>) -> Vec<Holder> {
         .collect()
 }
 
-/// Processes that this one made. A kernel without CONFIG_PROC_CHILDREN does not list them: then all are asked for their parent.
+/// Returns the processes that this one created. A kernel without CONFIG_PROC_CHILDREN does not list them; then every
+/// process is asked for its parent.
 pub(crate) fn children(process: u32) -> Vec<u32> {
     let tasks = format!("/proc/{process}/task");
     let lists: io::Result<Vec<String>> = numbers(&tasks)
         .map(|task| fs::read_to_string(format!("{tasks}/{task}/children")))
         .filter(|list| {
-            // Of a thread that has ended, nothing is said.
+            // A thread that has ended has no list.
             let gone = list
                 .as_ref()
                 .is_err_and(|e| e.raw_os_error() == Some(ESRCH));
@@ -272,10 +276,10 @@ pub(crate) fn children(process: u32) -> Vec<u32> {
         .collect()
 }
 
-/// No such process (include/uapi/asm-generic/errno-base.h).
+/// "No such process" (include/uapi/asm-generic/errno-base.h).
 const ESRCH: i32 = 3;
 
-/// The parent in `/proc/PID/stat`, behind a name that may hold anything.
+/// Parses the parent in `/proc/PID/stat`, which follows a name that may contain anything.
 fn parent(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(1)?.parse().ok()
@@ -337,7 +341,7 @@ mod tests {
     fn clients_of_a_socket_are_found_by_any_spelling() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.sock");
-        // Bound under one name and renamed, as kflow's proxy does it.
+        // kflow's proxy binds its socket under one name and renames it.
         let listener = UnixListener::bind(dir.path().join("new.sock")).unwrap();
         fs::rename(dir.path().join("new.sock"), &path).unwrap();
         let client = UnixStream::connect(&path).unwrap();

@@ -1,10 +1,11 @@
-//! Making clients connect anew, when a person asks for it: what a connection said before it was joined is not known, and
-//! calls on it have no name until its header tables have turned over; of a new connection every byte is known.
+//! Makes clients reconnect, when a person asks for it. A connection that was joined in the middle has unknown bytes
+//! before that, and its calls have no method name until the header tables have turned over; of a new connection every
+//! byte is known.
 //!
-//! A descriptor of the client's is borrowed (`pidfd_getfd`) and its socket shut down: the client reads the end of its
-//! connection and makes another, as grpc-go does within milliseconds. A call that is open at that moment ends with
-//! Unavailable, and the kubelet tries it again. So a connection is shut down only when no call is known to be open on it and
-//! nothing passes, and one without such a moment is left alone.
+//! A client's descriptor is borrowed (`pidfd_getfd`) and its socket shut down: the client reads the end of the
+//! connection and opens another, as grpc-go does within milliseconds. A call that is open at that moment would end with
+//! Unavailable, and the kubelet would retry it. So a connection is shut down only while no call is known to be open and
+//! no bytes pass; a connection without such a moment is left alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,20 +16,20 @@ use crate::follow::{Follower, Unclear};
 use crate::node::{Holder, borrowed};
 use kflow_model::{Nanos, units};
 
-/// How long a moment without open calls is waited for: a kubelet lists its containers every second, and a call that takes
-/// longer than this is one that somebody waits for. Chosen: ten such rounds.
+/// How long to wait for a moment without open calls. A kubelet lists its containers every second; a call that is open
+/// for longer than this is one that somebody waits for. Chosen: ten such rounds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What was asked for, and what became of it.
+/// A request to reconnect, and its results.
 #[derive(Debug)]
 pub(crate) struct Reconnect {
     wanted: Arc<AtomicBool>,
-    /// Until when, while it is tried.
+    /// The deadline, while the request is being carried out.
     until: Option<Instant>,
-    /// Connections that were shut down, and those that could not be.
+    /// Connections that were shut down. `failed` has those that could not be.
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
-    /// Clients of both, in words.
+    /// The results for the clients of both, in words.
     said: Vec<String>,
 }
 
@@ -43,12 +44,12 @@ impl Reconnect {
         }
     }
 
-    /// True while a quiet moment is waited for.
+    /// True while connections wait for a quiet moment.
     pub(crate) fn waits(&self) -> bool {
         self.until.is_some() || self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Takes its turn, after all records were read.
+    /// Shuts down the connections that are quiet now. Call it when all records have been read.
     pub(crate) fn turn(&mut self, follower: &Follower, at: Nanos, now: Instant) {
         if self.waits() {
             self.turn_with(follower.unclear(at), now, shut_down);
@@ -111,7 +112,7 @@ impl Reconnect {
         }
     }
 
-    /// What became of it, in words, what is true of several connections once; empty when nothing was asked for.
+    /// Returns the results in words, equal ones once with their number; empty when nothing was requested.
     pub(crate) fn status(&self) -> String {
         let mut told: Vec<(&str, usize)> = Vec::new();
         for said in &self.said {
@@ -128,7 +129,7 @@ impl Reconnect {
     }
 }
 
-/// Shuts a client's socket down, if the descriptor still leads to it.
+/// Shuts down a client's socket, if the descriptor still leads to it.
 fn shut_down(holder: Holder) -> rustix::io::Result<()> {
     let socket = borrowed(holder)?;
     rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)

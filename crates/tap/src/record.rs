@@ -1,58 +1,56 @@
-//! What `bpf/tap.bpf.c` writes into the ring.
+//! The records that `bpf/tap.bpf.c` writes into the ring.
 
-/// Bytes of a record before those that were copied.
+/// Size of a record's header, bytes; the copied bytes follow.
 pub const HEAD: usize = 64;
 
-/// What a record tells: `enum kind`.
+/// The kind of a record: `enum kind` of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes from the client to the runtime. Its time is when the call began.
+    /// Bytes from the client to the runtime. The record's time is the begin of the call.
     Sent,
-    /// Bytes from the runtime to the client. Its time is when the call ended.
+    /// Bytes from the runtime to the client. The record's time is the end of the call.
     Received,
-    /// A read found the end of the stream (0), or this error.
+    /// A read returned the end of the stream (0), or this error.
     Ended(u32),
-    /// A descriptor was connected to the runtime's socket; the bytes are the program's name.
+    /// A descriptor was connected to the runtime's socket; the record's bytes are the program's name.
     Opened,
     /// A descriptor was closed.
     Closed,
-    /// A descriptor got this second one.
+    /// A descriptor was duplicated to this second one.
     Duplicated(u32),
-    /// A process with watched descriptors made a thread or a process.
+    /// A process with watched descriptors created a thread or a process.
     Forked,
-    /// A process with watched descriptors runs another program, or closed a range of descriptors: none is watched now.
+    /// A process with watched descriptors executed another program, or closed a range of descriptors: none of its
+    /// descriptors is watched now.
     Changed,
-    /// A process with watched descriptors ended.
+    /// A process with watched descriptors exited.
     Exited,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it tells.
     pub kind: Kind,
-    /// By the kernel's monotonic clock, ns.
+    /// Time by the kernel's monotonic clock, ns.
     pub time: u64,
-    /// Which connection, 0 where it is about a process.
+    /// Number of the connection, 0 when the record is about a process.
     pub stream: u64,
-    /// Of the first byte, in its direction.
+    /// Offset of the first byte in its direction.
     pub offset: u64,
-    /// Process id.
     pub process: u32,
-    /// Thread id.
     pub thread: u32,
-    /// Descriptor of that process.
+    /// Number of the descriptor in that process.
     pub descriptor: u32,
-    /// Writes of the stream that had begun.
+    /// Number of the stream's writes that had begun.
     pub begun: u32,
-    /// Writes of the stream of which everything is in the ring, with this record.
+    /// Number of the stream's writes that are completely in the ring, this record included.
     pub done: u32,
-    /// Calls of the stream of which nothing was kept.
+    /// Number of the stream's calls of which nothing was copied.
     pub missed: u32,
-    /// What was copied.
+    /// The copied bytes.
     pub bytes: &'a [u8],
 }
 
-/// The number at this place of a record.
+/// Reads the number at this offset of a record.
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let field = bytes.get(at..)?.first_chunk()?;
     Some(u32::from_ne_bytes(*field))
@@ -63,7 +61,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*field))
 }
 
-/// Reads a record. `None` for what the program does not write.
+/// Parses a record; `None` for bytes that the program does not write.
 pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     let number = |at| u32_at(bytes, at);
     let more = number(56)?;
@@ -98,7 +96,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     })
 }
 
-/// The record without what lies behind its bytes: a piece of the ring is as long as its class, and holds old bytes there.
+/// Returns the record without the bytes behind it: a ring entry has the size of its class, and old bytes at its end.
 pub fn trimmed(bytes: &[u8]) -> Option<&[u8]> {
     let length = parse(bytes)?.bytes.len();
     bytes.get(..HEAD + length)

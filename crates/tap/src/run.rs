@@ -1,4 +1,4 @@
-//! The thread that empties the ring and decodes.
+//! The thread that reads the ring and decodes the records.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -20,29 +20,29 @@ use crate::reconnect::Reconnect;
 use crate::time::Offset;
 use crate::{Config, Error, needs, record};
 
-/// How long records may gather after the first: the kernel wakes this thread only when it has read everything, so clients
-/// pay for one wake-up instead of one a call.
+/// How long records gather after the first. The kernel wakes this thread only when it has read everything, so clients
+/// pay for one wake-up instead of one per call.
 const GATHER: Duration = Duration::from_millis(10);
-/// How long it waits for records before it looks at what was held back.
+/// How long the thread waits for records before it checks what the follower holds back.
 const SETTLE: Duration = Duration::from_millis(250);
-/// How often descriptors that lead to the runtime are looked for, and those that are known are looked at.
+/// Interval of the search for descriptors that lead to the runtime, and of the check of the known ones.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often they are looked for in other network namespaces: that asks each process of the machine, and what connects while the tap
-/// runs is seen to connect.
+/// Interval of the search in other network namespaces. It asks every process of the machine, and connections that begin
+/// while the tap runs are seen without it.
 const LOOK_APART: Duration = Duration::from_secs(30);
-/// How often what was lost is counted.
+/// Interval of the count of lost bytes.
 const COUNT: Duration = Duration::from_secs(1);
-/// Records that are decoded before their observations are handed over.
+/// Most records that are decoded before their observations are handed over.
 const BATCH: usize = 1024;
-/// How often a socket is looked for in /proc before it is given up: its process may have hidden it, or just be made.
+/// Most searches in /proc for a socket's descriptor: its process may be hidden, or only just being created.
 pub(crate) const TRIES: u32 = 3;
 
-/// What the tap gives.
+/// What the tap hands over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handed {
-    /// What was seen, in order; may be empty.
+    /// New observations, in order; may be empty.
     pub observations: Vec<Observation>,
-    /// What is followed, in words.
+    /// The followed connections, and problems, in words.
     pub status: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Tap {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whether a tap would work here: loads the programs, attaches nothing, and drops them.
+/// Checks whether a tap would work here: loads the programs, attaches nothing, and drops them.
 pub fn probe() -> Result<(), Error> {
     let missing = needs::missing_here();
     if !missing.is_empty() {
@@ -62,14 +62,15 @@ pub fn probe() -> Result<(), Error> {
     Loaded::load().map(drop)
 }
 
-/// What this kernel holds of taps, whoever loaded them. Empty without the right to ask.
+/// Returns the programs and maps of all taps in this kernel, whichever process loaded them. Empty without the right to
+/// ask.
 pub fn loaded() -> InKernel {
     kernel::loaded()
 }
 
 impl Tap {
-    /// Loads and attaches. `give` gets what is seen, in the tap's thread; while it waits, the ring fills. When it gives back
-    /// false the tap ends.
+    /// Loads and attaches the tap. `give` receives the observations in the tap's thread; while `give` blocks, the ring
+    /// fills. When `give` returns false, the tap ends.
     pub fn start(
         config: Config,
         give: impl FnMut(Handed) -> bool + Send + 'static,
@@ -85,7 +86,7 @@ impl Tap {
             .name("kflow-tap".into())
             .spawn(move || {
                 let begun = begin(&config);
-                // Who started it waits for this.
+                // `start` waits for this message.
                 match begun {
                     Ok(mut run) => {
                         started.send(Ok(())).ok();
@@ -107,11 +108,11 @@ impl Tap {
         }
     }
 
-    /// Ends it, and waits until the kernel has dropped its programs: a grace period for each.
+    /// Ends the tap and waits until the kernel has removed its programs, which takes a grace period for each.
     pub fn stop(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of it was told by the panic hook.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }
@@ -134,7 +135,7 @@ fn begin(config: &Config) -> Result<Run, Error> {
     let tape = tape.transpose()?;
     let mut loaded = Loaded::load()?;
     loaded.attach(&target.paths)?;
-    // What cannot be given up is kept: it is no reason not to look.
+    // A capability that cannot be dropped is kept: the tap works all the same.
     needs::drop_the_rest().ok();
     Ok(Run {
         config: config.clone(),
@@ -157,15 +158,15 @@ struct Run {
     follower: Follower,
     reconnect: Reconnect,
     apart: Apart,
-    /// When it was looked into other network namespaces last; `None`: that is due.
+    /// Time of the last search in other network namespaces; `None` when a search is due.
     looked_apart: Option<Instant>,
-    /// Sockets whose descriptors were not found, with how often they were looked for.
+    /// Sockets whose descriptors were not found, with the number of searches.
     given_up: FxHashMap<u64, u32>,
-    /// Records without bytes that had found no room at the last look.
+    /// Number of records without bytes that had no room in the ring, at the last look.
     untold: u64,
-    /// When records were taken last.
+    /// When records were last read.
     seen: Nanos,
-    /// Sockets could be listed.
+    /// Whether the last request for the list of sockets succeeded.
     found: bool,
     tape: Option<File>,
 }
@@ -194,7 +195,7 @@ impl Node for Maps {
     }
 }
 
-/// True once an interval has passed since the last time it was.
+/// True once per interval; sets `last` when it is.
 fn is_due(last: &mut Option<Instant>, interval: Duration) -> bool {
     let now = clock::monotonic();
     let due = last.is_none_or(|l| now.saturating_duration_since(l) >= interval);
@@ -235,7 +236,7 @@ impl Run {
             let unseen = untold.saturating_sub(std::mem::replace(&mut self.untold, untold));
             if unseen > 0 {
                 self.follower.unseen(unseen, self.seen, now, &mut out);
-                // What was opened meanwhile is found at once.
+                // Search at once for connections that were opened meanwhile.
                 (looked, self.looked_apart) = (None, None);
             }
             self.seen = now;
@@ -266,7 +267,7 @@ impl Run {
         }
     }
 
-    /// Takes records; true when the ring is empty.
+    /// Handles up to [`BATCH`] records; true when the ring is empty.
     fn drain(&mut self, out: &mut Vec<Observation>) -> bool {
         let clock = Offset::measure();
         let (ring, maps) = self.loaded.parts();
@@ -284,13 +285,13 @@ impl Run {
         false
     }
 
-    /// Finds connections that were there before, or whose beginning was not told.
+    /// Finds connections that existed before the tap, or whose opening was not recorded.
     fn look(&mut self, out: &mut Vec<Observation>) {
         let target = Target::of(&self.config.socket);
         let now = clock::now();
         let (_, maps) = self.loaded.parts();
-        // A path that leads elsewhere now: connections to the new place are watched too. No room for it is no harm: they
-        // are found here.
+        // The path may lead to another socket now: connections to it are watched too. If the map is full, this search
+        // finds them.
         maps.look_for(&target.paths).ok();
         self.follower.look(now, maps, out);
         let clients = node::clients(&target);
@@ -316,7 +317,7 @@ impl Run {
     }
 }
 
-/// Writes a record down. A tape that cannot be written is for a test to notice.
+/// Appends a record to the tape. Errors are ignored: a test notices a tape that is incomplete.
 fn tape_record(tape: &mut File, record: &[u8]) {
     if let Some(record) = record::trimmed(record) {
         let length = u32::try_from(record.len()).unwrap_or_default();
@@ -325,13 +326,13 @@ fn tape_record(tape: &mut File, record: &[u8]) {
     }
 }
 
-/// Waits for records.
+/// Waits for records for at most `patience`; true when there are some.
 fn has_records(ring: &Ring, patience: Duration) -> bool {
     let mut ready = [PollFd::new(ring, PollFlags::IN)];
     let patience = Timespec {
         tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(patience.subsec_nanos()),
     };
-    // EINTR: the loop comes back.
+    // After EINTR the loop comes back here.
     poll(&mut ready, Some(&patience)).is_ok_and(|n| n > 0)
 }

@@ -1,13 +1,13 @@
-//! The clock of the kernel's programs, as time of the wall clock.
+//! Converts the clock of the kernel's programs to the wall clock.
 //!
-//! `bpf_ktime_get_ns` is CLOCK_MONOTONIC: it stands still while the machine sleeps, and is never set. The difference to the
-//! wall clock is measured anew before every batch of records, so a clock that is set, or a machine that slept, shifts only
-//! what was in the ring at that moment.
+//! `bpf_ktime_get_ns` is CLOCK_MONOTONIC, which stands still while the machine sleeps and is never set. Its difference
+//! to the wall clock is measured before every batch of records, so setting the clock or sleeping shifts only the
+//! records that are in the ring at that moment.
 
 use kflow_model::{Nanos, clock};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tries of one measurement; the one with the least doubt counts.
+/// Number of readings per measurement; the one with the least doubt is used.
 const TRIES: usize = 3;
 
 /// The wall clock minus the kernel's monotonic clock.
@@ -15,7 +15,7 @@ const TRIES: usize = 3;
 pub(crate) struct Offset(i64);
 
 impl Offset {
-    /// Of a wall clock that was read between two readings of the monotonic clock, ns.
+    /// Makes the offset from a reading of the wall clock between two readings of the monotonic clock, ns.
     pub(crate) const fn between(before: i64, wall: Nanos, after: i64) -> Self {
         let middle = before + (after - before) / 2;
         Self(wall.0.saturating_sub(middle))
@@ -35,14 +35,14 @@ impl Offset {
         best.1
     }
 
-    /// The wall clock's time of a moment of the monotonic clock, ns.
+    /// Converts a moment of the monotonic clock, ns, to the wall clock.
     pub(crate) fn wall(self, monotonic: u64) -> Nanos {
         let at = i64::try_from(monotonic).unwrap_or(i64::MAX);
         Nanos(at.saturating_add(self.0))
     }
 }
 
-/// CLOCK_MONOTONIC, ns. `Instant` is the same clock, and does not give its number.
+/// Returns CLOCK_MONOTONIC, ns. `Instant` is the same clock but does not give the number.
 fn monotonic() -> i64 {
     let t = clock_gettime(ClockId::Monotonic);
     t.tv_sec
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(offset.wall(1_200), Nanos(50_000));
         assert_eq!(offset.wall(2_200), Nanos(51_000));
         assert_eq!(offset.wall(0), Nanos(48_800));
-        // A wall clock before 1970, and a stamp that no clock gives.
+        // A wall clock before 1970, and a time stamp that no clock gives.
         assert_eq!(Offset(-5).wall(3), Nanos(-2));
         assert_eq!(Offset(7).wall(u64::MAX), Nanos(i64::MAX));
     }

@@ -1,4 +1,4 @@
-//! One connection: its bytes in order, what waits for a write, and what was lost.
+//! One connection: its bytes in order, the reads that wait for a write, and what was lost.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use kflow_model::{Nanos, Observation};
 use super::Counters;
 use crate::record::Record;
 
-/// What may wait for a write on one connection, bytes.
+/// Most bytes of reads that may wait for a write on one connection.
 pub(super) const HELD: usize = 4 << 20;
 
-/// What was read and waits for a write.
+/// A read that waits for a write.
 #[derive(Debug)]
 pub(super) enum Waiting {
     Bytes { offset: u64, bytes: Box<[u8]> },
@@ -36,11 +36,11 @@ pub(super) struct Stream {
     pub(super) next: [u64; 2],
     pub(super) done: u32,
     pub(super) missed: u32,
-    /// When bytes passed last.
+    /// When bytes last passed.
     pub(super) last: Nanos,
     pub(super) held: VecDeque<Held>,
     pub(super) held_bytes: usize,
-    /// Offsets that the kernel had at the last look, when they were ahead of `next`.
+    /// The kernel's offsets and `next` at the last look, if the kernel's were ahead.
     pub(super) ahead: Option<([u64; 2], [u64; 2])>,
 }
 
@@ -80,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// What every record with bytes says of the stream.
+    /// Handles what every record with bytes says of the stream: calls of which nothing was copied.
     pub(super) fn told(
         &mut self,
         r: &Record<'_>,
@@ -108,7 +108,7 @@ impl Stream {
         counters: &mut Counters,
         out: &mut Vec<Observation>,
     ) {
-        // Of an unreadable piece only the head comes: the next offset tells how long it was.
+        // A piece that could not be read comes as a header alone: the next offset shows its length.
         if bytes.is_empty() {
             return;
         }
@@ -134,7 +134,7 @@ impl Stream {
         decoder.feed(self.conn, direction, at, bytes, out);
     }
 
-    /// Bytes passed of which no record will come: they are lost. `theirs` are the kernel's offsets.
+    /// Reports the bytes up to the kernel's offsets, `theirs`, as lost: no record of them will come.
     pub(super) fn catch_up(
         &mut self,
         theirs: [u64; 2],
@@ -161,7 +161,7 @@ impl Stream {
         }
     }
 
-    /// Gives out what waits for writes up to `done`; all of it without a number.
+    /// Emits the reads that waited for writes up to number `done`; with `None`, all of them.
     pub(super) fn release(
         &mut self,
         done: Option<u32>,

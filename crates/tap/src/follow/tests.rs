@@ -1,4 +1,4 @@
-//! Records of a real run: `ctr version` and `ctr images ls` against containerd 1.6.20, written down by the example `tap`.
+//! Records of a real run: `ctr version` and `ctr images ls` against containerd 1.6.20, recorded by the example `tap`.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,7 +19,7 @@ fn records(tape: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// A node that is played.
+/// A node with prepared answers.
 #[derive(Default)]
 struct Played {
     inodes: FxHashMap<(u32, u32), u64>,
@@ -27,7 +27,7 @@ struct Played {
     watched: FxHashMap<(u32, u32), u64>,
     offsets: FxHashMap<u64, [u64; 2]>,
     forgotten: FxHashSet<u64>,
-    /// Descriptors that are closed, and given to something else, in the moment in which they are watched.
+    /// Descriptors that are closed, and their numbers reused, at the moment in which they are watched.
     slippery: FxHashSet<(u32, u32)>,
 }
 
@@ -62,7 +62,7 @@ impl Node for Played {
     }
 }
 
-/// A follower, the node that it sees, and what came of it.
+/// A follower, its node, and the observations.
 struct Stage {
     follower: Follower,
     node: Played,
@@ -96,7 +96,7 @@ impl Stage {
         }
         stage
     }
-    /// Connections: number, whether it opened, who.
+    /// Connections: number, whether it opened, the client's program.
     fn connections(&self) -> Vec<(u32, bool, &str)> {
         let all = self.out.iter().filter_map(|o| match &o.body {
             Body::Conn(c) => Some((c.conn, c.open, c.peer.as_str())),
@@ -128,7 +128,7 @@ impl Stage {
     }
 }
 
-/// A record without bytes, or with some, as the program lays it out. Not for bytes of a conversation: those are real.
+/// Makes a record as the program lays it out. Records of a conversation's bytes are not made but taken from the tape.
 fn made(kind: u32, stream: u64, process: u32, descriptor: u32, more: u32) -> Vec<u8> {
     let mut r = Vec::new();
     for n in [1_000, stream, 0] {
@@ -209,7 +209,8 @@ fn a_record_that_is_cut_anywhere_is_none() {
     }
 }
 
-/// Without one piece of a conversation: what was lost is told to the byte, by the next piece or by the kernel's own count.
+/// Leaves out one piece of a conversation: the next piece, or the kernel's own count, shows exactly how many bytes were
+/// lost.
 #[test]
 fn every_piece_that_is_lost_is_told() {
     let all = records(TAPE);
@@ -233,7 +234,7 @@ fn every_piece_that_is_lost_is_told() {
                     at[way] = r.offset + r.bytes.len() as u64;
                 }
                 stage.node.offsets.insert(piece.stream, at);
-                // What a read waits for is given up, and the second look believes what the first one saw.
+                // The read stops waiting, and the second look confirms what the first one saw.
                 stage.follower.advance(Nanos(i64::MAX), &mut stage.out);
                 for _ in 0..2 {
                     let Stage {
@@ -252,7 +253,7 @@ fn every_piece_that_is_lost_is_told() {
         tried += 1;
         let counted = stage.follower.counters().lost;
         assert_eq!(counted, piece.bytes.len() as u64, "piece {lost}: {piece:?}");
-        // An answer without its request can come before the loss is told: then the decoder says that as well.
+        // An answer may come before the loss of its request is known: then the decoder reports that as well.
         let gaps = stage.gaps();
         let told = gaps.iter().filter(|why| why.contains("no room")).count();
         assert_eq!(told, 1, "piece {lost}: {gaps:?}");
@@ -260,7 +261,6 @@ fn every_piece_that_is_lost_is_told() {
     assert_eq!(tried, 20);
 }
 
-/// A thread is held up at the end of a write: the answer's record comes first, and says so.
 #[test]
 fn what_a_connection_lost_before_it_was_closed_is_told() {
     let mut stage = Stage::new();
@@ -297,6 +297,7 @@ fn that_connections_may_have_come_and_gone_is_told_once_for_all_of_them() {
     );
 }
 
+/// A thread is delayed at the end of a write, so the record of the answer comes first; its counts of writes show that.
 #[test]
 fn an_answer_that_comes_before_its_request_waits_for_it() {
     let all = records(TAPE);
@@ -309,13 +310,13 @@ fn an_answer_that_comes_before_its_request_waits_for_it() {
         }
         let mut swapped = all.clone();
         swapped.swap(i - 1, i);
-        // By the time of the read the write had begun and was not done.
+        // When the read ended, the write had begun and was not done.
         put(&mut swapped[i - 1], 44, before.done);
         put(&mut swapped[i - 1], 48, before.done - 1);
         let stage = Stage::play(&swapped);
         assert_eq!(stage.out, whole, "{i}");
         tried += 1;
-        // Without the write's record: it is waited for, and then not any more.
+        // Without the write's record the read waits for it, until `HOLD` has passed.
         let mut stage = Stage::play(&swapped[..i]);
         assert!(stage.follower.holds());
         let at = stage.clock.wall(after.time);
@@ -335,12 +336,12 @@ fn a_connection_lives_as_long_as_one_of_its_descriptors() {
     stage.record(&made(DUPLICATED, 1 << 40, 7, 3, 9));
     stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
     assert_eq!(stage.connections(), [(1, true, "")]);
-    // The number is given to something else, which is no concern of ours; closing it twice neither.
+    // The number is reused for something else, which is not watched; a second closing has no effect either.
     stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
     stage.record(&made(CLOSED, 1 << 40, 7, 9, 0));
     assert_eq!(stage.connections(), [(1, true, ""), (1, false, "")]);
     assert!(stage.node.forgotten.contains(&(1 << 40)));
-    // A descriptor that is connected anew without having been closed: its closing was not told.
+    // A descriptor is connected again, but the record of its closing was lost.
     stage.record(&made(OPENED, 2 << 40, 7, 4, 0));
     stage.record(&made(OPENED, 3 << 40, 7, 4, 0));
     let last = &stage.connections()[2..];
@@ -352,7 +353,7 @@ fn a_child_that_keeps_a_connection_is_followed_too() {
     let mut stage = Stage::new();
     stage.node.inodes.insert((7, 3), 50);
     stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
-    // 8 shares the connection, 9 ran another program and has something else there.
+    // Process 8 shares the connection; process 9 executed another program and has something else at this number.
     stage.node.children.insert(7, vec![8, 9]);
     stage.node.inodes.extend([((8, 3), 50), ((9, 3), 51)]);
     stage.record(&made(FORKED, 0, 7, 0, 0));
@@ -372,11 +373,11 @@ fn what_a_process_keeps_when_it_runs_another_program_is_watched_again() {
     stage.node.inodes.extend([((7, 3), 50), ((7, 4), 51)]);
     stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
     stage.record(&made(OPENED, 2 << 40, 7, 4, 0));
-    // 4 closes on exec.
+    // Descriptor 4 was opened with close-on-exec.
     stage.node.inodes.remove(&(7, 4));
     stage.record(&made(CHANGED, 0, 7, 0, 0));
     assert_eq!(stage.node.watched.get(&(7, 3)), Some(&(1 << 40)));
-    // 1 is told again: it is understood in part.
+    // Connection 1 is reported again, as partially understood.
     let last = &stage.connections()[2..];
     assert_eq!(last, [(1, true, ""), (2, false, "")]);
     assert_eq!(stage.gaps().len(), 1, "what passed meanwhile is not known");
@@ -409,12 +410,12 @@ fn a_connection_that_was_there_before_is_joined_once() {
         follower.status(),
         "1 connection of program 7; 1 joined in the middle"
     );
-    // One that the kernel's program has taken as another stream: its record is on its way.
+    // The kernel's program watches this descriptor as another stream, whose record is on its way.
     node.inodes.insert((9, 3), 70);
     node.watched.insert((9, 3), 1 << 40);
     follower.join((9, 3, 70), Nanos(5), node, out);
     assert_eq!(follower.inodes(), FxHashSet::from_iter([50]));
-    // Closed without a record.
+    // The connections close without a record.
     node.inodes.remove(&(7, 3));
     node.inodes.insert((7, 5), 80);
     follower.look(Nanos(6), node, out);
@@ -441,7 +442,7 @@ fn a_connection_that_is_found_before_its_beginning_is_told_is_one() {
             } = &mut stage;
             node.inodes.insert((process, descriptor), inode);
             follower.join((process, descriptor, inode), Nanos(5), node, out);
-            // The kernel's program writes over what was watched.
+            // The kernel's program overwrites the entry.
             node.watched.insert((process, descriptor), r.stream);
         }
         stage.record(&bytes);
@@ -449,7 +450,7 @@ fn a_connection_that_is_found_before_its_beginning_is_told_is_one() {
     assert_eq!(stage.calls(), CALLS);
     let connections = stage.connections();
     let mut ends: Vec<_> = connections.iter().map(|(n, o, _)| (*n, *o)).collect();
-    // That it is whole is told when its first bytes show it.
+    // A connection is reported as whole once its first bytes show it.
     ends.dedup();
     assert_eq!(ends, [(1, true), (1, false), (2, true), (2, false)]);
     assert_eq!(stage.gaps(), Vec::<&str>::new());
@@ -458,7 +459,7 @@ fn a_connection_that_is_found_before_its_beginning_is_told_is_one() {
         ..Counters::default()
     };
     assert_eq!(stage.follower.counters(), counters);
-    // Both numbers of each.
+    // Two stream numbers per connection.
     assert_eq!(stage.node.forgotten.len(), 4);
     assert_eq!(stage.follower.streams.len(), 0);
 }
