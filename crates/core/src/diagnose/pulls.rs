@@ -18,28 +18,28 @@ use crate::timeline::{Outcome, Span};
 use kflow_model::cri::method;
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, PodUid, Source, Text};
 
-/// How a container stands whose image no call in flight pulls.
+/// What a container waits for whose image no call in flight pulls.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// The kubelet said that it pulls, and nothing shows its call, or another pull before it.
+    /// The kubelet announced the pull; neither its call nor another pull ahead of it was seen.
     Pulling,
-    /// The kubelet said that it pulls, and another pull goes first.
+    /// The kubelet announced the pull, and another pull goes first.
     Queued(Ahead),
-    /// Its last pull failed, and the kubelet waits before it tries again.
+    /// The last pull failed, and the kubelet waits before it tries again.
     BackOff,
 }
 
 /// The pull that goes first.
 #[derive(Clone, Debug)]
 pub enum Ahead {
-    /// A call in flight.
+    /// A PullImage in flight.
     Call(Arc<Call>),
-    /// By the Events alone: it was announced earlier and has not ended.
+    /// A pull that was announced earlier and has not ended, known from Events alone.
     Announced(Announced),
 }
 
 impl Ahead {
-    /// `ns/name` of its pod; empty for a call whose pod is not known.
+    /// `ns/name` of the pod that pulls; empty for a call whose pod is not known.
     pub fn pod(&self) -> String {
         match self {
             Self::Call(c) if c.pod.is_empty() => String::new(),
@@ -47,7 +47,7 @@ impl Ahead {
             Self::Announced(a) => a.pod.clone(),
         }
     }
-    /// Its pod; `None` for a call whose pod is not known.
+    /// The pod that pulls; `None` for a call whose pod is not known.
     pub fn object(&self) -> Option<ObjectRef> {
         let (namespace, name, uid) = match self {
             Self::Call(c) => (c.namespace.clone(), c.pod.clone(), &c.pod_uid),
@@ -69,7 +69,7 @@ impl Ahead {
             Self::Announced(a) => &a.image,
         }
     }
-    /// When it began.
+    /// When the pull began, or was announced.
     pub fn since(&self) -> Nanos {
         match self {
             Self::Call(c) => c.start,
@@ -96,7 +96,7 @@ pub struct Announced {
     pub at: Nanos,
     node: Text,
     uid: PodUid,
-    /// `ns/name` of its pod.
+    /// `ns/name` of the pod that pulls.
     pub pod: String,
     pub image: String,
 }
@@ -104,28 +104,26 @@ pub struct Announced {
 /// A container that waits for its image.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// Name of the container.
     pub container: Text,
-    /// Since when it waits.
     pub since: Nanos,
-    /// How it stands.
+    /// What the container waits for.
     pub standing: Standing,
-    /// What announced the pull; `None` of one that failed.
+    /// The announcement of the pull; `None` when the last pull failed.
     pub evidence: Option<&'a Evidence>,
 }
 
-/// The pulls of all nodes at a moment.
+/// The pulls on all nodes at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Pulls {
     /// Calls in flight, oldest first, each with the node of its pod.
     flying: Vec<(Arc<Call>, Text)>,
-    /// Oldest first.
+    /// Pulls that were announced and have not ended, oldest first.
     announced: Vec<Announced>,
-    /// Losses of the tap.
+    /// When the tap lost observations.
     lost: Vec<Nanos>,
 }
 
-/// Image of a `Pulling image "…"`.
+/// Returns the image of a `Pulling image "…"` message; `None` for another observation.
 pub fn image_of(o: &Evidence) -> Option<String> {
     let text = match &o.body {
         Body::Event(e) => e.message.as_str(),
@@ -135,9 +133,10 @@ pub fn image_of(o: &Evidence) -> Option<String> {
     Some(text.split('"').nth(1)?.to_owned())
 }
 
-/// True for a pod that may wait for an image: with part of the sources the stages before it have not been seen to end.
+/// True for a pod that may wait for an image. Stages before Image count too, because some sources do not show that
+/// they have ended.
 ///
-/// Pods of which no pull was seen, which are nearly all of a node's, cost nothing here.
+/// The check is cheap for pods without a pull, which are nearly all pods of a node.
 fn may_wait(pod: &PodView) -> bool {
     let stage = pod.current.map(|(stage, _)| stage);
     let starts = stage.is_some_and(|s| (Stage::Admit..=Stage::Start).contains(&s));
@@ -149,7 +148,7 @@ fn may_wait(pod: &PodView) -> bool {
 }
 
 impl Pulls {
-    /// Reads the world once.
+    /// Gathers the pulls from the world as of `now`.
     pub fn of(world: &World, now: Nanos) -> Self {
         let node = |c: &Call| {
             let pod = world.pod(&c.pod_uid);
@@ -183,7 +182,7 @@ impl Pulls {
         }
     }
 
-    /// The containers of a pod that wait for an image, and that no call in flight pulls.
+    /// Returns the containers of a pod that wait for an image which no call in flight pulls.
     pub fn wanted<'a>(&self, f: &PodHistory<'a>) -> Vec<Wanted<'a>> {
         let pod = f.view;
         if !may_wait(pod) {
@@ -207,7 +206,7 @@ impl Pulls {
         announced.chain(failed).collect()
     }
 
-    /// The same, of a pod whose facts were not gathered.
+    /// As [`Self::wanted`], for a pod whose history was not gathered.
     pub fn of_pod<'a>(&self, pod: &'a PodView, now: Nanos) -> Vec<Wanted<'a>> {
         if may_wait(pod) {
             self.wanted(&PodHistory::gather(pod, now))
@@ -216,9 +215,9 @@ impl Pulls {
         }
     }
 
-    /// How a pull of a pod stands that was announced at `since` and that no call in flight is.
+    /// Returns what a pull of the pod waits for that was announced at `since` and for which no call is in flight.
     fn standing(&self, pod: &PodView, since: Nanos) -> Standing {
-        // What the tap lost may have been the call of this very pull.
+        // The tap may have lost the call of this very pull.
         if self.lost.iter().any(|at| *at >= since) {
             return Standing::Pulling;
         }
@@ -240,7 +239,7 @@ impl Pulls {
         }
     }
 
-    /// The pull that goes before a step of a timeline, when the step is one that waits for another pull.
+    /// Returns the pull that goes before a step of a timeline; `None` when the step does not wait for another pull.
     pub fn ahead(&self, pod: &PodView, step: &Span, now: Nanos) -> Option<Ahead> {
         if !may_be_queued(step) {
             return None;
@@ -253,7 +252,7 @@ impl Pulls {
     }
 }
 
-/// An image is made to exist, which may wait for other pulls.
+/// True for a step `EnsureImageExists` in flight, which may wait for other pulls.
 pub fn may_be_queued(step: &Span) -> bool {
     step.step == "EnsureImageExists" && step.outcome == Outcome::InFlight
 }

@@ -5,7 +5,7 @@
 pub struct Quantity(pub i128);
 
 impl Quantity {
-    /// Parses a quantity; `None` for anything else.
+    /// Parses a quantity; `None` when the text is none.
     pub fn parse(s: &str) -> Option<Self> {
         let s = s.trim();
         let end = s
@@ -57,7 +57,7 @@ impl Quantity {
         Some(Self(if negative { -milli } else { milli }))
     }
 
-    /// As people write it: CPU in cores or `m`, bytes in `Mi` or `Gi`, others as a number.
+    /// Formats a quantity as people write it: CPU in cores or `m`, bytes in `Mi` or `Gi`, others as a number.
     pub fn show(self, resource: &str) -> String {
         let milli = self.0;
         if resource == "cpu" {

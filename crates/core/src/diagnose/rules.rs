@@ -1,5 +1,5 @@
-//! The rules: which causes are true of a pod. One file for the stages whose causes need more than one observation;
-//! everything else is matched from the catalogue in `matched`.
+//! The rules: which causes are true of a pod. Causes that need more than one observation have a file for their stage;
+//! all others are matched from the catalogue in `matched`.
 
 mod admit;
 mod autoscaler;
@@ -43,38 +43,38 @@ use kflow_model::{Body, Nanos, Source};
 pub struct Context<'a> {
     /// The world as of `now`.
     pub world: &'a World,
-    /// What concerns several pods.
+    /// Facts that concern several pods.
     pub shared: &'a Cluster,
-    /// What was read in texts of other pods.
+    /// Causes that were already found in texts of other pods.
     pub texts: &'a Texts,
-    /// The moment that is asked about.
+    /// The moment as of which pods are diagnosed.
     pub now: Nanos,
 }
 
 impl Context<'_> {
-    /// Something of the tap was lost since: that a call was not seen proves nothing.
+    /// True when the tap has lost observations since `at`, so that an unseen call proves nothing.
     fn lost_calls_since(&self, at: Nanos) -> bool {
         let gaps = &self.world.source(Source::Cri).gaps;
         gaps.iter().any(|g| g.stamp.at >= at)
     }
 }
 
-/// How a pod is, before any cause.
+/// The health of a pod, before any cause is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Well, or over as it should be, or gone.
+    /// Well, or ended as it should, or gone.
     Well,
-    /// Well now, but it comes and goes.
+    /// Well now, but its containers end, or its readiness is lost, again and again.
     Flapping,
     /// Not (yet) well.
     Unwell,
 }
 
-/// How the pod is.
+/// Returns the health of a pod.
 pub fn health(f: &PodHistory<'_>) -> Health {
-    // The tap does not tell a pod that was deleted from one that failed; the kubelet's log does.
+    // The tap cannot tell a deleted pod from a failed one; the kubelet's log can.
     let remnant = f.view.is_remnant() && !(f.is_ours() && f.has_log);
-    // The runtime holds nothing of it any more, but the kubelet may.
+    // The runtime holds nothing of the pod any more, but the kubelet may: volumes or a cgroup.
     let left = |t: Nanos| {
         f.signals
             .iter()
@@ -93,7 +93,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
             return Health::Unwell;
         }
     }
-    // A mirror pod may be deleted as often as one likes: its static pod goes on.
+    // Deleting a mirror pod does not stop its static pod.
     let is_static = !f.view.mirrors.is_empty() || f.api.is_some_and(|p| p.mirror_of.is_some());
     if f.deleted.is_some() && !is_static {
         return Health::Unwell;
@@ -110,7 +110,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     let done = |c: &&history::ContainerHistory<'_>| {
         c.exits.last().is_some_and(|e| e.code == Some(0)) && !c.runs()
     };
-    // Without the API the policy is not known: a container that ended well once is taken as done.
+    // Without the API the restart policy is not known: a container that exited with 0, once, counts as done.
     let once = mains.iter().all(|c| c.exits.len() == 1);
     let may_end = if policy.is_empty() {
         once
@@ -120,7 +120,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     if !mains.is_empty() && may_end && mains.iter().all(done) {
         return Health::Well;
     }
-    // Not its past but its present: it asked for other resources and has not got them.
+    // A pending resize is a trouble of now: the pod was given other resources and has not got them.
     let resizing = match f.api {
         Some(p) => p.condition("PodResizePending").is_some_and(|c| {
             c.is_true()
@@ -132,14 +132,14 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     if resizing {
         return Health::Unwell;
     }
-    // The API is told later than the runtime that a container has ended: that is no pod that is well.
+    // The API shows later than the runtime that a container has ended: such a pod is not well, although Ready.
     let down = |c: &&history::ContainerHistory<'_>| {
         matches!(c.run, Some(Some(_))) && !c.runs() && policy != "Never" && !done(c)
     };
     let well = match f.is_ready() {
         Some(ready) => ready && !mains.iter().any(down),
         None if f.api.is_some() => false,
-        // No API: what runs and is not said to be unready is taken as well.
+        // Without the API, a pod that runs and that nothing shows as unready counts as well.
         None => {
             !mains.is_empty()
                 && mains.iter().any(|c| c.runs())
@@ -158,7 +158,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     }
 }
 
-/// The newest that the kubelet said of a resize is that it cannot be done, or not now.
+/// True when the kubelet's newest message about a resize says that it is infeasible or deferred.
 fn resize_waits(f: &PodHistory<'_>) -> bool {
     let waits = |reason: &str| matches!(reason, "ResizeDeferred" | "ResizeInfeasible");
     let mut reasons = f.view.evidence.iter().rev().filter_map(|o| match &o.body {
@@ -170,7 +170,8 @@ fn resize_waits(f: &PodHistory<'_>) -> bool {
         && reasons.find(|r| r.starts_with("Resize")).is_some_and(waits)
 }
 
-/// An init container by what is seen of it, where no spec is known: it ended with 0 before others were begun.
+/// True for a container that behaves like an init container, where no spec is known: it exited with 0, once, before
+/// others were begun.
 fn ended_before_others(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>) -> bool {
     let [end] = c.exits.as_slice() else {
         return false;
@@ -182,12 +183,13 @@ fn ended_before_others(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>) ->
             .any(|o| o.name != c.name && begun(o).is_some_and(|t| t >= end.at))
 }
 
-/// Restarts that go on, or readiness that comes and goes.
+/// True when containers end, or readiness is lost, again and again.
 fn flaps(f: &PodHistory<'_>) -> bool {
     f.containers.iter().any(|c| f.crash_loop(c).is_some()) || f.flapping().is_some()
 }
 
-/// What is running and Ready at this moment is neither stuck nor waiting: it comes and goes.
+/// Sets the state of the findings of a pod that is Ready now: it is neither stuck nor waiting, but crash-looping or
+/// flapping.
 fn comes_and_goes(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     for x in found.iter_mut().filter(|x| x.state != State::Failed) {
         let of_it = f.known(&x.container).and_then(|c| f.crash_loop(c));
@@ -207,7 +209,7 @@ fn comes_and_goes(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     }
 }
 
-/// All that is true of a pod that is not well, most important first.
+/// Returns all findings about a pod that is not well, the most important first.
 pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> Vec<Finding<'a>> {
     let mut found = Vec::new();
     let deleting = f.deleted.is_some();
@@ -223,7 +225,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     } else if deleting && !failed {
         terminate::rules(cx, f, &mut found);
     } else if failed {
-        // What ends while the pod is deleted ends because of that.
+        // Containers that end while the pod is being deleted end because of that.
         if deleting {
             terminate::rules(cx, f, &mut found);
         } else if !found
@@ -262,7 +264,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     found
 }
 
-/// The kubelet refused the pod for a reason that no entry of the catalogue knows.
+/// Adds a finding for a pod that the kubelet refused for a reason that the catalogue does not have.
 fn refused<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(status) = f.api.map(|p| &p.status).filter(|s| !s.reason.is_empty()) else {
         return;
@@ -277,7 +279,7 @@ fn refused<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     }
 }
 
-/// Without an API status: the kubelet itself said that it refused or ended the pod.
+/// True when the kubelet itself said that it refused or ended the pod; for pods without an API state.
 fn ended(f: &PodHistory<'_>) -> bool {
     f.signals.iter().any(|s| {
         matches!(
@@ -290,7 +292,8 @@ fn ended(f: &PodHistory<'_>) -> bool {
     })
 }
 
-/// First unfinished stage first; in it the highest rank; then the newest.
+/// Sorts findings by stage, in each stage by rank, highest first; joins findings of one cause, and drops those that
+/// say less.
 fn order(found: &mut Vec<Finding<'_>>) {
     found.sort_by(|a, b| {
         (
@@ -333,7 +336,7 @@ fn order(found: &mut Vec<Finding<'_>>) {
                 if k.container.is_empty() {
                     k.container = x.container;
                 }
-                // Several sources of one failure: each adds what it knows and its evidence.
+                // Several sources report one failure: each adds its names and its evidence.
                 for (key, value) in x.names.iter() {
                     k.names.set(key, value);
                 }
@@ -347,14 +350,14 @@ fn order(found: &mut Vec<Finding<'_>>) {
             None => kept.push(x),
         }
     }
-    // The kubelet has not got an object yet: that passes by itself, or follows from what else is wrong.
+    // KF404 (the kubelet has not got an object yet) goes last: it passes by itself, or follows from the other causes.
     if kept.len() > 1 && kept.first().is_some_and(|k| k.cause.id == cause::KF404) {
         kept.rotate_left(1);
     }
     *found = kept;
 }
 
-/// Attempt and next try, by the kubelet's own rules.
+/// Sets attempt and next try, by the kubelet's own back-off.
 fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     for x in found.iter_mut() {
         match x.stage {
@@ -375,7 +378,7 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
                         .map(|s| s.count)
                         .max()
                 };
-                // The tap counts every one; an Event's count may lag, and its sender may drop some.
+                // The tap counts every failure; an Event's count may lag, and its sender may drop Events.
                 let attempt = if f.pull_failures > 0 {
                     f.pull_failures
                 } else {
@@ -398,7 +401,7 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     }
 }
 
-/// What is tried again at this moment is not backed off from.
+/// Changes the state of findings whose step is tried again right now: that is no back-off.
 fn tries_again(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     let tried = |x: &Finding<'_>| {
         f.open.iter().find(|c| {
@@ -423,7 +426,7 @@ fn tries_again(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     }
 }
 
-/// Containers that an init container or a sidecar holds up.
+/// Returns the containers that wait for an init container or a sidecar.
 fn held_up(f: &PodHistory<'_>, by: &str) -> Vec<String> {
     let mut after = false;
     let mut out = Vec::new();
@@ -437,7 +440,7 @@ fn held_up(f: &PodHistory<'_>, by: &str) -> Vec<String> {
     out
 }
 
-/// `12 s`.
+/// How long ago a moment was, in words.
 fn ago(f: &PodHistory<'_>, t: Nanos) -> String {
     span(f.now.since(t))
 }

@@ -1,4 +1,4 @@
-//! How far a pull is, by what the runtime has fetched of each layer.
+//! The progress of a pull, by what the runtime has fetched of each layer.
 
 use super::image_of;
 use crate::correlate::{Call, PodView, World};
@@ -12,79 +12,79 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::size;
 use kflow_model::{Evidence, Nanos};
 
-/// Time over which a rate is taken, ns.
+/// Time over which a rate is computed, ns.
 const WINDOW_NS: i64 = 10 * SECOND;
-/// The shortest time over which a rate is said, ns: pieces of 1 MiB make shorter ones jump.
+/// The shortest time over which a rate is reported, ns: pieces of 1 MiB make the rate jump over shorter ones.
 const SHORTEST_NS: i64 = SECOND;
-/// containerd writes what it fetches in pieces of so many bytes (`content/helpers.go`, bufPool and copyWithBuffer of 1.6, and
-/// `core/content/helpers.go` of 2.x): between two of them nothing seems to move.
+/// containerd writes what it fetches in pieces of this many bytes (`content/helpers.go`, bufPool and copyWithBuffer of
+/// 1.6, and `core/content/helpers.go` of 2.x): between two pieces nothing seems to come.
 const PIECE: i128 = 1 << 20;
-/// A pull is observed every 5 s at least while it lasts: one that was not for this long may be over, ns.
+/// A pull is observed at least every 5 s while it lasts: a pull that was not observed for this long, ns, may be over.
 const FRESH_NS: i64 = 15 * SECOND;
 
-/// How far a pull is.
+/// The progress of one pull.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Bytes that were fetched.
     pub fetched: u64,
-    /// Bytes of all layers, as the registry keeps them.
+    /// Bytes of all layers as the registry stores them, usually compressed.
     pub size: u64,
-    /// Each layer, the image's base first.
+    /// The layers, the image's base first.
     pub layers: Vec<Layer>,
-    /// Bytes a second over the last ten seconds, or in the first second of looking since the layers began; `None` while that
-    /// is not known.
+    /// Bytes a second over the last ten seconds; while the pull has been observed for less than a second, the average
+    /// since fetching of its layers began. `None` while neither is known.
     pub rate: Option<u64>,
-    /// The layer of which nothing came for longest, where that is too long.
+    /// The layer that has stood still for longest; `None` while no layer stands still.
     pub still: Option<Still>,
-    /// What shows it.
+    /// The newest observation of the pull.
     pub evidence: Evidence,
 }
 
-/// How far one layer is.
+/// The progress of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Bytes that were fetched of it.
+    /// Bytes of the layer that were fetched.
     pub fetched: u64,
     /// Its size, bytes.
     pub size: u64,
-    /// What becomes of it.
+    /// How fetching the layer goes.
     pub fate: Fate,
 }
 
-/// What becomes of a layer.
+/// How fetching a layer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Fetching it has not begun: containerd fetches three of an image at a time (`max_concurrent_downloads`).
     Waits,
-    /// It comes, with bytes a second as [`Progress::rate`].
+    /// The layer is being fetched, at this many bytes a second; the rate is computed as [`Progress::rate`].
     Comes(Option<u64>),
-    /// Nothing of it has come since.
+    /// Nothing of the layer has come since this moment.
     Still(Nanos),
-    /// It is there.
+    /// All of the layer is fetched.
     Complete,
 }
 
-/// A layer of which nothing comes.
+/// A layer that stands still: nothing of it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Still {
-    /// Which, from 1, the image's base first.
+    /// Number of the layer, from 1; the image's base is the first.
     pub layer: usize,
     /// Bytes that were fetched of it.
     pub fetched: u64,
     /// Its size, bytes.
     pub size: u64,
-    /// When something of it was written last, or when fetching began.
+    /// When a part of the layer was written last, or when fetching began.
     pub since: Nanos,
 }
 
 impl Progress {
-    /// How far the pull of an image is that began at `since` and has not ended; `None` when the runtime does not show it, or
-    /// shows more than one that it may be.
+    /// Returns the progress of the pull of an image that began at `since` and has not ended; `None` when the runtime
+    /// does not show the pull, or shows several that it may be.
     pub fn of(world: &World, image: &str, since: Nanos, now: Nanos) -> Option<Self> {
         let pulls = world.image_pulls();
         let mut found = pulls.newest().filter(|(o, newest)| {
             let going = if newest.ended {
-                // What is left of the pull is to unpack what was fetched.
+                // Everything is fetched, and the pull goes on with unpacking.
                 newest.is_complete() && o.stamp.at >= since
             } else {
                 now.since(o.stamp.at) < FRESH_NS
@@ -99,22 +99,22 @@ impl Progress {
         Some(Self::by(before, newest, o, now))
     }
 
-    /// How far the pull is that a step of a timeline makes or waits for.
+    /// Returns the progress of the pull that a step of a timeline makes or waits for.
     pub fn of_step(world: &World, step: &Span, now: Nanos) -> Option<Self> {
         let (image, since) = pulled(step)?;
         Self::of(world, &image, since, now)
     }
 
-    /// How far a PullImage in flight is.
+    /// Returns the progress of a PullImage in flight.
     pub fn of_call(world: &World, call: &Call, now: Nanos) -> Option<Self> {
         let pulls = call.method == method::PULL_IMAGE && call.end.is_none();
         pulls.then(|| Self::of(world, &call.image, call.start, now))?
     }
 
-    /// How far the pulls are that a pod makes or waits for, each with its image.
+    /// Returns the progress of each pull that a pod makes or waits for, with its image.
     pub fn of_pod(world: &World, pod: &PodView, now: Nanos) -> Vec<(String, Self)> {
         let mut all: Vec<(String, Self)> = Vec::new();
-        // A container's step is in EnsureImageExists and, within it, in PullImage; two containers may have one image.
+        // An image can occur several times: in EnsureImageExists and in PullImage within it, and for two containers.
         for (image, since) in pod.timeline.spans.iter().filter_map(pulled) {
             if !all.iter().any(|(known, _)| *known == image)
                 && let Some(p) = Self::of(world, &image, since, now)
@@ -132,7 +132,7 @@ impl Progress {
         now: Nanos,
     ) -> Self {
         let fetched = newest.fetched();
-        // What is not observed again has not changed: the last observation before the window says what was so at its begin.
+        // A pull that is not observed again has not changed: the last observation before the window holds its begin.
         let begin = now.plus(-WINDOW_NS);
         let mut inside = true;
         let before = before.take_while(|(b, p)| {
@@ -141,7 +141,8 @@ impl Progress {
             take
         });
         let first = before.last();
-        // Of a look that has just begun: on average since fetching of each layer began, which the runtime says.
+        // For a pull whose observation has just begun: the average since fetching of each layer began, which the
+        // runtime reports.
         let average = |l: &LayerSeen| per_second(l.fetched, now.since(l.started));
         let averages = || {
             let fetching = newest.layers.iter().filter(|l| l.is_fetching());
@@ -194,29 +195,29 @@ impl Progress {
         }
     }
 
-    /// How many layers are there.
+    /// Number of layers that are fetched.
     pub fn complete(&self) -> usize {
         let there = |l: &&Layer| l.fate == Fate::Complete;
         self.layers.iter().filter(there).count()
     }
 
-    /// All layers are there: what is left is to unpack them.
+    /// True when all layers are fetched, and only unpacking is left.
     pub fn is_complete(&self) -> bool {
         self.complete() == self.layers.len()
     }
 
-    /// Time until all is fetched at this rate, ns.
+    /// Time until all is fetched at the present rate, ns; `None` when the rate is not known or 0.
     pub fn left_ns(&self) -> Option<i64> {
         left_ns(self.fetched, self.size, self.rate)
     }
 
-    /// The layers that are being fetched: `2 of 7` and how far it is.
+    /// The layers that are being fetched, each with its number (`2 of 7`) and its progress in words.
     pub fn fetching(&self, now: Nanos) -> impl Iterator<Item = (&Layer, String, String)> {
         let all = self.each(now);
         all.filter(|(l, ..)| matches!(l.fate, Fate::Comes(_) | Fate::Still(_)))
     }
 
-    /// Every layer: `2 of 7` and how far it is.
+    /// All layers, each with its number (`2 of 7`) and its progress in words.
     pub fn each(&self, now: Nanos) -> impl Iterator<Item = (&Layer, String, String)> {
         (1..)
             .zip(&self.layers)
@@ -231,7 +232,7 @@ impl Progress {
         came(self.fetched, self.size, self.rate)
     }
 
-    /// The same with the layers.
+    /// As [`Self::brief`], with the number of complete layers.
     pub fn text(&self) -> String {
         let mut s = self.brief();
         if !self.is_complete() {
@@ -243,7 +244,7 @@ impl Progress {
         }
         s
     }
-    /// The same with the layer that stands still, where panes have room.
+    /// As [`Self::text`], with the layer that stands still, where panes have room.
     pub fn whole(&self, now: Nanos) -> String {
         let mut s = self.text();
         if let Some(still) = self.still {
@@ -259,7 +260,7 @@ impl Progress {
     }
 }
 
-/// The image that a step in flight pulls or waits for, and since when.
+/// Returns the image that a step in flight pulls or waits for, and since when.
 fn pulled(step: &Span) -> Option<(String, Nanos)> {
     if step.stage != Stage::Image || step.outcome != Outcome::InFlight {
         return None;
@@ -300,20 +301,21 @@ fn came(fetched: u64, of: u64, rate: Option<u64>) -> String {
     s
 }
 
-/// Time until all is fetched at a rate, ns.
+/// Time until all is fetched at a rate, ns; `None` when the rate is not known or 0.
 fn left_ns(fetched: u64, of: u64, rate: Option<u64>) -> Option<i64> {
     let left = i128::from(of.saturating_sub(fetched));
     let rate = i128::from(rate.filter(|r| *r > 0)?);
     i64::try_from(left * i128::from(SECOND) / rate).ok()
 }
 
-/// Bytes a second; `None` where the time is too short to say.
+/// Bytes a second; `None` when the time is shorter than [`SHORTEST_NS`].
 fn per_second(bytes: u64, ns: i64) -> Option<u64> {
     let rate = i128::from(bytes) * i128::from(SECOND) / i128::from(ns.max(1));
     u64::try_from(rate).ok().filter(|_| ns >= SHORTEST_NS)
 }
 
-/// How long nothing may come of a layer that comes as slowly as this one has so far, ns.
+/// Returns how long nothing may come of a layer before it counts as standing still, ns: longer for a layer that has
+/// come slowly so far.
 fn patience(l: &LayerSeen) -> i64 {
     if l.fetched == 0 {
         return limits::PULL_FIRST_PIECE.ns;

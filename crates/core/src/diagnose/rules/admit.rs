@@ -1,4 +1,4 @@
-//! Bound, and nothing moves: a kubelet that does not run, a runtime that does not answer.
+//! Pods that are bound to a node and do not begin there: a kubelet that does not run, a runtime that does not answer.
 
 use super::Context;
 use super::heard::{self, Heard};
@@ -15,9 +15,9 @@ use kflow_model::{Nanos, Source};
 
 /// A kubelet that works picks a pod up within a second.
 const PICK_UP_NS: i64 = limits::PICK_UP.ns;
-/// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
+/// A kubelet logs something or calls the runtime every second: after this long without either, it stands still.
 pub(super) const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
-/// A kubelet that lives begins with a pod within a second, unless a hundred came at once.
+/// A kubelet that is alive begins with a pod within a second, unless a hundred came at once.
 const IDLE_NS: i64 = limits::KUBELET_IDLE.ns;
 /// A supervisor starts the kubelet again after ten seconds or less.
 const RESTART_NS: i64 = limits::KUBELET_RESTART.ns;
@@ -36,7 +36,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         f.stage_among(Stage::Image..=Stage::Start)
             .unwrap_or(Stage::Create)
     };
-    // Whatever failed by itself is a better answer than a runtime that hangs as well, unless nothing failed.
+    // A failure of the pod's own is a better answer than a hanging runtime, so the runtime is the answer only without
+    // one.
     if waiting >= PICK_UP_NS
         && (found.is_empty() || f.picked_up.is_none())
         && !started(f)
@@ -60,7 +61,8 @@ fn started(f: &PodHistory<'_>) -> bool {
         .any(|c| f.known(&c.name).is_some_and(|k| k.started.is_some()))
 }
 
-/// The runtime does not answer: the kubelet's own calls hang, or it says so, or its node does. True when told.
+/// Adds a finding when the runtime does not answer: the kubelet's own calls hang, or its log or its node's condition
+/// says so. Returns true when it added one.
 pub(super) fn runtime<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -88,7 +90,8 @@ pub(super) fn runtime<'a>(
     true
 }
 
-/// The kubelet ends as soon as it is started: its last words tell why.
+/// Adds a finding when the kubelet exits as soon as it is started; its last log line says why. Returns true when it
+/// added one.
 fn dies<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -101,7 +104,8 @@ fn dies<'a>(
     } else {
         None
     };
-    // Started again and again by its supervisor, it says the same each time; one that works says much else.
+    // A kubelet that its supervisor restarts again and again logs nothing later than this line and the restart; one
+    // that works does.
     let works = |n: &NodeHealth, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
     let Some((at, why, o)) = facts.and_then(|n| n.fatal.as_ref().filter(|(at, ..)| !works(n, *at)))
     else {
@@ -130,7 +134,7 @@ fn dies<'a>(
     true
 }
 
-/// A kubelet that lives, and does not begin with a pod.
+/// Returns a finding for a kubelet that is alive and does not begin with the pod.
 fn idle<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -162,7 +166,7 @@ fn idle<'a>(
     )
 }
 
-/// The kubelet does nothing about the pod.
+/// Adds a finding for a kubelet that does nothing about the pod.
 fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Vec<Finding<'a>>) {
     let name = node_of(f.view, f.api);
     let facts = cx.shared.node(name);
@@ -176,7 +180,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
         .node_quiet
         .filter(|t| local && cx.now.since(*t) >= SILENT_NS);
     let lease = cx.shared.lease(cx.world, name).filter(|l| {
-        // A renewal that the audit log lacks was not made, as long as the log is written.
+        // While the audit log is written, a renewal that it does not have was not made.
         let written = |t: Nanos| cx.now.since(t) < SILENT_NS;
         !local && (l.source == Source::Kube || cx.shared.audited.is_some_and(written))
     });
@@ -197,7 +201,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
         }
         return;
     } else if waiting < limits::PICK_UP_BLIND.ns {
-        // The kubelet lives, or nothing is known of it: slow is not dead.
+        // The kubelet is alive, or nothing is known about it: it may only be slow.
         return;
     } else {
         x = x.at_most(Confidence::Possible);

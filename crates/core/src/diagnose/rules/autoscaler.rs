@@ -1,4 +1,4 @@
-//! Who adds nodes: the cluster autoscaler and Karpenter, by what they say of the pod.
+//! The autoscalers that add nodes (the cluster autoscaler and Karpenter), by their Events about the pod.
 
 use super::Context;
 use crate::diagnose::cause;
@@ -9,7 +9,8 @@ use crate::diagnose::text::span;
 use crate::diagnose::{State, limits};
 use kflow_model::{Body, Text};
 
-/// Names who spoke, and keeps of several words the newest: one who found no node may bring one later.
+/// Keeps the finding of the newest autoscaler Event only, because an autoscaler that found no node may add one later;
+/// and adds the autoscaler's name.
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let newest = f
         .signals
@@ -38,7 +39,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
                 x.names.set("joined", &joined);
                 x.proofs.extend(proof.map(crate::diagnose::finding::proof));
             }
-            // Given up by who asked for it.
+            // By now the autoscaler has given the node up.
             if cx.now.since(newest.first) >= limits::NODE_JOINS.ns {
                 x.state = State::Stuck;
             }
@@ -53,7 +54,8 @@ fn is_of_autoscaler(s: &Signal<'_>) -> bool {
     )
 }
 
-/// Go's notation of lists and maps, as people write them: `[{workers-a 3->4 (max: 10)}]`, `resources={"cpu":"64"}`.
+/// Turns Go's notation of lists and maps (`[{workers-a 3->4 (max: 10)}]`, `resources={"cpu":"64"}`) into plain text
+/// without braces.
 fn plain(what: &str) -> String {
     let bare = what.trim_start_matches("[{").trim_end_matches("}]");
     bare.replace("} {", ", ")
@@ -61,7 +63,7 @@ fn plain(what: &str) -> String {
         .replace('}', ")")
 }
 
-/// In a sentence's beginning.
+/// The autoscaler's name, for the begin of a sentence.
 fn autoscaler(s: &Signal<'_>) -> &'static str {
     match &s.evidence.body {
         Body::Event(e) if e.component == "karpenter" => "Karpenter",
@@ -69,7 +71,8 @@ fn autoscaler(s: &Signal<'_>) -> &'static str {
     }
 }
 
-/// What is known of the node that Karpenter named (`nodeclaim/default-x7k2p, node/ip-10-0-1-7`).
+/// Returns what is known about the node that Karpenter named (`nodeclaim/default-x7k2p, node/ip-10-0-1-7`), and the
+/// evidence.
 fn joined<'a>(
     cx: Context<'a>,
     s: &Signal<'_>,

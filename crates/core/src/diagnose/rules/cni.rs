@@ -1,4 +1,4 @@
-//! The agent of the node's network, which a CNI plugin asks for everything.
+//! The network agent of a node, which its CNI plugin calls for every sandbox.
 
 use super::Context;
 use crate::correlate::PodView;
@@ -7,7 +7,7 @@ use crate::diagnose::finding::{Finding, proof};
 use crate::diagnose::history::PodHistory;
 use kflow_model::pod::{Condition, ContainerState, PodSeen};
 
-/// A word of the error, the network that says it, and how the pods of its agent are named by its own manifests.
+/// A word of an error, the network that writes it, and the prefix of its agent pods' names in its own manifests.
 const AGENTS: [(&str, &str, &str); 6] = [
     ("cilium", "Cilium", "cilium-"),
     ("calico", "Calico", "calico-node-"),
@@ -17,7 +17,7 @@ const AGENTS: [(&str, &str, &str); 6] = [
     ("readinessindicatorfile", "Multus", "kube-multus-"),
 ];
 
-/// Says whose agent it is, and how its pod on the node is.
+/// Sets names for the network whose agent failed, and for the health of the agent's pod on the node.
 pub(super) fn agent<'a>(cx: Context<'_>, x: &mut Finding<'a>, text: &str, f: &PodHistory<'a>) {
     if x.cause.id != cause::KF518 {
         return;
@@ -31,7 +31,7 @@ pub(super) fn agent<'a>(cx: Context<'_>, x: &mut Finding<'a>, text: &str, f: &Po
         let daemon = p.owners.first().is_some_and(|o| o.kind == "DaemonSet");
         p.gone.is_none() && daemon && p.node == *node && p.name.starts_with(named)
     });
-    // Of several that are named so, the one that is not well.
+    // Of several pods with such a name, the one that is not ready.
     let first = of_node.next();
     let pod = of_node.fold(first, |best, p| match best {
         Some(b) if is_ready(b) && !is_ready(p) => Some(p),

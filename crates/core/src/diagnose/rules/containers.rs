@@ -1,4 +1,5 @@
-//! Containers that exit, init containers and sidecars that hold up the others, calls to make them that hang.
+//! Containers that exit, init containers and sidecars that hold up the others, and hanging calls that create or start
+//! containers.
 
 use super::{Context, held_up};
 use crate::backoff;
@@ -14,7 +15,7 @@ use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::PodPhase;
 use kflow_model::{Source, Text, pod::ContainerState, stamp::SECOND};
 
-/// An init container that runs longer is told as slow: most are done in seconds.
+/// An init container that runs for longer is reported as slow: most are done in seconds.
 const INIT_NS: i64 = limits::INIT.ns;
 /// A sidecar without a slow startup probe counts as started at once.
 const SIDECAR_NS: i64 = limits::SIDECAR.ns;
@@ -31,7 +32,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
         {
-            // A call that makes the process again belongs to the start.
+            // The timeline counts a call that restarts a container to a later stage.
             let x = Finding::new(id, f);
             let x = match f.stage_of(call) {
                 Some(stage) => x.at(stage).since(f.since(stage)),
@@ -54,7 +55,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     post_start(cx, f, found);
 }
 
-/// A postStart hook that runs long: an ExecSync without a deadline, for a container that is not ready.
+/// Returns the call of a postStart hook that runs for long: an ExecSync without a deadline, for a container that is
+/// not ready.
 pub(super) fn hook_in_flight<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f PodCall<'a>> {
     f.in_flight(method::EXEC_SYNC).filter(|call| {
         call.start.timeout_ns.is_none()
@@ -104,7 +106,7 @@ fn post_start<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Findin
     }
 }
 
-/// Containers that ended and should not have, with the best reason that is known.
+/// Adds a finding for each container that ended and should not have, with the best reason that is known.
 pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
     for c in &f.containers {
@@ -125,15 +127,16 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
                 || policy == "OnFailure"
                 || (policy.is_empty() && again < 2));
         let loops = f.crash_loop(c).is_some();
-        // The kubelet stopped it: that is not the container's doing.
+        // The kubelet stopped the container, so the exit is no failure of its own.
         let stopped = c.killed.is_some_and(|(t, why, _)| {
             why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
         }) || c.stopping.zip(c.stopped).is_some_and(|(begin, end)| {
-            // The call lasts as long as the grace period, and on a busy node longer.
+            // StopContainer lasts as long as the container takes to end, up to the grace period, and longer on a busy
+            // node.
             let within = begin.plus(-2 * SECOND) <= last.at && last.at <= end.plus(2 * SECOND);
             within && c.killed.is_none()
         });
-        // One that never ran was stopped by nobody.
+        // A container that never ran cannot have been stopped.
         let stopped = stopped && !never_ran(last);
         let dead = f.api.is_some_and(|p| p.status.phase == PodPhase::Failed);
         if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
@@ -143,12 +146,12 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     }
 }
 
-/// Its command could not be started.
+/// True for an exit that means that the container's command could not be started.
 fn never_ran(e: &Exit<'_>) -> bool {
     matches!(e.reason.as_str(), "StartError" | "ContainerCannotRun")
 }
 
-/// Nothing starts it again.
+/// True when nothing starts the pod's containers again.
 fn is_final(f: &PodHistory<'_>) -> bool {
     f.api.is_some_and(|p| p.status.phase == PodPhase::Failed) || f.is_over_on_node()
 }
@@ -162,8 +165,8 @@ fn crash<'a>(
 ) {
     let n = f.ends(c);
     let killed = c.killed.filter(|(t, why, _)| {
-        // A kill and the exit that it leads to are at most a grace period apart.
-        // A newer kill is of the run that goes on: the same story.
+        // A kill and the exit that it causes are at most a grace period apart. A kill after the exit is of the run
+        // that goes on, and has the same reason.
         *why != KillWhy::Stop && last.at.since(*t) < backoff::KILLED_NS
     });
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
@@ -237,7 +240,7 @@ fn crash<'a>(
         }
         _ => None,
     };
-    // What the container's last words do not say: a cause of the catalogue already told why.
+    // A cause of the catalogue may already say why the container ended.
     let told = found
         .iter()
         .any(|k| k.container == c.name && k.stage >= Stage::Image && k.cause.id != cause::KF613);
@@ -292,7 +295,7 @@ fn crash<'a>(
         .filter(|k| k.container == c.name && (Stage::Start..=Stage::Ready).contains(&k.stage))
     {
         over(k);
-        // What it was told of is older than its end.
+        // All evidence so far is older than the exit.
         if k.proofs.iter().all(|p| p.at.plus(SECOND) < last.at) {
             k.proofs.push(ended.clone());
         }
@@ -309,10 +312,10 @@ fn crash<'a>(
     }
     over(&mut x);
     if x.stage == Stage::Ready {
-        // The kill explains the loop: one answer, not two.
+        // The probe's kill explains the crash loop, so the finding about the exit goes.
         found.retain(|k| !(k.container == c.name && k.stage == Stage::Start));
     }
-    // Between its start and the word that it is ready, the pod waits for readiness.
+    // Between a container's start and its readiness, the pod is in the stage Ready.
     if x.state == State::CrashLooping {
         x.stage = f
             .stage_among(Stage::Ready..=Stage::Ready)
@@ -359,7 +362,7 @@ fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u3
 fn init<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     for c in f.containers.iter().filter(|c| f.is_initial(&c.name)) {
         let held = held_up(f, &c.name);
-        // Without the API nobody knows of the others before they are begun.
+        // Without the API, the other containers are not known before they are begun.
         let holds = !held.is_empty() || f.api.is_none();
         let Some(started) = c.started.filter(|_| c.runs() && holds) else {
             continue;
@@ -386,7 +389,8 @@ fn init<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             );
         } else if running >= INIT_NS
             && !found.iter().any(|k| k.container == c.name)
-            // The image of the next one is pulled once this one is done, or is a sidecar.
+            // Without the API: the next container's image is pulled only once this init container is done, or when it
+            // is a sidecar.
             && (f.api.is_some() || f.containers.iter().all(|o| o.first.max(o.created) <= c.started))
         {
             let x = Finding::new(cause::KF707, f);

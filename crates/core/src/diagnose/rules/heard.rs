@@ -1,4 +1,4 @@
-//! When those who have to act next were last heard, for a sentence.
+//! When the components that have to act next (kubelet, scheduler, controllers) last showed a sign of life, in words.
 
 use super::Context;
 use crate::correlate::{Actor, LEADER_LEASES, Lease};
@@ -8,16 +8,15 @@ use crate::diagnose::text::{at, span};
 use kflow_model::Evidence;
 use kflow_model::{Body, Nanos, Source};
 
-/// The newest sign of life.
+/// The newest sign of life of a component.
 #[derive(Clone, Debug)]
 pub(super) struct Heard {
-    /// Time of the newest sign of life.
     pub(super) at: Nanos,
-    /// By what: `its lease`.
+    /// What the sign was: `its lease`.
     by: &'static str,
-    /// The observation, where one is kept.
+    /// The observation; `None` for the tap and the kubelet's log, of which only the time is kept.
     pub(super) evidence: Option<Evidence>,
-    /// Observations of this kind were lost after `at`: it may have been heard later.
+    /// Observations of this kind were lost after `at`, so that a later sign of life may have been lost.
     lost: bool,
 }
 
@@ -34,7 +33,7 @@ impl Heard {
     }
 }
 
-/// Of somebody of whom a later sign may have been lost.
+/// Added to the words about a component whose later sign of life may have been lost.
 const LOST: &str = "; what came later was lost in part";
 
 fn by(o: &Evidence) -> &'static str {
@@ -81,16 +80,17 @@ pub(super) fn scheduler(cx: Context<'_>, name: &str) -> Option<Heard> {
     sign(cx, &Actor::Scheduler(name.into()))
 }
 
-/// kube-controller-manager.
+/// The newest sign of life of kube-controller-manager.
 pub(super) fn controllers(cx: Context<'_>) -> Option<Heard> {
     sign(cx, &Actor::Controllers)
 }
 
-/// The lease of a CSI controller. external-provisioner names it like its driver (`cmd/csi-provisioner/csi-provisioner.go`,
-/// main: `provisionerName`), external-attacher `external-attacher-leader-DRIVER` (`cmd/csi-attacher/main.go`, main). Both
-/// go through `sanitizeName` of kubernetes-csi/csi-lib-utils (`leaderelection/leader_election.go`, 0.24): a hyphen for
-/// whatever is no letter, digit or hyphen, and an X after a hyphen at the end. The namespace is the sidecar's own
-/// (`inClusterNamespace`).
+/// Returns the lease of a CSI controller. external-provisioner names it like its driver
+/// (`cmd/csi-provisioner/csi-provisioner.go`, main: `provisionerName`), external-attacher
+/// `external-attacher-leader-DRIVER` (`cmd/csi-attacher/main.go`, main). `sanitizeName` of
+/// kubernetes-csi/csi-lib-utils (`leaderelection/leader_election.go`, 0.24) changes both names: it puts a hyphen in
+/// place of every character that is no letter, digit or hyphen, and an X after a hyphen at the end. The namespace is
+/// the sidecar's own (`inClusterNamespace`).
 pub(super) fn driver<'w>(cx: Context<'w>, prefix: &str, driver: &str) -> Option<&'w Lease> {
     let mut plain: String = driver
         .chars()
@@ -107,7 +107,7 @@ pub(super) fn driver<'w>(cx: Context<'w>, prefix: &str, driver: &str) -> Option<
         .map(|(_, _, l)| l)
 }
 
-/// What a driver's lease says: `its controller was last heard at …, longer ago than its lease lasts`.
+/// Returns when a driver's controller last renewed its lease, in words, and whether it has missed a renewal.
 pub(super) fn driver_in_words(cx: Context<'_>, l: &Lease) -> String {
     let age = cx.now.since(l.renewed);
     let lasts = l.lasts(limits::LEADER.ns);
@@ -125,7 +125,8 @@ pub(super) fn driver_in_words(cx: Context<'_>, l: &Lease) -> String {
     format!("at {}, {} ago{over}", at(l.renewed), span(age))
 }
 
-/// The watches have told something since: what they do not tell has not happened.
+/// True when the watches have delivered something after `since`: they are alive, and what they do not show has not
+/// happened.
 pub(super) fn watches_live(cx: Context<'_>, since: Nanos) -> bool {
     cx.world
         .source(Source::Kube)

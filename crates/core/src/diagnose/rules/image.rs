@@ -1,4 +1,4 @@
-//! Images that are looked up or pulled for long, and pulls that wait for others.
+//! Images whose lookup or pull takes long, and pulls that wait for others.
 
 use super::Context;
 use crate::diagnose::cause;
@@ -13,9 +13,9 @@ use kflow_model::cri::method;
 use kflow_model::units::size;
 use kflow_model::{Nanos, Source};
 
-/// A look at the image store that takes longer is worth telling.
+/// An ImageStatus call that takes longer is reported.
 const LOOK_UP_NS: i64 = limits::LOOK_UP.ns;
-/// A pull that takes longer is worth telling.
+/// A pull that takes longer is reported.
 const SLOW_NS: i64 = limits::PULL.ns;
 /// `Pulling` and PullImage are milliseconds apart unless another pull has the only slot.
 const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
@@ -53,9 +53,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         let Some(o) = w.evidence else { continue };
         let waited = cx.now.since(w.since);
         let x = match &w.standing {
-            // Said by `matched`, with the reason.
+            // `matched` reports the failed pull, with its reason.
             Standing::BackOff => None,
-            // A call that the tap did not show was lost: it may have ended.
+            // The tap would show the call of a pull that runs: it was lost, and may have ended.
             Standing::Pulling if f.has_cri || waited < SLOW_NS => None,
             Standing::Pulling => Some(
                 running(cx, f, &image_of(o).unwrap_or_default(), w.since)
@@ -83,7 +83,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
-/// A pull that goes on for long: how far it is, and whether a layer stands still, where the runtime shows that.
+/// Returns a finding for a pull that takes long, with its progress and the layer that stands still, where the runtime
+/// shows them.
 fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos) -> Finding<'a> {
     let here = cx.shared.is_local(&f.view.node);
     let progress = here.then(|| Progress::of(cx.world, image, since, cx.now));
@@ -94,7 +95,7 @@ fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos
         let x = Finding::new(cause::KF609, f).varying("progress", &p.text());
         return x.proof(&p.evidence);
     };
-    // Whether the line is slow for all of them, or only this one does not come.
+    // Whether the network is slow for all layers, or only this one stands still.
     let others = match p.rate {
         _ if p.complete() + 1 == p.layers.len() => "all other layers are there".to_owned(),
         Some(rate) if rate > 0 => format!("the others come at {}/s", size(rate)),
@@ -111,7 +112,7 @@ fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos
         .proof(&p.evidence)
 }
 
-/// What is known of the pull that goes first.
+/// Adds to a finding what is known about the pull that goes first.
 fn behind<'a>(mut x: Finding<'a>, cx: Context<'_>, ahead: &Ahead, since: Nanos) -> Finding<'a> {
     x.behind = ahead.object();
     let x = x

@@ -7,15 +7,17 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use kflow_model::{Body, Evidence, Text, event::EventSeen, pod::PodSeen};
 
-/// Of its gates: `kueue.x-k8s.io/admission` (kubernetes-sigs/kueue `pkg/controller/jobs/pod/constants/constants.go`,
-/// `SchedulingGateName`), `kueue.x-k8s.io/topology` (`apis/kueue/v1beta2/topology_types.go`, `TopologySchedulingGate`).
+/// Prefix of Kueue's scheduling gates: `kueue.x-k8s.io/admission` (kubernetes-sigs/kueue
+/// `pkg/controller/jobs/pod/constants/constants.go`, `SchedulingGateName`), `kueue.x-k8s.io/topology`
+/// (`apis/kueue/v1beta2/topology_types.go`, `TopologySchedulingGate`).
 const GATES: &str = "kueue.x-k8s.io/";
-/// The LocalQueue that the pod waits in (`pkg/controller/constants/constants.go`, `QueueLabel`).
+/// Label with the LocalQueue that the pod waits in (`pkg/controller/constants/constants.go`, `QueueLabel`).
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
-/// The group that the pod is in; its Workload has the same name (`pkg/controller/jobs/pod/constants/constants.go`,
-/// `GroupNameLabel`).
+/// Label with the group that the pod is in; the group's Workload has the same name
+/// (`pkg/controller/jobs/pod/constants/constants.go`, `GroupNameLabel`).
 const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
-/// What Kueue says of the object that a Workload was made for (`pkg/controller/jobframework/reconciler.go`).
+/// Begin of Kueue's Event message on the object that a Workload was created for
+/// (`pkg/controller/jobframework/reconciler.go`).
 const CREATED: &str = "Created Workload: ";
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
@@ -29,7 +31,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     if held == gates.len() {
         found.retain(|k| k.cause.id != cause::KF220);
     } else {
-        // Other gates hold it as well, and are told first: they are not Kueue's to remove.
+        // Other gates hold the pod as well. They come first, because Kueue does not remove them.
         x.rank = 79;
         for k in found.iter_mut().filter(|k| k.cause.id == cause::KF220) {
             k.alone = false;
@@ -63,8 +65,9 @@ fn label<'p>(pod: &'p PodSeen, key: &str) -> Option<&'p str> {
     Some(found.1.as_str()).filter(|v| !v.is_empty())
 }
 
-/// The Workload that stands for the pod: as Kueue told the pod or one of its owners, that of its group, or the one that is
-/// named for it (`pkg/controller/jobframework/workload_names.go`: kind, name and a hash).
+/// Returns the name of the Workload that stands for the pod: the one in Kueue's Event on the pod or one of its owners,
+/// that of the pod's group, or the one that is named after the pod (`pkg/controller/jobframework/workload_names.go`:
+/// kind, name and a hash).
 fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> {
     let told = |o: &Evidence| match &o.body {
         Body::Event(e) => {
@@ -97,7 +100,7 @@ fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> 
     Some(object.object.name.clone())
 }
 
-/// The newest word on a Workload.
+/// Returns the newest Event on a Workload.
 fn newest<'a>(
     cx: Context<'a>,
     f: &PodHistory<'_>,

@@ -10,7 +10,7 @@ use crate::diagnose::{Catalogue, Cause, Confidence};
 use crate::flow::{Stage, container_error_stage};
 use kflow_model::{ObjectRef, Source};
 
-/// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
+/// Adds a finding for each signal that matches the catalogue and that no later progress has overtaken.
 pub(super) fn matched<'a>(
     cx: Context<'_>,
     f: &PodHistory<'a>,
@@ -60,7 +60,7 @@ pub(super) fn matched<'a>(
             found.push(polish(cx, x, s, f));
         }
     }
-    // Evicted before anything of it was there: it was refused, not ended.
+    // A pod that was evicted before its sandbox or a container existed was refused, not ended.
     let evicted = catalogue.cause(cause::KF308);
     if failed
         && f.sandbox.is_none()
@@ -76,7 +76,7 @@ pub(super) fn matched<'a>(
     }
 }
 
-/// What keeps ephemeral containers from starting: the pod is none the worse for it, but who wants to look into it waits.
+/// Returns what keeps ephemeral containers from starting: the pod stays well, but whoever wants to debug it waits.
 pub(in crate::diagnose) fn of_ephemeral<'a>(f: &'a PodHistory<'a>) -> Vec<Finding<'a>> {
     let waits = |c: &&ContainerView| c.ephemeral && matches!(c.state, RunState::Waiting(_));
     let cause = |c: &'a ContainerView| {
@@ -92,7 +92,7 @@ pub(in crate::diagnose) fn of_ephemeral<'a>(f: &'a PodHistory<'a>) -> Vec<Findin
     containers.filter(waits).filter_map(cause).collect()
 }
 
-/// The pod was ended or refused because its node was low on something. The words are the kubelet's:
+/// True when the pod was ended or refused because its node was low on a resource. The texts are the kubelet's:
 /// pkg/kubelet/eviction/helpers.go, `nodeLowMessageFmt` and `nodeConditionMessageFmt`.
 fn is_of_pressure(x: &Finding<'_>) -> bool {
     matches!(x.cause.id, cause::KF308 | cause::KF911)
@@ -102,7 +102,7 @@ fn is_of_pressure(x: &Finding<'_>) -> bool {
         })
 }
 
-/// The pod's node, where it is low on something now.
+/// Returns the pod's node, if it is low on a resource now.
 fn low_node(cx: Context<'_>, f: &PodHistory<'_>) -> Option<ObjectRef> {
     let health = cx.shared.node(&f.view.node)?;
     health.is_low(cx.now).then(|| ObjectRef {
@@ -112,8 +112,8 @@ fn low_node(cx: Context<'_>, f: &PodHistory<'_>) -> Option<ObjectRef> {
     })
 }
 
-/// Where the pod stands still: a runtime that fails as a whole fails whatever is asked of it, and of a container's error
-/// the timeline says the same.
+/// Returns the stage in which a signal holds the pod up. A runtime that fails as a whole fails every call, so the
+/// signal's reason decides, and not the cause. A container's error is in the stage that the timeline gives it.
 fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
     let whole = cause.stage == Stage::Sandbox;
     let made = matches!(cause.stage, Stage::Create | Stage::Start);
@@ -134,7 +134,7 @@ fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
     }
 }
 
-/// What the text alone does not say.
+/// Adds to a finding what the text of its signal does not say.
 fn polish<'a>(
     cx: Context<'_>,
     mut x: Finding<'a>,
@@ -194,7 +194,7 @@ fn polish<'a>(
     super::webhook::follow(cx, &s.text, &mut x);
     super::cni::agent(cx, &mut x, &s.text, f);
     match x.cause.id {
-        // The sum of what is missing says less than a message about one volume.
+        // A message that only lists all missing volumes says less than a message about one volume.
         cause::KF406 if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),
         _ => {}
     }
@@ -208,7 +208,7 @@ fn polish<'a>(
     x
 }
 
-/// When the driver's attacher was last heard.
+/// Adds when the CSI driver's attacher last renewed its lease.
 fn attacher(cx: Context<'_>, x: &mut Finding<'_>) {
     let Some(driver) = x.names.get("driver") else {
         return;
@@ -220,7 +220,7 @@ fn attacher(cx: Context<'_>, x: &mut Finding<'_>) {
     }
 }
 
-/// The amounts of a refusal, as people write them: the kubelet tells bytes, and CPUs in thousandths.
+/// Rewrites the amounts of a refusal as people write them: the kubelet gives bytes, and CPUs in thousandths.
 fn amounts(x: &mut Finding<'_>) {
     use crate::diagnose::quantity::Quantity;
     let resource = x.names.get("resource").unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! A pod that is bound to a node that does not exist.
+//! Pods that are bound to a node that does not exist.
 
 use super::{Context, heard};
 use crate::diagnose::cause;
@@ -12,13 +12,13 @@ use crate::flow::Stage;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Nanos};
 
-/// The binding of a pod, and what says that its node does not exist.
+/// Returns when a pod was bound, and the evidence that its node does not exist; `None` when the node may exist.
 pub(in crate::diagnose) fn missing(
     cx: Context<'_>,
     f: &PodHistory<'_>,
 ) -> Option<(Nanos, Missing)> {
     let node = node_of(f.view, f.api);
-    // Static pods are there before their node is, and what a node's own sources tell is of a node that exists.
+    // Static pods exist before their node does, and observations of a node's own sources show that the node exists.
     let runs = f.node_seen.is_some() || f.api.is_none_or(|p| p.mirror_of.is_some());
     let bound = f.bound.filter(|_| !node.is_empty() && !runs)?;
     if cx.now.since(bound) < limits::NODE_APPEARS.ns {
@@ -37,7 +37,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     let (stage, since) = if f.deleted.is_some() {
         (Stage::Terminate, bound)
     } else if f.is_ready() == Some(true) {
-        // It was ready when its node was there: that is the last that was heard.
+        // The status is the last one that the kubelet wrote, while the node existed.
         x = x.name("ready", "Ready");
         (Stage::Ready, gone_since)
     } else {
@@ -76,7 +76,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         x = x.name("soon", "40 to 80 s");
     }
     x = x.proof_if(f.api_evidence);
-    // Whatever else is wrong, nobody will do anything about it there.
+    // Later troubles are left out: without a node nobody acts on them.
     found.retain(|k| k.stage < stage.min(Stage::Admit) || f.deleted.is_some() && k.stage < stage);
     found.push(x);
 }

@@ -1,7 +1,8 @@
-//! Nodes that stand still: a container runtime that does not answer, a kubelet that does nothing; and nodes that are low on a
+//! Verdicts on nodes: a container runtime that does not answer, a kubelet that does nothing, a node that is low on a
 //! resource.
 //!
-//! `admit` takes the same evidence for a pod that waits; here it is told of the node itself, also while no pod waits.
+//! `admit` uses the same evidence for a pod that waits. The verdicts here are on the node itself, also while no pod
+//! waits.
 
 use super::Context;
 use super::heard::{self, Heard};
@@ -13,12 +14,14 @@ use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Confidence, InFlightCall, Verdict, cause, limits};
 use kflow_model::{Nanos, ObjectRef, Source, Text};
 
-/// A kubelet that lives makes a call or logs a line every second.
+/// A kubelet that is alive calls the runtime or logs a line every second.
 const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
-/// While no pod waits for it, it is not told of sooner than the control plane would: a kubelet that is restarted is back.
+/// While no pod waits for it, a silent kubelet is reported no sooner than the control plane would report it: a kubelet
+/// that is restarted is back by then.
 const UNMISSED_NS: i64 = limits::LEASE.ns;
 
-/// Verdicts on nodes that stand still, by name. The owner of such a verdict is the node, its pod is empty.
+/// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is
+/// empty.
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
     let mut names: Vec<&Text> = cx.shared.nodes.keys().collect();
     names.sort_unstable();
@@ -28,13 +31,13 @@ pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
     names.into_iter().filter_map(|n| node(cx, n)).collect()
 }
 
-/// The verdict on a node that stands still.
+/// Returns the verdict on a node; `None` when it is well, does not exist or is not known.
 pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> {
     let (name, health) = cx.shared.nodes.get_key_value(name)?;
     if health.missing.is_some() {
         return None;
     }
-    // The facts of a pod that does not exist: only its node is known.
+    // A finding needs a pod's history: that of a pod that does not exist, with nothing but its node.
     let view = PodView {
         node: name.clone(),
         created: cx.now,
@@ -52,13 +55,13 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
         ..ObjectRef::default()
     });
     v.not_reached = Vec::new();
-    // What is to be done with a pod is not to be done with a node.
+    // Commands with a name that is not filled in are for pods.
     v.next.retain(|n| !n.command.contains('<'));
     Some(v)
 }
 
-/// What shows that a node's runtime does not answer, and since when: the kubelet's own calls hang, its log says so, or the
-/// node's condition does.
+/// Adds the evidence that a node's runtime does not answer, and returns since when: the kubelet's own calls hang, or
+/// its log or the node's condition says so. `None` without such evidence.
 pub(super) fn runtime<'a>(
     cx: Context<'a>,
     mut x: Finding<'a>,
@@ -107,7 +110,8 @@ pub(super) fn runtime<'a>(
     Some((x, since?))
 }
 
-/// What shows that a node is low on a resource, and since when: its conditions, or what its kubelet says.
+/// Adds the evidence that a node is low on a resource, and returns since when: its conditions, or a line of its
+/// kubelet. `None` without such evidence.
 fn pressure<'a>(
     cx: Context<'a>,
     x: Finding<'a>,
@@ -120,7 +124,7 @@ fn pressure<'a>(
         .filter_map(|c| low_on(&c.kind))
         .collect();
     if lacks.is_empty() {
-        // The kubelet sets the condition with its next report.
+        // The kubelet sets the condition only with its next status report.
         let (at, resource, o) = said?;
         return Some((x.name("what", resource).proof(o), *at));
     }
@@ -141,8 +145,8 @@ fn pressure<'a>(
     Some((x, since.unwrap_or(cx.now)))
 }
 
-/// What shows that a node's kubelet does nothing, and since when: its node is unknown to the control plane, its lease has run
-/// out, or neither its log nor its calls go on.
+/// Adds the evidence that a node's kubelet does nothing, and returns since when: the node's condition Ready is
+/// Unknown, the lease has run out, or neither log lines nor calls come. `None` without such evidence.
 fn kubelet<'a>(
     cx: Context<'a>,
     x: Finding<'a>,
@@ -152,7 +156,8 @@ fn kubelet<'a>(
     let x = x.name("still", "stands still");
     let local = cx.shared.is_local(node);
     let unknown = health.ready.as_ref().is_some_and(|(s, ..)| s == "Unknown");
-    // A kubelet at a low verbosity is quiet for long; one that works calls its runtime all the time.
+    // A kubelet with a low log verbosity logs nothing for long, so its silence counts only where its calls are seen
+    // too.
     let calls = cx.world.source(Source::Cri).last.is_some();
     let waits = !cx.shared.held_up(cx.world, node).is_empty();
     let patience = if waits { SILENT_NS } else { UNMISSED_NS };
@@ -173,7 +178,7 @@ fn kubelet<'a>(
     Some((last_heard(cx, x, heard::kubelet(cx, node).as_ref()), since))
 }
 
-/// The control plane's own word on a node that is not Ready.
+/// Adds the condition by which the control plane marks a node as not Ready.
 pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth) -> Finding<'a> {
     if let Some((status, reason, message)) = &health.ready {
         let what = format!("node {node} is Ready={status}, {reason}: {message}");
@@ -183,7 +188,7 @@ pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth)
     x.proof_if(health.evidence.as_ref())
 }
 
-/// The kubelet of this node neither logs nor calls since a moment.
+/// Adds that the kubelet of this node has neither logged nor called the runtime since a moment.
 pub(super) fn silent<'a>(cx: Context<'a>, x: Finding<'a>, last: Nanos) -> Finding<'a> {
     let quiet = span(cx.now.since(last));
     let what = format!("it has neither logged nor called the runtime for {quiet}");
@@ -194,7 +199,7 @@ pub(super) fn silent<'a>(cx: Context<'a>, x: Finding<'a>, last: Nanos) -> Findin
     )
 }
 
-/// The kubelet does not renew its lease.
+/// Adds that the kubelet has stopped renewing its lease.
 pub(super) fn lease_over<'a>(cx: Context<'a>, x: Finding<'a>, l: &NodeLease) -> Finding<'a> {
     let quiet = span(cx.now.since(l.renewed));
     let what = format!("it has not renewed its lease for {quiet}");
@@ -205,12 +210,12 @@ pub(super) fn lease_over<'a>(cx: Context<'a>, x: Finding<'a>, l: &NodeLease) -> 
     )
 }
 
-/// False when the watch that shows the lease may hang itself: it has told nothing since.
+/// False when the watch that shows the lease may hang itself, because it has delivered nothing since.
 pub(super) fn is_sure(cx: Context<'_>, l: &NodeLease) -> bool {
     l.source == Source::Audit || heard::watches_live(cx, l.renewed.plus(l.lasts / 2))
 }
 
-/// When the kubelet was heard last, and by what.
+/// Adds the kubelet's newest sign of life.
 pub(super) fn last_heard<'a>(cx: Context<'a>, x: Finding<'a>, last: Option<&Heard>) -> Finding<'a> {
     let Some(last) = last else { return x };
     x.varying("heard", &last.in_words(cx.now))

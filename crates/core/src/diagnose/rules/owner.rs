@@ -13,7 +13,7 @@ use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, sta
 
 /// A controller that runs reacts within a second.
 const SILENT_NS: i64 = limits::CONTROLLER.ns;
-/// Kinds that make pods.
+/// Kinds of owners that create pods.
 const KINDS: [&str; 6] = [
     "Deployment",
     "ReplicaSet",
@@ -23,13 +23,13 @@ const KINDS: [&str; 6] = [
     "ReplicationController",
 ];
 
-/// Verdicts on all selected owners that cannot create pods, by namespace and name.
+/// Returns the verdicts on all selected owners that cannot create pods, by namespace and owner.
 pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     let mut out: Vec<Verdict> = Vec::new();
     let objects = cx.world.objects();
     let all = Owners::of(cx, &objects);
     for o in objects {
-        // A Deployment speaks for its ReplicaSets.
+        // The verdict on a Deployment covers its ReplicaSets.
         let selected = cx.world.selection().admits_owner(&o.object.namespace);
         if !selected || !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
             continue;
@@ -40,24 +40,24 @@ pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     out
 }
 
-/// The Deployment of a ReplicaSet.
+/// Returns the Deployment of a ReplicaSet; `None` for another kind, or when the Deployment is not known.
 fn parent<'w>(cx: Context<'w>, rs: &ObjectState) -> Option<&'w ObjectState> {
     if rs.object.kind != "ReplicaSet" {
         return None;
     }
     let name = match rs.api.as_ref().and_then(|a| a.owner.clone()) {
         Some(o) => o.name,
-        // `web-7849b8659f`: the hash of the template comes last.
+        // `web-7849b8659f`: the hash of the pod template comes last.
         None => rs.object.name.rsplit_once('-')?.0.into(),
     };
     cx.world.object("Deployment", &rs.object.namespace, &name)
 }
 
-/// What is asked of all owners, read once.
+/// What is needed about all owners together, computed once.
 struct Owners<'w> {
     /// ReplicaSets by the namespace and name of their Deployment.
     children: FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>,
-    /// Kinds that the API lists.
+    /// Kinds of which the API has shown objects.
     listed: FxHashSet<&'w str>,
 }
 
@@ -82,7 +82,7 @@ impl<'w> Owners<'w> {
     }
 }
 
-/// The verdict on one owner, when it has trouble making pods.
+/// Returns the verdict on one owner; `None` when it has no trouble creating pods.
 pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
     told(cx, o, &Owners::of(cx, &cx.world.objects()))
 }
@@ -99,7 +99,7 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
     } else {
         &none
     };
-    // The facts of a pod that does not exist: only its namespace is known.
+    // A finding needs a pod's history: that of a pod that does not exist, with nothing but its namespace and owner.
     let view = PodView {
         namespace: o.object.namespace.clone(),
         created: o
@@ -130,7 +130,7 @@ fn gone(o: &ObjectState) -> bool {
         })
 }
 
-/// Only old events of it are left: owners of its kind are listed, and it is not among them.
+/// True when only Events of the owner are left: the API lists owners of its kind, and it is not among them.
 fn unlisted(all: &Owners<'_>, o: &ObjectState) -> bool {
     o.api.is_none()
         && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
@@ -143,7 +143,7 @@ fn plural_is(resource: &str, o: &ObjectRef) -> bool {
         .is_some_and(|r| r.eq_ignore_ascii_case(&o.kind))
 }
 
-/// The newest attempt to create a pod failed.
+/// Returns a finding when the newest attempt to create a pod failed.
 fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<Finding<'a>> {
     let mut newest: Option<(Nanos, &Evidence, &str)> = None;
     let mut worked: Option<Nanos> = None;
@@ -195,8 +195,9 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     Some(x)
 }
 
-/// By its own status it still has fewer pods than it wants. Its newer events may have been dropped by their sender (25
-/// in a burst, then one in five minutes), or its controller may stand still: the last refusal is the best that is known.
+/// True when the owner's status still shows fewer pods than it wants. Its newer Events may have been dropped by their
+/// sender (25 in a burst, then one in five minutes), or its controller may stand still: the last refusal is the best
+/// that is known.
 fn lacks(o: &ObjectState) -> bool {
     let Some(api) = &o.api else { return false };
     let count = |key: &str| api.fact(key).and_then(|n| n.parse::<i64>().ok());
@@ -206,15 +207,16 @@ fn lacks(o: &ObjectState) -> bool {
     }
 }
 
-/// The controller tries again after twice the wait, at most 1000 s (client-go's item exponential failure rate limiter):
-/// much longer without another failure, and the owner is gone or was mended.
+/// True when a refusal is too old to count. The controller doubles its wait after each failure, up to 1000 s
+/// (client-go's item exponential failure rate limiter): when no failure follows for much longer than that, the owner
+/// is gone or its trouble is over.
 fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
     let tried_for = last.since(first).min(limits::CONTROLLER_RETRY.ns);
     // The next try comes after no more than all the time that was spent so far.
     now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
 }
 
-/// The resource that a quota is most short of: `pods over by 1`.
+/// Returns the resource that exceeds a quota most: `pods over by 1`.
 fn worst(x: &Finding<'_>) -> Option<String> {
     use crate::diagnose::quantity::Quantity;
     let table = |key: &str| -> Vec<(String, Quantity)> {
@@ -244,7 +246,7 @@ fn worst(x: &Finding<'_>) -> Option<String> {
         })
 }
 
-/// Nothing has reacted to the owner since it was created or changed.
+/// Returns a finding when no controller has reacted to the owner since it was created or changed.
 fn ignored<'a>(
     cx: Context<'_>,
     f: &PodHistory<'a>,
@@ -265,7 +267,7 @@ fn ignored<'a>(
             }
             Body::Event(_) => answered = Some(at),
             Body::Object(s) => {
-                // A Job has no observed generation: what its controller counts tells that it was looked at.
+                // A Job has no observed generation: the counts in its status show that its controller has seen it.
                 let counted = ["startTime", "active", "succeeded", "failed"]
                     .iter()
                     .any(|k| s.fact(k).is_some());
@@ -286,7 +288,7 @@ fn ignored<'a>(
         || children
             .iter()
             .any(|c| c.evidence.iter().any(|e| e.stamp.at >= at));
-    // Only what makes pods by its own controller, and long enough ago.
+    // An owner that wants no pods needs no reaction, and a controller needs some time to react.
     if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
         return None;
     }

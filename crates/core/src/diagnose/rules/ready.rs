@@ -1,4 +1,4 @@
-//! Running and not ready: probes, gates, the node, a status that lags.
+//! Pods that run and are not ready: probes, readiness gates, the node, a status that lags.
 
 use super::Context;
 use crate::diagnose::cause;
@@ -15,7 +15,7 @@ use kflow_model::{
     units::seconds,
 };
 
-/// A container may take this long to become ready, besides its probe's initial delay, before it is told.
+/// A container may take this long to become ready, besides its probe's initial delay, before it is reported.
 const SLOW_NS: i64 = limits::READY.ns;
 /// The status of a container follows within a second.
 const LAG_NS: i64 = limits::STATUS.ns;
@@ -33,7 +33,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         k.proofs
             .extend(n.evidence.as_ref().map(crate::diagnose::finding::proof));
     }
-    // Settings of DNS are told at the very start, and keep no pod from being ready: nothing to say of one that starts.
+    // The kubelet warns about DNS settings at the very start, and they keep no pod from being ready: they are no
+    // trouble of a pod that starts.
     let runs = f.api.is_none_or(|p| {
         p.status
             .containers
@@ -54,25 +55,27 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     lag(cx, f, found);
 }
 
-/// Ready by the API.
+/// True when the API shows the container as ready.
 pub(super) fn is_ready(c: &ContainerHistory<'_>) -> bool {
     c.status.is_some_and(|s| s.ready)
 }
 
-/// Failures in a row that make a probe fail where its specification is not known (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`).
+/// Number of failures in a row that make a probe fail when its specification is not known
+/// (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`).
 const FAILURES: u32 = 3;
 
-/// Not ready, as far as the kubelet's log and the tap tell.
+/// True when the container is not ready, by the kubelet's log and the tap alone.
 pub(super) fn unready_by_node(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
     let Some(started) = c.started else {
         return true;
     };
-    // The kubelet would have logged that the result has turned.
+    // The kubelet would have logged a change of the probe's result.
     let still_ready = matches!(f.readiness_turned, Some((t, true)) if t >= started);
     let few = c.readiness.as_ref().is_some_and(|p| p.count < FAILURES);
     let failing = |p: &Option<crate::diagnose::history::ProbeResult<'_>>| {
         p.as_ref().is_some_and(|p| {
-            // A probe that cannot be run leaves the container as it was: not ready, unless it was said to be since.
+            // A probe that cannot be run leaves the container as it was: not ready, unless the log has said that it is
+            // since it started.
             let as_it_was = c.ready_said.is_none_or(|(t, ready)| !ready || t < started);
             let counts = !p.errored || as_it_was;
             p.at >= started && counts && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
@@ -81,7 +84,8 @@ pub(super) fn unready_by_node(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> b
     (failing(&c.readiness) && !(still_ready && few)) || failing(&c.startup)
 }
 
-/// `exec`, `httpGet :8080/healthz`, of a container's probe.
+/// Returns a container's probe in words: `httpGet :8080/healthz every 10s, 3 failures in a row count`; empty when it
+/// is not known.
 pub(super) fn probe_of(f: &PodHistory<'_>, container: &str, kind: &str) -> String {
     probe(f, container, kind).map_or_else(String::new, |p| {
         let counts = match p.failure_threshold {
@@ -104,7 +108,7 @@ fn probe<'p>(f: &PodHistory<'p>, container: &str, kind: &str) -> Option<&'p Prob
         .find(|p| p.kind == kind)
 }
 
-/// What a probe said.
+/// Returns the cause in a probe's output, shortened.
 pub(super) fn said(text: &str) -> String {
     shorten(cause_in(text).trim(), 200).to_string()
 }
@@ -119,7 +123,7 @@ fn probes<'a>(
     let Some(started) = c.started else { return };
     let running = cx.now.since(started);
     let delay = |kind| probe(f, &c.name, kind).map_or(0, |p| i64::from(p.initial_delay_s)) * SECOND;
-    // A sidecar that does not start holds up the others: that is told by `containers::init`.
+    // `containers::init` reports a sidecar that does not start and so holds up the others.
     let told = f.api.is_none() && f.is_sidecar(&c.name) && c.kills == 0;
     if let Some(p) = c.startup.as_ref().filter(|p| p.at.plus(SECOND) >= started)
         && !told
@@ -173,7 +177,7 @@ fn probes<'a>(
             let x = x.name("what", &said(p.text)).proof(p.evidence);
             found.push(x.proof_if(f.api_evidence));
         }
-        // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
+        // The sender may have dropped the probe's Event (25 in a burst, then one in five minutes).
         None if f.api.is_some()
             && (flapping.is_some()
                 || (by_api && running >= limits::READY_BLIND.ns + delay("readiness")))
@@ -230,7 +234,7 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if f.api.is_none() || found.iter().any(|k| k.cause.id != cause::KF808) {
         return;
     }
-    // Whether the API shows it is not known while kflow cannot read the API.
+    // While kflow cannot read the API, it does not know what the API shows.
     if cx.world.coverage().unread("pods", cx.now).is_some() {
         return;
     }
@@ -249,7 +253,8 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             x.container(&c.name)
                 .varying("running", &span(cx.now.since(started)))
                 .since(started)
-                // By an Event alone: its time is whole seconds, and the kubelet's.
+                // Without the tap the start is known from an Event alone, whose time has whole seconds and is the
+                // kubelet's.
                 .at_most(if f.has_cri {
                     Confidence::Likely
                 } else {

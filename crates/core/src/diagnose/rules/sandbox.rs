@@ -1,4 +1,5 @@
-//! Volumes and sandbox: a call that does not return, a name that an earlier attempt holds, a sandbox that keeps dying.
+//! Volumes and sandbox: a RunPodSandbox that does not return, a name that an earlier attempt holds, a sandbox that
+//! keeps dying.
 
 use super::Context;
 use crate::backoff;
@@ -16,8 +17,8 @@ use kflow_model::cri::method;
 const SLOW_NS: i64 = limits::SANDBOX.ns;
 /// Volumes are polled three times a second; the kubelet itself complains only after 123 s.
 const VOLUMES_NS: i64 = limits::VOLUMES.ns;
-/// With the API alone: what a ConfigMap or Secret lacks is told at once, so what is silent this long is the sandbox,
-/// or a volume that has to be attached: that is told after 123 s.
+/// With the API alone: the kubelet reports a missing ConfigMap or Secret at once, so a pod without any Event for this
+/// long waits for its sandbox, or for a volume that has to be attached, which is reported after 123 s.
 const BLIND_NS: i64 = limits::SANDBOX_BLIND.ns;
 
 /// After this long the kubelet has said which volumes it waits for.
@@ -27,8 +28,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
         let age = cx.now.since(call.at);
         if age >= SLOW_NS {
-            // What failed before does not explain what hangs now. What the runtime itself says since the call began does, and first of
-            // all what it waits for, which may be an earlier call's: this one waits beside it.
+            // Earlier failures do not explain a call that hangs now. The runtime's own log lines since the call began
+            // do, above all the line that says what it waits for; that line may be an earlier call's, which waits for
+            // the same.
             let waits =
                 |p: &Proof| (f.network_wait).is_some_and(|(o, _)| p.evidence.as_ref() == Some(o));
             let said = |p: &Proof| p.source == Source::Runtime && p.at >= call.at;
@@ -56,7 +58,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     let Some(began) = f.picked_up else { return };
     let waited = cx.now.since(began);
     if cx.lost_calls_since(began) {
-        // RunPodSandbox may be among what was lost: nothing follows from its absence.
+        // RunPodSandbox may be among the lost calls: nothing follows from its absence.
         return;
     }
     if let (None, Some((_, o)), true) = (f.volumes, f.volumes_wait, waited >= VOLUMES_NS) {
@@ -103,7 +105,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
-/// Neither volumes nor sandbox, and no source says which: an older API has no condition, or calls were lost.
+/// Returns a finding for a pod that has no sandbox, when no source says whether volumes or the sandbox hold it up: an
+/// older API has no such condition, or calls were lost.
 pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let began = f.picked_up?;
     let waited = cx.now.since(began);
@@ -128,13 +131,13 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<
     ))
 }
 
-/// Of a pod that may wait for volumes or for its sandbox: where the list says that it stands.
+/// Returns the stage that the pod list shows for a pod that may wait for volumes or for its sandbox.
 fn stands_in(f: &PodHistory<'_>) -> Stage {
     f.stage_among(Stage::Volumes..=Stage::Sandbox)
         .unwrap_or(Stage::Sandbox)
 }
 
-/// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.
+/// Returns the volumes that are not local and have to be attached or mounted from elsewhere: `data (claim db-0)`.
 fn attached(f: &PodHistory<'_>) -> Vec<String> {
     let Some(pod) = f.api else { return Vec::new() };
     let remote = pod.spec.volumes.iter().filter(|v| !v.is_local());
@@ -146,13 +149,13 @@ fn attached(f: &PodHistory<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Made again and again.
+/// Adds a finding for a sandbox that is created again and again.
 pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
     let times = changed
         .map_or(0, |s| s.count)
         .max(f.sandboxes.saturating_sub(1));
-    // Sandboxes that could not be made have their own cause; these were made, and went.
+    // A sandbox that cannot be created has a cause of its own; these were created, and ended.
     if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
         return;
     }
@@ -172,7 +175,7 @@ pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     found.push(x);
 }
 
-/// The call that timed out earlier, and holds the name now.
+/// Adds to a finding the earlier call that timed out and now holds the name of the sandbox or container.
 pub(super) fn earlier<'a>(x: &mut Finding<'a>, f: &PodHistory<'a>) {
     let method = if x.cause.id == cause::KF507 {
         method::RUN_POD_SANDBOX

@@ -1,4 +1,4 @@
-//! Not bound: the scheduler's sentence, claims, gates, preemption, and a scheduler that is not there.
+//! Pods that are not bound: the scheduler's message, claims, gates, preemption, and a scheduler that does not run.
 
 use super::{Context, autoscaler, heard, kueue, taints};
 use crate::correlate::PodView;
@@ -12,7 +12,7 @@ use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
 
-/// A scheduler that runs says something of a pod within milliseconds.
+/// A scheduler that runs says something about a pod within milliseconds.
 const SILENT_NS: i64 = limits::SCHEDULER.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
@@ -25,7 +25,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
 }
 
 fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
-    // The event and the condition say the same; the newest counts.
+    // The Event and the condition have the same message; the newest counts.
     let Some(s) = f
         .signals
         .iter()
@@ -44,7 +44,8 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             found.push(x);
         }
     }
-    // A plugin of the scheduler that nobody has heard of: its own words are better than none.
+    // The catalogue does not know the message, for example of an out-of-tree plugin: its own words are better than
+    // none.
     if found.len() == before && !found.iter().any(|k| k.stage == Stage::Schedule) {
         let cause = Catalogue::get().cause(cause::KF226);
         let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
@@ -54,7 +55,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     }
 }
 
-/// Joins a clause with the nodes and the pod.
+/// Adds to a clause's finding what the nodes and the pod's spec say about it.
 fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Finding<'_>) {
     let Some(pod) = api else { return };
     let states = cx.world.nodes();
@@ -143,13 +144,13 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
     x.names.set("nodes", &clause.nodes.to_string());
 }
 
-/// Names of the claims that a pod's volumes refer to.
+/// Returns the names of the claims that a pod's volumes refer to.
 fn claims_of(pod: &PodSeen) -> Vec<Text> {
     let volumes = pod.spec.volumes.iter();
     volumes.filter_map(|v| v.claim(&pod.name)).collect()
 }
 
-/// What is said of the pod's claims.
+/// Adds findings from the Events of the pod's claims that are not bound.
 fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     for claim in claims_of(pod) {
@@ -196,7 +197,7 @@ fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     }
 }
 
-/// Pods that were told to go for this one, and have not gone.
+/// Adds a finding for pods that have to make room for this one, and still exist.
 fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let mut victims: Vec<(&PodView, &kflow_model::Evidence)> = Vec::new();
@@ -236,7 +237,8 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
         .state(State::Blocked)
         .proof_if(f.api_evidence);
     if names.is_empty() {
-        // Somebody else's words, and no victim was seen: that it is preemption only fits.
+        // No victim was seen, and the message may be another component's: that it is preemption is likely, not
+        // certain.
         let said = pod
             .condition("PodScheduled")
             .map_or("", |c| c.message.as_str());
@@ -258,8 +260,9 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
     found.push(x);
 }
 
-/// True when the scheduler has found a node and is about to bind the pod, so that nothing has to go for it: since 1.35
-/// it notes the node (`nominatedNodeName`) whenever a Permit or PreBind plugin waits, for example for a volume.
+/// True when the scheduler has found a node and is about to bind the pod, so that no pod has to make room: since 1.35
+/// it sets `nominatedNodeName` whenever a Permit or PreBind plugin waits, for example for a volume. Adds a finding
+/// when that takes long.
 fn binds<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -275,7 +278,7 @@ fn binds<'a>(
     let claims = claims_of(pod);
     let is = |known: Option<bool>| claims.iter().filter(move |c| phase(c) == known).cloned();
     let unbound: Vec<Text> = is(Some(false)).collect();
-    // Of a claim that was not read it is not known whether it is bound.
+    // Whether a claim is bound is not known when kflow has not read it.
     let unread: Vec<Text> = is(None).collect();
     let refused = pod
         .condition("PodScheduled")
@@ -304,7 +307,8 @@ fn binds<'a>(
     true
 }
 
-/// A gang that is not complete is held before the scheduler's queue: no condition, no event (Kubernetes 1.36).
+/// Returns a finding for a pod of an incomplete gang, which Kubernetes 1.36 holds before the scheduler's queue,
+/// without a condition or an Event.
 fn gang<'a>(cx: Context<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
     let members = cx.world.every_pod().iter().filter(|p| {
         p.gone.is_none()
@@ -323,7 +327,8 @@ fn gang<'a>(cx: Context<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Option<Findin
     Some(unseen(x, f, pod))
 }
 
-/// A pod whose resource claim is not there yet is held before the scheduler's queue: no condition, no event.
+/// Returns a finding for a pod whose resource claim does not exist yet, which is held before the scheduler's queue,
+/// without a condition or an Event.
 fn unclaimed<'a>(f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
     let claims: Vec<String> = pod
         .spec
@@ -339,7 +344,8 @@ fn unclaimed<'a>(f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
     Some(unseen(x, f, pod))
 }
 
-/// What holds a pod before the scheduler's queue is concluded from nobody having said anything.
+/// Adds the evidence that no scheduler has said anything: only that shows that the pod is held before the scheduler's
+/// queue.
 fn unseen<'a>(x: Finding<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Finding<'a> {
     x.at_most(Confidence::Likely)
         .proof_if(f.api_evidence)
@@ -350,7 +356,7 @@ fn unseen<'a>(x: Finding<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Finding<'a> 
         )
 }
 
-/// Nobody has said anything.
+/// Adds a finding for a pod about which no scheduler has said anything.
 fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let said = pod.condition("PodScheduled").is_some()

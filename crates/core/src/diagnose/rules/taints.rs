@@ -1,5 +1,5 @@
-//! Why nodes have the taints that keep a pod away: taints that tell of a node's condition end at that condition, or at who
-//! is silent. Names of the taints: Kubernetes `core/v1/well_known_taints.go`.
+//! Why nodes have the taints that keep a pod away: taints that Kubernetes sets for a node's condition are traced to
+//! that condition, or to the component that is silent. Names of the taints: Kubernetes `core/v1/well_known_taints.go`.
 
 use super::{Context, heard};
 use crate::diagnose::cluster::low_on;
@@ -12,10 +12,10 @@ use kflow_model::{
     pod::{Condition, PodSeen},
 };
 
-/// Nodes that are named one by one; the others are counted.
+/// Number of nodes that are named one by one; the others are counted.
 const NAMED: usize = 3;
 
-/// What a node's taint comes from, in words.
+/// Returns why a node has a taint, in words, and the evidence; `None` for a taint that Kubernetes does not set.
 fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evidence>)> {
     let name = &n.name;
     let since = |c: Option<&Condition>| {
@@ -90,7 +90,8 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
     })
 }
 
-/// Ends the chain of a taint that keeps the pod away at its root, as far as all nodes with such taints have one.
+/// Adds to a finding why nodes have the taints that keep the pod away. When that is known for all those nodes, the
+/// finding names it as the root.
 pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut Finding<'_>) {
     let mut words = Vec::new();
     let mut keys: Vec<&str> = Vec::new();

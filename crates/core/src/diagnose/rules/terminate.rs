@@ -1,4 +1,4 @@
-//! Deleted and not gone.
+//! Pods that were deleted and still exist.
 
 use super::{Context, admit};
 use crate::diagnose::cause;
@@ -15,7 +15,7 @@ use kflow_model::{Source, pod::ContainerState, stamp::SECOND, units::seconds};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
 const HELD_NS: i64 = limits::HELD.ns;
-/// A preStop hook that runs longer is told; most are a short sleep.
+/// A preStop hook that runs for longer is reported; most are a short sleep.
 const HOOK_NS: i64 = limits::HOOK.ns;
 /// Many applications take some seconds to stop.
 const STOP_NS: i64 = limits::STOP.ns;
@@ -34,7 +34,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     for k in found.iter_mut() {
         k.since = deleted;
         if k.cause.id == cause::KF911 && age > grace + KILL_NS {
-            // Who ended it is history by now; what holds it is the news.
+            // By now it matters less who ended the pod than what holds it up.
             k.rank = 30;
         }
     }
@@ -51,7 +51,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     stop(cx, f, found);
     finalizers(f, found);
     if !f.has_cri && found.iter().all(|k| k.cause.id == cause::KF911) {
-        // A kubelet that has just come back has its own backlog.
+        // A kubelet that has just come back has to work off its backlog first.
         let caught_up = cx
             .shared
             .node(node)
@@ -61,7 +61,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             blind(f, age, grace, found);
         }
     }
-    // Who ended it is one thing; what holds it up is what can be changed.
+    // What holds the pod up matters more than who ended it, because it can be changed.
     if found.iter().any(|k| k.cause.id != cause::KF911) {
         for k in found.iter_mut().filter(|k| k.cause.id == cause::KF911) {
             k.rank = 30;
@@ -69,7 +69,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
-/// Without the tap: a deleted pod that still runs, and what its spec says of hooks.
+/// Adds a finding without the tap: for a deleted pod that still runs, by Events, its status and the hooks in its spec.
 fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'a>>) {
     if let Some((c, at, o)) = f.pulling().next()
         && age >= HELD_NS
@@ -132,7 +132,8 @@ fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'
     );
 }
 
-/// Nobody can say that the pod has stopped: its node is marked, or its kubelet is silent.
+/// Adds a finding when nothing can report that the pod has stopped: the control plane marks its node as Unknown, or
+/// its kubelet is silent.
 fn unreported<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -189,10 +190,11 @@ fn running(f: &PodHistory<'_>) -> bool {
         })
 }
 
-/// A call of the pod itself that the worker waits for.
+/// Adds a finding for a call of the pod itself that its pod worker waits for.
 fn held<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
     let deleted = f.deleted.unwrap_or(f.now);
-    // The worker runs a postStart hook by an ExecSync without a deadline; one that begins with the deletion is a preStop hook.
+    // The worker runs a hook by an ExecSync without a deadline: a postStart hook before the deletion, a preStop hook
+    // from then on.
     let hook = |c: &PodCall<'_>| {
         c.start.method == method::EXEC_SYNC
             && c.start.timeout_ns.is_none()
@@ -222,7 +224,7 @@ fn held<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Fi
     found.push(x.container(&call.container).call(call, cx.now));
 }
 
-/// A preStop hook that runs: the kubelet says so, or an ExecSync without a deadline is in flight.
+/// Adds a finding for a preStop hook that runs: the kubelet says so, or an ExecSync without a deadline is in flight.
 fn hook<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
     let deleted = f.deleted.unwrap_or(f.now);
     let asked = |c: &str| {
@@ -259,7 +261,7 @@ fn hook<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Fi
     found.push(x.absence(cx.now, Source::Cri, "no StopContainer yet"));
 }
 
-/// StopContainer and StopPodSandbox that do not return.
+/// Adds a finding for a StopContainer or StopPodSandbox that does not return.
 fn stop<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::STOP_CONTAINER) {
         let age = cx.now.since(call.at);
@@ -331,7 +333,7 @@ fn named(node: &str) -> String {
     }
 }
 
-/// Who ended the pod.
+/// Sets the name `who` to the component that ended the pod.
 pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     let node = node_of(f.view, f.api);
     let who = match s.reason.as_ref() {
@@ -347,7 +349,7 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
         _ => "the system".to_owned(),
     };
     x.names.set("who", &who);
-    // An eviction ends the pod for good; the others are deletions, which take their time.
+    // An eviction ends the pod for good; in the other cases the pod is deleted, which takes time.
     let over = f.api.map_or(s.reason == "Evicted", |p| {
         p.status.phase == PodPhase::Failed
     });

@@ -1,4 +1,5 @@
-//! What is said when no rule knows why: who has to act next, and when that one was last heard. Nobody waits in silence.
+//! Findings for pods that wait when no other rule knows why: they name the component that has to act next, and its
+//! newest sign of life. So every wait has a verdict.
 
 use super::{Context, heard, sandbox};
 use crate::diagnose::Confidence;
@@ -32,7 +33,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     found.extend(told.map(|x| x.at_most(Confidence::Possible)));
 }
 
-/// Calls that bring a pod forward; the others only look.
+/// CRI calls that make a pod progress; the others only read.
 const STEPS: [&str; 8] = [
     method::RUN_POD_SANDBOX,
     method::PULL_IMAGE,
@@ -44,7 +45,7 @@ const STEPS: [&str; 8] = [
     method::REMOVE_POD_SANDBOX,
 ];
 
-/// Something was done for the pod a moment ago, or its state changed: it does not wait in silence.
+/// True when something was done for the pod a moment ago, or its state changed: it does not stand still.
 fn moved_lately(f: &PodHistory<'_>) -> bool {
     let fresh = |at: Nanos| f.now.since(at) < limits::MOVES.ns;
     let steps: Vec<_> = f
@@ -73,7 +74,7 @@ fn moved_lately(f: &PodHistory<'_>) -> bool {
         })
 }
 
-/// With who has to act on the node, and when that one was last heard.
+/// Adds the newest sign of life of the kubelet, which has to act next.
 fn on_node<'a>(cx: Context<'a>, f: &PodHistory<'a>, x: Finding<'a>) -> Finding<'a> {
     match heard::kubelet(cx, node_of(f.view, f.api)) {
         Some(h) => x
@@ -83,7 +84,7 @@ fn on_node<'a>(cx: Context<'a>, f: &PodHistory<'a>, x: Finding<'a>) -> Finding<'
     }
 }
 
-/// Not bound, and neither the scheduler nor the pod says why.
+/// For a pod that is not bound when neither the scheduler nor the pod says why.
 fn unbound<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let pod = f.api?;
     if cx.now.since(pod.created) < limits::UNBOUND.ns {
@@ -99,7 +100,7 @@ fn unbound<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     Some(x.proof_if(f.api_evidence))
 }
 
-/// The next container that has not been started: init containers come first.
+/// Returns the next container that has not been started; init containers come first.
 fn next<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f ContainerHistory<'a>> {
     let waiting = |c: &&ContainerHistory<'a>| {
         c.started.is_none()
@@ -109,7 +110,7 @@ fn next<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f ContainerHistory<'a>> {
                 .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }))
     };
     let begun = |c: &&ContainerHistory<'a>| f.is_initial(&c.name) && waiting(c);
-    // A container waits for the init container before it, which is told by itself.
+    // The other containers wait for an init container that runs, which has its own finding.
     if f.containers.iter().any(|c| f.is_init(&c.name) && c.runs()) {
         return None;
     }
@@ -119,7 +120,7 @@ fn next<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f ContainerHistory<'a>> {
         .or_else(|| f.containers.iter().find(waiting))
 }
 
-/// The sandbox is there, and a container has not started.
+/// For a pod whose sandbox exists when a container has not started.
 fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let c = next(f).filter(|c| !c.name.is_empty())?;
     let since = moved(f)?;
@@ -142,7 +143,7 @@ fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     Some(on_node(cx, f, x))
 }
 
-/// The sandbox is there, and nothing shows a container, not even which there are to be.
+/// For a pod whose sandbox exists when no source shows a container, not even in a spec.
 fn empty<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let since = moved(f).filter(|_| f.containers.is_empty() && f.api.is_none())?;
     if cx.now.since(since) < limits::CREATE_BLIND.ns || f.sandbox_stopped.is_some() {
@@ -166,7 +167,7 @@ fn empty<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     Some(on_node(cx, f, x))
 }
 
-/// The newest that the node did for the pod.
+/// Returns when the node last made progress with the pod.
 fn moved(f: &PodHistory<'_>) -> Option<Nanos> {
     let of = |c: &ContainerHistory<'_>| {
         let ended = c.exits.last().map(|e| e.at);
@@ -183,7 +184,7 @@ fn moved(f: &PodHistory<'_>) -> Option<Nanos> {
         .max()
 }
 
-/// All runs, and the pod is not ready.
+/// For a pod whose containers all run, and that is not ready.
 fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let pod = f.api?;
     let runs = |c: &&ContainerHistory<'a>| c.runs() && !f.is_ephemeral(&c.name);
@@ -195,7 +196,7 @@ fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         .max()?;
     let mut delay = 0;
     for p in pod.spec.containers.iter().flat_map(|c| &c.probes) {
-        // A startup probe may fail as often as it is allowed to: until then there is nothing to say.
+        // A startup probe may fail up to its failure threshold: until then the container is starting.
         let patience = match p.kind.as_str() {
             "startup" => {
                 i64::from(p.initial_delay_s)
@@ -225,10 +226,10 @@ fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     Some(on_node(cx, f, x))
 }
 
-/// Deleted, and neither gone nor explained.
+/// For a deleted pod that still exists when no other rule knows why.
 fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let deleted = f.deleted?;
-    // What a node's own sources know of a deletion is told by calls and lines; what the API waits for is not theirs to say.
+    // Without the API it is not known whether the pod still exists there.
     f.api?;
     let grace = f.grace_s.unwrap_or(30) * kflow_model::stamp::SECOND;
     let running: Vec<&str> = f
@@ -273,7 +274,8 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
             limits::PICK_UP.ns.max(limits::LET_GO.ns),
         )
     };
-    // A kubelet that waits for the pod's volumes begins when that wait is over (seen of 1.27): then it moves.
+    // A kubelet that waits for the pod's volumes begins to stop the pod only when that wait ends (seen with 1.27):
+    // answered calls then show progress.
     let moves = f
         .answered
         .is_some_and(|at| cx.now.since(at) < limits::MOVES.ns);

@@ -6,9 +6,10 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::text::list;
 use kflow_model::{Nanos, Scope};
 
-/// Service and namespace that a webhook was called at: `Post "https://mesh.mesh-system.svc:443/inject?timeout=10s"`.
-/// The apiserver writes the Service as the host (k8s.io/apiserver, pkg/util/webhook/client.go, `HookClient`: `serverName =
-/// name + "." + namespace + ".svc"`); a webhook outside of the cluster has another host.
+/// Returns namespace and name of the Service that a webhook was called at, from `Post
+/// "https://mesh.mesh-system.svc:443/inject?timeout=10s"`. The apiserver writes the Service as the host
+/// (k8s.io/apiserver, pkg/util/webhook/client.go, `HookClient`: `serverName = name + "." + namespace + ".svc"`); a
+/// webhook outside of the cluster has another host.
 fn service_of(text: &str) -> Option<(&str, &str)> {
     let (_, url) = text.split_once("https://")?;
     let host = url.split(['/', ':', '"', '?']).next()?;
@@ -18,8 +19,8 @@ fn service_of(text: &str) -> Option<(&str, &str)> {
     is_service.then_some((namespace, name))
 }
 
-/// Names the Service that a call of a webhook failed at, and which pods of its namespace are not ready. Which of them
-/// serve it is not known: kflow reads neither Services nor EndpointSlices.
+/// Adds to a finding the Service that a webhook's call failed at, and the pods of its namespace that are not ready.
+/// Which of these pods serve it is not known, because kflow reads neither Services nor EndpointSlices.
 pub(super) fn follow(cx: Context<'_>, text: &str, x: &mut Finding<'_>) {
     if !matches!(x.cause.id, cause::KF105 | cause::KF910) {
         return;
@@ -35,11 +36,11 @@ pub(super) fn follow(cx: Context<'_>, text: &str, x: &mut Finding<'_>) {
     }
 }
 
-/// How the pods of a Service's namespace are, as far as that says something of the Service.
+/// Returns the state of the pods in a Service's namespace, in words, as far as it says something about the Service.
 fn pods(cx: Context<'_>, namespace: &str, service: &str) -> Option<String> {
     let unready = cx.shared.unready_in(cx.world, namespace);
     let mut names: Vec<String> = unready.iter().map(|p| p.key()).collect();
-    // Those that are named like the Service come first.
+    // Pods whose names begin like the Service's come first.
     names.sort_by_key(|n| {
         let own = n.split_once('/').map_or("", |(_, n)| n);
         !own.starts_with(service)
@@ -60,7 +61,7 @@ fn pods(cx: Context<'_>, namespace: &str, service: &str) -> Option<String> {
     }
 }
 
-/// The pods of a namespace are known completely.
+/// True when the pods of a namespace are known completely.
 fn listed(cx: Context<'_>, namespace: &str, at: Nanos) -> bool {
     let scope = Scope {
         namespace: Some(namespace.to_owned()),
