@@ -1,7 +1,8 @@
-//! The agent of a node, as a source: its stream over a unix socket on the node, or by way of the apiserver from anywhere.
+//! A node's agent as a source: its stream of observations, over a unix socket on the node or from anywhere through
+//! the apiserver.
 //!
-//! What the agent knows of the apiserver is left out, because who looks asks the apiserver himself; with [`Follow::all`]
-//! it is taken too.
+//! What the agent knows from the apiserver is left out, because a viewer watches the apiserver itself;
+//! [`Follow::all`] takes it too.
 
 mod ask;
 mod machine;
@@ -30,39 +31,40 @@ pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
 pub use machine::{Machine, OwnAgent, machine, own_agent};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
-/// Where an agent serves on its node unless told otherwise.
+/// Default path of the unix socket on which an agent serves on its node.
 pub const SOCKET: &str = "/run/kflow/agent.sock";
-/// Where an agent receives spans on its node: beside its socket.
+/// Default path of the unix socket on which an agent receives spans on its node, beside [`SOCKET`].
 pub const SPANS: &str = "/run/kflow/otlp.sock";
-/// Namespace of agents unless told otherwise.
+/// Default namespace of agents.
 pub const NAMESPACE: &str = "kflow";
-/// Label of their pods.
+/// Label selector of agents' pods.
 pub const LABEL: &str = "app.kubernetes.io/name=kflow-agent";
-/// Port on the loopback of their pods.
+/// Port on which an agent serves on the loopback interface of its pod.
 pub const PORT: u16 = 9777;
 
-/// Pauses between attempts to reach an agent.
+/// Shortest and longest pause between attempts to reach an agent.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
-/// How often it is looked whether there is an agent where there was none.
+/// Pause before the next attempt after an error that only a person can change ([`Absent::is_final`]).
 const ABSENT: Duration = Duration::from_secs(30);
-/// How often an agent is asked how it is doing.
+/// How often a followed agent is asked for its state.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long it may take to answer before its connection is given up.
+/// How long an agent or the apiserver may take to answer before the attempt is given up.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The way to an agent.
+/// How an agent is reached.
 #[derive(Clone)]
 pub enum Way {
-    /// On this machine.
+    /// Through the unix socket of an agent on this machine.
     Socket(PathBuf),
-    /// A pod on a node, by a port-forward through the apiserver.
+    /// Through a port-forward by the apiserver to the agent's pod on a node.
     Pod {
         client: Kube,
         namespace: String,
-        /// Label selector of agents' pods: [`LABEL`], or that of one pod.
+        /// Label selector of the agent's pod: [`LABEL`], or the label of one certain pod.
         labels: String,
         node: String,
-        /// Socket of an agent on this machine, which is asked where the pod cannot be had: if it is that of the node.
+        /// Socket of an agent on this machine. It is used when the pod cannot be reached and the agent's node is the
+        /// wanted one.
         here: Option<PathBuf>,
     },
 }
@@ -74,7 +76,7 @@ impl std::fmt::Debug for Way {
 }
 
 impl Way {
-    /// `the agent at /run/kflow/agent.sock`, `the agent of node1`.
+    /// Returns the agent's name for messages: `the agent at /run/kflow/agent.sock`, `the agent of node1`.
     pub fn name(&self) -> String {
         match self {
             Self::Socket(path) => format!("the agent at {}", path.display()),
@@ -83,19 +85,19 @@ impl Way {
     }
 }
 
-/// Sources of an agent: a viewer starts none of its own for these.
+/// Sources that an agent runs, so that a viewer starts none of its own for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gives {
-    /// It was looked for.
+    /// The agent was looked for; the other fields mean nothing before.
     pub known: bool,
-    /// It follows the kubelet's log.
+    /// The agent follows the kubelet's log.
     pub kubelet_log: bool,
-    /// It asks the kubelet for health and metrics.
+    /// The agent asks the kubelet for health and metrics.
     pub metrics: bool,
 }
 
 impl Gives {
-    /// There is none.
+    /// No agent is connected.
     const NOTHING: Self = Self {
         known: true,
         kubelet_log: false,
@@ -116,22 +118,23 @@ impl Gives {
     }
 }
 
-/// How far an agent was followed. Who follows it again, with nothing of what was seen before, is told as a gap what its ring
-/// has no more of the time between. And how far its clock is off.
+/// How far an agent was followed, and how far its clock is off. A world that follows the agent again later has none
+/// of the earlier observations: a gap reports what the agent's ring no longer holds of the time between.
 #[derive(Clone, Debug, Default)]
 pub struct Mark(Arc<Mutex<Marked>>);
 
 #[derive(Debug, Default)]
 struct Marked {
     followed: Option<Followed>,
-    /// The quickest answer bounds it best, for a while: clocks drift.
+    /// The clock's offset by the quickest answer, which bounds it best, and when that came. It counts for
+    /// [`QUICKEST`] only, because clocks drift.
     clock: Option<(Instant, Offset)>,
 }
 
-/// Why lines of an agent are missing that it had.
+/// Reason in the gap for observations that the agent dropped before kflow read them.
 const SLOW: &str = "kflow read the agent of the node more slowly than that one saw";
 
-/// How long a quick answer stands for the clock.
+/// How long the quickest answer stands for the clock's offset; then any newer answer replaces it.
 const QUICKEST: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +148,7 @@ impl Mark {
     fn lock(&self) -> MutexGuard<'_, Marked> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// How far its clock is ahead of this machine's; `None` where it has told none.
+    /// Returns how far the agent's clock is ahead of this machine's; `None` when the agent has sent no clock.
     pub fn clock(&self) -> Option<Offset> {
         self.lock().clock.map(|(_, offset)| offset)
     }
@@ -153,7 +156,7 @@ impl Mark {
         let mut of = self.lock();
         let better = of.clock.is_none_or(|(at, old)| {
             let apart = old.ahead_ns.abs_diff(offset.ahead_ns).cast_signed();
-            // One of the clocks was set.
+            // The two intervals do not overlap: one of the clocks was set.
             let contradicts = apart > old.within_ns.saturating_add(offset.within_ns);
             contradicts
                 || offset.within_ns <= old.within_ns
@@ -171,8 +174,9 @@ impl Mark {
     }
 }
 
-/// The gap from the last batch of an earlier subscription to the first batch of this one; `None` where the ring still has all
-/// between. Of the same run of the agent (`epoch`) it counts the observations that the ring has dropped; of another run none can be counted.
+/// Returns the gap from the last batch of an earlier subscription to the first batch of this one; `None` when the
+/// ring still holds everything between. Within one run of the agent (`epoch`) the gap counts the observations that
+/// the ring has dropped; across runs they cannot be counted, and the count is 0.
 fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
     let begin = batch.next.saturating_sub(batch.lines.len() as u64);
     let same = last.epoch == batch.epoch;
@@ -189,19 +193,19 @@ fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
     Some(gap(Source::Cri, last.at, until, lost, why))
 }
 
-/// How an agent is followed.
+/// Parameters of [`follow`].
 #[derive(Debug)]
 pub struct Follow {
     pub way: Way,
-    /// What arrived since then, by the agent's clock, comes first, as the agent kept it.
+    /// If set, what the agent kept of the time since this moment, by the agent's clock, is sent first.
     pub since: Option<Nanos>,
-    /// How far it was followed, for who follows it again later in another world.
+    /// How far the agent was followed, for a later [`follow`] into another world.
     pub mark: Mark,
-    /// Told when that is over, or cannot be had.
+    /// Dropped, which wakes the receiver, once the past has been sent or turns out not to be available.
     pub past: Option<oneshot::Sender<()>>,
-    /// Also what it knows of the apiserver.
+    /// Also takes what the agent knows from the apiserver.
     pub all: bool,
-    /// Told whenever it changes.
+    /// Receives the sources that the agent runs, whenever they change.
     pub gives: watch::Sender<Gives>,
 }
 
@@ -233,7 +237,7 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
             }
         };
         follow.gives.send_replace(Gives::NOTHING);
-        // Whoever waits for the past need not wait for what is not there.
+        // The agent is not reachable, so nobody has to wait for its past.
         drop(follow.past.take());
         out.off(ended.as_str());
         if position.broke_off(&ended, &mut out).await.is_err() {
@@ -244,18 +248,18 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
     }
 }
 
-/// How far it was followed.
+/// How far the agent was followed in this run.
 #[derive(Debug, Default)]
 struct Position {
     epoch: u64,
     next: u64,
     reached: Nanos,
-    /// What is asked for of the time before the ring.
+    /// Start of the past that is asked for, before what the ring holds.
     since: Option<Nanos>,
     numbers: Numbers,
-    /// How far it was followed in a world that is gone.
+    /// How far the agent was followed into a world that no longer exists.
     before: Option<Followed>,
-    /// Sources that gave something since the connection began.
+    /// Sources that sent an observation since the connection began.
     sources: BTreeSet<Source>,
     behind: Behind,
 }
@@ -273,7 +277,7 @@ impl Position {
         self.reached = clock::now();
     }
 
-    /// What was followed is not seen for a while, source by source.
+    /// Reports a gap for each source that had sent something, because nothing is seen until the next connection.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
         let now = clock::now();
         for source in std::mem::take(&mut self.sources) {
@@ -283,7 +287,7 @@ impl Position {
             self.behind.set(true, out).await?;
         }
         if self.epoch != 0 && self.since.is_none() {
-            // Of an agent that was started anew, what it kept from before; of the same one it is not used.
+            // An agent that was restarted sends what it kept since this moment; an agent that still runs ignores it.
             self.since = Some(self.reached);
         }
         Ok(())
@@ -327,7 +331,8 @@ async fn session(
         }
     };
     compare(offset);
-    // Before it is said to be on: who sees that it is knows then whether all is here that it saw.
+    // Set before the source's status turns to on: whoever sees it on then knows whether everything that the agent saw
+    // has arrived.
     let behind = Behind::of(&info, position.epoch, position.next);
     position
         .behind
@@ -370,7 +375,8 @@ async fn session(
         position.take(&batch);
         let now = clock::now();
         if batch.lost > 0 {
-            // The agent itself tells a gap of calls, with the number of lines: which of its sources they were of is not known.
+            // The agent itself reports the gap of calls, with the number of lines. Which of its other sources lost
+            // lines is not known.
             let others = position.sources.iter().copied();
             for source in others.filter(|s| !matches!(s, Source::Cri | Source::Kflow)) {
                 let gap = gap(source, reached, now, 0, SLOW);
@@ -384,14 +390,15 @@ async fn session(
             out.send(gap).await.map_err(End::Stopped)?;
         }
         for line in &batch.lines {
-            // A line of a later kflow that this one does not know is passed over, as in a session.
+            // Lines of a later kflow that this one does not know are skipped, as in a session.
             if let Line::Observation(mut o) = format::decode(line) {
                 if !(follow.all || is_of_node(&o)) {
                     continue;
                 }
                 position.numbers.number(&mut o);
                 position.sources.insert(o.source);
-                // What is from before arrived when the agent says so, by its clock; but nothing arrives later than now.
+                // An observation of the past keeps its time of arrival at the agent, by the agent's clock, but not
+                // later than now.
                 o.stamp.seen = if batch.past {
                     o.stamp.seen.min(now)
                 } else {
@@ -413,7 +420,7 @@ async fn session(
     }
 }
 
-/// False for what who looks learns from the apiserver himself, and for what is about the agent's own process.
+/// Returns false for what a viewer learns from the apiserver itself, and for what is about the agent's own process.
 fn is_of_node(o: &Observation) -> bool {
     match &o.body {
         Body::Watch(_) | Body::ClockStep(_) => false,
@@ -422,7 +429,7 @@ fn is_of_node(o: &Observation) -> bool {
     }
 }
 
-/// How an agent is doing, in a line.
+/// Describes the agent's state in one line.
 fn said(info: &InfoResponse) -> String {
     let own = env!("CARGO_PKG_VERSION");
     let mut text = if info.version == own {
@@ -471,9 +478,9 @@ mod tests {
         for (after, told, want) in [
             (0, offset(5, 40), offset(5, 40)),
             (5, offset(3, 2), offset(3, 2)),
-            // Slower, and no other.
+            // Slower than the first answer, and consistent with it.
             (10, offset(9, 30), offset(3, 2)),
-            // It was set.
+            // The clock was set.
             (
                 15,
                 offset(3 * SECOND / MILLI, 30),

@@ -1,11 +1,11 @@
-//! What a container runtime says when it is asked once, and what both taps have in common. Calls come by way of `kflow proxy`
-//! ([`proxy`](crate::proxy)) or of the eBPF tap ([`tap`](crate::tap)); the decoder of all is `kflow_cri`.
+//! What a container runtime answers when it is asked once, and what both taps share. Calls arrive through `kflow
+//! proxy` ([`proxy`](crate::proxy)) or through the eBPF tap ([`tap`](crate::tap)); `kflow_cri` decodes all of them.
 
 pub mod live;
 
 use kflow_model::{Body, Observation};
 
-/// Keeps connection numbers of one run apart, when who gives them begins anew with 1.
+/// Keeps the connection numbers of one run unique, although the tap that assigns them may restart at 1.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     offset: u32,
@@ -13,12 +13,12 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Who gives the numbers begins anew.
+    /// Notes that the numbering has restarted at 1.
     pub(crate) const fn again(&mut self) {
         self.offset = self.highest;
     }
 
-    /// Gives an observation its own connection number.
+    /// Replaces an observation's connection number by the one that is unique in this run.
     pub(crate) fn number(&mut self, o: &mut Observation) {
         let conn = match &mut o.body {
             Body::Conn(c) => &mut c.conn,

@@ -1,7 +1,7 @@
 //! Source `fs`: cgroups, the kubelet's pod directories, and mounts.
 //!
-//! [`path`] says what a path or a mount stands for, without touching it; [`Changes`] gives each change out once. The live
-//! half watches, and asks both.
+//! [`path`] says what a path or a mount stands for, without touching it; [`Changes`] reports each change once. The
+//! live half watches the file system and uses both.
 
 mod changes;
 #[cfg(feature = "live")]

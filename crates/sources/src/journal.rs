@@ -1,7 +1,7 @@
-//! What wraps a log line on its way to us: journald's output forms, CRI and docker container logs.
+//! Removes what wraps a log line: the output forms of journalctl, and the container logs of CRI and docker.
 //!
-//! `Unwrap` recognises the form line by line, so that mixed input works, and gives back the text that the program
-//! wrote, with the wrapper's time where it has one. Forms: `journalctl -o short`, `short-precise`, `short-iso`,
+//! `Unwrap` recognises the form line by line, so that mixed input works. It returns the text that the program wrote,
+//! with the wrapper's time where it has one. Forms: `journalctl -o short`, `short-precise`, `short-iso`,
 //! `short-iso-precise`, `short-unix`, `short-full`, `json`, `export` (binary-safe), `cat` (nothing to remove);
 //! `/var/log/pods` lines (`<time> stderr F <text>`); docker's `json-file`. Pure.
 
@@ -17,35 +17,36 @@ use std::borrow::Cow;
 use kflow_model::Nanos;
 use kflow_model::stamp::MICRO;
 
-/// Longest record that is put together from parts, bytes: what is longer is cut.
+/// Longest record that is assembled from parts, bytes; a longer one is cut.
 const RECORD_MAX: usize = 1 << 20;
 
-/// `-- Boot … --`, `-- No entries --`.
+/// Reason for lines of journalctl itself: `-- Boot … --`, `-- No entries --`.
 const MARKER: &str = "journal marker";
-/// `-o json` shows fields of more than 4 KiB as `null`.
+/// Reason for a `null` text: `-o json` shows fields of more than 4 KiB as `null`.
 const TOO_LONG: &str = "longer than journalctl shows without --all";
-/// `[57B blob data]`: what the short forms show of a text with control characters, or that is not UTF-8.
+/// Reason for `[57B blob data]`, which the short forms show for a text with control characters or one that is not
+/// UTF-8.
 const BLOB: &str = "not printable: journalctl shows it with --all";
 
 /// A line as the program wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
-    /// The text. May hold line feeds when a journal record does.
+    /// The text; it has line feeds when a journal record has.
     pub(crate) text: Cow<'a, [u8]>,
-    /// When the wrapper got it.
+    /// When journald or the container runtime received the line.
     pub(crate) received: Option<Nanos>,
-    /// Who wrote it: `SYSLOG_IDENTIFIER` and PID, or the stream of a container log; empty when not wrapped.
+    /// The writer: `SYSLOG_IDENTIFIER` and PID, or the stream of a container log; empty when the line is not wrapped.
     pub(crate) origin: Cow<'a, str>,
 }
 
-/// What became of a line.
+/// The result of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     /// A complete entry.
     Entry(Entry<'a>),
-    /// Part of an entry.
+    /// Part of an entry that is not complete yet.
     Partial,
-    /// Wrapper talk without an entry in it: what it is, a constant.
+    /// A line of the wrapper itself, without an entry; holds its kind, a constant.
     Marker(&'static str),
 }
 
@@ -63,7 +64,7 @@ struct Export {
     received: Option<Nanos>,
     ident: String,
     pid: String,
-    /// A binary field under way: its name and the bytes so far, length prefix included.
+    /// An incomplete binary field: its name, and the bytes so far with the length prefix.
     binary: Option<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
@@ -90,7 +91,7 @@ impl Unwrap {
         }
     }
 
-    /// The input ended: an export record need not be closed by an empty line.
+    /// Ends the input and returns an incomplete entry: an export record need not be closed by an empty line.
     pub(crate) fn finish(&mut self) -> Step<'static> {
         if self.export.is_some() {
             return self.export_end();
@@ -119,7 +120,7 @@ impl Unwrap {
         }
     }
 
-    /// `<RFC 3339> stdout F text`, or `-o short-iso`, `short-unix`: lines that begin with a digit.
+    /// Reads lines that begin with a digit: `<RFC 3339> stdout F text`, or `-o short-iso`, `short-unix`.
     fn container_log<'a>(&mut self, line: &'a [u8]) -> Step<'a> {
         let Some((time, rest)) = split(line) else {
             return plain(line);
@@ -162,7 +163,7 @@ impl Unwrap {
 impl Export {
     fn line(&mut self, line: &[u8]) {
         if let Some((name, data)) = self.binary.take() {
-            // Line feeds inside the data, and inside the length itself, were taken for line ends: put them back.
+            // Line feeds inside the data, and inside the length itself, were taken for line ends: restores them.
             let mut data = match data {
                 None => Vec::new(),
                 Some(mut d) => {
@@ -229,7 +230,7 @@ fn split(s: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((a, b.get(1..)?))
 }
 
-/// RFC 3339 (also with `+0000`), or seconds since the epoch with a fraction.
+/// Parses RFC 3339 (also with `+0000`), or seconds since the epoch with a fraction.
 fn wrapper_time(s: &str) -> Option<Nanos> {
     if s.len() < 15 || s.len() > 40 {
         return None;
@@ -248,7 +249,7 @@ fn wrapper_time(s: &str) -> Option<Nanos> {
     })
 }
 
-/// `host ident[pid]: text`, what follows the time in every short form; the host is not there with `--no-hostname`.
+/// Reads `host ident[pid]: text`, which follows the time in every short form; `--no-hostname` omits the host.
 fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
     let (host, after) = split(rest)?;
     let (origin, text) = match host.strip_suffix(b":") {
@@ -270,7 +271,7 @@ fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
     Some(entry(text, received, std::str::from_utf8(origin).ok()?))
 }
 
-/// `Nov 21 00:24:19 host kubelet[3731]: text` (also with a fraction), and `Sat 2026-11-21 00:24:19 UTC host …`.
+/// Reads `Nov 21 00:24:19 host kubelet[3731]: text` (also with a fraction), and `Sat 2026-11-21 00:24:19 UTC host …`.
 fn syslog(line: &[u8]) -> Option<Step<'_>> {
     let [a, b, c, b' ', rest @ ..] = line else {
         return None;
@@ -287,7 +288,7 @@ fn syslog(line: &[u8]) -> Option<Step<'_>> {
     if day.len() <= 2 {
         return after_time(rest, None);
     }
-    // short-full: date, time, zone name. Only UTC is a time that can be used.
+    // short-full: date, time, zone name. Only a time in UTC can be used.
     let (zone, rest) = split(rest)?;
     let received = (zone == b"UTC")
         .then(|| {
@@ -329,7 +330,7 @@ struct DockerJson<'a> {
     time: Cow<'a, str>,
 }
 
-/// A JSON object: a journal record, a docker record, or what the program itself wrote.
+/// Reads a JSON object: a journal record, a docker record, or what the program itself wrote.
 fn json(line: &[u8]) -> Step<'_> {
     if memchr::memmem::find(line, b"\"MESSAGE\"").is_some()
         && let Ok(j) = serde_json::from_slice::<JournalJson<'_>>(line)
@@ -343,7 +344,7 @@ fn json(line: &[u8]) -> Step<'_> {
             .ok()
             .and_then(|v| v.into_iter().next())
         {
-            // The field was set more than once.
+            // The field was set more than once: the first value counts.
             Cow::Owned(first.into_bytes())
         } else {
             // `null`

@@ -1,4 +1,4 @@
-//! What an agent's ring holds, read once: for who asks many agents and follows none.
+//! Reads once what an agent's ring holds: for commands that ask many agents and follow none.
 
 use std::path::Path;
 
@@ -16,15 +16,15 @@ use kflow_model::units::size;
 use kflow_model::{Nanos, Observation};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
-/// Most that is read of one agent, bytes of lines.
+/// Most that is read from one agent, bytes of lines.
 const LONGEST: u64 = 64 << 20;
-/// How often an agent is asked for its clock: the quickest answer bounds it best.
+/// How often an agent is asked for its clock: the quickest answer bounds the offset best.
 const LOOKS: usize = 3;
 
-/// Why what an agent knows is not had.
+/// Why an agent's observations were not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Silent {
-    /// What it says could be misread.
+    /// The agent is another version of kflow, so that its answers could be misread.
     #[error("the agent there is kflow {there}, and this is kflow {here}", here = env!("CARGO_PKG_VERSION"))]
     OtherVersion { there: String },
     #[error("the pod of the agent there is not ready")]
@@ -50,34 +50,35 @@ impl From<crate::proxy::Error> for Silent {
     }
 }
 
-/// A time in the past that an agent is asked for, by this machine's clock.
+/// A range of past time for which an agent is asked, by this machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     pub since: Nanos,
     pub until: Nanos,
 }
 
-/// What an agent told.
+/// The observations that an agent sent.
 #[derive(Debug)]
 pub struct Told {
-    /// Of its clock.
+    /// How far the agent's clock is ahead of this machine's.
     pub offset: Offset,
     lines: Vec<Bytes>,
-    /// When the last of them was here, by this machine's clock.
+    /// When the last line arrived, by this machine's clock.
     received: Nanos,
-    /// Also what it knows of the apiserver, which tells nothing of the past itself.
+    /// Also keeps what the agent knows from the apiserver. Set for a range of the past, of which the apiserver itself
+    /// says nothing.
     all: bool,
 }
 
 impl Told {
-    /// What its ring holds, without what it knows of the apiserver; of the past all that it kept. By the node's clock, when it arrived
-    /// there too.
+    /// Returns what the agent's ring holds, without what the agent knows from the apiserver; for a range of the past,
+    /// all that the agent kept. Times of arrival are those at the agent, by the node's clock.
     pub fn observations(&self) -> impl Iterator<Item = Observation> {
-        // Nothing arrives later than now.
+        // Nothing arrives later than now, here by the node's clock.
         let received = self.received.plus(self.offset.certain_ns());
         let mut numbers = Numbers::default();
         self.lines.iter().filter_map(move |line| {
-            // A line that this kflow does not know is passed over, as in a session.
+            // Lines that this kflow does not know are skipped, as in a session.
             let Line::Observation(mut o) = format::decode(line) else {
                 return None;
             };
@@ -115,7 +116,7 @@ pub async fn greet(
     greeted(forward(client, namespace, node, &pod.name).await?).await
 }
 
-/// The same with an agent on this machine, whatever its node is called.
+/// Like [`greet`], with the agent at a socket on this machine, whatever the name of its node.
 pub async fn greet_here(socket: &Path) -> Result<Greeted, Silent> {
     greeted(by_socket(socket).await?).await
 }
@@ -147,11 +148,12 @@ async fn greeted(
 }
 
 impl Greeted {
-    /// The node that it is on, as it calls it.
+    /// Returns the name of the agent's node, as the agent reports it.
     pub fn node(&self) -> Option<&str> {
         self.info.agent.as_ref().map(|a| a.node.as_str())
     }
-    /// Reads what its ring holds, or what it kept of a time in the past. It has no time limit of its own either.
+    /// Reads what the agent's ring holds, or what the agent kept of a range of the past. It has no time limit of its
+    /// own.
     pub async fn told(self, past: Option<Past>) -> Result<Told, Silent> {
         let Self {
             mut client,
@@ -205,7 +207,7 @@ fn same_version(there: &str) -> Result<(), Silent> {
     Err(Silent::OtherVersion { there })
 }
 
-/// How it is doing, and its clock where it tells one.
+/// Returns the agent's state, and the offset of its clock where the agent sends one.
 pub(super) async fn clocked(
     client: &mut Client,
 ) -> Result<(InfoResponse, Option<Offset>), crate::proxy::Error> {
@@ -216,7 +218,8 @@ pub(super) async fn clocked(
     Ok((info, offset))
 }
 
-/// How it is doing, and its clock.
+/// Returns the agent's state, and the best of [`LOOKS`] comparisons of its clock; an offset of 0 where the agent
+/// sends no clock.
 async fn info(client: &mut Client) -> Result<(InfoResponse, Offset), crate::proxy::Error> {
     let (mut info, mut best) = (client.info().await?, None::<Offset>);
     for _ in 0..LOOKS {

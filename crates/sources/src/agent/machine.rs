@@ -1,4 +1,4 @@
-//! Whether this machine is a node of a cluster: two clusters may have nodes of one name.
+//! Finds out whether this machine is a certain node of a cluster: nodes of two clusters may have the same name.
 
 use std::path::Path;
 
@@ -13,26 +13,27 @@ use crate::kube::live::escape;
 use kflow_model::units::wait;
 use kflow_serve::wire::InfoResponse;
 
-/// The kubelet's cadvisor reads it here for `status.nodeInfo.bootID`, and a container has no other one: `bootIDFilePath` in
-/// google/cadvisor, machine/info.go; `MachineInfo` in kubernetes, pkg/kubelet/nodestatus/setters.go.
+/// The kernel's boot ID. The kubelet's cadvisor reads it here for `status.nodeInfo.bootID`, and a container sees the
+/// same one: `bootIDFilePath` in google/cadvisor, machine/info.go; `MachineInfo` in kubernetes,
+/// pkg/kubelet/nodestatus/setters.go.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Longest Node that is read, bytes: it names images.
+/// Longest Node object that is read, bytes: its status lists the node's images.
 const NODE: usize = 4 << 20;
 
-/// Whether this machine is a node.
+/// Whether this machine is the node of a certain name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// By its boot ID.
+    /// It is: the boot IDs are equal.
     Node,
-    /// The node has another boot ID.
+    /// It is another one: the boot IDs differ.
     Another,
-    /// By its name alone, and why.
+    /// It has the same name; the boot IDs could not be compared, for this reason.
     Named(String),
 }
 
 impl Machine {
-    /// Whether the agent on this machine is that of the node of this name: what is to be said beside what it tells, or why it is
-    /// not asked.
+    /// Says whether the agent on this machine may be asked about the node of this name. Returns the remark to show
+    /// beside its answers, if there is one; the error says why the agent is not asked.
     pub fn may_tell_of(&self, node: &str) -> Result<Option<String>, String> {
         match self {
             Self::Node => Ok(None),
@@ -49,15 +50,16 @@ impl Machine {
 /// The agent on this machine.
 #[derive(Debug)]
 pub struct OwnAgent {
-    /// The name of its node.
+    /// Name of the agent's node, as the agent reports it.
     pub node: String,
-    /// What it says of itself.
+    /// The agent's own description of its state.
     pub info: InfoResponse,
-    /// What is to be said beside what it tells, or why it is not asked: its node is another cluster's.
+    /// The remark to show beside the agent's answers, if there is one; or why the agent is not asked: its node is
+    /// another cluster's.
     pub may_tell: Result<Option<String>, String>,
 }
 
-/// The agent at a socket, where one answers whose node's name is one that is `wanted`.
+/// Returns the agent at a socket if one answers and `wanted` accepts the name of its node.
 pub async fn own_agent(
     client: &Kube,
     socket: &Path,

@@ -29,32 +29,32 @@ use kflow_model::offset::Offset;
 use kflow_model::units::wait;
 use kflow_serve::wire::InfoResponse;
 
-/// Longest list of pods of one node that is read, bytes.
+/// Longest list of one node's agent pods that is read, bytes.
 const LIST: usize = 4 << 20;
-/// The same of all nodes: a pod of an agent is some 6 KiB of JSON.
+/// Longest list of all nodes' agent pods that is read, bytes: one such pod is some 6 KiB of JSON.
 const LIST_ALL: usize = 64 << 20;
 
 /// Why there is no agent to follow.
 #[derive(Debug, thiserror::Error)]
 pub enum Absent {
-    /// None runs on the node.
+    /// No agent runs on the node.
     #[error(
         "no agent of kflow on {node} (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, `--debug-pod IMAGE` for one look, or run kflow on the node itself"
     )]
     None { node: String, namespace: String },
-    /// One that was started for this look is no more.
+    /// The agent that was started for one look no longer exists.
     #[error(
         "the agent that was started on {node} ({labels}) is gone: nobody listened to it for too long, its time was over, or it was deleted; start kflow again"
     )]
     Gone { node: String, labels: String },
-    /// There is a pod for it, which does not run.
+    /// The agent's pod exists but does not run.
     #[error("the agent's pod {name} is {phase}: kubectl -n {namespace} describe pod {name}")]
     NotRunning {
         name: String,
         namespace: String,
         phase: String,
     },
-    /// The apiserver refuses.
+    /// The apiserver refuses the request.
     #[error(
         "may not look for an agent of kflow on {node}: needs {verb} in namespace {namespace} (role kflow-viewer of `kflow agent install --dry-run`)"
     )]
@@ -63,16 +63,17 @@ pub enum Absent {
         namespace: String,
         verb: &'static str,
     },
-    /// It cannot be reached.
+    /// The agent or the apiserver cannot be reached.
     #[error("{0}")]
     Failed(String),
-    /// One on this machine, whose node has the same name, is no help; what is said of it.
+    /// The pod is not reached, for the inner reason, and the agent on this machine is not asked: its node is another
+    /// one of the same name, as the remark says.
     #[error("{0}; {1}")]
     Stranger(Box<Absent>, String),
 }
 
 impl Absent {
-    /// True when only a person can change it: it is not asked for often.
+    /// Returns true when only a person can change the cause; the agent is then looked for less often.
     pub fn is_final(&self) -> bool {
         match self {
             Self::None { .. } | Self::Gone { .. } | Self::Forbidden { .. } => true,
@@ -86,14 +87,14 @@ impl Absent {
 #[derive(Debug)]
 pub struct Reached {
     pub client: Client,
-    /// What the kubelet says when the port-forward fails.
+    /// Receives the kubelet's reason when the port-forward fails.
     pub(super) broken: Option<Broken>,
-    /// What there is to say of how it was reached.
+    /// Remark on how the agent was reached, shown with the agent's state.
     pub(super) note: Option<String>,
 }
 
 impl Reached {
-    /// How the agent is doing, in a line.
+    /// Describes the agent's state in one line.
     pub fn said(&self, info: &InfoResponse) -> String {
         let said = super::said(info);
         match &self.note {
@@ -103,12 +104,12 @@ impl Reached {
     }
 }
 
-/// What the other end of a port-forward says of its failure.
+/// Receives the reason why a port-forward failed, from its other end.
 #[derive(Debug)]
 pub(super) struct Broken(oneshot::Receiver<String>);
 
 impl Broken {
-    /// The reason of a failure, where it comes soon.
+    /// Returns the reason if it arrives within 1 s, else `otherwise`.
     pub(super) async fn why(self, otherwise: String) -> String {
         match timeout(Duration::from_secs(1), self.0).await {
             Ok(Ok(why)) => format!("the port-forward failed: {}", why.trim()),
@@ -150,7 +151,8 @@ pub async fn reach(way: &Way) -> Result<Reached, Absent> {
     }
 }
 
-/// The node of the agent at a socket, and what that says of itself, where one answers.
+/// Returns the node of the agent at a socket, and the agent's description of its state; `None` if no agent answers
+/// within [`ANSWER`].
 pub(super) async fn on_this_machine(socket: &Path) -> Option<(String, InfoResponse)> {
     let asked = async {
         let info = by_socket(socket).await.ok()?.client.info().await.ok()?;
@@ -216,7 +218,7 @@ impl Item {
     fn runs(&self) -> bool {
         self.status.phase == "Running"
     }
-    /// The one that is followed of several on a node comes first: the newest that runs.
+    /// Sort key of the pods on one node. The pod to follow comes first: the newest that runs.
     fn rank(&self) -> impl Ord + use<> {
         std::cmp::Reverse((self.runs(), self.metadata.creation_timestamp.clone()))
     }
@@ -225,11 +227,11 @@ impl Item {
 /// An agent's pod, as the apiserver knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentPod {
-    /// Empty of one on this machine that is known by its socket.
+    /// Empty for an agent on this machine that is reached by its socket.
     pub name: String,
-    /// `app.kubernetes.io/version`; empty where it has no such label.
+    /// `app.kubernetes.io/version`; empty where the pod has no such label.
     pub version: String,
-    /// It runs, and its readiness probe says so.
+    /// The pod runs, and its condition `Ready` is `True`.
     pub ready: bool,
 }
 
@@ -237,11 +239,11 @@ pub struct AgentPod {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
-    /// The apiserver's clock, where it told one.
+    /// Offset of the apiserver's clock by the `Date` header, where the answer has one.
     clock: Option<Offset>,
 }
 
-/// Asks the apiserver for JSON, of so many bytes at most.
+/// Sends a GET to the apiserver and reads a JSON body of at most `most` bytes.
 pub(super) async fn get(client: &Kube, uri: &str, most: usize) -> Result<Answer, String> {
     let request = Request::get(uri)
         .header("Accept", "application/json")
@@ -263,7 +265,8 @@ pub(super) async fn get(client: &Kube, uri: &str, most: usize) -> Result<Answer,
     })
 }
 
-/// Lists the pods of agents: of one node, or of all. Those that end are left out: they serve no longer.
+/// Lists the pods of agents, of one node or of all. Pods that are being deleted are left out: their agents serve no
+/// longer.
 async fn list(
     client: &Kube,
     namespace: &str,
@@ -281,7 +284,8 @@ async fn list(
             uri.push_str("&fieldSelector=");
             uri.push_str(&escape(&format!("spec.nodeName={node}")));
         }
-        // Of all from the apiserver's memory: many may ask, and none needs the newest.
+        // The list of all nodes comes from the apiserver's cache: many clients may ask for it, and none needs the
+        // newest state.
         None => uri.push_str("&resourceVersion=0"),
     }
     let most = if node.is_some() { LIST } else { LIST_ALL };
@@ -310,7 +314,8 @@ async fn list(
     Ok((all, answer.clock))
 }
 
-/// The agents of a cluster by node, as their pods tell: none of them is asked. Also the apiserver's clock, where it tells one.
+/// Returns the agents of a cluster by node, as their pods describe them (no agent is asked), and the offset of the
+/// apiserver's clock where the answer has one.
 pub async fn agents(
     client: &Kube,
     namespace: &str,
@@ -363,7 +368,7 @@ async fn pod(client: &Kube, namespace: &str, labels: &str, node: &str) -> Result
     }
 }
 
-/// A stream to the agent's port in its pod, through the apiserver.
+/// Connects to the agent's port in its pod, by a port-forward through the apiserver.
 pub(super) async fn forward(
     client: &Kube,
     namespace: &str,
@@ -393,14 +398,14 @@ pub(super) async fn forward(
     if let Some(error) = forwarder.take_error(PORT) {
         tokio::spawn(async move {
             if let Some(why) = error.await {
-                // Nobody may want to know.
+                // The receiver may be gone already.
                 tell.send(why).ok();
             }
-            // It ends with the stream.
+            // Dropped only now: the forwarder lives as long as the stream.
             drop(forwarder);
         });
     }
-    // One connection is one stream: when it breaks, another forward is asked for.
+    // A port-forward is one stream and cannot be reconnected: when it breaks, another forward is opened.
     let stream = Arc::new(Mutex::new(Some(TokioIo::new(stream))));
     let connect = tower::service_fn(move |_: Uri| {
         let taken = stream.lock().unwrap_or_else(PoisonError::into_inner).take();

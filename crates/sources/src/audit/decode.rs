@@ -1,8 +1,8 @@
 //! From `audit.k8s.io/v1` JSON to observations. Pure.
 //!
-//! Owns what is kept of a record. Bodies are read by structs that name the few facts which join a request to a pod
-//! (`facts`); bodies of Secrets and ConfigMaps are not read at all. Queries and annotations pass allow-lists,
-//! because `exec` has its command in the query and webhooks write what they like into annotations.
+//! Decides what is kept of a record. Bodies are read by structs that name the few facts which join a request to a pod
+//! (`facts`); bodies of Secrets and ConfigMaps are not read at all. Queries and annotations pass allow-lists, because
+//! `exec` has its command in the query and webhooks write what they like into annotations.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,13 +23,12 @@ mod tests;
 
 /// Decodes an audit log, one record (or `EventList`) a line.
 ///
-/// The log does not tell when a line was written, but the apiserver's default is to write it before it goes on: so
-/// arrival is taken to be the record's own time. A live tail puts its clock in place of it.
+/// The log does not say when a line was written. By default the apiserver writes the line before it goes on, so the
+/// record's own time is taken as its time of arrival. A live tail sets the arrival by its own clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditLines;
 
 impl AuditLines {
-    /// A decoder for one log.
     pub const fn new() -> Self {
         Self
     }
@@ -63,7 +62,7 @@ fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
     let mut fed = Fed::Observed(0);
     for item in items {
         let item = serde_json::from_str::<Raw<'_>>(item.get()).map(|mut item| {
-            // What the webhook posts says the version once, of the list.
+            // The webhook's `EventList` has the version once, for the whole list.
             if item.api_version.is_empty() {
                 item.api_version.clone_from(&raw.api_version);
             }
@@ -81,7 +80,8 @@ fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
     }
 }
 
-/// Requests that tell nothing of any pod or of the control plane's health that `/readyz` polling does not.
+/// Paths of requests that say nothing about a pod, nor about the control plane's health beyond what `/readyz` polling
+/// does; each with the reason for which it is ignored.
 const NOISE: [(&str, &str); 9] = [
     ("/api", "discovery"),
     ("/apis", "discovery"),
@@ -162,7 +162,7 @@ fn one(raw: Raw<'_>, seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
     Fed::Observed(1)
 }
 
-/// The first two parts of a path that names no resource: what follows can be anything.
+/// Returns the first two segments of a path that names no resource: what follows can be anything.
 fn beginning(path: &str) -> Text {
     let end = path
         .match_indices('/')
@@ -186,8 +186,8 @@ fn stage(name: &str) -> Option<AuditStage> {
     })
 }
 
-/// `kubelet/v1.36.2` of `kubelet/v1.36.2 (linux/amd64) kubernetes/98b3519`; a controller's name after it:
-/// `kube-controller-manager/v1.36.2 replicaset-controller`.
+/// Shortens a user agent: `kubelet/v1.36.2` for `kubelet/v1.36.2 (linux/amd64) kubernetes/98b3519`. A controller's
+/// name follows the program: `kube-controller-manager/v1.36.2 replicaset-controller`.
 fn agent(user_agent: &str) -> Text {
     let mut words = user_agent.split(' ');
     let program = words.next().unwrap_or_default();
@@ -201,7 +201,7 @@ fn agent(user_agent: &str) -> Text {
     }
 }
 
-/// The parameters of a query that hold no data of users.
+/// Returns the parameters of a query that hold no data of users.
 fn kept_query(query: &str) -> Text {
     let mut kept = String::new();
     for pair in query.split('&') {
@@ -319,7 +319,7 @@ struct Status {
 }
 
 impl Status {
-    /// `Forbidden: pods "x" is forbidden: …` of a failure, empty otherwise.
+    /// Returns `Forbidden: pods "x" is forbidden: …` for a failure, else an empty text.
     fn text(&self) -> Text {
         let reason = self.reason.as_deref().unwrap_or_default();
         let message = self.message.as_deref().unwrap_or_default();

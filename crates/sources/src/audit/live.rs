@@ -1,7 +1,7 @@
-//! The audit webhook: takes `EventList` batches that the apiserver posts (`--audit-webhook-config-file`).
+//! The audit webhook: receives the `EventList` batches that the apiserver posts (`--audit-webhook-config-file`).
 //!
-//! Any path is taken, since the apiserver posts to whatever its kubeconfig says. Batches are accepted at once: the
-//! apiserver must never wait for, or retry because of, somebody who looks on.
+//! Batches on any path are accepted, since the apiserver posts to whatever path its kubeconfig names. They are
+//! accepted at once: the apiserver must never wait or retry because of a program that only observes.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -45,13 +45,14 @@ pub async fn serve(
             };
             let mut out = Vec::new();
             let fed = decode::decode_batch(&body, clock::now(), &mut out);
-            // One record that is none does not make the others worthless.
+            // One malformed record does not make the others worthless.
             if let Fed::Malformed(why) = fed
                 && out.is_empty()
             {
                 return receive::answer(StatusCode::BAD_REQUEST, "text/plain", why);
             }
-            // What the engine has no room for is counted there; the apiserver is not asked to send it again.
+            // Observations for which the engine has no room are counted there; the apiserver is not asked to send
+            // them again.
             sink(out);
             receive::answer(StatusCode::OK, "text/plain", "")
         })

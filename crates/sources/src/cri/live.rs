@@ -1,8 +1,8 @@
-//! What a runtime says exists, asked once at attach, so that pods which were there before have their ids; whose a container
-//! is that starts; and the stream of container events.
+//! Asks a runtime once, at attach, what exists, so that pods which existed before have their ids; asks to which pod a
+//! container belongs that starts; and reads the stream of container events.
 //!
-//! The questions are empty messages or an id, and the answers are read by the tap's own [`Decoder`] out of the bytes of this
-//! connection: there is one decoding of CRI in kflow, with and without a proxy.
+//! Requests are empty messages or an id. The tap's own [`Decoder`] reads the responses from the bytes of this
+//! connection: kflow has one decoding of CRI, with and without a proxy.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,12 +28,12 @@ use kflow_model::cri::CallKey;
 use kflow_model::units::wait;
 use kflow_model::{Body, ContainerId, Observation};
 
-/// Calls whose answers say what exists.
+/// Methods whose responses list what exists.
 const LISTS: [&str; 2] = [
     "/runtime.v1.RuntimeService/ListPodSandbox",
     "/runtime.v1.RuntimeService/ListContainers",
 ];
-/// The stream of container events.
+/// Method that streams container events.
 const EVENTS: &str = "/runtime.v1.RuntimeService/GetContainerEvents";
 /// How long a runtime may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,15 +41,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why a runtime could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers on the socket.
+    /// The socket accepts no connection.
     #[error("cannot connect to the runtime: {0}")]
     Connect(#[source] io::Error),
-    /// It does not speak CRI v1 over HTTP/2, or broke off.
+    /// The runtime does not speak CRI v1 over HTTP/2, or broke off.
     #[error("the runtime did not answer {method}: {why}")]
     Answer {
-        /// What was asked.
+        /// The gRPC method that was called.
         method: String,
-        /// What went wrong.
         why: String,
     },
 }
@@ -59,7 +58,7 @@ pub enum Error {
 struct Tapped {
     stream: UnixStream,
     tape: Arc<Mutex<Tape>>,
-    /// Woken when something was read.
+    /// Notified when bytes were read.
     told: Arc<Notify>,
 }
 
@@ -121,7 +120,7 @@ impl AsyncWrite for Tapped {
     }
 }
 
-/// A method and its request.
+/// A gRPC method and its encoded request.
 type Ask = (&'static str, Vec<u8>);
 
 /// A connection to a runtime, of which the decoder reads every byte.
@@ -161,19 +160,19 @@ fn failed(method: &str, why: String) -> Error {
     }
 }
 
-/// What the decoder made of the connection since this was asked last.
+/// Takes what the decoder has made of the connection since the last call.
 fn take(tape: &Mutex<Tape>) -> Vec<Observation> {
     let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::take(&mut tape.out)
 }
 
-/// Calls, and reads the answer to its end.
+/// Calls a method, and reads the response to its end.
 async fn ask(
     sender: &mut http2::SendRequest<Full<Bytes>>,
     method: &str,
     message: &[u8],
 ) -> Result<(), Error> {
-    // No flag, and the length of the message.
+    // The prefix of a gRPC message: no compression flag, and the message's length.
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     let mut body = vec![0];
     body.extend_from_slice(&length.to_be_bytes());
@@ -195,7 +194,7 @@ async fn ask(
     Ok(())
 }
 
-/// Calls one after the other; returns what the decoder made of the connection.
+/// Makes the calls one after the other; returns what the decoder made of the connection.
 async fn call(path: &Path, asks: &[Ask]) -> Result<Vec<Observation>, Error> {
     let Asking {
         mut sender,
@@ -222,7 +221,7 @@ async fn call(path: &Path, asks: &[Ask]) -> Result<Vec<Observation>, Error> {
     Ok(take(&tape))
 }
 
-/// Lists of an answer, as nobody's call: the tap counts its connections from 1.
+/// Returns the lists in the responses, with the key of no call: the tap counts its own connections from 1.
 fn lists(all: Vec<Observation>) -> impl Iterator<Item = Observation> {
     all.into_iter().filter_map(|mut o| match &mut o.body {
         Body::Inventory(i) => {
@@ -233,14 +232,14 @@ fn lists(all: Vec<Observation>) -> impl Iterator<Item = Observation> {
     })
 }
 
-/// Sandboxes and containers that exist, as one observation for each list.
+/// Returns the sandboxes and containers that exist, as one observation for each list.
 pub async fn inventory(path: &Path) -> Result<Vec<Observation>, Error> {
     let all = call(path, &LISTS.map(|method| (method, Vec::new()))).await?;
     Ok(lists(all).collect())
 }
 
-/// Containers that the runtime lists under these ids and their sandboxes, and sandboxes that it lists under them; one
-/// observation for each that there is.
+/// Returns the containers with these ids and their sandboxes, and the sandboxes with these ids; one observation for
+/// each that exists.
 pub async fn identify(path: &Path, ids: &[ContainerId]) -> Result<Vec<Observation>, Error> {
     let [sandboxes, containers] = LISTS;
     let asks: Vec<Ask> = ids
@@ -275,7 +274,7 @@ fn is_found(o: &Observation) -> bool {
 /// `ListPodSandboxRequest` and `ListContainersRequest` with a filter by id: field 1 of field 1 of both.
 fn filter(id: &str) -> Vec<u8> {
     let field = |bytes: &[u8]| {
-        // An id is 64 bytes; the length of a longer one would need another byte.
+        // A CRI id has 64 bytes; a length of 128 or more would need another byte.
         let length = u8::try_from(bytes.len()).ok().filter(|n| *n < 0x80)?;
         Some([&[1 << 3 | 2, length], bytes].concat())
     };
@@ -283,16 +282,16 @@ fn filter(id: &str) -> Vec<u8> {
     id.and_then(|id| field(&id)).unwrap_or_default()
 }
 
-/// A call that goes on.
+/// A call in progress.
 type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// The stream of CRI's container events.
 pub struct Events {
-    /// `None` once it has ended.
+    /// `None` once the call has ended.
     asking: Option<Running>,
     tape: Arc<Mutex<Tape>>,
     told: Arc<Notify>,
-    /// Status and words of the end, when the call had one.
+    /// gRPC status and message of the call's end, when it had one.
     ended: (Option<u32>, String),
 }
 
@@ -302,22 +301,21 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// What came of the stream.
+/// What the stream of container events delivered.
 #[derive(Debug)]
 pub enum Came {
-    /// Events.
     Events(Vec<Observation>),
-    /// It ended.
+    /// The stream ended.
     End {
-        /// gRPC status, when it was told.
+        /// gRPC status, if the runtime sent one.
         code: Option<u32>,
-        /// In words.
+        /// The reason, in words.
         why: String,
     },
 }
 
 impl Events {
-    /// Asks for them.
+    /// Connects, and subscribes to container events.
     pub async fn connect(path: &Path) -> Result<Self, Error> {
         let Asking {
             mut sender,
@@ -340,7 +338,7 @@ impl Events {
         })
     }
 
-    /// What comes next.
+    /// Waits for the next events, or for the end of the stream.
     pub async fn next(&mut self) -> Came {
         loop {
             let mut events = Vec::new();
@@ -374,7 +372,7 @@ impl Events {
     }
 }
 
-/// Name and version of the runtime, as its answer to `Version` tells: `containerd 2.1.4, CRI v1`.
+/// Returns the runtime's name and version from its answer to `Version`: `containerd 2.1.4, CRI v1`.
 pub async fn version(path: &Path) -> Result<String, Error> {
     let all = call(path, &[("/runtime.v1.RuntimeService/Version", Vec::new())]).await?;
     let end = all.iter().find_map(|o| match &o.body {

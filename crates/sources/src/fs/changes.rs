@@ -1,26 +1,28 @@
-//! Changes of cgroups, pod directories and mounts as observations, each once.
+//! Turns changes of cgroups, pod directories and mounts into observations, each reported once.
 
 use rustc_hash::FxHashMap;
 
 use kflow_model::fs::{FsAction, FsChange, FsObject};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
-/// Objects whose last action is remembered. A node has 110 pods and some thousands of paths; when there are more,
-/// the memory starts anew and a doubled change may be given out twice.
+/// Most objects whose last action is remembered. A node has 110 pods and some thousands of paths; beyond the limit
+/// the memory is cleared, and a change may be reported twice.
 const KNOWN_MAX: usize = 65_536;
 
-/// Gives each change out once, however many watches saw it.
+/// Reports each change once, however many watches saw it.
 ///
 /// cgroup v1 shows one cgroup in every controller's hierarchy, a directory may be found by a scan and by its event,
-/// and a mount may be propagated to a second place. What exists already is not made again, what is gone is not
-/// removed again; a directory that a scan found (`Present`) and whose creation is seen after that is both.
+/// and a mount may be propagated to a second place. The creation of what exists and the removal of what is gone are
+/// not reported again. A directory that a scan found (`Present`) and whose creation event follows is reported as
+/// both.
 #[derive(Debug, Default)]
 pub struct Changes {
     last: FxHashMap<FsObject, FsAction>,
 }
 
 impl Changes {
-    /// The change as an observation, exact to the nanosecond, or why there is none.
+    /// Returns the change as an observation, exact to the nanosecond; the error is the reason why the change is not
+    /// reported.
     pub fn change(
         &mut self,
         at: Nanos,
@@ -66,7 +68,7 @@ mod tests {
 
     const PODS: &str = "/var/lib/kubelet/pods/4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
 
-    /// The actions that are given out, and why others are not.
+    /// Returns the actions that are reported, and the reasons why others are not.
     fn take(changes: &[(FsAction, &str)]) -> (Vec<FsAction>, Vec<&'static str>) {
         let (mut known, mut given, mut left) = (Changes::default(), Vec::new(), Vec::new());
         for (n, (action, path)) in (1..).zip(changes) {

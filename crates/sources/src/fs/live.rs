@@ -1,8 +1,8 @@
 //! Watches cgroups and the kubelet's pod directories by inotify; [`mounts`] watches the mount table.
 //!
-//! inotify reports only directories that are watched already, and pods make trees quickly: whatever appears is
-//! watched first and read second, so nothing falls between; what both tell is given out once
-//! ([`Changes`]). A rescan now and then, and after an overflow, finds what was lost.
+//! inotify reports only on directories that are watched already, and a pod's directories appear quickly one below the
+//! other. So a new directory is watched first and read second, and nothing is missed between the two; what both
+//! report is passed on once ([`Changes`]). A rescan every 30 s, and after an overflow, finds what was lost.
 
 #![allow(clippy::disallowed_methods, reason = "in a thread of its own")]
 
@@ -36,10 +36,10 @@ use scan::{Scan, mount_points};
 
 /// How often everything is read anew, in case an event was lost.
 const RESCAN: Duration = Duration::from_secs(30);
-/// How often it is looked whether one does not.
+/// How often it is checked whether the file system hangs.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Where to look.
+/// The paths that are watched.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// A cgroup hierarchy.
@@ -54,7 +54,7 @@ impl Roots {
     /// The usual places on this machine; `kubelet` is the kubelet's root folder.
     pub fn of_this_node(kubelet: &Path) -> Self {
         let base = Path::new("/sys/fs/cgroup");
-        // v1 has a tree for each controller; any of them shows every pod.
+        // cgroup v1 has a tree for each controller; any of them shows every pod.
         let cgroups = if base.join("cgroup.controllers").exists() {
             base.to_path_buf()
         } else {
@@ -73,21 +73,22 @@ impl Roots {
     }
 }
 
-/// What of a tree is watched.
+/// The watched tree that a directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tree {
     Cgroups,
     Pods,
 }
 
-/// What the watcher's thread waits for the file system with: since when, and where.
+/// The request to the file system that the watcher's thread waits for: since when, and for which path. `None` while
+/// it waits for none.
 type Asked = Arc<Mutex<Option<(Instant, PathBuf)>>>;
 
-/// Watches directories until the receiver of observations is gone: in a thread of its own, because a file system that does not answer
-/// must not hold up other sources. That it does not is told.
+/// Watches directories until the receiver of observations is gone. A thread of its own does it, because a file system
+/// that hangs must not hold up other sources; the source's status reports such a hang.
 pub async fn directories(roots: Roots, mut out: Out) {
     let asked = Asked::default();
-    // Closed when this future is dropped.
+    // Closed when this future is dropped, which ends the thread.
     let (alive, mut dropped) = oneshot::channel::<()>();
     let (ended, mut end) = oneshot::channel::<()>();
     let its = (out.share(), Arc::clone(&asked));
@@ -176,14 +177,14 @@ struct Watcher {
     roots: Roots,
     paths: FxHashMap<WatchDescriptor, (PathBuf, Tree)>,
     watched: FxHashMap<PathBuf, WatchDescriptor>,
-    /// Paths that were told and not yet told to be gone.
+    /// Paths that were reported as existing, and not yet as gone.
     seen: FxHashSet<PathBuf>,
     scan: Scan,
-    /// Mount points that are not touched.
+    /// Mount points that are not touched, because their file system may hang.
     mounts: FxHashSet<PathBuf>,
     asked: Asked,
     changes: Changes,
-    /// The kernel refused a watch.
+    /// The kernel refused a watch: the user's limit of inotify watches is reached.
     full: bool,
     out: Out,
 }
@@ -249,7 +250,7 @@ impl Watcher {
         };
         let (path, tree) = (dir.join(name), *tree);
         if mask.intersects(EventMask::CREATE | EventMask::MOVED_TO) {
-            // Renamed onto what was there: an atomic writer is done.
+            // Renamed over the old `..data`: an atomic writer is done.
             let action = if mask.contains(EventMask::MOVED_TO) && name == "..data" {
                 FsAction::Changed
             } else {
@@ -267,13 +268,13 @@ impl Watcher {
     }
 
     fn look_at_mounts(&mut self) {
-        // Without the table all that can be done is to go on as before.
+        // Without the table, the known mount points stay in use.
         if let Ok(mounts) = mount_points() {
             self.mounts = mounts;
         }
     }
 
-    /// Asks the file system; while it does not answer, `asked` says since when and where.
+    /// Sends a request to the file system. Until it returns, `asked` says since when and for which path.
     fn ask<T>(&mut self, path: &Path, ask: impl FnOnce(&mut Self) -> T) -> T {
         *lock(&self.asked) = Some((clock::monotonic(), path.to_path_buf()));
         let answer = ask(self);
@@ -281,8 +282,8 @@ impl Watcher {
         answer
     }
 
-    /// Watches a directory if it is of interest. It is watched before it is told and before it is read, so that nothing
-    /// falls between.
+    /// Watches a directory if it is of interest; returns whether it is watched. The watch begins before the directory
+    /// is reported and read, so that nothing is missed between.
     fn watch(&mut self, dir: &Path, tree: Tree) -> bool {
         if !self.wants(dir, tree) || (tree == Tree::Pods && self.is_foreign(dir)) {
             return false;
@@ -301,7 +302,7 @@ impl Watcher {
                     self.watched.insert(dir.to_path_buf(), wd);
                 }
                 Err(e) if e.raw_os_error() == Some(28) => self.full = true,
-                // Gone again, or not ours to read: the parent's events tell, or the status does.
+                // Gone again, or not readable for kflow: the parent's events or the source's status say so.
                 Err(e) => {
                     if e.kind() == io::ErrorKind::NotFound {
                         self.scan.missing.insert(dir.to_path_buf());
@@ -318,7 +319,7 @@ impl Watcher {
         let entries: io::Result<Vec<(PathBuf, bool)>> = self.ask(dir, |_| {
             Ok(fs::read_dir(dir)?
                 .flatten()
-                // The kernel tells the type with the name: nothing is opened for it.
+                // The kernel returns the type with the name: nothing is opened for it.
                 .map(|e| (e.path(), e.file_type().is_ok_and(|t| t.is_dir())))
                 .collect())
         });
@@ -348,7 +349,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// True where a volume's own file system is mounted, which may hang (a server of NFS that is gone).
+    /// Returns true where a volume's own file system is mounted, which may hang (an NFS server that is gone).
     fn is_foreign(&self, dir: &Path) -> bool {
         dir != self.roots.pods && dir.starts_with(&self.roots.pods) && self.mounts.contains(dir)
     }
@@ -363,7 +364,7 @@ impl Watcher {
                 let text = below.to_string_lossy();
                 match classify_path(&text) {
                     Some(FsObject::PodCgroup { .. }) => true,
-                    // What a container does inside its own cgroup is its own business.
+                    // What a container does inside its own cgroup is not reported.
                     Some(_) => false,
                     // On the way down: the root, nested kubelets (kind, k3s), QoS levels.
                     None => text.contains("kubepods") || below.components().count() < 2,
@@ -418,7 +419,8 @@ impl Watcher {
         }
     }
 
-    /// Reads everything: new things are there since some time, and what is not there any more is gone.
+    /// Reads everything. New paths are reported as `Present`, since it is unknown when they appeared; reported paths
+    /// that no longer exist are reported as gone.
     fn rescan(&mut self) -> Result<(), Stopped> {
         let roots = self.roots.clone();
         self.full = false;

@@ -4,7 +4,7 @@ use crate::logtext::{is_hex_id, is_uid};
 use kflow_model::Text;
 use kflow_model::fs::FsObject;
 
-/// What a path stands for, `None` when it says nothing about a pod.
+/// Returns what a path stands for; `None` when it says nothing about a pod.
 ///
 /// Works on names alone, wherever the hierarchy is mounted and whatever stands above it: cgroup v1 controllers,
 /// `/kubelet` of nested nodes, `--cgroup-root`, `--root-dir`.
@@ -34,7 +34,7 @@ pub fn classify_path(path: &str) -> Option<FsObject> {
     None
 }
 
-/// `kubepods-burstable-pod<uid with _ for ->.slice`, below whatever prefix: the UID and the QoS level.
+/// Reads UID and QoS level from `kubepods-burstable-pod<uid with _ for ->.slice`, with any prefix.
 fn systemd_pod(part: &str) -> Option<(Text, &'static str)> {
     let name = part.strip_suffix(".slice")?;
     let (above, uid) = name.rsplit_once("-pod")?;
@@ -52,7 +52,7 @@ fn systemd_pod(part: &str) -> Option<(Text, &'static str)> {
     is_uid(&uid).then(|| (uid.into(), qos))
 }
 
-/// A path at or below a pod's cgroup. What containers make inside their own is not ours.
+/// Classifies a path at or below a pod's cgroup. Cgroups that a container makes inside its own are left out.
 fn in_cgroup<'a>(
     uid: Text,
     qos: &str,
@@ -78,7 +78,7 @@ fn in_cgroup<'a>(
     is_hex_id(id).then(|| FsObject::ContainerCgroup { uid, id: id.into() })
 }
 
-/// A path at or below `pods/<uid>`.
+/// Classifies a path at or below `pods/<uid>`.
 fn in_pod_dir<'a>(uid: &str, mut below: impl Iterator<Item = &'a str>) -> Option<FsObject> {
     let uid = uid.into();
     let Some(first) = below.next() else {
@@ -136,7 +136,7 @@ pub fn parse_mountinfo_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes space, tab, line feed, backslash and `#` as `\040` and so on.
+/// Undoes the kernel's escapes: it writes space, tab, line feed, backslash and `#` as `\040` and so on.
 fn unescape(s: &str) -> String {
     let mut parts = s.split('\\');
     let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -158,7 +158,7 @@ fn unescape(s: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a mount stands for: a volume of a pod, a runtime's shm or rootfs, a network namespace.
+/// Returns what a mount stands for: a volume of a pod, a runtime's shm or rootfs, a network namespace; else `None`.
 pub fn classify_mount(mount: &Mount) -> Option<FsObject> {
     match classify_path(&mount.point) {
         Some(FsObject::Volume {

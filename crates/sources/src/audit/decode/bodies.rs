@@ -1,4 +1,5 @@
-//! The facts in the bodies of requests and answers that join a record to a pod or tell what it changed.
+//! The facts in the bodies of requests and responses that join an audit record to a pod, or say what the request
+//! changed.
 //!
 //! | resource | facts |
 //! |---|---|
@@ -18,10 +19,10 @@ use serde_json::value::RawValue;
 use super::cut;
 use kflow_model::{ObjectRef, Text};
 
-/// Bodies that are never read, whatever the audit level is.
+/// Resources whose bodies are never read, whatever the audit level is.
 const SECRET: [&str; 2] = ["secrets", "configmaps"];
 
-/// The facts, not sorted; fills name, namespace and UID of `object` where the reference lacks them.
+/// Returns the facts, unsorted; fills in name, namespace and UID of `object` where the reference lacks them.
 pub(super) fn of(
     resource: &str,
     verb: &str,
@@ -32,7 +33,7 @@ pub(super) fn of(
     if SECRET.contains(&object.kind.as_str()) || (request.is_none() && response.is_none()) {
         return Vec::new();
     }
-    // A body is whatever the client sent: one that does not fit tells nothing.
+    // A body is whatever the client sent: one that does not parse has no facts.
     let read = |raw: Option<&RawValue>| {
         raw.and_then(|r| serde_json::from_str::<Content>(r.get()).ok())
             .unwrap_or_default()
@@ -127,7 +128,8 @@ impl Facts {
         if (resource == "pods" && verb == "create") || resource.starts_with("volumeattachments") {
             self.first("node", [&rs.spec.node_name, &rq.spec.node_name]);
         }
-        // A patch tells what it changes; what it does not touch is told by the answer.
+        // The request's body comes first: a patch says what it changes. The response says what the patch does not
+        // touch.
         self.first("phase", [&rq.status.phase, &rs.status.phase]);
         self.first("reason", [&rq.status.reason, &rs.status.reason]);
         self.number("replicas", rs.spec.replicas.or(rq.spec.replicas));
@@ -140,8 +142,8 @@ impl Facts {
             self.add("attached", &attached.to_string().into());
         }
     }
-    /// What a patch of a status changes: entries of a strategic merge patch without a value say only that the entry
-    /// stays.
+    /// Adds what a patch of a status changes. An entry of a strategic merge patch without a value says only that the
+    /// entry stays.
     fn status(&mut self, s: &Status) {
         for c in s.conditions.iter().filter(|c| !c.status.is_empty()) {
             let text = if c.reason.is_empty() {
@@ -162,7 +164,7 @@ impl Facts {
     }
 }
 
-/// Null is as good as absent.
+/// Deserialises null like an absent field.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(d: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
 }
@@ -244,7 +246,7 @@ impl Content {
 }
 
 impl Spec {
-    /// Name of the volume: of a claim, or of what a VolumeAttachment attaches.
+    /// Returns the name of the volume that a claim is bound to, or that a VolumeAttachment attaches.
     fn volume(&self) -> Text {
         let mut name = self.volume_name.clone();
         fill(&mut name, &self.source.persistent_volume_name);

@@ -51,8 +51,8 @@ pub async fn mounts(path: PathBuf, mut out: Out) {
         if tell_mounts(&text, &mut known, action, &mut changes, &mut out).is_err() {
             return;
         }
-        // The kernel signals a change of the table as an exceptional condition. A look every half a minute costs
-        // nothing and does not depend on it.
+        // The kernel signals a change of the table as an exceptional condition. A look every 30 s costs little and
+        // does not depend on the signal.
         tokio::select! {
             r = file.ready(Interest::PRIORITY | Interest::ERROR) => {
                 if let Ok(mut guard) = r {

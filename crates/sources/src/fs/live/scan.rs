@@ -1,4 +1,4 @@
-//! What one reading of the directories found, and the mount points that are not touched by it.
+//! What one scan of the directories found, and the mount points that a scan does not touch.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,23 +13,22 @@ use rustc_hash::FxHashSet;
 
 use crate::fs::parse_mountinfo_line;
 
-/// File systems in memory, which cannot hang: a mount of another kind is never touched.
+/// File systems in memory, which cannot hang; a mount of any other type is never touched.
 const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// What a rescan found.
 #[derive(Default)]
 pub(super) struct Scan {
-    /// Entries of directories.
+    /// Entries of the directories that were read.
     pub(super) present: FxHashSet<PathBuf>,
-    /// Directories that were read.
     pub(super) read: FxHashSet<PathBuf>,
-    /// Directories that are not there.
+    /// Directories that do not exist.
     pub(super) missing: FxHashSet<PathBuf>,
 }
 
 impl Scan {
-    /// True for what is there no more. A mount point is known by the directory that it lies in and is not touched; what
-    /// lies in a directory that could not be read is not known to be gone.
+    /// Returns true for a path that no longer exists. A mount point is known by the directory that contains it, and
+    /// is not touched. A path below a directory that could not be read is not known to be gone.
     pub(super) fn lacks(&self, path: &Path) -> bool {
         if self.present.contains(path) {
             return false;
@@ -48,7 +47,7 @@ impl Scan {
     }
 }
 
-/// Where a file system is mounted that is not in memory, as this process sees it.
+/// Returns the mount points, as this process sees them, of file systems that are not in memory.
 pub(super) fn mount_points() -> io::Result<FxHashSet<PathBuf>> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(table
