@@ -9,15 +9,15 @@ use crate::pane::PaneId;
 /// [`KeyScope::Global`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyScope {
-    /// Every pane.
+    /// Keys that work in every pane.
     Global,
-    /// Moving in whatever the focused pane lists.
+    /// Keys that move the selection in the list of the focused pane.
     List,
     Pane(PaneId),
 }
 
 impl fmt::Display for KeyScope {
-    /// As the configuration writes it.
+    /// Writes the scope as the configuration spells it: `global`, `list`, or a pane's name in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Global => f.pad("global"),
@@ -48,19 +48,19 @@ macro_rules! actions {
         impl Action {
             /// Every command, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$id),*];
-            /// Name in palette and configuration.
+            /// Returns the name that the palette and the configuration use.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$id => $name,)* }
             }
-            /// What it does, in a few words.
+            /// Returns a description of a few words.
             pub const fn help(self) -> &'static str {
                 match self { $(Self::$id => $help,)* }
             }
-            /// Where its keys work.
+            /// Returns where the command's keys work.
             pub const fn scope(self) -> KeyScope {
                 match self { $(Self::$id => key_scope!($scope),)* }
             }
-            /// The keys that it has without configuration.
+            /// Returns the keys that run the command unless the configuration overrides them.
             pub const fn default_keys(self) -> &'static [&'static str] {
                 match self { $(Self::$id => &[$($key),*],)* }
             }
@@ -182,7 +182,7 @@ actions! {
 }
 
 impl Action {
-    /// The command of a name.
+    /// Returns the command with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|a| a.name() == name)
     }
@@ -194,11 +194,11 @@ impl fmt::Display for Action {
     }
 }
 
-/// A command with what was typed after it in the palette.
+/// A command together with the argument that was typed after it in the palette.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub action: Action,
-    /// Argument, empty when none.
+    /// The argument; empty if none was typed.
     pub arg: String,
 }
 
@@ -212,7 +212,7 @@ impl From<Action> for Command {
 }
 
 impl Command {
-    /// Reads a line of the palette: `seek 12:00:05`.
+    /// Parses a line of the palette, such as `seek 12:00:05`; `None` if its first word names no command.
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         let (name, arg) = line

@@ -22,7 +22,7 @@ impl<'a> Canvas<'a> {
         let area = area.intersection(*buf.area());
         Self { buf, area }
     }
-    /// Returns the position on the screen, in cells.
+    /// Returns the area on the screen, in cells.
     pub const fn area(&self) -> Rect {
         self.area
     }

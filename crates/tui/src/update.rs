@@ -175,8 +175,8 @@ impl Model {
         let (help, pods) = (self.keys.first(help), self.keys.first(pods));
         self.say(format!("{said}: {pods} has all pods, {help} the keys"));
     }
-    /// Freezes a live picture if the command moved the time cursor back, so that new observations do not move what
-    /// the user looks at.
+    /// Freezes a live picture if the command put a time cursor where there was none, so that new observations do not
+    /// move what the user looks at.
     fn frozen(
         &self,
         before: Option<Nanos>,

@@ -43,7 +43,7 @@ pub struct Node {
 
 /// Least time between two searches of the calls or of the pods, ns.
 const LOOK: i64 = 250_000_000;
-/// Argument with which [`Action::NodeReconnect`] reconnects without asking.
+/// Argument that confirms [`Action::NodeReconnect`]; without it, the menu asks for confirmation.
 const YES: &str = "yes";
 
 /// Returns the menu that asks for confirmation, because reconnecting can fail a call that kflow does not see.

@@ -131,7 +131,7 @@ impl Sequence {
             (_, false) => g.left,
         };
         if from == to {
-            // A message of a party to itself has no receiver: a short dashed arrow.
+            // The message calls no other party: a short dashed arrow that reaches no lifeline.
             canvas.line(from + 1, y, 2, g.dashed, style);
             canvas.symbol(from + 3, y, head, style);
             canvas.text(from + 5, y, &label, text);

@@ -175,7 +175,7 @@ impl Why {
                 (&page::column(&at, 15), t.dim),
                 (" ", t.text),
             ]);
-            // Evidence has a source, whose column needs some width.
+            // The source of the evidence has a column of its own only if the pane is wide enough.
             if w >= SOURCES {
                 start.push(page::column(p.source.name(), 8), t.source(p.source));
             }
@@ -319,7 +319,7 @@ impl Pane for Why {
             }
             return super::no_pod(ctx, canvas);
         };
-        // Nothing is wrong only if nothing was overlooked.
+        // "Nothing is wrong" may be said only if no source that could tell is missing.
         let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| p.gone.is_none());
         match self.current() {
             Some(v) if unknown.is_none() && says_more(v) || !v.state.is_well() => {

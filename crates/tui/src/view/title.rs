@@ -72,7 +72,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             }
         }
     }
-    // Some moments only are affected; the banner says so at those that are not known.
+    // Only some moments are affected; at those, the banner says that they are not known.
     let damaged =
         |s: &SourceStatus| s.source == Source::Kflow && s.is_off() && s.name == own::SESSION;
     if snap.sources.iter().any(damaged) {
@@ -95,7 +95,7 @@ fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
     // For each source: whether a part of it is on, whether a part is off, and the number of lost observations.
     let mut by: Vec<(Source, bool, bool, u64)> = Vec::new();
     for s in &ctx.snap.sources {
-        // The status that names the apiserver's address is not yet a connection.
+        // The status of the kubeconfig tells an address only, not that the apiserver is reached.
         let on = s.is_on() && s.name != own::KUBECONFIG;
         match by.iter_mut().find(|b| b.0 == s.source) {
             Some(b) => {

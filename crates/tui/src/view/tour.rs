@@ -74,7 +74,7 @@ pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canva
     let verdict = pod.and_then(|p| ctx.snap.verdicts.get(p));
     let mut y = 3;
     if let Some(v) = verdict.filter(|_| tour.is_stuck()) {
-        // The step that hangs was explained at an earlier stop; here the verdict says what the pod waits for.
+        // The step that hangs was shown where the wait began; here the verdict says what the pod waits for.
         let most = usize::from(canvas.height())
             .saturating_sub(2 + lines.len())
             .max(1);

@@ -7,7 +7,7 @@ use crate::shared::Ctx;
 use crate::text::{width, wrap};
 use crate::widget::scroll;
 
-/// Least width of the labels, in columns, if there is room.
+/// Default width of the labels, in columns.
 const LABEL: u16 = 16;
 
 /// A line, before it is wrapped to the width of the screen.
@@ -32,7 +32,7 @@ impl Default for Details {
 }
 
 impl Details {
-    /// Returns empty details whose labels have this many columns, if there is room.
+    /// Returns empty details whose labels have this many columns, but at most a third of the canvas.
     pub const fn labelled(label: u16) -> Self {
         Self {
             lines: Vec::new(),

@@ -50,7 +50,7 @@ impl<'a, C: Copy> Column<'a, C> {
 }
 
 impl<'a, C> Column<'a, C> {
-    /// Returns the heading that fits into `w` columns beside `more` columns of other text.
+    /// Returns the heading that fits into `w` columns, of which `more` are left free for the sign of the order.
     fn heading(&self, w: u16, more: usize) -> &'a str {
         if crate::text::width(self.title) + more <= usize::from(w) {
             self.title

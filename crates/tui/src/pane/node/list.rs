@@ -1,5 +1,5 @@
-//! The list of the cluster's nodes: for each its state, its pods, and its agent; below the list, what is known about
-//! agents.
+//! The list of the cluster's nodes: for each its state, its pods, and its agent; below the list, lines about the
+//! agents, the open node and the selected one.
 
 use std::sync::Arc;
 

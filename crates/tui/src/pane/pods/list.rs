@@ -207,7 +207,7 @@ impl List {
         self.judged_to = 0;
         self.moved = (0..pods.len() as u32).collect();
     }
-    /// Makes the keys of changed pods again, and those of up to `judged` pods whose verdict has changed.
+    /// Remakes the keys of changed pods, and those of up to `judged` pods whose verdict has changed.
     fn take(&mut self, snap: &Snapshot, wanted: &Wanted, judged: Option<usize>) {
         let pods = snap.world.pods();
         let aligned = pods.len() == self.pods.len()
