@@ -14,15 +14,15 @@ use kflow_export::text::cut;
 
 pub use page::{Part, html};
 
-/// Widest cell of a table.
+/// Widest cell of a text table, characters.
 const WIDEST: usize = 64;
 
-/// A table; no more than so many rows, and how many there are besides.
+/// Writes a text table of at most `most` rows, and how many more there are.
 pub fn text(out: &mut impl Write, rows: &Rows, most: usize) -> io::Result<()> {
     table(out, rows, most, &Column::of(rows))
 }
 
-/// The answer to a query of somebody's own: as it is.
+/// Writes the answer to a user's own SQL query, with columns unchanged.
 pub fn sql_text(out: &mut impl Write, rows: &Rows) -> io::Result<()> {
     table(out, rows, usize::MAX, &Column::as_they_are(rows))
 }
@@ -59,7 +59,7 @@ fn table(out: &mut impl Write, rows: &Rows, most: usize, columns: &[Column]) -> 
     Ok(())
 }
 
-/// A row of an answer: its columns in their order, behind the question where that is one of several.
+/// A row of an answer as JSON: the question, if there are several, and then the columns in their order.
 struct Row<'a> {
     question: Option<&'a str>,
     columns: &'a [String],
@@ -78,7 +78,7 @@ impl serde::Serialize for Row<'_> {
     }
 }
 
-/// Rows for programs. In CSV only one answer has its place.
+/// Writes rows for programs. CSV has room for one answer only: the first.
 pub fn rows(out: &mut impl Write, answers: &[(Option<&str>, Rows)], form: Form) -> io::Result<()> {
     if form == Form::Csv {
         let Some((_, only)) = answers.first() else {

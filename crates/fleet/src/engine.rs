@@ -1,4 +1,4 @@
-//! Tables that can be asked in SQL, by DataFusion.
+//! SQL queries over tables, with DataFusion.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ use crate::tables::{OF_STAGE, Table, TableError, check, stage_columns};
 use kflow_core::flow::Stage;
 use kflow_model::Nanos;
 
-/// Rows that an answer may have: it is told from memory.
+/// Most rows of an answer, which is held in memory.
 pub const MOST: usize = 1_000_000;
 
-/// What can go wrong with a question.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     #[error(transparent)]
@@ -62,30 +62,30 @@ fn engine(op: &'static str, what: &str) -> impl FnOnce(DataFusionError) -> AskEr
     }
 }
 
-/// What is asked.
+/// The tables to query.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// In memory.
+    /// Tables in memory.
     pub batches: BTreeMap<Table, Vec<RecordBatch>>,
-    /// Files of tables.
+    /// Tables in files.
     pub files: BTreeMap<Table, Vec<PathBuf>>,
 }
 
-/// Rows with their columns.
+/// An answer: column names and rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Value>>,
 }
 
-/// Tables that are ready to be asked.
+/// Tables that are ready for queries.
 pub struct Engine {
     context: SessionContext,
 }
 
 impl Engine {
-    /// Of these tables, and of them what belongs to a time from one moment on and before the other. `cores`: how many parts of a
-    /// table are worked on at once.
+    /// Prepares these tables. With `range`, only rows whose time is at or after the first moment and before the
+    /// second are visible. `cores`: how many partitions of a table are worked on at once.
     pub async fn new(
         tables: &Tables,
         range: Option<(Nanos, Nanos)>,
@@ -165,7 +165,7 @@ impl Engine {
             .map_err(engine("make the view", name))
     }
 
-    /// Answers a query. Nothing is written, whatever it says.
+    /// Answers a query. Queries that would write anything are refused.
     pub async fn ask(&self, sql: &str) -> Result<Rows, AskError> {
         let options = SQLOptions::new()
             .with_allow_ddl(false)
@@ -202,7 +202,7 @@ struct Cell {
     v: Value,
 }
 
-/// The values of a column as JSON; moments, days and decimals as text.
+/// Returns the values of a column as JSON. Times, days and decimals become text.
 fn values(field: &Field, array: &ArrayRef) -> Result<Vec<Value>, AskError> {
     let has_form = |ty: &DataType| {
         ty.is_integer()
@@ -224,8 +224,8 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Vec<Value>, AskError> {
     Ok(cells.into_iter().map(|c| c.v).collect())
 }
 
-/// The schema of files: text as the engine is fastest with it, and lists as others write them too, whose items may be missing by
-/// their type.
+/// Returns the schema with which files are read: text in the type that is fastest in DataFusion, and lists with
+/// nullable items, as other programs write them.
 fn of_files(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|f| {
         let read = match f.data_type() {
@@ -240,7 +240,7 @@ fn of_files(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A row a pod and stage that was seen.
+/// SQL for the view of stages: one row per pod and stage that was seen.
 fn stages() -> String {
     let of = |(stage, names): (Stage, &Vec<String>)| {
         let own = names.iter().zip(OF_STAGE);

@@ -1,9 +1,9 @@
-//! What happened on many nodes and over weeks: tables of it, and the standing questions.
+//! Tables of what happened on many nodes over weeks, and the standing questions about them.
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`tables`] | rows of what sessions tell, as Parquet |
-//! | [`engine`] | tables that can be asked in SQL |
+//! | [`tables`] | rows made of sessions, as Parquet |
+//! | [`engine`] | SQL queries over tables |
 //! | [`questions`] | the standing questions |
 //! | [`answer`] | answers as text and rows |
 //! | [`mod@store`] | the tables of a store |

@@ -1,4 +1,5 @@
-//! The standing questions. Each is a query or a few, and a row of an answer has the same columns whatever is asked.
+//! The standing questions. Each is one or a few queries, and the columns of an answer are the same whatever is asked
+//! for.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +10,22 @@ use crate::ranks::RANKS;
 use kflow_model::Nanos;
 use kflow_model::units::HOUR;
 
-/// A question.
+/// A standing question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
-    /// Which causes, how often.
+    /// Which causes occurred, and how often.
     Causes,
     /// How many starts were within a target.
     Starts,
     /// How long starts, stages and calls took.
     Lengths,
-    /// Which nodes do worst.
+    /// Which nodes have the most trouble.
     Nodes,
-    /// Which images do worst.
+    /// Which images have the most trouble.
     Images,
 }
 
-/// By what rows are grouped.
+/// What rows are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Cluster,
@@ -35,20 +36,20 @@ pub enum By {
     Kubelet,
     /// The runtime's version.
     Runtime,
-    /// The hour of UTC in which it began.
+    /// The hour, in UTC, in which the row's subject began.
     Hour,
 }
 
-/// What is asked.
+/// A question with its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub question: Question,
     pub by: Option<By>,
-    /// A start is to take no longer, ns.
+    /// A start that takes longer than this is late, ns.
     pub target_ns: i64,
 }
 
-/// The question has no such groups.
+/// The question cannot be grouped this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} are not grouped by {}: {why}", question.name(), by.name())]
 pub struct NoGroups {
@@ -74,7 +75,7 @@ impl Question {
             Self::Images => "images",
         }
     }
-    /// How many of the first columns say what a row is about.
+    /// Number of leading columns that identify a row.
     pub const fn keys(self) -> usize {
         match self {
             Self::Causes => 3,
@@ -82,7 +83,7 @@ impl Question {
             Self::Starts | Self::Nodes | Self::Images => 1,
         }
     }
-    /// Whether it can be grouped so.
+    /// Returns an error if the question cannot be grouped this way.
     pub const fn allows(self, by: By) -> Result<(), NoGroups> {
         let why = match (self, by) {
             (Self::Nodes, _) => "a row is a node",
@@ -112,7 +113,7 @@ impl By {
     }
 }
 
-/// The group of a row, in SQL; `time` is the table's.
+/// SQL for the group of a row; `time` is the table's time column.
 fn group(by: Option<By>, time: &str) -> String {
     match by {
         None => "''".to_owned(),
@@ -126,7 +127,7 @@ fn group(by: Option<By>, time: &str) -> String {
     }
 }
 
-/// Pods or stages; by image a row for each image of a pod.
+/// SQL for pods or stages; grouped by image, one row per image of a pod.
 fn pods(table: &str, by: Option<By>) -> String {
     if by == Some(By::Image) {
         return format!("(SELECT *, unnest(images) AS image FROM {table})");
@@ -134,7 +135,7 @@ fn pods(table: &str, by: Option<By>) -> String {
     table.to_owned()
 }
 
-/// Columns of every length.
+/// SQL for the columns of every table of durations.
 const LENGTHS: &str = "max(ns) AS max_ns, ranks(ns) AS ranks";
 
 /// Answers a question.
@@ -192,7 +193,7 @@ pub async fn answer(engine: &Engine, asked: Asked) -> Result<Rows, AskError> {
     Ok(rows)
 }
 
-/// Starts, stages and calls, in the order in which `kflow stats` tells them.
+/// Durations of starts, stages and calls, in the order of `kflow stats`.
 async fn lengths(engine: &Engine, by: Option<By>) -> Result<Rows, AskError> {
     let mut all = Rows::default();
     let of_pod = [
@@ -225,21 +226,21 @@ async fn lengths(engine: &Engine, by: Option<By>) -> Result<Rows, AskError> {
     for sql in queries {
         let some = engine.ask(&sql).await?;
         all.columns = some.columns;
-        // Without groups SQL has a row of nothing, too.
+        // Without GROUP BY, SQL returns a row even if nothing matches.
         let has = |r: &&Vec<Value>| count(r, 2) + count(r, 3) > 0;
         all.rows.extend(some.rows.iter().filter(has).cloned());
     }
     Ok(all)
 }
 
-/// Stages in their order, in SQL.
+/// SQL that sorts stages in their order.
 fn in_order() -> String {
     let stages = kflow_core::flow::Stage::ALL.iter();
     let when = stages.map(|s| format!("WHEN '{}' THEN {}", s.name(), s.index()));
     format!("CASE stage {} END", when.collect::<Vec<_>>().join(" "))
 }
 
-/// Nodes, those first that had the most late starts, then the most incidents, then the most failed calls.
+/// Nodes, sorted by the number of late starts, then of incidents, then of failed calls, most first.
 async fn nodes(engine: &Engine, target: i64) -> Result<Rows, AskError> {
     const OF: [&str; 4] = ["count", "late", "incidents", "errors"];
     let starts = format!(
@@ -287,7 +288,7 @@ fn count(row: &[Value], n: usize) -> i64 {
     row.get(n).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// The share of starts that were within the target, of those that are over or late.
+/// Adds the share of starts within the target, among those that are complete or late.
 fn share(rows: &mut Rows) {
     rows.columns.insert(5, "within_permille".to_owned());
     for row in &mut rows.rows {
@@ -297,7 +298,7 @@ fn share(rows: &mut Rows) {
     }
 }
 
-/// The list of percentiles as columns before the longest.
+/// Splits the list of percentiles into columns before the maximum.
 fn ranked(rows: &mut Rows) {
     let at = |name: &str| rows.columns.iter().position(|c| c == name);
     let (Some(ranks), Some(max)) = (at("ranks"), at("max_ns")) else {
@@ -313,7 +314,7 @@ fn ranked(rows: &mut Rows) {
     }
 }
 
-/// The group by its name.
+/// Renames the group's column to what the rows are grouped by.
 fn rename(rows: &mut Rows, asked: Asked) {
     let name = match asked.question {
         Question::Nodes => "node",
@@ -325,7 +326,7 @@ fn rename(rows: &mut Rows, asked: Asked) {
     }
 }
 
-/// Hours as RFC 3339, to the minute.
+/// Shows hours as RFC 3339, to the minute.
 fn hours(rows: &mut Rows) {
     let Some(at) = rows.columns.iter().position(|c| c == "group") else {
         return;
@@ -340,8 +341,8 @@ fn hours(rows: &mut Rows) {
     }
 }
 
-/// Two answers to the same question as one: columns `before_…` and `after_…` behind those that say what a row is about. Rows of
-/// the second come first, in their order.
+/// Joins two answers to the same question: columns `before_…` and `after_…` follow the columns that identify a row.
+/// Rows of the second answer come first, in their order.
 pub fn compare(question: Question, before: Rows, after: Rows) -> Rows {
     let keys = question.keys();
     let split = |mut row: Vec<Value>| {

@@ -1,7 +1,8 @@
-//! Percentiles by nearest rank as functions of SQL: lengths that were measured, as `kflow stats` tells them.
+//! Percentiles by nearest rank as SQL functions, for measured durations, as in `kflow stats`.
 //!
-//! `p50(x)`, `p90(x)`, `p95(x)` and `p99(x)` are a number, `ranks(x)` is the list of p50, p95 and p99: what several of the former
-//! would each keep by itself. All values are kept until the end, 8 bytes each: these are no estimates.
+//! `p50(x)`, `p90(x)`, `p95(x)` and `p99(x)` return a number. `ranks(x)` returns the list of p50, p95 and p99, and
+//! keeps the values once for all three. All values are kept until the end, 8 bytes each: the results are not
+//! estimates.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use datafusion::logical_expr::{
 /// The percentiles of [`ranks`](self), in thousandths.
 pub(crate) const RANKS: [usize; 3] = [500, 950, 990];
 
-/// All of them.
+/// Returns all of these functions.
 pub(crate) fn functions() -> Vec<AggregateUDF> {
     [
         ("ranks", None),
@@ -43,7 +44,7 @@ pub(crate) fn functions() -> Vec<AggregateUDF> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Ranks {
     name: &'static str,
-    /// The only one; `None` for all of [`RANKS`].
+    /// The single percentile to return; `None` for all of [`RANKS`].
     permille: Option<usize>,
     signature: Signature,
 }
@@ -107,7 +108,8 @@ struct Values {
     groups: Vec<Vec<i64>>,
 }
 
-/// The value that this share of them does not exceed. They are put into another order.
+/// Returns the smallest value that at least this share of the values does not exceed; `None` without values. Reorders
+/// the values.
 fn nearest_rank(values: &mut [i64], permille: usize) -> Option<i64> {
     let rank = (values.len() * permille).div_ceil(1000).max(1);
     if values.len() < rank {
@@ -158,7 +160,7 @@ impl Values {
         let all = self.groups.iter().map(Vec::capacity).sum::<usize>();
         all * size_of::<i64>() + self.groups.capacity() * size_of::<Vec<i64>>()
     }
-    /// Takes the lists of an array, each into its group.
+    /// Adds the lists of an array, each to its group.
     fn merge(&mut self, lists: &ArrayRef, group: impl Fn(usize) -> usize) {
         let lists = lists.as_list::<i32>();
         for n in (0..lists.len()).filter(|n| lists.is_valid(*n)) {
@@ -223,7 +225,7 @@ impl GroupsAccumulator for Values {
     }
 }
 
-/// Where nothing is grouped.
+/// The accumulator of a query without groups.
 #[derive(Debug)]
 struct One(Values);
 

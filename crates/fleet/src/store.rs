@@ -1,8 +1,8 @@
-//! The tables of a store: made of its segments hour by hour, and found again.
+//! The tables in a store: made of its segments hour by hour, and found for queries.
 //!
-//! A row belongs to the hour in which it begins, and says what is known some minutes after the end of that hour
-//! ([`SETTLED`]): a pod that is created in the last second of an hour has become Ready by then, or hangs. What begins in one hour
-//! and goes on for longer is told as going on.
+//! A row belongs to the hour in which its subject begins, and has what is known some minutes after the end of that
+//! hour ([`SETTLED`]): a pod that is created in the last second of an hour is Ready by then, or hangs. What lasts
+//! longer than that is shown as still going on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,14 +19,13 @@ use kflow_store::{Cluster, Store};
 
 use crate::tables::{Seen, Table, TableError, encode, of_session};
 
-/// How long after an hour's end its rows are made, ns.
+/// How long after an hour's end its tables are made, ns.
 pub const SETTLED: i64 = 15 * MINUTE;
-/// Rows of a file; one of an hour with more has several files.
+/// Most rows of a file; the table of an hour with more rows has several files.
 const ROWS: usize = 4_000_000;
-/// Ending of a file.
+/// Suffix of a file.
 const ENDING: &str = ".parquet";
 
-/// What can go wrong with the tables of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreTablesError {
     #[error(transparent)]
@@ -46,20 +45,20 @@ pub enum StoreTablesError {
     },
 }
 
-/// What was made.
+/// The result of making tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Hours whose tables were there already, and nothing came to them since.
+    /// Hours whose tables existed already and to which no segments were added since.
     pub fresh: u64,
     pub hours: u64,
     pub rows: u64,
     pub bytes: u64,
-    /// Segments that could not be read: path and why.
+    /// Segments that could not be read: path and reason.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// Makes the tables of every hour that ended a while before `now`, where they are not there or segments came since. Whoever does
-/// the same at the same time writes the same.
+/// Makes the tables of every hour that ended at least [`SETTLED`] before `now`, if they do not exist or segments were
+/// added since. Processes that do so at the same time write the same.
 pub async fn make_all(
     store: &Store,
     cluster: &Cluster,
@@ -82,7 +81,7 @@ pub async fn make_all(
     Ok(done)
 }
 
-/// The files of a table's rows of an hour, by number.
+/// Returns the files of an hour of a table, sorted by number.
 async fn files(
     store: &Store,
     cluster: &Cluster,
@@ -95,7 +94,7 @@ async fn files(
     Ok(all)
 }
 
-/// True when the tables of an hour are there, and no segment of it or of the one after it came later.
+/// True when the tables of an hour exist and no segment of that hour or the next was added later.
 async fn is_fresh(store: &Store, cluster: &Cluster, hour: Hour) -> Result<bool, StoreError> {
     let mut made = None;
     for table in Table::ALL {
@@ -108,7 +107,7 @@ async fn is_fresh(store: &Store, cluster: &Cluster, hour: Hour) -> Result<bool, 
     for of in [hour, Hour::of(hour.end())] {
         let came = store.list(&cluster.segments_in(of)).await?;
         let later = |o: &ObjectMeta| made.is_none_or(|m| o.last_modified > m);
-        // What comes of the next hour after its first minutes tells of none of this hour's rows.
+        // Segments of the next hour that begin after its first minutes concern no row of this hour.
         let concerns = |o: &ObjectMeta| {
             of == hour
                 || Object::parse(&o.location, o.size)
@@ -129,7 +128,7 @@ async fn make_hour(
 ) -> Result<(), StoreTablesError> {
     let folders = store.folders(&cluster.segments_in(hour)).await?;
     let mut nodes: BTreeSet<Text> = folders.iter().map(|f| last(f).into()).collect();
-    // What is recorded of nodes tells of their pods, and more of them.
+    // The recordings of nodes tell the same of their pods as the cluster's, and more.
     if nodes.len() > 1 {
         nodes.remove(NO_NODE);
     }
@@ -157,7 +156,7 @@ async fn make_hour(
     Ok(())
 }
 
-/// The rows of what one node recorded.
+/// Returns the rows of one node's recording.
 async fn of_node(
     store: &Store,
     cluster: &Cluster,
@@ -197,7 +196,7 @@ struct Writer<'a> {
     cluster: &'a Cluster,
     hour: Hour,
     waiting: BTreeMap<Table, Vec<RecordBatch>>,
-    /// Files that were written.
+    /// Number of files written.
     parts: BTreeMap<Table, u32>,
 }
 
@@ -207,7 +206,7 @@ impl Writer<'_> {
         folder.join(format!("{:02}.{part}{ENDING}", self.hour.of_day()))
     }
 
-    /// Writes what waits; bytes.
+    /// Writes the waiting rows to a file. Returns its size in bytes.
     async fn write(&mut self, table: Table) -> Result<u64, StoreTablesError> {
         let batches = self.waiting.remove(&table).unwrap_or_default();
         let bytes = encode(table, &batches)?;
@@ -219,7 +218,8 @@ impl Writer<'_> {
         Ok(len)
     }
 
-    /// Writes the rest, and removes what an earlier time had more; one without rows says that there are none.
+    /// Writes the remaining rows, and removes files that an earlier run had in addition. A table without rows gets an
+    /// empty file.
     async fn finish(&mut self, table: Table) -> Result<u64, StoreTablesError> {
         let mut bytes = 0;
         if self.waiting.contains_key(&table) || !self.parts.contains_key(&table) {
@@ -236,16 +236,16 @@ impl Writer<'_> {
     }
 }
 
-/// The tables of a time.
+/// The tables of a time range.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// With their bytes.
+    /// Table, path and size in bytes.
     pub files: Vec<(Table, Path, u64)>,
-    /// Hours of which there are segments and no tables.
+    /// Hours that have segments but no tables.
     pub missing: Vec<Hour>,
 }
 
-/// Finds the tables of the hours between two moments.
+/// Finds the tables of the hours between two times.
 pub async fn find(
     store: &Store,
     cluster: &Cluster,
@@ -256,7 +256,7 @@ pub async fn find(
     let mut has: BTreeSet<Hour> = BTreeSet::new();
     for table in Table::ALL {
         for day in store.folders(&cluster.tables(table.name())).await? {
-            // As of a file that has the whole day.
+            // The time of the day's folder is that of a file with the whole day.
             let whole = table_time(&day.clone().join(ENDING));
             if whole.is_none_or(|(begin, end)| begin > to || end <= from) {
                 continue;
@@ -277,17 +277,17 @@ pub async fn find(
     Ok(found)
 }
 
-/// Tables that can be asked, and what they lie in while they are.
+/// The files of tables on this machine. Fetched files exist as long as this value.
 #[derive(Debug)]
 pub struct Here {
     pub files: BTreeMap<Table, Vec<PathBuf>>,
-    /// Bytes that were fetched; of a folder none are.
+    /// Bytes that were fetched; 0 for a store that is a folder.
     pub fetched: u64,
-    /// Where fetched files lie; it goes with this.
+    /// The folder of fetched files; removed on drop.
     scratch: Option<tempfile::TempDir>,
 }
 
-/// Fetches what is not on this machine.
+/// Fetches the files that are not on this machine.
 pub async fn fetch_files(
     store: &Store,
     found: &[(Table, Path, u64)],
@@ -321,7 +321,7 @@ pub async fn fetch_files(
     Ok(here)
 }
 
-/// The folder that a store is.
+/// Returns the folder of a store that is one; `None` for object storage.
 fn folder_of(store: &Store) -> Option<PathBuf> {
     let url = url::Url::parse(store.url()).ok()?;
     (url.scheme() == "file").then(|| url.to_file_path().ok())?

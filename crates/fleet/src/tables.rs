@@ -1,7 +1,8 @@
-//! What sessions tell, as tables that every engine of queries reads: Parquet. The columns are in `docs/tables.md`.
+//! Rows made of sessions, in tables that any query engine reads: Parquet. The columns are in `docs/tables.md`.
 //!
-//! A row says what is known of its subject at the end of what was read: the same as `kflow stats`, `calls`, `requests` and
-//! `why --ever` say of it. Moments and lengths are whole ns, as in their JSON, because not every engine has times of that precision.
+//! A row has what is known of its subject at the end of the session, the same as `kflow stats`, `calls`, `requests`
+//! and `why --ever` report. Times and durations are whole ns, as in their JSON, because not every engine has times of
+//! that precision.
 
 mod file;
 mod rows;
@@ -20,14 +21,13 @@ pub use rows::{Made, begin_of, of_session};
 pub(crate) use rows::{Of, make};
 pub use seen::Seen;
 
-/// Version of all tables. It rises when a column goes or changes its meaning; columns may come.
+/// Version of all tables. It rises when a column is removed or changes its meaning; columns may be added without it.
 pub const VERSION: u32 = 1;
 /// Key of the version in a file's metadata.
 pub const VERSION_KEY: &str = "kflow.tables.version";
 /// Key of the table's name in a file's metadata.
 pub const TABLE_KEY: &str = "kflow.table";
 
-/// What can go wrong with tables.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("cannot make rows of the table {table}: {source}")]
@@ -59,35 +59,33 @@ pub enum TableError {
     Newer { name: String, version: String },
 }
 
-/// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
-    /// A row a pod.
+    /// One row per pod.
     Pods,
-    /// A row an incident: from when until when a cause was told of something.
+    /// One row per incident: a cause, its subject, and its begin and end.
     Verdicts,
-    /// A row a CRI call.
+    /// One row per CRI call.
     Calls,
-    /// A row a request to the apiserver.
+    /// One row per request to the apiserver.
     Requests,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A moment or a length, ns, or a count.
+    /// A time or a duration in ns, or a count.
     Int,
     Bool,
     Text,
     Texts,
 }
 
-/// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
     pub ty: Type,
-    /// It may be null: what is not known, or has not happened. (Text that is not known is empty.)
+    /// The value may be null if it is not known or has not happened. (Unknown text is empty, not null.)
     pub null: bool,
 }
 
@@ -109,9 +107,9 @@ const fn flag(name: &str) -> (&str, Type, bool) {
 
 type Columns = &'static [(&'static str, Type, bool)];
 
-/// Where something was: of every table.
+/// Columns of every table: where it happened.
 const PLACE: Columns = &[text("cluster"), text("node")];
-/// What ran there.
+/// Versions on that node.
 const VERSIONS: Columns = &[text("kubelet_version"), text("runtime_version")];
 
 const PODS: Columns = &[
@@ -138,7 +136,7 @@ const PODS: Columns = &[
     flag("ready_open"),
 ];
 
-/// What is told of each stage, behind its name.
+/// Columns of each stage; the stage's name is their prefix.
 pub(crate) const OF_STAGE: Columns = &[
     maybe("begin_ns"),
     maybe("ns"),
@@ -148,7 +146,7 @@ pub(crate) const OF_STAGE: Columns = &[
     maybe_text("outcome"),
 ];
 
-/// As `kflow why --ever -o csv`.
+/// The columns of `kflow why --ever -o csv`.
 const VERDICTS: Columns = &[
     int("begin_ns"),
     maybe("end_ns"),
@@ -168,7 +166,7 @@ const VERDICTS: Columns = &[
     int("pods"),
 ];
 
-/// As `kflow calls -o json`, and what follows from it.
+/// The columns of `kflow calls -o json`, and some that are derived from them.
 const CALLS: Columns = &[
     int("start_ns"),
     maybe("end_ns"),
@@ -197,7 +195,7 @@ const CALLS: Columns = &[
     maybe_text("traceparent"),
 ];
 
-/// As `kflow requests --list -o csv`, and whether it failed.
+/// The columns of `kflow requests --list -o csv`, and whether the request failed.
 const REQUESTS: Columns = &[
     text("audit_id"),
     int("received_ns"),
@@ -233,7 +231,7 @@ impl Table {
         Self::ALL.into_iter().find(|t| t.name() == name)
     }
 
-    /// The column that says when a row belongs, and by which rows are sorted.
+    /// The column with the time to which a row belongs, by which rows are sorted.
     pub const fn time(self) -> &'static str {
         match self {
             Self::Pods => "zero_ns",
@@ -243,7 +241,7 @@ impl Table {
         }
     }
 
-    /// Its columns, in their order.
+    /// Its columns, in the order of the table.
     pub fn columns(self) -> Vec<Column> {
         let column = |(name, ty, null): &(&str, Type, bool)| Column {
             name: (*name).to_owned(),
@@ -258,7 +256,7 @@ impl Table {
             Self::Requests => REQUESTS,
         };
         if self == Self::Requests {
-            // What a request is about is on no node.
+            // Requests have no column `node`: their objects are on none.
             all.truncate(1);
         } else {
             all.extend(VERSIONS.iter().map(column));
@@ -277,7 +275,7 @@ impl Table {
         all
     }
 
-    /// Its schema in Arrow.
+    /// The table's Arrow schema.
     pub fn schema(self) -> SchemaRef {
         let fields: Vec<FieldRef> = self.columns().iter().map(field).collect();
         Arc::new(Schema::new(fields))

@@ -1,7 +1,8 @@
-//! A recording into a store, cut as a recorder would have cut it.
+//! Adds a recording to a store, cut into segments as a recorder would have cut it.
 //!
-//! Its segments are those of a run that is named by how the recording begins, and cut by the times in it: added again they are the same
-//! objects, and of a recording that has grown since only the last segment is another, of which the longer one counts.
+//! The segments belong to a run whose name derives from the beginning of the recording, and they are cut by the times
+//! in it. Adding the recording again therefore gives the same objects; if the recording has grown since, only the
+//! last segment is a different object, and the longer one counts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use crate::object::Store;
 use crate::spool::{Bounds, Options, Spool, SpoolError};
 use crate::upload::{self, Unsent};
 
-/// Within a longer time without an observation there is no segment, ns.
+/// If no observation arrives for longer than this, no segment covers the pause, ns.
 const QUIET: i64 = DAY;
 
-/// Why a recording is not in a store, or not whole.
+/// Why a recording was not added to a store, or not as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
     #[error(transparent)]
@@ -50,23 +51,23 @@ pub enum AddError {
     Send(#[from] Unsent),
 }
 
-/// What came of a recording.
+/// The result of adding a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
-    /// Of which node; empty for a cluster.
+    /// The node of the recording; empty for a cluster.
     pub node: Text,
     pub segments: u64,
     pub bytes: u64,
     pub observations: u64,
-    /// From when until when it tells.
+    /// Begin and end of the recording's time.
     pub begin: Nanos,
     pub end: Nanos,
-    /// Why its end is missing, if it is.
+    /// Why the end of the recording is missing, if it is.
     pub cut: Option<String>,
 }
 
-/// Puts a recording into a store. `node` names the node of a recording that names none. `scratch` is a folder to make, for segments until
-/// they are sent.
+/// Adds a recording to a store. `node` names the node of a recording that names none. `scratch` is a folder to
+/// create, for segments until they are sent.
 pub async fn add(
     store: &Store,
     cluster: &Cluster,
@@ -128,7 +129,7 @@ pub async fn add(
     })
 }
 
-/// The name of its run: by the node, and how it begins.
+/// Returns the name of the run, a hash of the node and of the recording's beginning.
 fn run(piece: &Piece, node: &Text) -> Text {
     let mut begin = piece.header.created.0.to_le_bytes().to_vec();
     begin.extend(node.as_bytes());
@@ -138,7 +139,7 @@ fn run(piece: &Piece, node: &Text) -> Text {
     format!("{:016x}", SipHasher13::new().hash(&begin)).into()
 }
 
-/// Gives a recording to a spool by the times in it.
+/// Gives the observations of a recording to a spool at the times in them.
 fn cut(spool: &mut Spool, piece: &Piece) {
     let age = Bounds::default().segment_age;
     let step = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
@@ -150,7 +151,7 @@ fn cut(spool: &mut Spool, piece: &Piece) {
         monotonic: clock::monotonic(),
         apart: Duration::ZERO,
     };
-    // It begins when the recording does, not with what was seen first.
+    // The first segment begins when the recording does, not at the first observation.
     spool.tick(now);
     let mut due = now.wall.plus(step);
     for o in &piece.own {

@@ -1,4 +1,5 @@
-//! Segments that were fetched, for the next time: a folder for its owner only, with a bound. What is used least lately goes.
+//! A cache of fetched segments: a folder that only its owner may read, with a bound. What was not used for the
+//! longest time is removed.
 
 use std::fs::DirBuilder;
 use std::hash::Hasher as _;
@@ -18,12 +19,12 @@ use crate::layout::{Object, last};
 #[derive(Clone, Debug)]
 pub struct Cache {
     dir: PathBuf,
-    /// Bytes of all.
+    /// Most bytes in the folder.
     bound: u64,
 }
 
 impl Cache {
-    /// A folder, which is made where there is none. One that others may read is an error.
+    /// Opens the folder, and creates it if necessary. A folder that others may read is an error.
     pub fn open(dir: &Path, bound: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let mode = std::fs::metadata(dir)?.permissions().mode();
@@ -39,7 +40,7 @@ impl Cache {
         })
     }
 
-    /// The file of an object: stores are told apart by their URL, objects by their whole name.
+    /// Returns the file of an object: a hash of the store's URL and the object's full path, and the object's name.
     fn file(&self, url: &str, object: &Object) -> PathBuf {
         let mut hash = SipHasher13::new();
         hash.write(url.as_bytes());
@@ -49,11 +50,11 @@ impl Cache {
         self.dir.join(name)
     }
 
-    /// The bytes of an object, when they are here.
+    /// Returns the bytes of an object, if they are cached.
     pub fn get(&self, url: &str, object: &Object) -> Option<Vec<u8>> {
         let path = self.file(url, object);
         let bytes = std::fs::read(&path).ok()?;
-        // One of another size is none that this store has.
+        // A file of another size is not this store's object.
         if bytes.len() as u64 != object.bytes {
             return None;
         }
@@ -64,7 +65,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps the bytes of an object. What cannot be kept is fetched again.
+    /// Caches the bytes of an object. A failure only means that they are fetched again.
     pub fn put(&self, url: &str, object: &Object, bytes: &[u8]) {
         let path = self.file(url, object);
         if let Err(e) = file::write(&path, Access::Private, bytes) {
@@ -72,7 +73,7 @@ impl Cache {
         }
     }
 
-    /// Removes what is beyond the bound.
+    /// Removes the least recently used files beyond the bound.
     pub fn shrink(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else {
             return;
@@ -90,7 +91,7 @@ impl Cache {
             if bytes <= self.bound {
                 return;
             }
-            // Another kflow may do the same.
+            // Another kflow may have removed it already.
             std::fs::remove_file(&path).ok();
             bytes = bytes.saturating_sub(len);
         }
@@ -123,12 +124,12 @@ mod tests {
             let file = std::fs::File::options().append(true).open(path).unwrap();
             file.set_modified(time).unwrap();
         }
-        // The oldest is used, so that another goes.
+        // The oldest is used, so that another one is removed.
         assert_eq!(cache.get("file:///a", &object(0, 100)), Some(vec![0; 100]));
         cache.shrink();
         let there = |n: u8| cache.get("file:///a", &object(n, 100)).is_some();
         assert_eq!([there(0), there(1), there(2)], [true, false, true]);
-        // Of another store, or of another size, it is not that object.
+        // An object of another store or of another size is not cached.
         assert_eq!(cache.get("file:///b", &object(0, 100)), None);
         assert_eq!(cache.get("file:///a", &object(0, 99)), None);
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();

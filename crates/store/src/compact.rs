@@ -1,8 +1,9 @@
-//! Fewer and larger objects, and none that are too old. Anybody may do it at any time, several at once too.
+//! Merges objects into fewer and larger ones, and removes old ones. Any process may do so at any time, several at
+//! once too.
 //!
-//! Only the index is made of fewer objects: a segment is whole as it is, and its name tells what is in it. Objects that were
-//! merged go after the one that holds their rows is there, and it is named by what it holds. So whoever is cut short, or does
-//! the same at the same time, takes away no row that is not elsewhere.
+//! Only the index is merged: segments stay as they are, and their names tell what is in them. Merged objects are
+//! removed after the object that holds their rows has been written, and that object is named by its content. So a
+//! process that is interrupted, or that does the same at the same time, removes no row that is not in another object.
 
 use std::time::Duration;
 
@@ -16,14 +17,14 @@ use crate::layout::{
 use crate::object::{Store, StoreError};
 use crate::spool::LONGEST;
 
-/// What became of the objects of an index.
+/// The result of merging the objects of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Objects that were read and are gone.
+    /// Objects that were read, merged and removed.
     pub objects: u64,
-    /// Objects that were made.
+    /// Objects that were written.
     pub made: u64,
-    /// Objects that could not be read, and stay.
+    /// Objects that could not be read, and were left as they are.
     pub unreadable: u64,
 }
 
@@ -35,7 +36,7 @@ impl std::ops::AddAssign for Merged {
     }
 }
 
-/// Makes one object in `folder` of all index objects below it.
+/// Merges all index objects below `folder` into one object in it.
 pub async fn merge_rows(store: &Store, folder: &Path) -> Result<Merged, StoreError> {
     let mut all = store.list(folder).await?;
     all.retain(|o| is_rows(&o.location));
@@ -50,8 +51,8 @@ pub async fn merge_rows(store: &Store, folder: &Path) -> Result<Merged, StoreErr
     merge(store, folder, all).await
 }
 
-/// The same for who has little memory: of index objects that lie deeper, as nodes left them, those of `most` bytes become one at a time.
-/// There are several then, and what was merged stays as it is.
+/// Does the same with little memory: merges index objects in deeper folders, as nodes wrote them, in groups of up to
+/// `most` bytes. Several objects may result, and objects that were merged before stay as they are.
 pub async fn merge_some(store: &Store, folder: &Path, most: u64) -> Result<Merged, StoreError> {
     let mut all = store.list(folder).await?;
     all.retain(|o| is_rows(&o.location) && !right_here(&o.location, folder));
@@ -86,7 +87,7 @@ async fn merge(
     let mut read = Vec::new();
     for object in objects {
         let bytes = match store.get(&object.location).await {
-            // Who does the same at the same time was faster: its rows are elsewhere.
+            // Another process merged the object at the same time: its rows are in another object.
             Err(e) if e.is_absence() => continue,
             bytes => bytes?,
         };
@@ -115,7 +116,7 @@ async fn merge(
     Ok(done)
 }
 
-/// Merges the index of every hour that ended before `until`.
+/// Merges the index of each hour that ended before `until`.
 pub async fn compact(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Merged, StoreError> {
     let mut done = Merged::default();
     for hour in hours(store, cluster, &cluster.pods()).await? {
@@ -134,17 +135,17 @@ pub struct Pruned {
     pub bytes: u64,
     /// Objects of the index.
     pub rows: u64,
-    /// What was never written to its end.
+    /// Objects that were never completely written.
     pub unfinished: u64,
     /// Files of tables.
     pub tables: u64,
 }
 
-/// Removes the segments that ended before `until`, what the index says of no others, tables of hours and days before it, and what was
-/// left unfinished before then.
+/// Removes the segments that ended before `until`, the index objects about them alone, the tables of hours and days
+/// before it, and objects left incomplete before then.
 pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pruned, StoreError> {
     let mut done = Pruned::default();
-    // Days after it are not looked into.
+    // The folders of days after it are not listed.
     let old = |folder| async move { hours_between(store, cluster, &folder, Nanos(0), until).await };
     for hour in old(cluster.segments()).await? {
         if hour.begin() >= until {
@@ -167,7 +168,7 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
         }
         for object in store.list(&cluster.pods_in(hour)).await? {
             let path = object.location;
-            // One of many segments goes when the last that can be among them does.
+            // An object about many segments is removed when the last segment that it can be about has been.
             let end = rows_end(&path).unwrap_or(hour.end().plus(longest()));
             if is_rows(&path) && end < until {
                 store.remove(&path).await?;
@@ -187,13 +188,13 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
     Ok(done)
 }
 
-/// The longest time that a segment takes, ns: it is closed some time after that is over, on a busy machine.
+/// Returns the longest time that a segment may cover, ns: on a busy machine it is closed some time after [`LONGEST`].
 pub(crate) fn longest() -> i64 {
     let late = LONGEST + Duration::from_secs(60);
     i64::try_from(late.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The hours that a folder of the cluster has something of.
+/// Returns the hours for which a folder of the cluster has objects.
 pub async fn hours(
     store: &Store,
     cluster: &Cluster,
@@ -202,7 +203,7 @@ pub async fn hours(
     hours_between(store, cluster, folder, Nanos(i64::MIN), Nanos(i64::MAX)).await
 }
 
-/// The same, of those that begin before `to` and end after `from`.
+/// The same, for hours that begin before `to` and end after `from`.
 pub async fn hours_between(
     store: &Store,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! From a store: the few segments that tell of a time, a node or a pod, as one session.
+//! Fetches from a store the few segments about a time, a node or a pod, as one session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -20,28 +20,27 @@ use crate::layout::{BadName, Cluster, Hour, NO_NODE, Object, is_rows, last, once
 use crate::merge::{Hole, Merge, Piece, arrange};
 use crate::object::{Store, StoreError};
 
-/// Requests under way at once.
+/// Most requests at a time.
 const AT_ONCE: usize = 32;
-/// Bytes of segments that are fetched for one answer. A session of as many is some gigabytes of memory.
+/// Most bytes of segments that are fetched for one answer. A session of this size takes some gigabytes of memory.
 pub const MOST: u64 = 1 << 30;
-/// How often the index is listed, when objects of it are merged meanwhile.
+/// How often the index is listed at most, when objects of it are merged at the same time.
 const LOOKS: u32 = 4;
-/// Names that a message lists.
+/// Most names that a message lists.
 const LISTED: usize = 10;
 
-/// What is asked of a store.
+/// What to fetch from a store.
 #[derive(Clone, Debug)]
 pub struct Want {
-    /// `None`: the only one that there is.
+    /// `None` for the only cluster in the store.
     pub cluster: Option<String>,
     pub node: Option<String>,
-    /// Leads to the nodes that it was on, where none is named.
+    /// Selects the nodes that the pod was on, if no node is named.
     pub pod: Option<Asked>,
     pub from: Nanos,
     pub to: Nanos,
 }
 
-/// Why nothing can be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error(transparent)]
@@ -65,7 +64,7 @@ pub enum FetchError {
         cluster: Text,
         from: Nanos,
         to: Nanos,
-        /// When what it has of the cluster begins and ends, by the hour.
+        /// Begin and end, to the hour, of what the store has of the cluster.
         kept: Option<(Nanos, Nanos)>,
     },
     #[error("the store has nothing of the node {node} between {from} and {to}: then it has {}", listed(.nodes))]
@@ -79,7 +78,7 @@ pub enum FetchError {
     NoPod {
         from: Nanos,
         to: Nanos,
-        /// Index objects that could not be read: path and why.
+        /// Index objects that could not be read: path and reason.
         unreadable: Vec<(String, String)>,
     },
     #[error("between {from} and {to} there are {segments} segments of {nodes} nodes, {}: more than is fetched for one answer ({}): name a node with --node, a pod, or a shorter time", size(*.bytes), size(MOST))]
@@ -123,41 +122,41 @@ fn unread(objects: &[(String, String)]) -> String {
     })
 }
 
-/// What is to be fetched.
+/// The segments to fetch.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub cluster: Cluster,
     pub from: Nanos,
     pub to: Nanos,
-    /// By node and begin.
+    /// Sorted by node and begin.
     pub segments: Vec<Object>,
-    /// Bytes of the index that were read to find them.
+    /// Bytes of the index that were read to find the segments.
     pub index_bytes: u64,
 }
 
 impl Plan {
-    /// Bytes of the segments.
+    /// Total size of the segments, bytes.
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|s| s.bytes).sum()
     }
-    /// When they begin and end.
+    /// Begin of the first segment and end of the last; `None` without segments.
     pub fn reach(&self) -> Option<(Nanos, Nanos)> {
         let begin = self.segments.iter().map(|s| s.begin).min()?;
         Some((begin, self.segments.iter().map(|s| s.end).max()?))
     }
-    /// The nodes that they are of.
+    /// The nodes of the segments.
     pub fn nodes(&self) -> BTreeSet<&str> {
         self.segments.iter().map(|s| s.node.as_str()).collect()
     }
 }
 
-/// The clusters of a store.
+/// Returns the names of the clusters in a store.
 pub async fn clusters(store: &Store) -> Result<Vec<String>, StoreError> {
     let folders = store.folders(store.root()).await?;
     Ok(folders.iter().map(|f| last(f).to_owned()).collect())
 }
 
-/// The cluster of that name, or the only one.
+/// Returns the cluster of that name, or the only one.
 pub async fn cluster(store: &Store, name: Option<&str>) -> Result<Cluster, FetchError> {
     let url = || store.url().to_owned();
     let mut all = clusters(store).await?;
@@ -182,11 +181,11 @@ pub async fn cluster(store: &Store, name: Option<&str>) -> Result<Cluster, Fetch
     Ok(Cluster::new(store.root(), &name)?)
 }
 
-/// Finds what is to be fetched. No segment is read for it.
+/// Finds the segments to fetch, without reading any.
 pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
     let (from, to) = (want.from, want.to);
     let cluster = cluster(store, want.cluster.as_deref()).await?;
-    // One that is as long as they get may have begun so long before.
+    // A segment of the greatest length may have begun this much earlier.
     let earliest = Nanos(from.0.saturating_sub(longest()));
     let hours = hours_between(store, &cluster, &cluster.segments(), earliest, to).await?;
     let mut plan = Plan {
@@ -224,7 +223,7 @@ pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
     if plan.segments.is_empty() {
         return Err(nothing(store, &plan, want, &hours).await?);
     }
-    // What is recorded of nodes tells of their pods, and more of them.
+    // The recordings of nodes tell the same of their pods as the cluster's, and more.
     if nodes.is_none() && plan.segments.iter().any(|s| s.node != NO_NODE) {
         plan.segments.retain(|s| s.node != NO_NODE);
     }
@@ -243,7 +242,7 @@ pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
     Ok(plan)
 }
 
-/// Says why there is no segment.
+/// Returns why no segment was found.
 async fn nothing(
     store: &Store,
     plan: &Plan,
@@ -278,7 +277,7 @@ async fn nothing(
     })
 }
 
-/// The nodes whose segments tell of a pod.
+/// Returns the nodes whose segments contain a pod.
 async fn nodes_of(
     store: &Store,
     plan: &mut Plan,
@@ -288,7 +287,7 @@ async fn nodes_of(
     plan.index_bytes = bytes;
     let is = |r: &&Row| r.begin <= plan.to && r.end >= plan.from && pod.is(r);
     let rows: Vec<&Row> = index.rows().filter(is).collect();
-    // Its own node tells most of it. While it has none, every node's watch does: one is enough.
+    // The pod's own node has most about it. While the pod has none, the watch of every node does: one is enough.
     let own = rows.iter().filter(|r| r.recorder == r.node);
     let mut nodes: BTreeSet<String> = own.map(|r| r.recorder.to_string()).collect();
     if nodes.is_empty() {
@@ -306,10 +305,10 @@ async fn nodes_of(
     Ok(nodes)
 }
 
-/// Objects that could not be read: path and why.
+/// Objects that could not be read: path and reason.
 type Unreadable = Vec<(String, String)>;
 
-/// The index of a time, its bytes, and the objects of it that could not be read.
+/// Returns the index of a time, its size in bytes, and the objects of it that could not be read.
 pub async fn index(
     store: &Store,
     cluster: &Cluster,
@@ -344,7 +343,7 @@ pub async fn index(
         let mut merged = false;
         for (path, bytes) in read.await {
             let bytes = match bytes {
-                // It was merged meanwhile: what it said stands in an object that may not have been listed.
+                // The object was merged at this time: its rows are in an object that may not have been listed.
                 Err(e) if e.is_absence() => {
                     merged = true;
                     unreadable.push((path.to_string(), "it went while the index was read".into()));
@@ -368,7 +367,7 @@ pub async fn index(
     }
 }
 
-/// Asks about each, some at once; the answers in order.
+/// Asks about all items, up to [`AT_ONCE`] at a time, and returns the answers in order.
 async fn at_once<T, A, F>(all: Vec<T>, ask: impl Fn(T) -> F) -> Vec<A>
 where
     A: Send + 'static,
@@ -388,7 +387,7 @@ where
         match done {
             Ok((n, answer)) => drop(answers.insert(n, answer)),
             Err(e) => {
-                // None is cancelled.
+                // No task is ever cancelled.
                 if let Ok(panic) = e.try_into_panic() {
                     std::panic::resume_unwind(panic);
                 }
@@ -398,21 +397,21 @@ where
     answers.into_values().collect()
 }
 
-/// What was fetched.
+/// The result of fetching.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// Of the segments.
+    /// Bytes of the segments that were read from the store.
     pub bytes: u64,
-    /// Bytes that were here already.
+    /// Bytes of the segments that were read from the cache.
     pub cached: u64,
     pub observations: u64,
-    /// Times of which no segment tells, by node.
+    /// Times that no segment covers, by node.
     pub holes: Vec<(Text, Hole)>,
-    /// Segments that could not be read: path and why.
+    /// Segments that could not be read: path and reason.
     pub unreadable: Unreadable,
 }
 
-/// Fetches a plan into a session at `to`: the one that was recorded. `each` is told the bytes of every segment that is here.
+/// Fetches a plan and writes it as one session at `to`. Calls `each` with the bytes of every segment as it arrives.
 pub async fn fetch(
     store: &Store,
     plan: &Plan,
@@ -422,7 +421,7 @@ pub async fn fetch(
 ) -> Result<Fetched, FetchError> {
     let mut done = Fetched::default();
     let mut by_node: BTreeMap<Text, Vec<Piece>> = BTreeMap::new();
-    // By piece, so that what waits to be parsed is bounded.
+    // In groups, so that the memory of segments that wait to be parsed is bounded.
     for some in plan.segments.chunks(AT_ONCE) {
         let got = at_once(some.to_vec(), |object| {
             let (store, cache) = (store.clone(), cache.cloned());
@@ -441,7 +440,7 @@ pub async fn fetch(
         });
         for (object, bytes, cached) in got.await {
             let bytes = match bytes {
-                // Retention was faster.
+                // The segment was removed by retention after it was listed.
                 Err(e) if e.is_absence() => {
                     done.unreadable
                         .push((object.path.to_string(), "it is no longer there".into()));
@@ -474,7 +473,7 @@ pub async fn fetch(
     Ok(done)
 }
 
-/// Joins the segments of each node, and the nodes.
+/// Joins the segments of each node, and then the nodes.
 fn write(
     by_node: BTreeMap<Text, Vec<Piece>>,
     until: Nanos,
@@ -492,7 +491,7 @@ fn write(
         nodes.extend(stream);
     }
     let Some(first) = nodes.iter().min_by_key(|s| s.header.created) else {
-        // Every segment went, or is damaged.
+        // All segments were removed or are damaged.
         return Ok(());
     };
     let mut header = first.header.clone();
@@ -500,7 +499,7 @@ fn write(
     if nodes.len() > 1 {
         header.node = Text::default();
     }
-    // Of several, when all of them are recorded.
+    // For several nodes: the time for which all of them were recorded.
     let from = nodes.iter().filter_map(|s| s.from).max();
     let end = nodes.iter().map(|s| s.until).min().flatten();
     let mut writer = Writer::replace(path, LEVEL, &header)?;
@@ -527,10 +526,10 @@ fn write(
     Ok(())
 }
 
-/// What is recorded of one node.
+/// The recording of one node.
 struct Stream {
     header: kflow_model::session::Header,
-    /// In order of arrival: first what stood before it.
+    /// In order of arrival, after the `carried` observations of what was still valid at the begin.
     all: Vec<Evidence>,
     carried: usize,
     from: Option<Nanos>,
@@ -538,7 +537,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// `None` where there is no segment.
+    /// `None` without segments.
     fn of(pieces: Vec<Piece>, merge: &mut Merge) -> Option<Self> {
         let first = pieces.first()?;
         let mut stream = Self {
@@ -556,7 +555,7 @@ impl Stream {
     }
 }
 
-/// Several nodes in order of arrival; first what stood before each.
+/// Returns the observations of several nodes in order of arrival, after those that each node carried over.
 fn joined(mut nodes: Vec<Stream>) -> Vec<Evidence> {
     if let [one] = nodes.as_mut_slice() {
         return std::mem::take(&mut one.all);
@@ -569,7 +568,7 @@ fn joined(mut nodes: Vec<Stream>) -> Vec<Evidence> {
         all.extend(its);
     }
     all.sort_by_key(|o| o.stamp.seen);
-    // Stable: what arrived at one node in an order does so here, but across steps of its clock.
+    // The sort is stable: observations of one node keep their order, except across steps of its clock.
     rest.sort_by_key(|o| o.stamp.seen);
     all.append(&mut rest);
     all

@@ -1,7 +1,8 @@
-//! Which pod was on which node when: rows beside the segments, so that a pod is found without reading any.
+//! Which pod was on which node when: an index beside the segments, so that a pod is found without reading them.
 //!
-//! An index object is JSON lines, compressed by zstd: a head with the version, then a row a pod. Two indexes become one by
-//! taking every row, and of a pod that both have the longer time: in any order, any number of times, with the same result.
+//! An index object is JSON lines compressed by zstd: a head with the version, then one row per pod. Merging two
+//! indexes takes all rows, and for a pod in both the union of their times. The result does not depend on the order or
+//! the number of merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,20 +25,20 @@ struct Head {
     version: u32,
 }
 
-/// A pod in segments of one node.
+/// A pod in the segments of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// `metadata.uid`; empty where nothing told it.
+    /// `metadata.uid`; empty if nothing in the segments told it.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub uid: Text,
     pub namespace: Text,
     pub name: Text,
-    /// The node that it is bound to; empty while it is bound to none.
+    /// The node that the pod is bound to; empty if it is not bound.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub node: Text,
-    /// Whose segments tell of it: a node, or [`NO_NODE`].
+    /// The node whose segments contain the pod, or [`NO_NODE`].
     pub recorder: Text,
-    /// Begin of the first segment that tells of it, and end of the last, ns.
+    /// Begin of the first segment that contains the pod, and end of the last, ns.
     pub begin: Nanos,
     pub end: Nanos,
 }
@@ -53,10 +54,10 @@ pub enum IndexError {
     Newer(u32),
 }
 
-/// What a row is known by: recorder, UID, and without one namespace and name.
+/// The key of a row: recorder and UID; without a UID also namespace and name.
 type Key = (Text, Text, Text, Text);
 
-/// Rows of pods, each once for whose segments tell of it.
+/// Rows of pods, one per pod and recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     rows: BTreeMap<Key, Row>,
@@ -65,7 +66,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// The pods that a segment of `recorder` tells of between `begin` and `end`.
+    /// Returns the pods in the observations of a segment of `recorder` from `begin` to `end`.
     pub fn of<'a>(
         observations: impl IntoIterator<Item = &'a Evidence>,
         recorder: &str,
@@ -76,14 +77,14 @@ impl Index {
         index.told()
     }
 
-    /// The same of some of its observations; [`told`](Self::told) when these were all.
+    /// Adds the pods in some of the segment's observations; call [`told`](Self::told) after the last ones.
     pub(crate) fn tell<'a>(
         &mut self,
         observations: impl IntoIterator<Item = &'a Evidence>,
         recorder: &str,
         (begin, end): (Nanos, Nanos),
     ) {
-        // Calls and log lines of a node are about its own pods.
+        // Calls and log lines of a node are about pods on that node.
         let own = if recorder == NO_NODE { "" } else { recorder };
         for o in observations {
             let (pod, node) = match &o.body {
@@ -91,7 +92,7 @@ impl Index {
                 Body::CallStart(c) => (names(&c.subject.pod), Text::new(own)),
                 Body::CallEnd(c) => (names(&c.subject.pod), Text::new(own)),
                 Body::Log(l) => (names(&l.pod), Text::new(own)),
-                // Of a pod of the past often nothing else is left. It does not say whose node it is on.
+                // Of an old pod often only Events are left. They do not say which node the pod is on.
                 Body::Event(e) if e.object.kind == "Pod" => (
                     (&e.object.uid, &e.object.namespace, &e.object.name),
                     Text::default(),
@@ -114,7 +115,7 @@ impl Index {
         }
     }
 
-    /// Without what tells no UID of pods of which another row does: a kubelet's log lines have none.
+    /// Drops rows without a UID if another row has the pod's UID: a kubelet's log lines have none.
     #[must_use]
     pub(crate) fn told(mut self) -> Self {
         let of = |r: &Row| (r.recorder.clone(), r.namespace.clone(), r.name.clone());
@@ -129,9 +130,9 @@ impl Index {
         self
     }
 
-    /// Takes a row.
+    /// Adds a row, merging it with the pod's row if there is one.
     pub fn add(&mut self, row: Row) {
-        // A UID names a pod; without one its name does.
+        // A pod is identified by its UID, or without one by its name.
         let (namespace, name) = if row.uid.is_empty() {
             (row.namespace.clone(), row.name.clone())
         } else {
@@ -142,7 +143,8 @@ impl Index {
             std::collections::btree_map::Entry::Vacant(v) => drop(v.insert(row)),
             std::collections::btree_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                // A pod is bound once, and keeps its name: of what differs, any rule that asks for no order does.
+                // A pod is bound once and keeps its name. If rows differ nevertheless, `max` gives a result that no
+                // order changes.
                 known.node = known.node.clone().max(row.node);
                 known.namespace = known.namespace.clone().max(row.namespace);
                 known.name = known.name.clone().max(row.name);
@@ -152,7 +154,7 @@ impl Index {
         }
     }
 
-    /// Takes every row of another.
+    /// Adds all rows of another index.
     pub fn merge(&mut self, other: Self) {
         self.damaged += other.damaged;
         for row in other.rows.into_values() {
@@ -166,12 +168,12 @@ impl Index {
     pub fn len(&self) -> usize {
         self.rows.len()
     }
-    /// The rows, by recorder.
+    /// The rows, sorted by recorder.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.rows.values()
     }
 
-    /// The object, and a hash of its rows.
+    /// Returns a hash of the rows, and the object's bytes.
     pub fn encode(&self) -> io::Result<(u64, Vec<u8>)> {
         let mut text = Vec::new();
         serde_json::to_writer(&mut text, &Head { version: VERSION })?;
@@ -184,7 +186,7 @@ impl Index {
         Ok((hash, zstd::bulk::compress(&text, LEVEL)?))
     }
 
-    /// Reads an object.
+    /// Reads the bytes of an object.
     pub fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let text = zstd::stream::decode_all(bytes).map_err(IndexError::Damaged)?;
         let mut lines = text.split(|b| *b == b'\n');
@@ -213,12 +215,13 @@ fn names(pod: &kflow_model::id::PodRef) -> (&Text, &Text, &Text) {
 pub struct Asked {
     namespace: Option<String>,
     word: String,
-    /// All whose names begin with it: of what makes pods.
+    /// Matches all pods whose names begin with `word`: those of an owner.
     begins: bool,
 }
 
 impl Asked {
-    /// `namespace/name`, `name`, `pod/name`, a UID or how it begins; `namespace` where the name has none.
+    /// Parses `namespace/name`, `name`, `pod/name`, a UID or the start of one. `namespace` applies to a name without
+    /// one.
     pub fn pod(query: &str, namespace: Option<&str>) -> Self {
         let query = pod_asked(query);
         let (of, word) = match query.split_once('/') {
@@ -232,7 +235,8 @@ impl Asked {
         }
     }
 
-    /// The pods whose names begin with that of what makes them (ReplicaSets, Jobs and so on name them so), and a dash.
+    /// Asks for the pods of an owner: their names begin with its name and a dash, as ReplicaSets, Jobs and other
+    /// controllers name them.
     pub fn made_by(name: &str, namespace: Option<&str>) -> Self {
         Self {
             namespace: namespace.map(str::to_owned),
@@ -292,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two that compact at once, and one that is sent again, change nothing.
+        /// Two processes that compact at once, or an object that is sent again, change nothing.
         #[test]
         fn indexes_become_one_in_any_order_and_any_number_of_times(a in rows(), b in rows(), c in rows()) {
             let (a, b, c) = (index(&a), index(&b), index(&c));

@@ -1,4 +1,5 @@
-//! A spool with a thread of its own, which alone touches the disk: who gives it observations never waits for one.
+//! A spool with a thread of its own, the only one that touches the disk: callers that give it observations never wait
+//! for it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,27 +18,28 @@ use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text, clock
 
 use crate::spool::{FLUSH, Options, Ring, Spool, SpoolError, Status};
 
-/// Observations that may wait for the disk.
+/// Most observations that wait for the disk.
 const ROOM: usize = 1 << 16;
-/// Observations that are taken at once.
+/// Most observations that are taken at once.
 const BATCH: usize = 256;
-/// How long the end of a spool is waited for.
+/// Longest wait for a spool to end.
 pub const CLOSE: Duration = Duration::from_secs(30);
 
-/// The giving end of a spool. When it is dropped, what is left is written and the segment is closed; nothing waits for it.
+/// The sending end of a spool. When it is dropped, the rest is written and the segment closed; nothing waits for
+/// that.
 #[derive(Debug)]
 pub struct Keeper {
     to: Sender<Evidence>,
     ring: Ring,
     lost: Arc<AtomicU64>,
-    /// Ends with the thread. Several may give, one waits for the end.
+    /// Disconnects when the thread ends. Several threads may send, and one waits for the end.
     ended: Mutex<Receiver<()>>,
 }
 
 impl Keeper {
     /// Opens the spool. A file system that does not answer within 5 s is an error.
     pub fn start(dir: PathBuf, options: Options) -> Result<Self, SpoolError> {
-        // Its room is taken as it is needed, which a channel of the standard library does at once.
+        // tokio's channel allocates its capacity as needed; the standard library's allocates it at once.
         let (to, from) = mpsc::channel::<Evidence>(ROOM);
         let (opened, open_told) = sync_channel(1);
         let (end, ended) = sync_channel::<()>(1);
@@ -58,7 +60,7 @@ impl Keeper {
                 let spool = match Spool::open(&dir, options) {
                     Ok(spool) => spool,
                     Err(e) => {
-                        // Whoever asked may have waited long enough.
+                        // The caller may have stopped waiting.
                         opened.send(Err(e)).ok();
                         return;
                     }
@@ -89,26 +91,27 @@ impl Keeper {
         })
     }
 
-    /// Takes an observation, or counts it as lost. Never waits.
+    /// Takes an observation, or counts it as lost. Never blocks.
     pub fn take(&self, o: &Evidence) {
         if self.to.try_send(Arc::clone(o)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The segments, for who reads or sends them.
+    /// The segments, for readers and uploaders.
     pub fn ring(&self) -> Ring {
         self.ring.clone()
     }
 
-    /// How it stands.
+    /// Status of the spool, including observations lost because the channel was full.
     pub fn status(&self) -> Status {
         let mut status = self.ring.status();
         status.lost += self.lost.load(Ordering::Relaxed);
         status
     }
 
-    /// Has what is left written and the segment closed; waits for it, 30 s at most. False when it has not ended.
+    /// Has the rest written and the segment closed; waits for that for at most 30 s. Returns false when it has not
+    /// ended by then.
     pub fn stop(self) -> bool {
         let Self { to, ended, .. } = self;
         drop(to);
@@ -142,7 +145,8 @@ fn keep(mut spool: Spool, mut from: mpsc::Receiver<Evidence>, lost: &AtomicU64, 
     }
 }
 
-/// Observations that found no room, since the arrival of what is written next: it found no room behind it.
+/// The gap for observations lost because the channel was full. They came after `since`, the arrival of the next
+/// observation written: no more fitted behind that one.
 fn slow(lost: u64, since: Nanos, now: Nanos) -> Evidence {
     Arc::new(Observation {
         stamp: Stamp::exact(now.max(since)),

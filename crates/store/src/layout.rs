@@ -1,4 +1,4 @@
-//! Where things lie in a store. Pure: names only.
+//! The names of objects in a store. Pure.
 //!
 //! | object | is |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | `CLUSTER/pods/DATE/HOUR/merged-HASH.jsonl.zst` | those of all nodes |
 //! | `CLUSTER/tables/TABLE/date=DATE/NAME.parquet` | rows of a table (the crate `kflow-fleet`) |
 //!
-//! DATE and HOUR (`2026-11-24/08`) are those of the begin, in UTC. What is recorded of a cluster and of no node has
-//! [`NO_NODE`] in the place of a node. No object changes: one that is written again is written the same.
+//! DATE and HOUR (`2026-11-24/08`) are those of BEGIN, in UTC. Recordings of a cluster, not of a node, have
+//! [`NO_NODE`] as NODE. Objects never change: one that is written again has the same content.
 
 use kflow_model::units::HOUR as HOUR_NS;
 use kflow_model::{Nanos, Text};
@@ -18,7 +18,7 @@ pub use object_store::path::Path;
 
 use crate::name::{self, ENDING, File};
 
-/// In the place of a node's name where a cluster was recorded. No node is called so.
+/// Stands for the node's name in recordings of a cluster. No node can have this name.
 pub const NO_NODE: &str = "_cluster";
 /// Folder of segments.
 const SEGMENTS: &str = "segments";
@@ -26,14 +26,14 @@ const SEGMENTS: &str = "segments";
 const PODS: &str = "pods";
 /// Folder of tables.
 const TABLES: &str = "tables";
-/// Begin of the name of a table's folder of a day.
+/// Prefix of the name of a table's folder for one day.
 const DATE: &str = "date=";
-/// Ending of an index object.
+/// Suffix of an index object.
 const ROWS: &str = ".jsonl.zst";
-/// Begin of the name of one that was made of others.
+/// Prefix of a merged index object.
 const MERGED: &str = "merged-";
 
-/// A name that cannot be part of an object's.
+/// A name that cannot be part of an object's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{what} {name:?} cannot be part of an object's name: write letters, digits, `-`, `.` and `_`, 253 at most, with a letter or digit first"
@@ -44,7 +44,7 @@ pub struct BadName {
     pub name: String,
 }
 
-/// Checks a name. Kubernetes' names of nodes are all of this kind (RFC 1123 subdomains).
+/// Checks a name. All names of Kubernetes nodes pass (RFC 1123 subdomains).
 fn checked(what: &'static str, name: &str) -> Result<(), BadName> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     let begins = name
@@ -73,22 +73,20 @@ impl Hour {
         let hour = clock.get(..2).unwrap_or_default();
         (date.to_owned(), hour.to_owned())
     }
-    /// Reads both; `None` for anything else.
+    /// Parses both; `None` for anything else.
     fn parse(date: &str, hour: &str) -> Option<Self> {
         let (at, _) = Nanos::parse_rfc3339(&format!("{date}T{hour}:00:00Z"))?;
         let read = Self::of(at);
         let (d, h) = read.parts();
         (d == date && h == hour).then_some(read)
     }
-    /// 0 to 23.
+    /// Hour of the day, 0 to 23.
     pub const fn of_day(self) -> i64 {
         self.0.rem_euclid(24)
     }
-    /// When it begins.
     pub const fn begin(self) -> Nanos {
         Nanos(self.0.saturating_mul(HOUR_NS))
     }
-    /// When it ends.
     pub const fn end(self) -> Nanos {
         Nanos(self.0.saturating_add(1).saturating_mul(HOUR_NS))
     }
@@ -114,7 +112,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Of a store whose objects lie below `root`.
+    /// A cluster in a store whose objects lie below `root`.
     pub fn new(root: &Path, name: &str) -> Result<Self, BadName> {
         checked("the cluster", name)?;
         Ok(Self {
@@ -123,7 +121,7 @@ impl Cluster {
         })
     }
 
-    /// The folder of all that it has.
+    /// The folder of everything about the cluster.
     pub const fn root(&self) -> &Path {
         &self.root
     }
@@ -174,7 +172,7 @@ impl Cluster {
         self.tables(table).join(format!("{DATE}{date}"))
     }
 
-    /// The hour of a folder of one: of segments, or of the index.
+    /// Returns the hour of a folder of segments or of the index; `None` for any other folder.
     pub fn hour(&self, folder: &Path) -> Option<Hour> {
         let mut rest = folder.prefix_match(&self.root)?;
         let _kind = rest.next()?;
@@ -188,7 +186,7 @@ fn in_hour(folder: Path, hour: Hour) -> Path {
     folder.join(date).join(hour)
 }
 
-/// The name of the folder of a node, [`NO_NODE`] for none.
+/// Returns the folder name for a node; [`NO_NODE`] for an empty name.
 pub fn folder_of(node: &str) -> Result<&str, BadName> {
     if node.is_empty() {
         return Ok(NO_NODE);
@@ -196,22 +194,22 @@ pub fn folder_of(node: &str) -> Result<&str, BadName> {
     checked("the node", node).map(|()| node)
 }
 
-/// A segment as its object's name tells it.
+/// A segment, as described by its object's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     pub path: Path,
-    /// The folder's name: a node, or [`NO_NODE`].
+    /// Name of the folder: a node, or [`NO_NODE`].
     pub node: Text,
     pub begin: Nanos,
     pub end: Nanos,
     pub part: kflow_model::session::Part,
-    /// Its own, without those that are carried over.
+    /// Number of its own observations, without those carried over from before it.
     pub observations: u64,
     pub bytes: u64,
 }
 
-/// Leaves each segment once, in the order of nodes and parts. One that was sent twice under two names was cut the first time: the one
-/// with more counts.
+/// Keeps each segment once, sorted by node and part. If a segment was sent twice under two names, it was cut short
+/// the first time: the one with more observations is kept.
 pub fn once(segments: &mut Vec<Object>) {
     segments.sort_by(|a, b| {
         let key = |s: &Object| (s.node.clone(), s.part.clone());
@@ -223,7 +221,7 @@ pub fn once(segments: &mut Vec<Object>) {
 }
 
 impl Object {
-    /// Reads an object's name; `None` for what is no segment.
+    /// Parses an object's name; `None` if it is not a segment.
     pub fn parse(path: &Path, bytes: u64) -> Option<Self> {
         let File::Closed {
             begin,
@@ -247,13 +245,13 @@ impl Object {
         })
     }
 
-    /// True when it tells of a time between these.
+    /// True when the segment overlaps this time.
     pub fn is_within(&self, from: Nanos, to: Nanos) -> bool {
         self.begin <= to && self.end >= from
     }
 }
 
-/// The name of the index object of a segment, by the segment's own name.
+/// Returns the name of a segment's index object, from the segment's own name.
 pub fn rows_of(segment: &str) -> String {
     let stem = segment.strip_suffix(ENDING).unwrap_or(segment);
     // Without the number of observations.
@@ -261,7 +259,7 @@ pub fn rows_of(segment: &str) -> String {
     format!("{stem}{ROWS}")
 }
 
-/// The name of an index object that was made of others, by a hash of what is in it.
+/// Returns the name of a merged index object, from a hash of its content.
 pub fn merged(hash: u64) -> String {
     format!("{MERGED}{hash:016x}{ROWS}")
 }
@@ -271,15 +269,15 @@ pub fn is_rows(path: &Path) -> bool {
     last(path).ends_with(ROWS)
 }
 
-/// The hour whose rows a file of a table has, by its name (`date=2026-11-24/08.0.parquet`); `None` for one that was not made
-/// hour by hour.
+/// Returns the hour of a table's file by its name (`date=2026-11-24/08.0.parquet`); `None` for a file that does not
+/// hold a single hour.
 pub fn table_hour(path: &Path) -> Option<Hour> {
     let (hour, part) = last(path).strip_suffix(".parquet")?.split_once('.')?;
     part.parse::<u32>().ok()?;
     Hour::parse(&table_date(path)?, hour)
 }
 
-/// When the rows of a file of a table begin and end, by its name: an hour, or a day.
+/// Returns begin and end of the rows in a table's file, by its name: an hour, or a day.
 pub fn table_time(path: &Path) -> Option<(Nanos, Nanos)> {
     if !last(path).ends_with(".parquet") {
         return None;
@@ -296,7 +294,7 @@ fn table_date(path: &Path) -> Option<String> {
     day.as_ref().strip_prefix(DATE).map(str::to_owned)
 }
 
-/// When the time of an index object of one segment ends; `None` of one that was made of others.
+/// Returns the end of a segment's index object; `None` for a merged one.
 pub fn rows_end(path: &Path) -> Option<Nanos> {
     let (span, _) = last(path).split_once("Z.")?;
     name::parse_span(&format!("{span}Z")).map(|(_, end)| end)
@@ -339,7 +337,7 @@ mod tests {
         assert!(last(&rows).ends_with("Z.00000000000000ab-3.jsonl.zst"));
         assert_eq!(rows_end(&rows), Some(o.end));
         assert_eq!(rows_end(&Path::from(merged(7))), None);
-        // Not one that is being written, or that has the spool's mark.
+        // Not a segment that is being written, or that has the spool's mark.
         for other in ["20261124T082000.000000007Z.ab-3.open.kflow.zst", "x", ""] {
             assert_eq!(Object::parse(&c.segments().join(other), 5), None);
         }

@@ -1,22 +1,22 @@
-//! Keeps what kflow sees: on a node's disk, and from there in object storage.
+//! Keeps observations: on a node's disk, and from there in object storage.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`spool`] | a ring on disk of segments, each a session by itself, bounded by bytes and by time |
-//! | [`keeper`] | a spool with a thread of its own, for whoever may not wait for a disk |
-//! | [`merge`] | segments to one stream of observations again |
-//! | [`name`] | times and files by name |
-//! | [`layout`] | where things lie in a store |
+//! | [`keeper`] | a spool with a thread of its own, for callers that must not wait for a disk |
+//! | [`merge`] | joins segments to one stream of observations |
+//! | [`name`] | times and segments as file names |
+//! | [`layout`] | names of objects in a store |
 //! | [`index`] | which pod was on which node when |
 //! | [`object`] | a store by its URL: a folder, or object storage |
-//! | [`upload`] | from a spool into a store |
-//! | [`mod@add`] | a recording into a store |
-//! | [`fetch`] | from a store: the segments that an answer needs, as one session |
-//! | [`cache`] | segments that were fetched, for the next time |
-//! | [`scratch`] | a folder for what is made of them |
-//! | [`compact`] | fewer and larger objects, and none that are too old |
+//! | [`upload`] | sends segments from a spool to a store |
+//! | [`mod@add`] | adds a recording to a store |
+//! | [`fetch`] | fetches the segments that an answer needs, as one session |
+//! | [`cache`] | a cache of fetched segments |
+//! | [`scratch`] | a temporary folder for what is made of segments |
+//! | [`compact`] | merges small objects, and removes old ones |
 //!
-//! A process that has a stream of observations keeps the last day of it so:
+//! A process that has a stream of observations keeps the last day of them like this:
 //!
 //! ```no_run
 //! use kflow_store::{Bounds, Keeper, Options};

@@ -1,8 +1,9 @@
-//! Segments to one stream of observations again.
+//! Joins segments to one stream of observations again.
 //!
-//! A segment begins with what still stood of the time before it. Where the segment before it is there too, that is left out:
-//! the stream is the one that was cut. Where it is not (a segment is lost, the process that watched was another), the stream
-//! says so by a gap, and goes on with what stood. Between two processes nobody recorded; what is missing of one was lost.
+//! A segment begins with the state carried over from the time before it. If the previous segment is there too, that
+//! state is left out: the result is the stream that was cut. If it is not (a segment is lost, or another process
+//! recorded), the stream has a gap there and goes on with the carried state. Between two processes nobody recorded;
+//! what is missing within one was lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
 #[derive(Clone, Debug)]
 pub struct Piece {
     pub header: Header,
-    /// Of the time before it.
+    /// State from the time before the segment.
     pub carried: Vec<Evidence>,
-    /// Its own, in order of arrival.
+    /// The segment's own observations, in order of arrival.
     pub own: Vec<Evidence>,
     pub report: Report,
 }
 
 impl Piece {
-    /// Reads a whole segment. What is left of one that is cut is read, and ends with a gap.
+    /// Reads a whole segment. If it is cut, reads what is left, which ends with a gap.
     pub fn read(reader: Reader) -> Self {
         let header = reader.header.clone();
         let mut carried: Vec<Evidence> = Vec::new();
@@ -38,7 +39,7 @@ impl Piece {
         let own = match report.from {
             Some(_) => carried.split_off(report.carried.min(carried.len())),
             None if first => std::mem::take(&mut carried),
-            // Cut before its own time began.
+            // The segment was cut before its own time began.
             None => Vec::new(),
         };
         let mut piece = Self {
@@ -55,7 +56,7 @@ impl Piece {
         self.header.segment.as_ref()
     }
 
-    /// When its own time begins.
+    /// Begin of the segment's own time.
     pub fn begin(&self) -> Nanos {
         let first = self.own.iter().map(|o| o.stamp.seen).min();
         let from = self.report.from.or(first);
@@ -63,7 +64,7 @@ impl Piece {
             .min(first.unwrap_or(Nanos(i64::MAX)))
     }
 
-    /// When it ends: it was closed, or its last observation arrived.
+    /// End of the segment: when it was closed, or when its last observation arrived.
     pub fn end(&self) -> Nanos {
         let last = self.own.iter().map(|o| o.stamp.seen).max();
         let until = self.report.until.max(last);
@@ -71,8 +72,8 @@ impl Piece {
     }
 }
 
-/// Puts segments of one node into the order in which they were recorded, each once. Runs follow each other by their first
-/// segment's begin, segments of a run by number, whatever the clock showed.
+/// Sorts the segments of one node as they were recorded, and keeps each once. Runs are ordered by the begin of their
+/// first segment, segments of a run by number, whatever the clock showed.
 pub fn arrange(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut runs: BTreeMap<(Text, u32), Vec<Piece>> = BTreeMap::new();
     let mut whole = 0;
@@ -89,7 +90,7 @@ pub fn arrange(pieces: Vec<Piece>) -> Vec<Piece> {
     }
     let mut by_run: BTreeMap<Text, Vec<Piece>> = BTreeMap::new();
     for ((run, _), same) in runs {
-        // One that a crash cut may have been sent twice, the second time whole.
+        // A segment that a crash cut may have been sent twice, the second time complete.
         let longest = same.into_iter().max_by_key(|p| p.own.len());
         by_run.entry(run).or_default().extend(longest);
     }
@@ -98,31 +99,31 @@ pub fn arrange(pieces: Vec<Piece>) -> Vec<Piece> {
     runs.into_iter().flatten().collect()
 }
 
-/// A time of which no segment tells.
+/// A time that no segment covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
     pub from: Nanos,
     pub to: Nanos,
-    /// A segment tells of it, and is missing; else nobody recorded.
+    /// True if a segment about it is missing; false if nobody recorded.
     pub lost: bool,
 }
 
-/// Joins the segments of one node, in order.
+/// Joins the segments of one node, which are given in order.
 #[derive(Debug, Default)]
 pub struct Merge {
-    /// The last segment, and when it ended.
+    /// The last segment and its end.
     before: Option<(Option<Part>, Nanos)>,
-    /// Calls that have not ended.
+    /// Calls without an end so far.
     open: BTreeMap<CallKey, Text>,
-    /// What is added to the numbers of connections: each run counts from 1.
+    /// Added to connection numbers, since each run counts from 1.
     base: u32,
-    /// The highest number of a connection so far.
+    /// The highest connection number so far.
     most: u32,
     holes: Vec<Hole>,
 }
 
 impl Merge {
-    /// As the first, but for numbers of connections, which begin after `base`.
+    /// A new merge whose connection numbers begin after `base`.
     pub fn after(base: u32) -> Self {
         Self {
             base,
@@ -131,17 +132,17 @@ impl Merge {
         }
     }
 
-    /// The highest number of a connection so far.
+    /// The highest connection number so far.
     pub const fn connections(&self) -> u32 {
         self.most
     }
 
-    /// Times between segments of which none tells.
+    /// Times between segments that none of them covers.
     pub fn holes(&self) -> &[Hole] {
         &self.holes
     }
 
-    /// What the next segment adds, in order of arrival.
+    /// Returns the observations that the next segment adds, in order of arrival.
     pub fn next(&mut self, piece: Piece) -> Vec<Evidence> {
         let (begin, end) = (piece.begin(), piece.end());
         let mut out = self.begin(piece.part().cloned(), begin, piece.carried);
@@ -150,7 +151,8 @@ impl Merge {
         out
     }
 
-    /// What is said when the next segment begins: where it does not follow the last, that, and what stood then.
+    /// Returns the observations for the begin of the next segment: if it does not follow the last one, a gap and the
+    /// carried state.
     pub(crate) fn begin(
         &mut self,
         part: Option<Part>,
@@ -175,7 +177,7 @@ impl Merge {
             let hole = Hole {
                 from: ended.min(begin),
                 to: begin,
-                // The first of a process: there was none before it.
+                // The first segment of a process has no predecessor.
                 lost: !another || part.is_some_and(|p| p.n > 0),
             };
             self.holes.push(hole);
@@ -186,19 +188,19 @@ impl Merge {
         out
     }
 
-    /// What the segment tells, in order.
+    /// Returns the segment's own observations, in order.
     pub(crate) fn own(&mut self, observations: Vec<Evidence>) -> Vec<Evidence> {
         observations.into_iter().map(|o| self.take(o)).collect()
     }
 
-    /// The segment ended.
+    /// Notes the end of the segment.
     pub(crate) fn end(&mut self, at: Nanos) {
         if let Some((_, ended)) = &mut self.before {
             *ended = at;
         }
     }
 
-    /// Calls that were open, and are not carried over: whether and how they ended is not known.
+    /// Ends calls that were open and are not carried over: whether and how they ended is unknown.
     fn lose_calls(&mut self, at: Nanos, carried: &[Evidence], out: &mut Vec<Evidence>) {
         let base = self.base;
         let still = |key: &CallKey| {
@@ -267,7 +269,7 @@ fn told(hole: Hole) -> Evidence {
     })
 }
 
-/// The connection that an observation is about.
+/// Returns the number of the connection that an observation is about.
 fn connection(body: &Body) -> Option<u32> {
     let conn = match body {
         Body::CallStart(c) => c.key.conn,

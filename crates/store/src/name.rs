@@ -1,7 +1,8 @@
-//! Times and segments by name.
+//! Times and segments as file names.
 //!
-//! A time is `20261124T081126.123456789Z`: UTC to the nanosecond, without characters that paths, shells or object stores treat
-//! specially, and names sort as times do. The file of a segment in a spool tells what a listing needs to know:
+//! A time is `20261124T081126.123456789Z`: UTC to the nanosecond, without characters that are special in paths,
+//! shells or object stores, and sorted by name as by time. The name of a segment's file in a spool has what a listing
+//! needs to know:
 //!
 //! | file | is |
 //! |---|---|
@@ -15,12 +16,12 @@ use kflow_model::{Nanos, Text};
 /// The ending of a segment's file.
 pub const ENDING: &str = ".kflow.zst";
 
-/// A time as a name.
+/// Returns the name of a time.
 pub fn time(at: Nanos) -> String {
     at.to_rfc3339().replace(['-', ':'], "")
 }
 
-/// The time that a name tells; `None` for anything that [`time`] does not make.
+/// Parses the name of a time; `None` for anything that [`time`] does not make.
 pub fn parse_time(name: &str) -> Option<Nanos> {
     let (date, clock) = name.split_once('T')?;
     let digits = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| b.is_ascii_digit());
@@ -39,23 +40,23 @@ pub fn parse_time(name: &str) -> Option<Nanos> {
         part(seconds, 4, 6)?,
     );
     let (at, _) = Nanos::parse_rfc3339(&text)?;
-    // Not a leap second under another name.
+    // A leap second would have another name.
     (time(at) == name).then_some(at)
 }
 
-/// `BEGIN-END`.
+/// Returns `BEGIN-END`.
 pub fn span(begin: Nanos, end: Nanos) -> String {
     format!("{}-{}", time(begin), time(end))
 }
 
-/// The times of `BEGIN-END`; `None` where the end is before the begin.
+/// Parses `BEGIN-END`; `None` if the end is before the begin.
 pub fn parse_span(name: &str) -> Option<(Nanos, Nanos)> {
     let (begin, end) = name.split_once('-')?;
     let (begin, end) = (parse_time(begin)?, parse_time(end)?);
     (begin <= end).then_some((begin, end))
 }
 
-/// What the name of a segment's file in a spool says.
+/// The parts of the name of a segment's file in a spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
     Open {
@@ -66,14 +67,14 @@ pub enum File {
         begin: Nanos,
         end: Nanos,
         part: Part,
-        /// Without those that are carried over.
+        /// Number of observations, without those carried over from before it.
         observations: u64,
         sent: bool,
     },
 }
 
 impl File {
-    /// Reads a file's name; `None` for files that are none of a spool's.
+    /// Parses a file's name; `None` for files that do not belong to a spool.
     pub fn parse(name: &str) -> Option<Self> {
         let rest = name.strip_suffix(ENDING)?;
         // The fraction of a time has a dot too.

@@ -1,7 +1,6 @@
-//! A store by its URL: a folder, or object storage.
+//! A store, given by its URL: a folder, or object storage.
 //!
-//! Each request has a limit of time, and what went wrong says what was asked of which object. Whoever asks decides whether
-//! and when it is asked again.
+//! Each request has a time limit, and errors name the request and the object. Retries are left to the caller.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -22,17 +21,16 @@ mod cloud;
 #[cfg(feature = "cloud")]
 mod environment;
 
-/// How long one request may take. A segment is some megabytes: a link of 1 Mbit/s carries 7 MB in it.
+/// Time limit of one request. A segment is some megabytes: a link of 1 Mbit/s carries 7 MB in that time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(
         "{url} is no URL of a store: {why}; it looks like file:///var/lib/kflow/store or s3://bucket/prefix"
     )]
     Url { url: String, why: String },
-    /// Everybody who may see the list of processes would read it.
+    /// All users who may see the list of processes could read it.
     #[error(
         "the URL of a store holds a user or password, which every user of this machine can read in the list of processes: give credentials in the environment, as each cloud's tools take them"
     )]
@@ -41,7 +39,7 @@ pub enum StoreError {
         "{url} is a store that this kflow was built without: use a released kflow, or build it with --features cloud; file:///… needs neither"
     )]
     NotBuilt { url: String },
-    /// Its value is not told: it may be a key.
+    /// The value is not shown: it may be a key.
     #[error("{variable}, with which the store {url} is to be reached, {why}")]
     Variable {
         url: String,
@@ -62,13 +60,13 @@ pub enum StoreError {
     NoFolder { url: String },
     #[error("cannot {op} {what} in the store {url}: {}", because(.source, *.todo))]
     Ask {
-        /// What was tried: `write`, `read`, `list`, `remove`, `clean`.
+        /// The operation: `write`, `read`, `list`, `remove`, `clean`.
         op: &'static str,
-        /// Which object, or folder of objects.
+        /// The object, or folder of objects.
         what: String,
         url: String,
         source: Box<object_store::Error>,
-        /// What happened in plain words and what to do, where the answer tells.
+        /// What happened in plain words and what to do, if the answer tells.
         todo: Option<&'static str>,
     },
     #[error("cannot write the index {what}: {source}")]
@@ -88,7 +86,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// True when the object is not there.
+    /// True when the object does not exist.
     pub fn is_absence(&self) -> bool {
         let Self::Ask { source, .. } = self else {
             return false;
@@ -101,28 +99,28 @@ fn because(source: &object_store::Error, todo: Option<&str>) -> String {
     todo.map_or_else(|| source.to_string(), |todo| format!("{todo} ({source})"))
 }
 
-/// A store. Cheap to clone; its requests want a tokio runtime with time and I/O.
+/// A store. Cheap to clone; its requests need a tokio runtime with time and I/O.
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<dyn ObjectStore>,
-    /// Of a store that is a folder.
+    /// Path of the store, if it is a folder.
     folder: Option<Arc<FsPath>>,
     root: Path,
     url: Arc<str>,
 }
 
-/// Who opens a store.
+/// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// To read: what is not there is an error.
+    /// For reading: a folder that does not exist is an error.
     Read,
-    /// To write: a folder that is not there is made, for its owner only.
+    /// For writing: a folder that does not exist is created, for its owner only.
     Write,
 }
 
 impl Store {
-    /// The store at a URL: `file:///path`, and with the feature `cloud` `s3://bucket/prefix`, `gs://…`, `az://…`. Credentials
-    /// are those of the environment.
+    /// Opens the store at a URL: `file:///path`, and with the feature `cloud` `s3://bucket/prefix`, `gs://…`,
+    /// `az://…`. Credentials come from the environment.
     pub fn open(url: &str, how: Use) -> Result<Self, StoreError> {
         let bad = |why: String| StoreError::Url {
             url: kflow_model::redact::text(url).into_owned(),
@@ -156,7 +154,8 @@ impl Store {
         let inner = LocalFileSystem::new_with_prefix(&folder).map_err(|e| bad(e.to_string()))?;
         Ok(Self {
             folder: Some(folder.into()),
-            // What the store has may be dropped elsewhere: it is on the disk. Folders of hours go with what was in them.
+            // With fsync, as a spool drops what the store has. Empty folders of hours are removed with their last
+            // object.
             inner: Arc::new(inner.with_fsync(true).with_automatic_cleanup(true)),
             root: Path::ROOT,
             url,
@@ -189,12 +188,12 @@ impl Store {
         })
     }
 
-    /// What it was opened as.
+    /// The URL that the store was opened with.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where its clusters lie.
+    /// The folder of the clusters.
     pub const fn root(&self) -> &Path {
         &self.root
     }
@@ -225,7 +224,8 @@ impl Store {
         }
     }
 
-    /// Writes an object, whole or not at all. One that is there is replaced: by the same bytes, as names are made.
+    /// Writes an object, completely or not at all. Replaces an existing one, which has the same bytes by the way
+    /// names are made.
     pub async fn put(&self, path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
         let put = self.inner.put(path, bytes.into());
         self.ask("write", path, put).await.map(drop)
@@ -237,7 +237,7 @@ impl Store {
         self.ask("read", path, get).await.map(Into::into)
     }
 
-    /// Removes an object; one that is not there is removed already.
+    /// Removes an object; succeeds if it does not exist.
     pub async fn remove(&self, path: &Path) -> Result<(), StoreError> {
         match self.ask("remove", path, self.inner.delete(path)).await {
             Err(e) if e.is_absence() => Ok(()),
@@ -245,7 +245,7 @@ impl Store {
         }
     }
 
-    /// The names of what lies right below a folder: of folders, and of objects.
+    /// Returns the folders right below a folder, sorted by name.
     pub async fn folders(&self, folder: &Path) -> Result<Vec<Path>, StoreError> {
         let list = self.inner.list_with_delimiter(Some(folder));
         let found: ListResult = self.ask("list", folder, list).await?;
@@ -254,11 +254,11 @@ impl Store {
         Ok(all)
     }
 
-    /// Every object below a folder, by name.
+    /// Returns all objects below a folder, sorted by name.
     pub async fn list(&self, folder: &Path) -> Result<Vec<ObjectMeta>, StoreError> {
         let mut from = self.inner.list(Some(folder));
         let mut all = Vec::new();
-        // The limit is for each page: a long list is no hung store.
+        // The time limit is per page: a long list is not a hung store.
         while let Some(object) = self
             .ask("list", folder, async { from.next().await.transpose() })
             .await?
@@ -269,8 +269,8 @@ impl Store {
         Ok(all)
     }
 
-    /// Removes what was being written below `folder` when its writer was killed, and was last written before `until`; how many.
-    /// In object storage nothing is there before it is whole.
+    /// Removes files below `folder` that a killed writer left incomplete and last wrote before `until`; returns how
+    /// many. In object storage no incomplete object exists.
     pub async fn remove_unfinished(&self, folder: &Path, until: Nanos) -> Result<u64, StoreError> {
         let Some(store) = self.folder.clone() else {
             return Ok(0);
@@ -289,11 +289,12 @@ impl Store {
     }
 }
 
-/// Files are written as `NAME#N` and renamed when they are whole (`object_store`, `local.rs`), which lists no such file.
+/// `object_store` writes files as `NAME#N`, renames them when they are complete, and does not list them before that
+/// (`local.rs`).
 fn unfinished(folder: &FsPath, until: Nanos) -> io::Result<u64> {
     let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
     let entries = match std::fs::read_dir(folder) {
-        // Another may clean at the same time.
+        // Another process may clean at the same time.
         Err(e) if gone(&e) => return Ok(0),
         entries => entries?,
     };

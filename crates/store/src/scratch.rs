@@ -1,5 +1,5 @@
-//! A temporary folder for what is made of segments, of mode 0700. It is removed when its value is dropped; one that a killed process left is
-//! removed when the next is made in the same place.
+//! A temporary folder for what is made of segments, with mode 0700. It is removed on drop; a folder that a killed
+//! process left is removed when the next one is created in the same place.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Begin of the folders' names: of no other program, since they may lie in a folder that all use.
+/// Prefix of the folders' names. It has to be unique, since they may lie in a folder that all programs use.
 const PREFIX: &str = "kflow-segments-";
 
-/// Such a folder.
+/// A temporary folder.
 #[derive(Debug)]
 pub struct Scratch {
     dir: TempDir,
@@ -20,7 +20,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder below `parent`.
+    /// Creates a folder below `parent`.
     pub fn new(parent: &Path) -> io::Result<Self> {
         remove_left(parent);
         loop {
@@ -28,7 +28,7 @@ impl Scratch {
                 .prefix(PREFIX)
                 .permissions(Permissions::from_mode(0o700))
                 .tempdir_in(parent)?;
-            // Another process may take it for one that was left, until it is locked.
+            // Until it is locked, another process may take it for a folder that was left behind.
             match File::open(dir.path()) {
                 Ok(lock) => {
                     if lock.try_lock().is_ok() && dir.path().is_dir() {
@@ -46,7 +46,7 @@ impl Scratch {
     }
 }
 
-/// Removes folders of processes that have ended, which no longer hold the lock. One of another user cannot be opened, and stays.
+/// Removes the folders of ended processes, whose locks are free. Another user's folder cannot be opened, and stays.
 fn remove_left(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX);

@@ -1,14 +1,14 @@
-//! A ring on disk of segments, each a session by itself.
+//! A ring of segments on disk, each a session by itself.
 //!
-//! A folder of one process, which a lock keeps for it. What is seen goes into the newest segment; one is closed when it is old
-//! or large enough, and the next begins with what still stands: initial lists, calls in flight. The oldest make room for new
-//! ones, those first that a store has too. What has to go before a store has it is counted, and told in the segment that is
-//! being written.
+//! A spool is a folder of one process, which holds a lock on it. Observations go into the newest segment. A segment
+//! is closed when it is old or large enough, and the next one begins with what is still valid: initial lists, calls
+//! in flight. The oldest segments make room for new ones, first those that a store has too. A segment that has to be
+//! dropped before a store has it is counted, and reported as a gap in the segment that is being written.
 //!
-//! Bytes are with the kernel half a second after they were seen, so `kill -9` costs at most that; a segment that was left open
-//! is closed by the next process. When the disk is full or fails, the oldest segments make room; while nothing can be written,
-//! it is tried again every few seconds, and what is not written is counted. Ages are by the time that was recorded, so that a
-//! clock which jumps drops nothing.
+//! Bytes are with the kernel half a second after they were observed, so `kill -9` costs at most that; the next
+//! process closes a segment that was left open. When the disk is full or fails, the oldest segments make room. While
+//! nothing can be written, writing is retried every few seconds, and observations that are not written are counted.
+//! Ages count in recorded time, so that a clock that jumps drops nothing.
 
 mod folder;
 mod ring;
@@ -34,11 +34,12 @@ use ring::State;
 pub use ring::{Read, Ring, Segment, Status};
 use room::is_full;
 
-/// How often at least bytes go to the kernel, and the disk's room is looked at.
+/// Longest time until bytes are handed to the kernel and free space is checked.
 pub const FLUSH: Duration = Duration::from_millis(500);
-/// How long after a failure the disk is tried again.
+/// Time after a failure until the disk is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// A segment is never longer: who looks for a time knows where segments that reach it can begin.
+/// Longest time that a segment covers: a search for a time knows how much earlier a segment that reaches it can
+/// begin.
 pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How much a spool keeps.
@@ -48,12 +49,12 @@ pub struct Bounds {
     pub segment_age: Duration,
     /// Size at which a segment is closed, bytes of the file.
     pub segment_bytes: u64,
-    /// Bytes of all segments.
+    /// Most bytes of all segments together.
     pub bytes: u64,
-    /// Recorded time that is kept, in what a store has too, or no store is to have.
+    /// Recorded time that is kept. Applies to segments that a store has, and to all if no store is to have them.
     pub age: Duration,
-    /// Bytes of the file system that are left to others: with less, nothing is written, and what the store has, or none is
-    /// to have, is dropped.
+    /// Bytes of the file system that are left to others. With less free space nothing is written, and segments are
+    /// dropped that a store has, or that no store is to have.
     pub free: u64,
 }
 
@@ -69,30 +70,29 @@ impl Default for Bounds {
     }
 }
 
-/// Whose spool it is, and how large.
+/// The node and the bounds of a spool.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The node, for the header of each segment; empty for a cluster.
     pub node: Text,
     pub bounds: Bounds,
-    /// A store is to have every segment: one that goes before is a loss.
+    /// A store is to have every segment: one that is dropped before counts as a loss.
     pub owed: bool,
 }
 
-/// What can be wrong with a spool.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     #[error("cannot {op} the spool {path}: {source}")]
     Io {
-        /// What was tried: `open`, `list`, `read`, `lock`, `rename`.
+        /// The operation: `open`, `list`, `read`, `lock`, `rename`.
         op: &'static str,
         path: String,
         source: io::Error,
     },
-    /// Another process writes it.
+    /// Another process writes the spool.
     #[error("the spool {path} is in use by another kflow: name another folder, or end that one")]
     Busy { path: String },
-    /// Others may read it.
+    /// The folder is readable for others.
     #[error(
         "the spool {path} can be read by others (mode {mode:o}), and what kflow sees is not for them: chmod 700 it, or name a folder that does not exist"
     )]
@@ -111,21 +111,20 @@ struct Current {
     writer: Writer,
     path: PathBuf,
     part: Part,
-    /// When it was opened.
     opened: Instant,
     begin: Nanos,
-    /// Arrival of the earliest and the latest observation of its own.
+    /// Arrival of the earliest and of the latest of its own observations.
     first: Nanos,
     last: Nanos,
     own: u64,
-    /// Of these, what is with the kernel, and the latest arrival among them.
+    /// The number of its own observations that are with the kernel, and the latest arrival among them.
     safe: (u64, Nanos),
-    /// Bytes that it began with, of the time before it.
+    /// Bytes that it began with and that are about the time before it.
     began_with: u64,
     flushed: Instant,
 }
 
-/// The writing end of a spool. It waits for the disk: give it a thread ([`Keeper`](crate::Keeper)).
+/// The writing end of a spool. It blocks on the disk: run it on a thread of its own ([`Keeper`](crate::Keeper)).
 #[derive(Debug)]
 pub struct Spool {
     ring: Ring,
@@ -134,24 +133,24 @@ pub struct Spool {
     n: u32,
     current: Option<Current>,
     carried: Carried,
-    /// When the disk is tried again.
+    /// When to try the disk again, after a failure.
     retry: Option<Instant>,
-    /// Losses that are to be told: observations, and since when.
+    /// Losses to report: number of observations, and since when.
     unsaid: Option<(u64, Nanos)>,
-    /// Segments that went, to be told: how many, observations in them, begin of the first.
+    /// Dropped segments to report: how many, the observations in them, and the begin of the first.
     gone: Option<(u64, u64, Nanos)>,
-    /// Held as long as the spool.
+    /// Held as long as the spool is open.
     _lock: FsFile,
 }
 
 impl Spool {
-    /// Opens a spool, makes its folder where there is none, and closes a segment that was left open.
+    /// Opens a spool: creates its folder if necessary, and closes a segment that was left open.
     pub fn open(dir: &Path, options: Options) -> Result<Self, SpoolError> {
         let run = format!("{:016x}", fastrand::u64(..));
         Self::open_as(dir, options, run.into())
     }
 
-    /// The same, with the name of the run that it writes.
+    /// The same, with a given name for its run.
     pub(crate) fn open_as(dir: &Path, options: Options, run: Text) -> Result<Self, SpoolError> {
         let lock = take_folder(dir)?;
         let mut state = State::default();
@@ -163,7 +162,7 @@ impl Spool {
                     state.status.empty += u64::from(closed.is_none());
                     closed
                 }
-                // Not ours: left alone.
+                // Not a spool's file: left alone.
                 None => continue,
             };
             state.segments.extend(closed.and_then(|p| segment(&p)));
@@ -189,17 +188,17 @@ impl Spool {
         Ok(spool)
     }
 
-    /// The segments, for who reads or sends them.
+    /// The segments, for readers and uploaders.
     pub fn ring(&self) -> Ring {
         self.ring.clone()
     }
 
-    /// What stood before the first observation.
+    /// Adds state from before the first observation, with which the first segment begins.
     pub(crate) fn carry(&mut self, o: &Evidence) {
         self.carried.take(Arc::clone(o));
     }
 
-    /// Takes an observation. What cannot be written is counted.
+    /// Takes an observation. One that cannot be written is counted as lost.
     pub fn take(&mut self, o: &Evidence, now: Reading) {
         self.ring.lock().status.taken += 1;
         let by_another_clock = matches!(o.body, Body::ClockStep(_));
@@ -229,7 +228,7 @@ impl Spool {
         self.flush_when_due(now);
     }
 
-    /// Time has passed: what is due is flushed, closed, dropped or tried again.
+    /// Flushes, closes, drops and retries what is due as time passes.
     pub fn tick(&mut self, now: Reading) {
         let full = |c: &Current| self.is_full(c, now.monotonic);
         if self.current.as_ref().is_some_and(full) {
@@ -239,7 +238,7 @@ impl Spool {
         self.flush_when_due(now);
     }
 
-    /// Closes the segment that is being written: everything up to now is in a closed one.
+    /// Closes the segment that is being written, so that all observations so far are in closed ones.
     pub fn close(&mut self, now: Reading) {
         if self.unsaid.is_some() || self.gone.is_some() {
             self.begin(now);
@@ -251,9 +250,9 @@ impl Spool {
         let bounds = &self.options.bounds;
         let age = now.saturating_duration_since(c.opened);
         let old = age >= bounds.segment_age.min(LONGEST);
-        // At least half of a segment is of its own time, however much it begins with.
+        // At least half of a segment is about its own time, however much state it begins with.
         let large = bounds.segment_bytes.max(c.began_with.saturating_mul(2));
-        // Compressed it may be far from full.
+        // Bytes are counted before compression: the file may be far from full.
         (old && c.own > 0) || age >= LONGEST || c.writer.bytes() >= large
     }
 
@@ -266,7 +265,7 @@ impl Spool {
         self.ring.lock().status.lost += n;
     }
 
-    /// Opens a segment, where none is open and the disk may be tried.
+    /// Opens a segment, if none is open and the disk may be tried.
     fn begin(&mut self, now: Reading) {
         let early = |at: Instant| at > now.monotonic;
         if self.current.is_some() || self.retry.is_some_and(early) {
@@ -316,7 +315,7 @@ impl Spool {
         header.segment = Some(part.clone());
         let write = || -> Result<Writer, SessionError> {
             let mut writer = Writer::record(&path, &header)?;
-            // The first has nothing before it, unless the disk could not be written then.
+            // The first segment has nothing before it, unless the disk could not be written until now.
             if part.n > 0 || !self.carried.is_empty() {
                 for o in self.carried.iter() {
                     writer.write(o)?;
@@ -327,7 +326,7 @@ impl Spool {
             Ok(writer)
         };
         let writer = write().inspect_err(|_| {
-            // Nothing in it is of its own.
+            // The file has no observation of its own.
             std::fs::remove_file(&path).ok();
         })?;
         self.n += 1;
@@ -346,7 +345,7 @@ impl Spool {
         })
     }
 
-    /// Writes down what was lost.
+    /// Writes gaps for what was lost.
     fn tell(&mut self, now: Reading) {
         let mut gaps = Vec::new();
         if let Some((lost, since)) = self.unsaid.take() {
@@ -406,7 +405,6 @@ impl Spool {
         }
     }
 
-    /// Closes the segment that is being written.
     fn end(&mut self, until: Nanos, now: Reading) {
         let Some(mut c) = self.current.take() else {
             return;
@@ -424,7 +422,8 @@ impl Spool {
         let (path, begin, part) = (c.path, c.begin.min(c.first), c.part);
         match c.writer.finish() {
             Ok(_) => self.closed(&path, begin, until.max(begin), part, c.own),
-            // It may be on the disk or not: what was handed to the kernel counts as written until it is read.
+            // The end may or may not be on the disk: what was handed to the kernel counts as written until it is
+            // read.
             Err(e) => {
                 warn!(why = %e, "a segment's end was not written");
                 self.closed(&path, begin, c.last.max(begin), part, c.own);
@@ -432,13 +431,13 @@ impl Spool {
         }
     }
 
-    /// The disk refused: the segment ends where it is readable.
+    /// After a failure of the disk: closes the segment where it is readable.
     fn fail(&mut self, e: &SessionError, now: Reading) {
         let Some(c) = self.current.take() else { return };
         self.ring.lock().open = None;
         let (safe, last) = c.safe;
         self.lose(c.own - safe, c.first.min(now.wall));
-        // What follows does not follow this one.
+        // The next segment does not continue this one.
         self.n += 1;
         let (path, begin, part) = (c.path, c.begin.min(c.first), c.part);
         drop(c.writer);
@@ -450,7 +449,7 @@ impl Spool {
         self.refused(e, now);
     }
 
-    /// The disk refused. Where it is full, the oldest segment makes room for what is seen now.
+    /// After a failure of the disk. If it is full, the oldest segment makes room for new observations.
     fn refused(&mut self, e: &SessionError, now: Reading) {
         self.wait(e.to_string(), now);
         if is_full(e) && self.drop_one(true) {
@@ -468,7 +467,7 @@ impl Spool {
         self.retry = Some(now.monotonic + RETRY);
     }
 
-    /// Gives a file that is whole its name.
+    /// Renames a complete file to the name of a closed segment.
     fn closed(&mut self, path: &Path, begin: Nanos, end: Nanos, part: Part, observations: u64) {
         let file = File::Closed {
             begin,
@@ -480,11 +479,11 @@ impl Spool {
         let to = self.ring.dir.join(file.to_string());
         let renamed = std::fs::rename(path, &to);
         if let Err(e) = renamed {
-            // It is closed by the next process.
+            // The next process closes it.
             warn!(path = %path.display(), why = %e, "a segment keeps its name");
             return;
         }
-        // Hardly anybody reads it soon, and its pages would count as this process's memory.
+        // It is seldom read soon, and its pages in the cache would count as this process's memory.
         if let Ok(written) = FsFile::open(&to) {
             rustix::fs::fadvise(&written, 0, None, rustix::fs::Advice::DontNeed).ok();
         }

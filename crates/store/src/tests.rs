@@ -23,7 +23,7 @@ use crate::{Store, Uploader, Use};
 mod add;
 mod cut;
 
-/// How long a test may wait for what takes milliseconds.
+/// Time limit for what should take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The smallest recording, as this kflow would have recorded it.
@@ -60,7 +60,7 @@ impl Rig {
     fn cluster(&self) -> Cluster {
         Cluster::new(self.store().root(), "lab").unwrap()
     }
-    /// A spool of a node with the recording, cut into so many segments, each shifted by so many hours.
+    /// A spool of a node with the recording, cut into `segments` segments and shifted by `hours` hours.
     fn spool(&self, node: &str, segments: usize, hours: i64) -> Spool {
         let options = Options {
             node: node.into(),
@@ -121,7 +121,7 @@ impl Rig {
         let store = self.store();
         self.run(plan(&store, want)).unwrap_err().to_string()
     }
-    /// Every object, by name.
+    /// The names of all objects, sorted.
     fn objects(&self) -> Vec<String> {
         let store = self.store();
         let all = self.run(store.list(store.root())).unwrap();
@@ -155,7 +155,7 @@ fn what_comes_back_is_what_was_recorded_and_what_is_sent_twice_is_there_once() {
         session.report.until,
         Some(session.observations.last().unwrap().stamp.seen)
     );
-    // Nothing is owed any more; killed before it knew that, it sends all again.
+    // Nothing is owed any more. A process that was killed before it marked segments as sent sends all again.
     assert_eq!(rig.send(&spool).sent, 0);
     let dir = rig.path("spool-node1");
     for entry in fs::read_dir(&dir).unwrap() {
@@ -203,7 +203,7 @@ fn only_what_is_asked_for_is_fetched_and_once() {
     let (again, done) = rig.fetched(&want, Some(&cache));
     assert!(done.bytes == 0 && done.cached > 0);
     assert!(again.observations == session.observations);
-    // One whose bytes are not those of the store's is fetched.
+    // A cached file whose bytes are not the object's is fetched again.
     for entry in fs::read_dir(rig.path("cache")).unwrap() {
         fs::write(entry.unwrap().path(), "x").unwrap();
     }
@@ -226,7 +226,7 @@ fn only_what_is_asked_for_is_fetched_and_once() {
         connections(&both).len(),
         2 * connections(&rig.session).len()
     );
-    // What is not there is said, with what is.
+    // For what is not there, the error says what is.
     let none = |want: Want| rig.refused(&want);
     let of = |node: &str| Want {
         node: Some(node.into()),
@@ -254,7 +254,7 @@ fn a_pod_leads_to_its_node_without_a_segment_being_read() {
     let rig = Rig::new();
     let spool = rig.spool("node2", 3, 0);
     rig.send(&spool);
-    // The same on another node, of which no pod is: only the watch of unscheduled pods tells.
+    // The same on another node that none of the pods is on: only the watch of unscheduled pods names them.
     let pods: Vec<_> = rig
         .session
         .observations
@@ -287,7 +287,7 @@ fn a_pod_leads_to_its_node_without_a_segment_being_read() {
         assert!(plan.index_bytes > 0);
     }
     assert!(rig.refused(&asked("nobody")).contains("no such pod"));
-    // Merged, by two at once, in two orders, and again: the same rows in one object.
+    // Two processes merge at once, in two orders, and again: the same rows end up in one object.
     let before = all;
     let until = Nanos(i64::MAX / 2);
     rig.run(async {
@@ -313,7 +313,7 @@ fn a_pod_leads_to_its_node_without_a_segment_being_read() {
         .run(index(&store, &cluster, Nanos(i64::MIN), Nanos(i64::MAX)))
         .unwrap();
     assert_eq!(after, before);
-    // Sent again meanwhile, it is merged again, into the same.
+    // An object that is sent again is merged again, into the same object.
     let name = merged[0].clone();
     let folder = object_store::path::Path::from(name.as_str());
     let folder = folder.parent().unwrap();
@@ -321,7 +321,7 @@ fn a_pod_leads_to_its_node_without_a_segment_being_read() {
     assert_eq!((done.objects, done.made), (0, 0));
 }
 
-/// As the agents of three nodes and a command would.
+/// What the agents of three nodes and a command would do.
 #[test]
 fn agents_tidy_at_once_with_commands_and_no_row_goes() {
     let rig = Rig::new();
@@ -342,7 +342,7 @@ fn agents_tidy_at_once_with_commands_and_no_row_goes() {
     let over = Hour::of(end).end();
     let early = rig.run(merge_hours(&store, &cluster, over, u64::MAX));
     assert_eq!((early.unwrap().objects, rows().len()), (0, apart));
-    // Those of more bytes than are to be held become several.
+    // More bytes than may be held in memory become several objects.
     let sizes = rows()
         .into_iter()
         .map(|o| fs::metadata(rig.path("store").join(o)).unwrap().len());
@@ -375,7 +375,7 @@ fn agents_tidy_at_once_with_commands_and_no_row_goes() {
         d.unwrap();
         assert!(rig.run(all()).unwrap().0 == whole);
     }
-    // A day later the segments go, by several at once, and by an agent that keeps all none does.
+    // A day later several agents at once remove the segments; an agent that keeps everything removes none.
     let later = end.plus(25 * hour);
     let kept = rig
         .run(Tidy::default().look(&store, &cluster, later, true))
@@ -392,7 +392,7 @@ fn agents_tidy_at_once_with_commands_and_no_row_goes() {
     assert!(!rig.objects().iter().any(|o| o.contains("/segments/")));
 }
 
-/// What is merged while it is read went from where it was listed, and is read where it is.
+/// Objects that are merged while the index is read are read from the merged object instead.
 #[test]
 fn an_index_that_is_compacted_while_it_is_read_is_read_whole() {
     let rig = Rig::new();
@@ -449,7 +449,7 @@ fn what_is_too_old_goes_by_two_at_once_and_the_rest_stays_whole() {
     let again = rig.run(prune(&store, &cluster, until)).unwrap();
     assert_eq!((again.segments, again.rows), (0, 0));
     assert_eq!(rig.objects().len(), 6);
-    // What a writer that was killed left is no object, and goes when it is as old as what goes.
+    // A file left by a killed writer is not an object, and is removed once it is old enough.
     let kept = rig.path("store").join(rig.objects().remove(0));
     let left = PathBuf::from(format!("{}#1", kept.display()));
     fs::write(&left, "half a seg").unwrap();
@@ -484,7 +484,7 @@ fn what_is_too_old_goes_by_two_at_once_and_the_rest_stays_whole() {
 fn while_the_store_is_away_nothing_is_lost_and_it_is_told() {
     let rig = Rig::new();
     let spool = rig.spool("node1", 3, 0);
-    // A file stands where its folder would be: whatever is written is refused.
+    // A file stands where the cluster's folder would be: every write fails.
     let store = rig.store();
     let away = rig.path("store/lab");
     fs::write(&away, "").unwrap();
@@ -497,7 +497,7 @@ fn while_the_store_is_away_nothing_is_lost_and_it_is_told() {
     let why = failing.into_inner().unwrap().unwrap();
     assert!(why.starts_with("cannot write lab/segments/"), "{why}");
     assert_eq!(spool.ring().status().waiting, 3);
-    // Told to end while it waits, it tries at once, and until it is sent.
+    // Told to end during a pause, the uploader tries at once until all is sent.
     fs::remove_file(&away).unwrap();
     let status = up.stop(PATIENCE);
     assert_eq!((status.sent, status.failing), (3, None));
@@ -572,7 +572,8 @@ fn a_store_is_made_for_its_owner_and_no_url_holds_a_password() {
     }
 }
 
-/// The canary is invented; tests/it/secrets.rs puts them everywhere. A mark beside it proves that it was sent.
+/// The canary is invented; tests/it/secrets.rs puts canaries everywhere. A mark beside it proves that the note was
+/// sent.
 #[test]
 fn no_object_holds_a_secret() {
     use kflow_model::{Source, Stamp};

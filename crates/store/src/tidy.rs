@@ -1,7 +1,9 @@
-//! What an agent does for a store beside sending: of an hour that is over the index becomes few objects, and what is too old goes.
+//! What an agent does for a store besides sending: it merges the index of past hours into few objects, and removes
+//! what is too old.
 //!
-//! Every agent of a cluster does it, at a moment of its own in each hour, by what the commands do (`compact.rs`): who comes first does
-//! most of it, and those after it find little. Nobody is chosen, so that it needs no agent in particular.
+//! Every agent of a cluster does this, at its own moment in each hour, with the functions of the commands
+//! (`compact.rs`): the first one does most of the work, and the later ones find little left. No leader is elected, so
+//! no particular agent is needed.
 
 use std::time::Duration;
 
@@ -13,38 +15,40 @@ use crate::compact::{Merged, Pruned, merge_some, prune};
 use crate::layout::{Cluster, Hour};
 use crate::object::{Store, StoreError};
 
-/// Bytes of index objects that become one. Their rows take more room in memory, of which an agent has little; who has more compacts
-/// by the command.
+/// Bytes of index objects that are merged into one. Their rows take more memory than that, of which an agent has
+/// little; a machine with more can use the command.
 const MOST: u64 = 1 << 20;
-/// How long an hour is left alone after its end: segments that began in it are sent when they are closed, and may wait for a store.
+/// How long an hour is left alone after its end: a segment that began in it is sent after it is closed, and may wait
+/// for a store.
 const REST: i64 = HOUR / 4;
-/// Hours that are looked at each time, the newest that is over and those before it: no two looks are further apart.
+/// Number of past hours that are looked at each time: two looks are never further apart than that.
 const BACK: i64 = 2;
-/// The mean pause; each is longer or shorter by up to a quarter, so that agents that start together do not stay together.
+/// The mean pause. Each pause is up to a quarter longer or shorter, so that agents that start together do not stay in
+/// step.
 const PAUSE: Duration = Duration::from_secs(3600);
-/// In one of so many looks what is too old is looked for.
+/// One look in this many also removes what is too old.
 const PRUNES: u32 = 6;
 
-/// What is to be done.
+/// What to do for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tidy {
-    /// Segments that ended longer ago than this go; without it none does.
+    /// Segments that ended longer ago than this are removed; `None` removes none.
     pub keep: Option<Duration>,
 }
 
-/// What was done.
+/// What was done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tidied {
     /// Segments that were too old, and their bytes.
     pub segments: u64,
     pub bytes: u64,
-    /// Objects of the index that became fewer.
+    /// Index objects that were merged into fewer.
     pub objects: u64,
-    /// Why the last look came to no end, if it did not.
+    /// Why the last look failed, if it did.
     pub failing: Option<String>,
 }
 
-/// Looks at the hours that ended some time before `now`.
+/// Merges the index of the hours that ended some time before `now`.
 pub(crate) async fn merge_hours(
     store: &Store,
     cluster: &Cluster,
@@ -60,7 +64,7 @@ pub(crate) async fn merge_hours(
 }
 
 impl Tidy {
-    /// Goes on until it is dropped; `tell` is given what each look came to.
+    /// Looks again and again until it is dropped; calls `tell` with the result of each look.
     pub(crate) async fn run(self, store: Store, cluster: Cluster, tell: impl Fn(Tidied)) {
         let mut all = Tidied::default();
         tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
@@ -86,7 +90,7 @@ impl Tidy {
         }
     }
 
-    /// One look.
+    /// Looks once.
     pub(crate) async fn look(
         self,
         store: &Store,

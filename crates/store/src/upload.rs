@@ -1,9 +1,9 @@
-//! From a spool into a store.
+//! Sends segments from a spool to a store.
 //!
-//! A thread of its own sends each closed segment, the oldest first, and then the rows of its pods; after both are there, the
-//! spool may drop it. Names tell what is in an object, so that what is sent twice (kflow was killed between the two) is there
-//! once. While the store is away, or refuses, it is tried again ever more slowly; what waits lies in the spool, within its
-//! bounds, and the spool counts and tells what had to go.
+//! A thread sends each closed segment, the oldest first, and then the index of its pods; after both are in the store,
+//! the spool may drop the segment. Object names say what is in an object, so a segment that is sent twice (kflow was
+//! killed in between) is there once. While the store is away or refuses, sending is retried ever more slowly.
+//! Segments wait in the spool, within its bounds, and the spool counts and reports those that it had to drop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,30 +23,30 @@ use crate::object::{Store, StoreError};
 use crate::spool::{Ring, Segment, SpoolError};
 use crate::tidy::{Tidied, Tidy};
 
-/// How often it is looked for a segment that was closed.
+/// Time between two looks for a closed segment.
 const LOOK: Duration = Duration::from_secs(1);
-/// The pause after a failure; each further one is twice as long, up to the longest, less up to half of it by chance, so that
-/// a thousand nodes do not come back to a store at once.
+/// The pause after a failure. Each further one is twice as long, up to [`LONGEST`], minus up to half of it at random,
+/// so that a thousand nodes do not come back to a store at once.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// Threads that may wait for a file system. One that hangs costs no more than these.
+/// Most threads that wait for a file system, so that one that hangs blocks no more than these.
 const WAITING: usize = 4;
-/// How long after its end the thread may take to notice it.
+/// How long after its time limit the thread may take to notice it.
 const NOTICE: Duration = Duration::from_secs(5);
 
-/// How sending stands.
+/// State of sending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Segments that were sent, and their bytes, since it began.
+    /// Segments sent since the start, and their bytes.
     pub sent: u64,
     pub bytes: u64,
     /// Segments that cannot be sent as they are; they stay in the spool.
     pub unsendable: u64,
-    /// When the store got the last of them.
+    /// When the last segment was sent.
     pub last: Option<Nanos>,
-    /// Why nothing is sent, while it is so.
+    /// Why nothing is sent at the moment, if so.
     pub failing: Option<String>,
-    /// What was done for the store beside, where it was to be.
+    /// What was done to tidy the store, if that is asked for.
     pub tidied: Option<Tidied>,
 }
 
@@ -63,18 +63,19 @@ pub enum Unsent {
     Name(#[from] BadName),
 }
 
-/// Sends the segments of a spool. Dropped, it stops where it is.
+/// Sends the segments of a spool. When it is dropped, sending stops where it is.
 #[derive(Debug)]
 pub struct Uploader {
     status: Arc<Mutex<Status>>,
-    /// Until when what waits is to be sent, once it is to end.
+    /// Set to end the thread: the time until which waiting segments are still sent.
     stop: watch::Sender<Option<Instant>>,
-    /// Ends with the thread.
+    /// Disconnects when the thread ends.
     ended: Receiver<()>,
 }
 
 impl Uploader {
-    /// Begins to send. The spool is to owe its segments ([`Options::owed`](crate::Options)). With `tidy` the store is kept in order too.
+    /// Starts to send. The spool has to be set to owe its segments ([`Options::owed`](crate::Options)). With `tidy`
+    /// the store is tidied too.
     pub fn start(
         ring: Ring,
         store: Store,
@@ -93,7 +94,7 @@ impl Uploader {
         if let Some(tidy) = tidy {
             let status = Arc::clone(&status);
             let tell = move |done| lock(&status).tidied = Some(done);
-            // It goes with the runtime; what is cut short is done again.
+            // The task ends with the runtime; what is interrupted is done again later.
             runtime.spawn(tidy.run(sender.store.clone(), sender.cluster.clone(), tell));
         }
         std::thread::Builder::new()
@@ -111,18 +112,18 @@ impl Uploader {
         })
     }
 
-    /// How it stands.
     pub fn status(&self) -> Status {
         lock(&self.status).clone()
     }
 
-    /// The same, for somebody else to ask.
+    /// Returns a function that gives the status.
     pub fn watch(&self) -> impl Fn() -> Status + Send + Sync + use<> {
         let status = Arc::clone(&self.status);
         move || lock(&status).clone()
     }
 
-    /// Has what is closed sent, and ends; waits for it so long. What is not sent then stays in the spool, for the next.
+    /// Sends the closed segments and ends; waits for that for up to `patience`. Segments that are not sent by then
+    /// stay in the spool, for the next run.
     pub fn stop(self, patience: Duration) -> Status {
         self.stop.send(Some(clock::monotonic() + patience)).ok();
         let end = self.ended.recv_timeout(patience + NOTICE);
@@ -133,7 +134,7 @@ impl Uploader {
     }
 }
 
-/// Sends what is owed once, without a thread.
+/// Sends the owed segments once, without a thread.
 pub(crate) async fn send_all(ring: Ring, store: Store, cluster: Cluster) -> Result<Status, Unsent> {
     let mut sender = Sender::new(ring, store, cluster);
     sender.send_owed().await?;
@@ -145,7 +146,7 @@ fn lock(status: &Mutex<Status>) -> std::sync::MutexGuard<'_, Status> {
     status.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How it ends: told so, or with who would tell.
+/// Returns the time limit once the thread is told to end; now, if the uploader was dropped.
 async fn told(stop: &mut watch::Receiver<Option<Instant>>) -> Option<Instant> {
     match stop.wait_for(Option::is_some).await {
         Ok(until) => *until,
@@ -184,7 +185,7 @@ impl Sender {
     async fn run(mut self, mut stop: watch::Receiver<Option<Instant>>) {
         let mut pause = FIRST;
         loop {
-            // Once it is to end, what was closed before that is still looked for.
+            // A segment that was closed before the thread was told to end is still found.
             let ends = stop.borrow().is_some();
             let mut its = stop.clone();
             let sent = tokio::select! {
@@ -214,14 +215,14 @@ impl Sender {
             let mut its = stop.clone();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // Told while it waited, it tries at once.
+                // When told to end during the pause, tries again at once.
                 _ = told(&mut its), if !ends => {}
                 () = over(&mut stop), if ends => return,
             }
         }
     }
 
-    /// Sends what is owed, the oldest first.
+    /// Sends the owed segments, the oldest first.
     async fn send_owed(&mut self) -> Result<(), Unsent> {
         loop {
             let all = self.ring.segments();
@@ -233,7 +234,7 @@ impl Sender {
             };
             match self.send(segment).await {
                 Ok(()) => {}
-                // Neither gets better by being tried again, and those behind it are owed too.
+                // A retry would not help with either, and later segments are owed too.
                 Err(e @ (Unsent::Read { .. } | Unsent::Name(_))) => {
                     self.unsendable.insert(segment.part.clone());
                     if self.ring.segments().iter().any(|s| s.part == segment.part) {
@@ -284,7 +285,8 @@ impl Sender {
         }
         let before = self.hours.insert(folder.into(), hour);
         if let Some(before) = before.filter(|b| *b != hour) {
-            // Of this node's hour that is over one object is enough. It is owed to nobody.
+            // Merges this node's index of the hour that is over into one object. A failure does not matter: nobody
+            // relies on it.
             let folder = self.cluster.pods_of(before, folder);
             if let Err(e) = merge_rows(&self.store, &folder).await {
                 warn!(why = %e, "the index of an hour was not merged");
@@ -294,7 +296,7 @@ impl Sender {
     }
 }
 
-/// A segment as it is sent.
+/// A segment, ready to be sent.
 struct Parcel {
     name: String,
     node: Text,

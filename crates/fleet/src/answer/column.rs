@@ -1,4 +1,4 @@
-//! How a column of an answer is told to people.
+//! Shows the columns of an answer to people.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::engine::Rows;
 use kflow_export::text::clean;
 use kflow_model::units::duration;
 
-/// Bytes of a longer text.
+/// Text with more bytes than this counts as long.
 const LONG: usize = 24;
 
 /// What a column holds.
@@ -16,21 +16,21 @@ enum Kind {
     Number,
     /// A length of time, in nanoseconds.
     Length,
-    /// A share in thousandths, told as percents.
+    /// A share in thousandths, shown as a percentage.
     Share,
 }
 
-/// A column, or two of the same before and after in one.
+/// A column to show, which may combine the columns before and after of a comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     head: String,
     kind: Kind,
-    /// Its place in a row, and that of `after_…`.
+    /// Its index in a row, and that of the column `after_…`.
     places: (usize, Option<usize>),
 }
 
 impl Column {
-    /// The columns of a standing question. One in which nothing stands says nothing, and is left out.
+    /// Returns the columns of a standing question. A column without any value is left out.
     pub(super) fn of(rows: &Rows) -> Vec<Self> {
         let place = |name: &str| rows.columns.iter().position(|c| c == name);
         let of = |(n, name): (usize, &String)| {
@@ -63,7 +63,7 @@ impl Column {
             .collect()
     }
 
-    /// Those of a query of somebody's own, as it names them.
+    /// Returns the columns of a user's own query, as the query names them.
     pub(super) fn as_they_are(rows: &Rows) -> Vec<Self> {
         let of = |(n, name): (usize, &String)| Self {
             head: clean(name).into_owned(),
@@ -81,13 +81,13 @@ impl Column {
         matches!(self.kind, Kind::Text)
     }
 
-    /// Text that is better told in two lines than in one.
+    /// True if the column has text that is better shown on two lines than on one.
     pub(super) fn is_long(&self, rows: &Rows) -> bool {
         let text = |row: &Vec<Value>| row.get(self.places.0).and_then(Value::as_str).map(str::len);
         rows.rows.iter().filter_map(text).any(|len| len > LONG)
     }
 
-    /// The cell of a row.
+    /// Returns the text of a row's cell.
     pub(super) fn cell(&self, row: &[Value]) -> String {
         let told = |n: usize| self.told(row.get(n).unwrap_or(&Value::Null));
         let (first, second) = self.places;
@@ -106,7 +106,7 @@ impl Column {
     }
 }
 
-/// A column is of text where any of it is: of nothing else one says more.
+/// A column is text if any of its values is. Nothing more is known about the columns of a user's query.
 fn kind(rows: &Rows, n: usize) -> Kind {
     let mut all = rows.rows.iter().filter_map(|r| r.get(n));
     if all.any(Value::is_string) {

@@ -1,4 +1,4 @@
-//! Answers as a page that holds all that it needs, with a plot beside each row.
+//! Answers as a self-contained HTML page, with a plot beside each row.
 
 use std::io::{self, Write};
 
@@ -11,17 +11,17 @@ use kflow_export::html::{Escaped, page};
 use kflow_model::stamp::{MICRO, MILLI, SECOND};
 use kflow_model::units::{DAY, HOUR, MINUTE, duration};
 
-/// Width of a plot, px, and what is left free at its right for the last mark's half.
+/// Width of a plot, px. `EDGE` is left free on its right for half of the last mark.
 const WIDE: f64 = 240.0;
 const EDGE: f64 = 2.0;
-/// Height of a bar, and of a line of marks, px.
+/// Height of a bar, and of the line of marks (`AXIS`), px.
 const HIGH: f64 = 10.0;
 const AXIS: f64 = 16.0;
-/// Room that a mark's text takes, px.
+/// Width of a mark's text, px.
 const MARK: f64 = 40.0;
-/// Rows of a table.
+/// Most rows of a table.
 const MOST: usize = 500;
-/// Where a scale of lengths may begin, end and have marks, ns.
+/// Where a scale of durations can begin, end and have marks, ns.
 const MARKS: [i64; 18] = [
     1,
     100,
@@ -47,12 +47,13 @@ const MARKS: [i64; 18] = [
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     pub title: &'a str,
-    /// `None`: somebody's own query.
+    /// `None` for a user's own query.
     pub question: Option<Question>,
     pub rows: &'a Rows,
 }
 
-/// Writes the page. `about` says, a line each, what was asked of what. With `once` no pod stands in two rows of an answer.
+/// Writes the page. Each line of `about` says what was asked, and of which data. With `once` no pod is in two rows of
+/// an answer.
 pub fn html(
     out: &mut impl Write,
     title: &str,
@@ -73,7 +74,7 @@ pub fn html(
     page(title, &body, out)
 }
 
-/// What the whole comes to, in a few large numbers; before and after of what is compared.
+/// Writes the totals as a few large numbers; for a comparison, before and after.
 fn tiles(body: &mut String, parts: &[Part<'_>]) {
     let rows = |q: Question| {
         let of = parts.iter().find(|p| p.question == Some(q));
@@ -122,14 +123,14 @@ fn tiles(body: &mut String, parts: &[Part<'_>]) {
     body.push_str("</ul>\n");
 }
 
-/// One of the two that are compared, or all.
+/// The columns of one of the two sides of a comparison, or of an answer that is not compared.
 struct Side<'a> {
     rows: &'a Rows,
     prefix: &'static str,
 }
 
 impl Side<'_> {
-    /// The sum of a column; `None` where there is no such.
+    /// Returns the sum of a column; `None` if there is no such column.
     fn sum(&self, column: &str, takes: impl Fn(&[Value]) -> bool) -> Option<i64> {
         let n = place(self.rows, self.prefix, column)?;
         let taken = self.rows.rows.iter().filter(|row| takes(row));
@@ -137,7 +138,7 @@ impl Side<'_> {
     }
 }
 
-/// A number of an answer, or two of a comparison.
+/// Returns a number of an answer, or the two of a comparison.
 fn told<T: ToString>(rows: &Rows, of: impl Fn(&Side<'_>) -> Option<T>) -> String {
     let value = |prefix: &&'static str| {
         let told = of(&Side { rows, prefix });
@@ -147,7 +148,7 @@ fn told<T: ToString>(rows: &Rows, of: impl Fn(&Side<'_>) -> Option<T>) -> String
     each.join(" → ")
 }
 
-/// What the names of an answer's columns begin with.
+/// Returns the prefixes of the names of an answer's columns.
 fn sides(rows: &Rows) -> &'static [&'static str] {
     if place(rows, "before_", "count").is_some() {
         &["before_", "after_"]
@@ -216,21 +217,22 @@ fn section(body: &mut String, part: Part<'_>) {
     }
 }
 
-/// A plot beside a row: where p50, p95 and p99 lie on a scale of all rows, or how many there are. Of a comparison it has two bars.
+/// A plot beside each row: where p50, p95 and p99 are on a scale common to all rows, or a count. A comparison has two
+/// bars.
 enum Plot {
-    /// Columns of p50, p95 and p99 of each side.
+    /// Indexes of the columns p50, p95 and p99 of each side.
     Lengths(Vec<[usize; 3]>, Scale),
-    /// Column of a number of each side, and the largest.
+    /// Index of the count's column of each side, and the largest count.
     Count(Vec<usize>, f64),
 }
 
-/// A logarithmic scale, from mark to mark.
+/// A logarithmic scale, from one mark to another.
 struct Scale {
     marks: &'static [i64],
 }
 
 impl Scale {
-    /// One that has all of these, ns.
+    /// Returns the smallest scale that contains all of these, ns.
     fn of(values: impl Iterator<Item = i64> + Clone) -> Self {
         let least = values.clone().min().unwrap_or(SECOND);
         let most = values.max().unwrap_or(SECOND);
@@ -286,7 +288,7 @@ impl Plot {
         }
     }
 
-    /// What it shows, as HTML.
+    /// Returns the explanation of the plot, as HTML.
     fn legend(&self) -> String {
         let key = |opacity: f64, colour: &str| {
             let mut shape = String::new();
@@ -313,7 +315,7 @@ impl Plot {
         }
     }
 
-    /// Its marks, as a picture above all rows.
+    /// Writes the marks of the scale, as an image above all rows.
     fn axis(&self, body: &mut String) {
         let mut shapes = String::new();
         let mut mark = |x: f64, text: &str, anchor: &str| {
@@ -333,7 +335,7 @@ impl Plot {
                         n if n == last => "end",
                         _ => "middle",
                     };
-                    // The last has its place in any case.
+                    // The last mark is always shown.
                     if n == last || (x >= free && (n == 0 || x + 1.5 * MARK < WIDE)) {
                         mark(x, &short(*ns), anchor);
                         free = x + if n == 0 { 1.5 * MARK } else { MARK };
@@ -388,7 +390,7 @@ impl Plot {
     }
 }
 
-/// A mark of a scale: lengths that are one number and a unit.
+/// Returns the text of a mark, shortened: marks are one number and a unit.
 fn short(ns: i64) -> String {
     let text = duration(ns);
     let cut = |unit: &str| text.strip_suffix(unit).map(str::to_owned);

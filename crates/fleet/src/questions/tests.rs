@@ -68,7 +68,7 @@ fn sql(tables: &Tables, sql: &str) -> Result<Rows, String> {
     })
 }
 
-/// Measure, group, count, open, errors, p50, p95, p99, longest.
+/// Measure, group, count, open, errors, p50, p95, p99, maximum.
 fn told(rows: &[stats::Row]) -> Vec<Vec<Value>> {
     let has = |r: &&stats::Row| !r.measure.to_string().starts_with("condition/");
     let each = rows.iter().filter(has).map(|r| {
@@ -178,7 +178,7 @@ fn causes_starts_nodes_and_images_are_those_of_the_recording() {
     );
 }
 
-/// The same tables as files, with names as the layout has them.
+/// Writes the same tables to files, named as in the layout.
 fn in_files(tables: &Tables, dir: &std::path::Path) -> Tables {
     let mut files = Tables::default();
     for (table, batches) in &tables.batches {
@@ -215,7 +215,7 @@ fn files_and_memory_give_the_same_answers_and_ranges_add_up() {
     let [before, after] = halves.map(|h| of(Some(h)));
     assert!(counts(&before) > 0 && counts(&after) > 0);
     assert_eq!(counts(&before) + counts(&after), counts(&of(None)));
-    // A file among those of another table.
+    // A file of another table.
     let calls = files.files[&Table::Calls].clone();
     let wrong = Tables {
         files: [(Table::Pods, calls)].into(),

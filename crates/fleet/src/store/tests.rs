@@ -30,7 +30,7 @@ fn recording(name: &str) -> Session {
     session
 }
 
-/// Puts a session into a store, cut into so many segments, as a recorder does.
+/// Puts a session into a store as a recorder does, cut into `segments` segments.
 fn put(store: &Store, session: &Session, node: &str, segments: usize) {
     let dir = tempfile::tempdir().unwrap();
     let bounds = Bounds {
@@ -128,7 +128,7 @@ impl Rig {
     }
 }
 
-/// What a recording says of its calls, in SQL's order.
+/// The calls of a recording, in SQL's order.
 fn calls(session: &Session) -> Vec<Vec<Value>> {
     let world = kflow_engine::world_at(session, session.range().unwrap().1, Arc::default());
     let row =
@@ -142,7 +142,7 @@ fn tables_of_a_store_have_the_rows_of_what_was_recorded() {
     let session = recording("S5-burst");
     put(&rig.store, &session, "node1", 4);
     let (begin, end) = session.range().unwrap();
-    // Of an hour that is not over for a while nothing is made.
+    // Nothing is made for an hour that ended only a moment ago.
     assert_eq!(rig.make(begin), super::Made::default());
     let made = rig.make(end.plus(2 * HOUR));
     assert!(made.hours >= 1 && made.rows > 1000, "{made:?}");
@@ -159,7 +159,7 @@ fn tables_of_a_store_have_the_rows_of_what_was_recorded() {
     let nodes = rig.ask("SELECT DISTINCT cluster FROM calls");
     assert_eq!(nodes.rows, [[json!("lab")]]);
 
-    // Again: nothing to do. Made anew, the same bytes.
+    // A second run has nothing to do. Tables that are made anew have the same bytes.
     let before = rig.contents(&found);
     let again = rig.make(end.plus(2 * HOUR));
     assert_eq!((again.hours, again.fresh), (0, made.hours));
@@ -167,7 +167,7 @@ fn tables_of_a_store_have_the_rows_of_what_was_recorded() {
     rig.runtime.block_on(rig.store.remove(path)).unwrap();
     assert!(rig.make(end.plus(2 * HOUR)).hours >= 1);
     assert!(rig.contents(&rig.found()) == before);
-    // Segments that come later are told too.
+    // Segments that come later are included too.
     put(&rig.store, &session, "node2", 1);
     let later = rig.make(end.plus(3 * HOUR));
     assert_eq!(later.hours, made.hours);
@@ -182,7 +182,7 @@ fn tables_of_a_store_have_the_rows_of_what_was_recorded() {
     assert_eq!(twice, 2 * want.len() as i64, "calls are each node's own");
     assert!(rig.contents(&rig.found()) != before);
 
-    // What is too old goes, tables too.
+    // Prune removes old tables too.
     let done = prune(&rig.store, &rig.cluster, end.plus(DAY));
     let done = rig.runtime.block_on(done).unwrap();
     assert_eq!(done.tables as usize, found.files.len());

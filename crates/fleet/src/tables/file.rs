@@ -12,17 +12,17 @@ use parquet::file::properties::WriterProperties;
 
 use super::{TABLE_KEY, Table, TableError, VERSION, VERSION_KEY};
 
-/// Rows that are read together, and left out together by an engine that looks for others.
+/// Rows per row group: an engine reads or skips such a group as a whole.
 const GROUP: usize = 1 << 17;
 
-/// Writes rows of a table as a file. The same rows are the same bytes.
+/// Encodes rows of a table as a file. The same rows give the same bytes.
 pub fn encode(table: Table, batches: &[RecordBatch]) -> Result<Vec<u8>, TableError> {
     let failed = |source| TableError::Write {
         table: table.name(),
         source,
     };
     let schema = table.schema();
-    // Of several, as of several nodes, only each by itself is sorted.
+    // Several batches, as of several nodes, are each sorted only by themselves.
     let time = match batches {
         [_] => schema.index_of(table.time()).ok(),
         _ => None,
@@ -53,7 +53,7 @@ pub fn encode(table: Table, batches: &[RecordBatch]) -> Result<Vec<u8>, TableErr
     Ok(out)
 }
 
-/// Reads a file of a table. `name` is for errors.
+/// Reads a file of a table. `name` is used in errors.
 pub fn decode(name: &str, bytes: Vec<u8>) -> Result<(Table, Vec<RecordBatch>), TableError> {
     let failed = |source| TableError::Read {
         name: name.to_owned(),
@@ -68,7 +68,7 @@ pub fn decode(name: &str, bytes: Vec<u8>) -> Result<(Table, Vec<RecordBatch>), T
     let reader = builder.build().map_err(failed)?;
     let batches: Result<Vec<RecordBatch>, _> = reader.collect();
     let batches = batches.map_err(|e| failed(e.into()))?;
-    // The file's metadata comes along with the schema: rows of several files are of one.
+    // The batches' schema includes the file's metadata. Without it, rows of several files have the same schema.
     let bare = |b: RecordBatch| {
         let schema = Schema::new(b.schema().fields().clone());
         b.with_schema(Arc::new(schema))
@@ -78,7 +78,7 @@ pub fn decode(name: &str, bytes: Vec<u8>) -> Result<(Table, Vec<RecordBatch>), T
     Ok((table, batches?))
 }
 
-/// The table that metadata tells, when this kflow can read it.
+/// Returns the table named in the metadata, if this kflow can read it.
 fn known(name: &str, meta: Option<&Vec<KeyValue>>) -> Result<Table, TableError> {
     let foreign = || TableError::Foreign {
         name: name.to_owned(),
@@ -99,7 +99,7 @@ fn known(name: &str, meta: Option<&Vec<KeyValue>>) -> Result<Table, TableError> 
         .ok_or_else(foreign)
 }
 
-/// Fails when a file is not of this table, or cannot be read.
+/// Returns an error if a file is not of this table or cannot be read.
 pub(crate) fn check(path: &std::path::Path, table: Table) -> Result<(), TableError> {
     let name = path.display().to_string();
     let read = |source: parquet::errors::ParquetError| TableError::Read {

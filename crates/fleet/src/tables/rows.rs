@@ -1,4 +1,4 @@
-//! Rows of what a world knows.
+//! Makes rows of a world.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use kflow_model::session::Session;
 use kflow_model::units::DAY;
 use kflow_model::{Nanos, Text};
 
-/// What rows are made of.
+/// The input of rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of<'a> {
     pub(crate) world: &'a World,
     pub(crate) versions: &'a Versions,
-    /// What was ever not well.
+    /// All incidents, past ones too.
     pub(crate) incidents: &'a [Incident],
-    /// How exactly their ends are known, ns.
+    /// How precisely the ends of incidents are known, ns.
     pub(crate) within: i64,
-    /// The last moment that is known.
+    /// The time as of which rows are made: the last that is known.
     pub(crate) at: Nanos,
     pub(crate) cluster: &'a str,
-    /// The node that was recorded; empty where that is not one.
+    /// The node that was recorded; empty if it was not exactly one.
     pub(crate) node: &'a str,
-    /// Only what belongs to the time from one moment on and before the other.
+    /// Limits rows to times at or after the first moment and before the second.
     pub(crate) range: Option<(Nanos, Nanos)>,
 }
 
-/// Rows by table and day; days as the number of them since the epoch.
+/// Rows by table and day; a day is its number since the epoch.
 pub type Made = BTreeMap<(Table, i64), RecordBatch>;
 
-/// When a day of [`Made`] begins.
+/// Returns the begin of a day of [`Made`].
 pub const fn begin_of(day: i64) -> Nanos {
     Nanos(day.saturating_mul(DAY))
 }
 
-/// All rows of one session, as of its end; empty for a session without observations. `cluster` and `node` fill the columns of these
-/// names; `node` is empty for a session that was recorded of several nodes.
+/// Returns all rows of one session, as of its end; none for a session without observations. `cluster` and `node` fill
+/// the columns of these names; `node` is empty for a session of several nodes.
 pub fn of_session(
     session: &Session,
     cluster: &str,
@@ -73,7 +73,7 @@ pub fn of_session(
     make(of, seen)
 }
 
-/// Makes the rows of every table, each table's by its time; of what others told already, none.
+/// Makes the rows of every table, sorted by the table's time, without those that other recordings gave already.
 pub(crate) fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
     let mut sink = Sink {
         of,
@@ -167,7 +167,7 @@ impl Sink<'_> {
     }
 }
 
-/// The node that a call was made on: its pod's, else the one that was recorded, else the only one that there is.
+/// Returns the node of a call: its pod's, else the recorded one, else the only one in the world.
 fn node_of(of: Of<'_>, call: &Call) -> Text {
     let pod = of.world.pod(&call.pod_uid).map(|p| p.node.clone());
     pod.filter(|node| !node.is_empty()).unwrap_or_else(|| {
@@ -190,7 +190,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Of a row whose time is `at`.
+    /// The place of a row whose time is `at`.
     fn of(of: Of<'a>, node: Text, at: Nanos) -> Self {
         let (kubelet_version, runtime_version) = of.versions.at(&node, at);
         Self {
@@ -257,7 +257,7 @@ struct PodRow<'a> {
 
 impl<'a> PodRow<'a> {
     fn of(of: Of<'a>, p: &'a PodView) -> Self {
-        // Of stages the table has more than lengths: see below.
+        // This has only the lengths of stages; [`Stages`] has the rest.
         let measured = stats::measured(p, None);
         let length = |measure: &Measure| {
             let found = measured.iter().find(|(m, _)| m == measure);
@@ -297,7 +297,7 @@ impl<'a> PodRow<'a> {
     }
 }
 
-/// What is known of the stages of a pod.
+/// The columns of a pod's stages.
 struct Stages<'a>(&'a PodView);
 
 impl Serialize for Stages<'_> {
@@ -313,7 +313,7 @@ impl Serialize for Stages<'_> {
             };
             let steps = pod.timeline.spans.iter().filter(|x| x.stage == stage);
             let last = steps.map(|x| x.attempt).max().unwrap_or(0);
-            // A length is as exact as both edges together.
+            // The uncertainty of a duration is the sum of both edges'.
             let exact =
                 i64::from(whole.start.precision) + whole.end.map_or(0, |e| i64::from(e.precision));
             map.serialize_entry(begin, &whole.start.at)?;

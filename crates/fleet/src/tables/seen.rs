@@ -1,5 +1,5 @@
-//! Which recording's row is kept of an object that several nodes' recordings have: each node's watch also shows the pods that are
-//! bound to no node.
+//! Selects which recording's row to keep for an object that the recordings of several nodes contain: each node's
+//! watch also has the pods that are bound to no node.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,17 +7,17 @@ use kflow_core::correlate::World;
 use kflow_core::diagnose::Subject;
 use kflow_model::Text;
 
-/// What recorders have told so far. Without recorders everything is told.
+/// What each recorder has told so far. Without recorders every row is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The nodes whose recordings are put together.
+    /// The nodes whose recordings are joined.
     recorders: BTreeSet<Text>,
-    /// Who told of what first.
+    /// The recorder that told of an object first.
     first: HashMap<Text, Text>,
 }
 
 impl Seen {
-    /// Of the recordings of these nodes.
+    /// For the recordings of these nodes.
     pub fn of(recorders: impl IntoIterator<Item = Text>) -> Self {
         Self {
             recorders: recorders.into_iter().collect(),
@@ -25,7 +25,8 @@ impl Seen {
         }
     }
 
-    /// True when what is on a node is told by this recorder: the node's own, else the first that saw it.
+    /// True when this recorder's row of an object on `node` is kept: the node's own row, else that of the first
+    /// recorder with the object.
     fn told_by(&mut self, recorder: &str, node: &str, what: Text) -> bool {
         if self.recorders.is_empty() || node == recorder {
             return true;

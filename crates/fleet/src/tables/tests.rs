@@ -61,7 +61,7 @@ impl Known {
     }
 }
 
-/// The rows of a table after the way through its files, as JSON.
+/// The rows of a table as JSON, after writing and reading its files.
 fn through_files(made: &Made, table: Table) -> Vec<Map<String, Value>> {
     let mut rows = Vec::new();
     for ((_, day), batch) in made.iter().filter(|((t, _), _)| *t == table) {
@@ -89,7 +89,7 @@ fn lines(jsonl: &[u8]) -> Vec<Map<String, Value>> {
         .collect()
 }
 
-/// Every key that both have, and none that only the second lacks.
+/// Asserts that the rows have all keys of `told`, except those in `left_out`, with the same values.
 fn same(table: Table, rows: &[Map<String, Value>], told: &[Map<String, Value>], left_out: &[&str]) {
     assert_eq!(rows.len(), told.len(), "{table:?}");
     for (row, told) in rows.iter().zip(told) {
@@ -99,7 +99,8 @@ fn same(table: Table, rows: &[Map<String, Value>], told: &[Map<String, Value>], 
     }
 }
 
-/// What `kflow calls -o jsonl`, `requests --list -o jsonl`, `why --ever -o jsonl` and `stats` say of the same session.
+/// Compares with `kflow calls -o jsonl`, `requests --list -o jsonl`, `why --ever -o jsonl` and `stats` of the same
+/// session.
 #[test]
 fn rows_of_every_recording_are_what_the_commands_say_of_it() {
     let mut seen = [0; 4];
@@ -226,7 +227,7 @@ fn a_file_of_others_of_a_newer_kflow_or_damaged_is_refused() {
     assert!(said(b"PAR1".to_vec()).contains("no Parquet file"));
     let half = bytes[..bytes.len() / 2].to_vec();
     assert!(said(half).contains("a.parquet is no Parquet file"));
-    // The version, a key of the metadata, in its place in the bytes.
+    // Replaces a text in the file's bytes, such as the version or a key of the metadata.
     let with = |from: &str, to: &str| {
         let mut bytes = bytes.clone();
         let at = bytes

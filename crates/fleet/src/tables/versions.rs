@@ -1,4 +1,4 @@
-//! Which versions a node had when: a kubelet that is upgraded is another one for what began before.
+//! The versions of a node over time: after an upgrade of the kubelet, earlier rows keep the earlier version.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ struct Since {
     runtime: Text,
 }
 
-/// The versions of every node that was watched.
+/// The versions of every node in a watch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Versions(BTreeMap<Text, Vec<Since>>);
 
@@ -35,7 +35,8 @@ impl Versions {
         all
     }
 
-    /// The kubelet's and the runtime's at a moment; before the first that is known, that one. Empty where nothing told them.
+    /// Returns the versions of kubelet and runtime at a time; before the first known ones, the first. Empty if none
+    /// are known.
     pub(crate) fn at(&self, node: &str, at: Nanos) -> (&str, &str) {
         let its = self.0.get(node).map_or(&[][..], Vec::as_slice);
         let known = its.partition_point(|v| v.at <= at).max(1);

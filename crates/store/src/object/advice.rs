@@ -1,13 +1,13 @@
-//! What to do about an answer of object storage: its own text says which request failed, and leaves it at that.
+//! What to do about errors of object storage, whose own text says only which request failed.
 //!
-//! Codes are those of the clouds' references: Amazon S3, "Error responses"; Azure, "Blob service error codes" and "Common REST API error
-//! codes"; Google Cloud Storage, "HTTP status and error codes".
+//! The error codes are from the clouds' references: Amazon S3, "Error responses"; Azure, "Blob service error codes"
+//! and "Common REST API error codes"; Google Cloud Storage, "HTTP status and error codes".
 
 use std::error::Error;
 
 use object_store::ObjectStoreScheme;
 
-/// Words of an answer, and what they come down to; the first that fits.
+/// Words in an error, and what they mean; the first match counts.
 const ANSWERS: [(&[&str], Answer); 9] = [
     (
         &[
@@ -34,7 +34,7 @@ const ANSWERS: [(&[&str], Answer); 9] = [
         ],
         Answer::NoBucket,
     ),
-    // Where a machine or pod of a cloud is told who it is.
+    // Addresses of the clouds' metadata services, where a machine or pod gets its credentials.
     (
         &[
             "169.254.169.254",
@@ -43,7 +43,7 @@ const ANSWERS: [(&[&str], Answer); 9] = [
         ],
         Answer::NoCredentials,
     ),
-    // Of hyper-rustls.
+    // The text is hyper-rustls's.
     (&["unsupported scheme http"], Answer::NoTls),
     (&["dns error", "failed to lookup address"], Answer::NoHost),
     (
@@ -95,7 +95,7 @@ impl Cloud {
     }
 }
 
-/// Everything that an error says of its causes.
+/// Returns the texts of an error and all its causes.
 fn told(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -113,21 +113,21 @@ fn answer(text: &str) -> Option<Answer> {
     found.map(|(_, answer)| *answer)
 }
 
-/// True where the bucket is missing, and not an object in it.
+/// True when the bucket is missing, and not an object in it.
 pub(super) fn lacks_bucket(error: &object_store::Error) -> bool {
     answer(&told(error)) == Some(Answer::NoBucket)
 }
 
-/// What happened, and what to do, in a sentence. `None` where the error's own words have to do.
+/// Returns a sentence that says what happened and what to do; `None` where the error's own text has to do.
 pub(super) fn of(url: &str, error: &object_store::Error) -> Option<&'static str> {
     let cloud = Cloud::of(url)?;
     Some(sentence(cloud, answer(&told(error))?))
 }
 
-/// Where to look when no request can be made at all.
+/// Says what to check when no request can be made at all.
 #[cfg(feature = "cloud")]
 pub(super) fn of_environment(url: &str, error: &object_store::Error) -> &'static str {
-    // Of rustls-platform-verifier.
+    // The text is rustls-platform-verifier's.
     if told(error).contains("No CA certificates were loaded") {
         return "this machine or image has no authorities of TLS: put them at /etc/ssl/certs/ca-certificates.crt, or name their file in SSL_CERT_FILE";
     }
@@ -218,7 +218,7 @@ fn sentence(cloud: Cloud, answer: Answer) -> &'static str {
 mod tests {
     use super::*;
 
-    /// As `object_store` words them (`client/retry.rs`), with the bodies of the clouds' references.
+    /// The errors as `object_store` words them (`client/retry.rs`), with bodies from the clouds' references.
     #[test]
     fn what_a_store_answers_says_what_to_do() {
         let status = |status: &str, body: &str| {
@@ -231,7 +231,7 @@ mod tests {
         };
         for (text, s3, google, azure) in [
             (code("403 Forbidden", "RequestTimeTooSkewed"), "clock", "clock", "clock"),
-            // Azure's code for it is that of a wrong key; its detail says what it is.
+            // Azure has the same code for this as for a wrong key; the detail tells them apart.
             (
                 status(
                     "403 Forbidden",
@@ -271,7 +271,7 @@ mod tests {
             (code("400 Bad Request", "ExpiredToken"), "expired", "expired", "expired"),
             (code("403 Forbidden", "InvalidAccessKeyId"), "does not know", "does not know", "does not know"),
             (status("401 Unauthorized", "Invalid Credentials"), "does not know", "does not know", "does not know"),
-            // Azurite's to a wrong key.
+            // Azurite's answer to a wrong key.
             (
                 status(
                     "403 Forbidden",

@@ -1,4 +1,4 @@
-//! Object storage of clouds, by kflow's own HTTP client: the one that everything else here is built with.
+//! Object storage of clouds, over kflow's own HTTP client, which the rest of this crate is built with.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -24,12 +24,12 @@ use object_store::{
 
 use super::{StoreError, advice, environment};
 
-/// How long a server may take to accept a connection, where neither `object_store` nor the environment says it.
+/// Time for a server to accept a connection, if neither `object_store` nor the environment sets it.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an answer may take to begin.
+/// Time until an answer begins.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The store of a URL, as the environment says: `AWS_*`, `GOOGLE_*`, `AZURE_*`.
+/// Opens the store of a URL with the settings of the environment: `AWS_*`, `GOOGLE_*`, `AZURE_*`.
 pub(super) fn open(
     scheme: &ObjectStoreScheme,
     url: &url::Url,
@@ -42,7 +42,7 @@ pub(super) fn open(
             why,
         });
     }
-    // What is longer is the caller's: an upload waits, a command says so.
+    // Longer retries are up to the caller: an upload waits, a command reports the error.
     let retry = || RetryConfig {
         backoff: BackoffConfig::default(),
         max_retries: 2,
@@ -81,13 +81,13 @@ pub(super) fn open(
     })
 }
 
-/// As `object_store` reads a switch (`config.rs`).
+/// Parses a switch as `object_store` does (`config.rs`).
 fn is_true(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     matches!(text.as_str(), "1" | "true" | "on" | "yes" | "y")
 }
 
-/// Makes clients.
+/// Creates HTTP clients for `object_store`.
 #[derive(Debug)]
 struct Hyper;
 
@@ -97,13 +97,14 @@ impl Connector for Hyper {
         let http = http.is_some_and(|text| is_true(&text));
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
-        // A second where a machine or pod of a cloud is told who it is: anywhere else nothing answers there.
+        // `object_store` sets 1 s for the clouds' metadata services: outside of a cloud nothing answers there.
         let asked = options.get_config_value(&ClientConfigKey::ConnectTimeout);
         let asked = asked.and_then(|text| parse_duration(&text.replace(' ', "")).ok());
         let asked = asked.and_then(|ns| u64::try_from(ns).ok());
         tcp.set_connect_timeout(Some(asked.map_or(CONNECT, Duration::from_nanos)));
         let tls = match HttpsConnectorBuilder::new().try_with_platform_verifier() {
-            // An image from scratch has no authorities, and a store of its cluster may need none.
+            // An image made from scratch has no certificate authorities, and a store inside the cluster may need
+            // none.
             Err(_) if http => {
                 tcp.enforce_http(true);
                 let client = Client::builder(TokioExecutor::new()).build(tcp);
@@ -146,7 +147,7 @@ impl<C: Connect + Clone + Debug + Send + Sync + 'static> HttpService for Service
                 Ok(Err(e)) if e.is_connect() => {
                     return Err(HttpError::new(HttpErrorKind::Connect, e));
                 }
-                // A connection that was closed while it was idle, or under a request: all of ours can be asked again.
+                // The connection was closed while idle or during the request. All requests made here may be retried.
                 Ok(Err(e)) => return Err(HttpError::new(HttpErrorKind::Request, e)),
                 Ok(Ok(answer)) => answer,
             };

@@ -1,21 +1,22 @@
-//! What the environment says of a cloud, before `object_store` takes it: that makes URLs and headers of these values, and panics where
-//! they are none. A key out of a file with a line break at its end is one.
+//! Checks a cloud's environment variables before `object_store` reads them: it builds URLs and headers from the
+//! values and panics where they are not valid. An example is a key read from a file with a line break at its end.
 
 use object_store::ObjectStoreScheme;
 use url::Url;
 
-/// What a value has to be.
+/// The form that a value must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `https://host:port/path`.
     Url,
-    /// Part of a URL, as it is.
+    /// Part of a URL, not encoded.
     Name,
-    /// In a header, or in what is signed.
+    /// Used in a header, or in a string to sign.
     Word,
 }
 
-/// Variables that `object_store` 0.14 reads (`from_env` and `FromStr` of its three builders), but files, switches and times.
+/// Variables that `object_store` 0.14 reads (`from_env` and `FromStr` of its three builders), without files, switches
+/// and times.
 const READ: [(&str, Form); 48] = [
     ("AWS_ACCESS_KEY_ID", Form::Word),
     ("AWS_CONTAINER_CREDENTIALS_FULL_URI", Form::Url),
@@ -67,7 +68,7 @@ const READ: [(&str, Form); 48] = [
     ("IDENTITY_HEADER", Form::Word),
 ];
 
-/// Whose variables of a cloud these are, by their beginnings.
+/// Prefixes of the names of a cloud's variables.
 const fn prefixes(scheme: &ObjectStoreScheme) -> &'static [&'static str] {
     match scheme {
         ObjectStoreScheme::AmazonS3 => &["AWS_"],
@@ -77,7 +78,8 @@ const fn prefixes(scheme: &ObjectStoreScheme) -> &'static [&'static str] {
     }
 }
 
-/// The first variable that no request can be made of: its name, and what is wrong. Never its value, which may be a key.
+/// Returns the first variable with an unusable value: its name, and what is wrong. Never the value, which may be a
+/// key.
 pub(super) fn wrong(
     scheme: &ObjectStoreScheme,
     value: impl Fn(&str) -> Option<String>,

@@ -12,7 +12,7 @@ use tracing::info;
 use super::{Segment, SpoolError, error};
 use crate::name::File;
 
-/// Makes the folder where there is none, and keeps other processes from it.
+/// Creates the folder if necessary, and locks it against other processes.
 pub(super) fn take_folder(dir: &Path) -> Result<FsFile, SpoolError> {
     let mut builder = DirBuilder::new();
     builder
@@ -47,7 +47,7 @@ pub(super) fn take_folder(dir: &Path) -> Result<FsFile, SpoolError> {
     }
 }
 
-/// Every file of a folder by its name, with what the name says.
+/// Returns every file in a folder, sorted by name, with what its name says.
 pub(super) fn files(dir: &Path) -> Result<Vec<(PathBuf, Option<File>)>, SpoolError> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(error("list", dir))? {
@@ -59,7 +59,7 @@ pub(super) fn files(dir: &Path) -> Result<Vec<(PathBuf, Option<File>)>, SpoolErr
     Ok(all)
 }
 
-/// A closed segment by its file.
+/// Returns the closed segment in a file; `None` if it is not one.
 pub(super) fn segment(path: &Path) -> Option<Segment> {
     let name = path.file_name()?.to_str()?;
     let File::Closed {
@@ -83,7 +83,7 @@ pub(super) fn segment(path: &Path) -> Option<Segment> {
     })
 }
 
-/// Puts segments into the order in which they were recorded: runs by the begin of their first, segments of a run by number.
+/// Sorts segments as they were recorded: runs by the begin of their first segment, segments of a run by number.
 pub(super) fn order(segments: &mut Vec<Segment>) {
     segments.sort_by(|a, b| a.part.cmp(&b.part));
     let mut runs: Vec<Vec<Segment>> = Vec::new();
@@ -97,7 +97,7 @@ pub(super) fn order(segments: &mut Vec<Segment>) {
     segments.extend(runs.into_iter().flatten());
 }
 
-/// Closes a segment that a process left open. `None` when nothing in it is of its own: then it is removed.
+/// Closes a segment that a process left open. If it has no observation of its own, removes it and returns `None`.
 pub(super) fn recover(
     dir: &Path,
     path: &Path,
@@ -106,7 +106,7 @@ pub(super) fn recover(
 ) -> io::Result<Option<PathBuf>> {
     let reader = match Reader::open(path) {
         Ok(reader) => reader,
-        // Not even the header came to the disk, or it is no segment: it has the name of one, and holds nothing.
+        // The header never reached the disk, or the file is not a segment: it has a segment's name and holds nothing.
         Err(SessionError::NotASession { .. }) => return std::fs::remove_file(path).map(|()| None),
         Err(e) => return Err(io::Error::other(e)),
     };
@@ -115,7 +115,7 @@ pub(super) fn recover(
     reader.in_turn(|batch| {
         let mut from = 0;
         if let Some(at) = batch.report.from {
-            // What came before stood already.
+            // The observations before this point were carried over.
             (own, first, last) = (0, at, begin);
             from = batch.report.carried;
             began = true;

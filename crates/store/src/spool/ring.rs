@@ -1,4 +1,4 @@
-//! The segments of a spool as others see them.
+//! The segments of a spool, as readers and uploaders see them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,16 @@ use crate::name::File;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub path: PathBuf,
-    /// The first moment that it tells of.
+    /// Begin of its time.
     pub begin: Nanos,
-    /// The last.
+    /// End of its time.
     pub end: Nanos,
     pub part: Part,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Its own, without those that are carried over.
+    /// Number of its own observations, without those carried over from before it.
     pub observations: u64,
-    /// A store has it.
+    /// True when a store has it.
     pub sent: bool,
 }
 
@@ -39,58 +39,58 @@ impl Segment {
             sent: self.sent,
         }
     }
-    /// Recorded time in it, ns.
+    /// Length of the recorded time, ns.
     pub(super) fn length(&self) -> i64 {
         let most = i64::try_from(LONGEST.as_nanos()).unwrap_or(i64::MAX);
         self.end.since(self.begin).clamp(0, most)
     }
 }
 
-/// How a spool stands.
+/// State of a spool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Closed segments.
+    /// Number of closed segments.
     pub segments: usize,
-    /// Of these, what waits for the store.
+    /// Number of closed segments that the store does not have yet.
     pub waiting: usize,
-    /// Bytes of all, with the one that is being written.
+    /// Bytes of all segments, including the one that is being written.
     pub bytes: u64,
     /// Observations taken since the spool was opened.
     pub taken: u64,
     /// Observations that were not written.
     pub lost: u64,
-    /// Segments, and observations in them, that had to go before the store had them.
+    /// Segments, and observations in them, that were dropped before the store had them.
     pub dropped: (u64, u64),
     /// Files that a crash left without a readable observation of their own.
     pub empty: u64,
-    /// Why nothing is written, while it is so.
+    /// Why nothing is written at the moment, if so.
     pub failing: Option<String>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Closed, in the order in which they were recorded.
+    /// Closed segments, in the order in which they were recorded.
     pub(super) segments: Vec<Segment>,
-    /// The one that is being written, and its begin.
+    /// The segment that is being written, and its begin.
     pub(super) open: Option<(PathBuf, Nanos)>,
     pub(super) status: Status,
 }
 
-/// The segments of a spool, for who reads or sends them while it is written. Cheap to clone.
+/// The segments of a spool, for readers and uploaders while it is being written. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ring {
     pub(super) dir: Arc<PathBuf>,
     pub(super) state: Arc<Mutex<State>>,
 }
 
-/// What reading a time range met.
+/// The result of reading a time range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Read {
     pub segments: usize,
     pub observations: u64,
-    /// Times within the range of which nothing is kept.
+    /// Times within the range that no segment covers.
     pub holes: Vec<Hole>,
-    /// Segments that could not be read: path and why.
+    /// Segments that could not be read: path and reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -104,7 +104,6 @@ impl Ring {
         self.lock().segments.clone()
     }
 
-    /// How it stands.
     pub fn status(&self) -> Status {
         let state = self.lock();
         let mut status = state.status.clone();
@@ -113,7 +112,7 @@ impl Ring {
         status
     }
 
-    /// The store has a segment. False when it is no longer there.
+    /// Marks a segment as sent: the store has it. Returns false when the segment no longer exists.
     pub fn sent(&self, segment: &Segment) -> Result<bool, SpoolError> {
         let mut state = self.lock();
         let its = |s: &&mut Segment| s.part == segment.part;
@@ -131,8 +130,9 @@ impl Ring {
         Ok(true)
     }
 
-    /// Gives what arrived from `from` to `to`, in order of arrival, until `take` returns `false`: of the first segment also
-    /// what still stood then. The segment that is being written is read up to half a second ago.
+    /// Gives `take` what arrived from `from` to `to`, in order of arrival, until it returns `false`; of the first
+    /// segment also what was still valid at its begin. The segment that is being written is read up to half a second
+    /// ago.
     pub fn read(
         &self,
         from: Nanos,
@@ -173,7 +173,7 @@ impl Ring {
         Ok(read)
     }
 
-    /// Opens a segment that may get another name meanwhile.
+    /// Opens a segment that may be renamed at the same time.
     fn reader(&self, path: &Path) -> Result<Reader, SpoolError> {
         let first = Reader::open(path);
         match first {
@@ -196,10 +196,10 @@ impl Ring {
     }
 }
 
-/// Sources stamp what they see in threads of their own: it is written in order but for less than this, ns.
+/// How far observations in a segment may be out of order, ns: sources stamp them on threads of their own.
 const UNSORTED: i64 = 2 * SECOND;
 
-/// How many of these, which are sorted, nothing that follows comes before.
+/// Returns how many of these sorted observations no later one can precede.
 fn ripe(waiting: &[Evidence]) -> usize {
     let newest = waiting.last().map_or(Nanos(0), |o| o.stamp.seen);
     let is_ripe = |o: &Evidence| newest.since(o.stamp.seen) >= UNSORTED;
@@ -208,8 +208,8 @@ fn ripe(waiting: &[Evidence]) -> usize {
     old.max(waiting.iter().rposition(is_step).unwrap_or(0))
 }
 
-/// Gives what a segment adds, in order of arrival and part by part. At a time only what stood when it began and the newest observations,
-/// of [`UNSORTED`], are in memory.
+/// Gives `give` what a segment adds, in order of arrival and in parts. Only the state from the segment's begin and
+/// the newest observations, of [`UNSORTED`], are in memory at a time.
 fn in_parts(
     reader: Reader,
     merge: &mut Merge,
@@ -217,9 +217,9 @@ fn in_parts(
     mut give: impl FnMut(Vec<Evidence>) -> bool,
 ) {
     let (part, begin) = (reader.header.segment.clone(), reader.header.created);
-    // Where nothing was written before it, it may not say from when on it tells.
+    // If nothing was written before it, it may not say when its own time begins.
     let is_first = part.as_ref().is_none_or(|p| p.n == 0);
-    // Until its own time begins.
+    // The carried state is taken when the segment's own time begins.
     let mut carried = Some(Vec::new());
     let mut waiting = Vec::new();
     let (mut last, mut wanted) = (begin, true);
@@ -250,11 +250,11 @@ fn in_parts(
         wanted
     });
     if let Some(stood) = carried {
-        // Cut before its own time began.
+        // The segment was cut before its own time began.
         wanted = give(merge.begin(part, begin, stood));
     }
     wanted = wanted && give(merge.own(waiting));
-    // One that is being written is always cut: that is no loss.
+    // A segment that is being written is always cut: that is not a loss.
     if wanted
         && !is_open
         && let Some(gap) = report.cut_at(last)

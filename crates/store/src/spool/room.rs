@@ -1,4 +1,4 @@
-//! What goes when a spool is full.
+//! Dropping segments when a spool is full.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use tracing::warn;
 use super::Spool;
 
 impl Spool {
-    /// Bytes that are free on its file system, when that is known.
+    /// Bytes free on the spool's file system, if known.
     pub(super) fn space(&self) -> Option<u64> {
         let stat = rustix::fs::statvfs(self.ring.dir.as_path()).ok()?;
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Drops what is beyond the bounds.
+    /// Drops segments beyond the bounds.
     pub(super) fn make_room(&mut self) {
         let bounds = self.options.bounds;
         let open = self.current.as_ref().map_or(0, |c| c.writer.bytes());
@@ -27,7 +27,8 @@ impl Spool {
                 state.status.bytes
             };
             let short = self.space().is_some_and(|free| free < bounds.free);
-            // What the store is owed goes for its size only: others get the room of what is not written meanwhile.
+            // Segments owed to the store are dropped for the spool's size only. If others fill the disk, new
+            // observations are lost instead.
             let dropped = (total > bounds.bytes && self.drop_one(true))
                 || (short && self.drop_one(!self.options.owed))
                 || self.drop_old();
@@ -54,7 +55,8 @@ impl Spool {
         too_old.is_some_and(|part| self.remove(&part))
     }
 
-    /// Drops the oldest segment that the store has; with `any`, another where there is none.
+    /// Drops the oldest segment that the store has; with `any`, the oldest of all if there is none. Returns false if
+    /// none was dropped.
     pub(super) fn drop_one(&mut self, any: bool) -> bool {
         let part = {
             let state = self.ring.lock();
@@ -92,7 +94,7 @@ impl Spool {
     }
 }
 
-/// True when there is no room for more.
+/// True when the error means that the disk or a quota is full.
 pub(super) fn is_full(e: &SessionError) -> bool {
     let source = match e {
         SessionError::Io { source, .. } => source,

@@ -13,7 +13,7 @@ use crate::merge::{Merge, Piece};
 
 const BEGIN: i64 = 1_795_000_000 * SECOND;
 
-/// Both clocks, so many seconds after the begin; the wall clock `off` seconds away.
+/// Both clocks `seconds` after the begin; the wall clock is `off` seconds away.
 fn at(base: Instant, seconds: u64, off: i64) -> Reading {
     Reading {
         wall: Nanos(BEGIN + (seconds as i64 + off) * SECOND),
@@ -63,7 +63,7 @@ fn folder() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// What waits for a disk is written without one here.
+/// Bounds without a limit on free space, so that a full disk does not stop these tests.
 fn small(bytes: u64) -> Options {
     Options {
         node: "node1".into(),
@@ -104,7 +104,7 @@ fn what_is_taken_is_read_back_across_segments_and_while_it_is_written() {
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(load(&s.path).unwrap().header.node, "node1");
     }
-    // A range fetches what it needs.
+    // A range reads only the segments that it needs.
     let mut some = Vec::new();
     let from = Nanos(BEGIN + 650 * SECOND);
     let read = ring
@@ -118,7 +118,7 @@ fn what_is_taken_is_read_back_across_segments_and_while_it_is_written() {
     assert!(!notes(&some).contains(&"76"));
 }
 
-/// Who serves from a spool has little memory, and a segment of a busy node is many times as large.
+/// A process that serves from a spool has little memory, and a segment of a busy node is many times as large.
 #[test]
 fn a_segment_is_given_in_parts() {
     let (_dir, path) = folder();
@@ -127,7 +127,7 @@ fn a_segment_is_given_in_parts() {
     let text = "x".repeat(400);
     for n in 0..5_000 {
         let now = at(base, n / 100, 0);
-        // Of two threads, one of which is a second late.
+        // Observations of two threads, one of which is a second late.
         let seen = now.wall.plus(-(n as i64 % 2) * SECOND);
         spool.take(&note(seen, &format!("{n} {text}")), now);
     }
@@ -143,7 +143,7 @@ fn a_segment_is_given_in_parts() {
     assert_eq!(read.unwrap().segments, 1);
     assert_eq!(parts.iter().sum::<usize>(), 5_000);
     assert!(parts.iter().all(|n| *n < 1_000), "{parts:?}");
-    // Who wants no more is given no more.
+    // A caller that wants no more is given no more.
     let mut given = 0;
     let read = ring.read(Nanos(i64::MIN), Nanos(i64::MAX), |batch| {
         given += batch.len();
@@ -180,7 +180,7 @@ fn what_has_to_go_before_the_store_has_it_is_counted_and_told() {
         seconds += 1;
         assert!(seconds < 10_000);
         let now = at(base, seconds, 0);
-        // Not to be compressed.
+        // Text that does not compress.
         let text: String = (0..400).map(|_| fastrand::alphanumeric()).collect();
         spool.take(&note(now.wall, &text), now);
     }
@@ -194,7 +194,7 @@ fn what_has_to_go_before_the_store_has_it_is_counted_and_told() {
     assert_eq!(read.holes, []);
     let bytes: u64 = ring.segments().iter().map(|s| s.bytes).sum();
     assert!(bytes <= 24_000, "{bytes}");
-    // What the store has makes room first.
+    // A segment that the store has is dropped first.
     let newest = ring.segments().last().cloned().unwrap();
     assert!(ring.sent(&newest).unwrap());
     assert!(ring.segments().last().unwrap().sent);
@@ -221,7 +221,7 @@ fn ages_are_of_recorded_time_so_that_a_clock_which_jumps_drops_nothing() {
     options.bounds.age = Duration::from_secs(3600);
     let mut spool = Spool::open(&path, options).unwrap();
     let mut given = Vec::new();
-    // A year forth after ten minutes, an hour back after twenty.
+    // The clock jumps a year forward after ten minutes, and an hour back after twenty.
     for n in 0..180_u64 {
         let off = match n {
             0..60 => 0,
@@ -244,13 +244,13 @@ fn ages_are_of_recorded_time_so_that_a_clock_which_jumps_drops_nothing() {
         given.push(o);
     }
     let (all, read) = everything(&spool.ring());
-    // A ring that is read is read up to half a second ago.
+    // An open segment is read up to half a second ago.
     spool.close(at(base, 1800, -3600));
     assert!(all.len() <= given.len());
     let (all, holes) = everything(&spool.ring());
     assert_eq!(all, given);
     assert_eq!((holes.holes.len(), read.holes.len()), (0, 0));
-    // Recorded for longer than an hour, the oldest go.
+    // With more than an hour recorded, the oldest segments are dropped.
     for n in 180..800_u64 {
         let now = at(base, n * 10, -3600);
         spool.take(&note(now.wall, "later"), now);
@@ -277,7 +277,7 @@ fn without_room_for_others_nothing_is_written_and_everything_is_counted() {
     assert!(status.failing.unwrap().contains("others may need"));
 }
 
-/// Every state that `kill -9` can leave: what was flushed is there, the rest is told, the next run goes on.
+/// Every state that `kill -9` can leave: what was flushed is there, the rest is reported, the next run goes on.
 #[test]
 fn what_a_kill_leaves_is_read_however_the_file_was_cut() {
     let (_dir, path) = folder();
@@ -314,7 +314,7 @@ fn what_a_kill_leaves_is_read_however_the_file_was_cut() {
         assert!(found.len() > 10, "{cut}");
         assert_eq!(found.last(), Some(&"next"));
         assert_eq!(read.unreadable, []);
-        // The time between the two runs is told, and no loss.
+        // The time between the two runs is reported, and is not a loss.
         assert_eq!(read.holes.len(), 1, "{cut}");
         assert!(!read.holes[0].lost, "{cut}");
         most = most.max(found.len());
@@ -339,11 +339,11 @@ fn recordings() -> Vec<PathBuf> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
-    /// Issue: what comes back is what was recorded, however it was cut.
+    /// What is read back is what was recorded, however it was cut.
     #[test]
     fn a_recording_that_was_cut_anywhere_is_whole_again(which in 0_usize..3, cuts in prop::collection::vec(0_usize..60_000, 0..8)) {
         let mut session = load(&recordings()[which]).unwrap();
-        // Recordings of an earlier kflow may hold what this one would have taken out.
+        // Recordings of an earlier kflow may hold what this one redacts.
         for o in &mut session.observations {
             *o = Arc::new(format::redacted(Observation::clone(o)));
         }
@@ -365,7 +365,7 @@ proptest! {
         kflow_model::session::reader::sort_arrivals(&mut all);
         prop_assert!(all == session.observations);
         prop_assert_eq!(read.holes.len(), 0);
-        // In any order and twice, they are arranged as they were.
+        // Pieces that come in any order, and twice, are arranged as they were recorded.
         let mut pieces: Vec<Piece> = spool.ring().segments().iter().map(|s| Piece::read(Reader::open(&s.path).unwrap())).collect();
         pieces.extend(pieces.clone());
         fastrand::shuffle(&mut pieces);

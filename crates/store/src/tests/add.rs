@@ -1,4 +1,4 @@
-//! A recording that is put into a store.
+//! Adding a recording to a store.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn a_recording_that_is_added_is_there_once_and_comes_back_as_it_was() {
         fs::remove_dir_all(&scratch).ok();
         done
     };
-    // While it grows: the first half, the whole, and the whole again.
+    // The recording grows: the first half, the whole, and the whole again.
     let all = &rig.session.observations;
     write(&all[..all.len() / 2]);
     add(None).unwrap();
@@ -49,13 +49,13 @@ fn a_recording_that_is_added_is_there_once_and_comes_back_as_it_was() {
     assert_eq!((told.holes, told.unreadable), (vec![], vec![]));
     sort_arrivals(&mut back.observations);
     assert_eq!(&back.observations, all);
-    // Asked for as another node's, its pods would be on none.
+    // Under another node's name, its pods would be on no node that has segments.
     assert!(matches!(
         add(Some("node2")),
         Err(AddError::OtherNode { .. })
     ));
     assert_eq!(rig.objects(), objects);
-    // One that names none is of the one that is told.
+    // A recording that names no node gets the node that is given.
     let mut header = rig.session.header.clone();
     header.node = "".into();
     let mut w = Writer::replace(&recording, 3, &header).unwrap();
@@ -67,7 +67,8 @@ fn a_recording_that_is_added_is_there_once_and_comes_back_as_it_was() {
     assert!(matches!(add(None), Err(AddError::Session(_))));
 }
 
-/// Segments are cut by the recording's own time, what stood before its begin is no time of it, and a quiet hour is told.
+/// Segments are cut by the recording's own time, state from before its begin is not part of that time, and a quiet
+/// hour is covered.
 #[test]
 fn a_recording_that_is_added_is_cut_as_it_would_have_been() {
     let rig = Rig::new();
@@ -79,7 +80,7 @@ fn a_recording_that_is_added_is_cut_as_it_would_have_been() {
         source: Source::Kflow,
         body: Body::Note(Box::new(Note { text: "x".into() })),
     };
-    // A pod of ten hours before, then five minutes, an hour and a half of nothing, and a week of nothing.
+    // A pod from ten hours before, then five minutes, an hour and a half of nothing, and a week of nothing.
     let pod = |o: &&Evidence| matches!(&o.body, Body::Pod(_));
     let pod = rig.session.observations.iter().find(pod).unwrap();
     w.write(&shifted(pod, -10)).unwrap();
@@ -125,7 +126,7 @@ fn a_recording_that_is_added_is_cut_as_it_would_have_been() {
         (week, week, 1),
     ];
     assert_eq!(told, want);
-    // Whoever asks for the quiet time is told what stood then.
+    // A request for the quiet time gets the state at that time.
     let quiet = Want {
         from: begin.plus(60 * MINUTE),
         to: begin.plus(65 * MINUTE),

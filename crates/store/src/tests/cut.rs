@@ -1,4 +1,4 @@
-//! An agent's look, `compact` and `prune`, cut short at each request: as when their process is killed between two.
+//! An agent's look, `compact` and `prune`, interrupted at each request: as if their process were killed there.
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +18,8 @@ use crate::tidy::{Tidy, merge_hours};
 
 type Act<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
 
-/// Polls a future so many times and drops it, as a killed process does: its last request may have been carried out, and its answer
-/// is not read. `None` where it had not ended by then.
+/// Polls a future `polls` times and drops it, as a killed process does: its last request may have been carried out
+/// without its answer being read. `None` if it has not ended by then.
 async fn cut(polls: usize, act: Act<'_>) -> Option<Result<(), StoreError>> {
     let mut act = pin!(act);
     let mut left = polls;
@@ -93,8 +93,8 @@ impl Kept {
         (rows, ["node1", "node2"].map(of))
     }
 
-    /// Cuts it everywhere. What is answered from a moment on stays as it is, and the next has it done: with `same`, to the same objects.
-    /// Returns how often it was cut.
+    /// Interrupts `act` at every point. The answers for times after `from` must stay the same, and the next run must
+    /// finish the work; with `same`, with the same objects. Returns the number of interruptions.
     fn hold(
         &self,
         from: Nanos,
@@ -128,7 +128,7 @@ impl Kept {
     }
 }
 
-/// When the first day's hours are over, and the next day's are not.
+/// A time at which the first day's hours are over and the next day's are not.
 fn over(end: Nanos) -> Nanos {
     Hour::of(end).end().plus(HOUR / 2)
 }
@@ -146,7 +146,7 @@ fn what_is_cut_short_takes_nothing_away_and_the_next_has_it_done() {
             merge_rows(store, &folder).await.map(drop)
         })
     });
-    // What was merged stays as it is, so that there may be more objects.
+    // Objects that were merged stay as they are, so there may be more of them.
     let looked = kept.hold(all, false, |store, cluster, end| {
         Box::pin(async move {
             merge_hours(store, cluster, over(end), u64::MAX)
@@ -165,7 +165,7 @@ fn what_is_cut_short_takes_nothing_away_and_the_next_has_it_done() {
         let now = over(end).plus(24 * HOUR);
         Box::pin(async move { tidy.look(store, cluster, now, true).await.map(drop) })
     });
-    // What is answered before it is asked about again is no place to be cut at: how many there are differs from run to run.
+    // A future that is ready at once is no point to interrupt at: the number of points differs from run to run.
     let cuts = [merged, of_a_node, looked, pruned, agents];
     assert!(cuts.iter().sum::<usize>() > 10, "{cuts:?}");
 }
