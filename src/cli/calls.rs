@@ -73,7 +73,7 @@ fn filter(args: &CallsArgs, pods: Option<&[Pod]>) -> calls::Filter {
     }
 }
 
-/// Prints calls as they end, until it is interrupted or the time is over; then those in flight.
+/// Prints calls as they end, until interrupted or until `--for` is over; then prints the calls in flight.
 fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     ensure!(
         args.input.session.is_none() && args.input.at.is_none(),
@@ -88,7 +88,7 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         "-o name tells each pod once, and --follow each call: use -o jsonl, yaml, csv, text or wide"
     );
     let query = args.filter.pod.as_deref();
-    // The time is that of following, not of the first look.
+    // `--for` limits the following, not the first look.
     let first = Input {
         for_time: None,
         ..args.input.clone()
@@ -144,16 +144,17 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// What of calls that are followed was told, and what of it is known.
+/// State of `--follow`: which calls were printed, and the newest answers of the nodes.
 struct Following<'a> {
     args: &'a CallsArgs,
     told: calls::Follow,
-    /// The newest of several nodes.
+    /// The newest answers of several nodes' agents, by node.
     heard: Vec<(Text, NodeHeard)>,
 }
 
 impl Following<'_> {
-    /// Prints the calls that ended since the last time. Returns false once the reader of standard output has gone.
+    /// Prints the calls that ended since the last call of `tell`. Returns false once the reader of standard output
+    /// has gone.
     fn tell(&mut self, watched: &mut Watched, last: bool) -> std::io::Result<bool> {
         let args = self.args;
         let query = args.filter.pod.as_deref();
@@ -193,8 +194,8 @@ impl Following<'_> {
     }
 }
 
-/// Refuses a method that the CRI does not have and that was not seen either: a slip of the hand would look like a runtime
-/// that was never called.
+/// Refuses a method that the CRI does not define and that was not seen: a typing error would look like a runtime that
+/// was never called.
 fn known_methods(filter: &CallFilter, world: &World) -> anyhow::Result<()> {
     let of_filter = filter.filter.iter().flat_map(|q| q.exact(Field::Method));
     for wanted in filter.method.iter().map(String::as_str).chain(of_filter) {

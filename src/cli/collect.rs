@@ -1,4 +1,4 @@
-//! One look at what runs: the live sources until they have told what there is, for commands that answer once.
+//! Collects from live sources until their initial lists are complete, for commands that answer once.
 
 use std::time::{Duration, Instant};
 
@@ -18,22 +18,21 @@ use kflow_model::{Scope, Source, Text};
 use kflow_sources::kube::live::watches;
 use kflow_sources::live::SourceStatus;
 
-/// Longest wait for lists unless told otherwise.
+/// Longest wait for the lists when `--for` is not given.
 const MOST: Duration = Duration::from_secs(15);
-/// What sources that have no end (a proxy's ring, a log) get once the lists are complete.
+/// Time for sources without an end (a proxy's ring, a log) after the lists are complete.
 const GRACE: Duration = Duration::from_millis(700);
-/// How often it is looked whether that is so.
+/// Interval of the checks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Sources that run, and what was asked of them.
+/// Running live sources.
 pub(super) struct Collected {
-    /// The run.
     pub(super) live: Live,
-    /// What is looked at.
+    /// The scope of the requested lists; `None` without an apiserver.
     pub(super) scope: Option<Scope>,
 }
 
-/// The sources that the arguments name, running, once they have told what there is.
+/// Starts the sources that the arguments name, and waits until they have delivered their initial data.
 pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collected> {
     let config = config(input, pod)?;
     let scope = config.scope.clone();
@@ -42,7 +41,7 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
     Ok(Collected { live, scope })
 }
 
-/// What the arguments name, which has to be something.
+/// The configuration of the sources that the arguments name; an error when there are none.
 pub(super) fn config(input: &Input, pod: Option<&str>) -> anyhow::Result<Config> {
     let config = super::live::config(&input.live, pod)?;
     if !asks_anything(&config) {
@@ -53,7 +52,7 @@ pub(super) fn config(input: &Input, pod: Option<&str>) -> anyhow::Result<Config>
     Ok(config)
 }
 
-/// Waits until a run has told what there is.
+/// Waits until the sources have delivered their initial data, at most [`MOST`] or `--for`.
 pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow::Result<()> {
     let begun = clock::monotonic();
     let waited = |since: Instant| clock::monotonic().saturating_duration_since(since);
@@ -81,18 +80,19 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
     }
 }
 
-/// True once each list has ended or cannot be had, it is known whether the node has an agent, and what that or a proxy saw before is here.
+/// True once every list has ended or failed for good, it is known whether the node has an agent, and everything that
+/// an agent or a proxy saw before has arrived.
 pub(super) fn has_told(snapshot: &Snapshot, scope: Option<&Scope>) -> bool {
     let lists: Vec<(Text, Text)> = scope.into_iter().flat_map(asked_for).collect();
     answered(snapshot.world.coverage(), &lists) && !is_looked_for(snapshot) && !is_behind(snapshot)
 }
 
-/// True while a proxy or an agent still tells what it saw before it was connected to.
+/// True while a proxy or an agent still sends what it saw before the connection.
 fn is_behind(snapshot: &Snapshot) -> bool {
     snapshot.world.coverage().is_being_listed(WatchNote::CALLS)
 }
 
-/// True while nothing has been said of the kubeconfig: that it has not been read is said soon.
+/// True while the kubeconfig is neither read nor reported as unreadable; either follows soon.
 fn is_silent(snapshot: &Snapshot) -> bool {
     let starts = |s: &SourceStatus| s.name == own::KUBECONFIG && !s.is_on() && !s.is_off();
     snapshot.world.coverage().whole().is_none() && snapshot.sources.iter().any(starts)
@@ -111,10 +111,10 @@ fn asked_for(scope: &Scope) -> impl Iterator<Item = (Text, Text)> + use<> {
         .map(|(_, w)| (Text::from(w.resource), w.scope()))
 }
 
-/// True when each list has ended, or cannot be had.
+/// True when every list has ended, or has failed for good.
 fn answered(coverage: &Coverage, lists: &[(Text, Text)]) -> bool {
     let is_final = |f: &Failing| f.failure.is_final();
-    // A kubeconfig that has not been read may still be.
+    // A kubeconfig that could not be read in time may still be read.
     let refused = |f: &Failing| f.failure != Failure::TimedOut;
     coverage.whole().is_some_and(refused)
         || lists.iter().all(|(resource, scope)| {
@@ -126,7 +126,7 @@ fn answered(coverage: &Coverage, lists: &[(Text, Text)]) -> bool {
         })
 }
 
-/// What the sources have told, as a session.
+/// The observations so far, as a session.
 pub(super) fn session(snapshot: &Snapshot, args: &LiveArgs) -> Session {
     Session {
         header: Header {
@@ -153,7 +153,7 @@ fn asks_anything(c: &Config) -> bool {
         || c.control.audit_webhook.is_some()
 }
 
-/// Says what could not be read, after the answer.
+/// Reports what could not be read, after the answer.
 fn tell(snapshot: &Snapshot) {
     if is_behind(snapshot) {
         super::out::tell_later(
@@ -165,15 +165,15 @@ fn tell(snapshot: &Snapshot) {
     }
 }
 
-/// What is said of something that could not be read.
+/// A message about something that could not be read.
 pub(super) struct Notice {
-    /// The same while the cause is the same, whatever its words are.
+    /// Identifies the cause: the same while the cause lasts, whatever the wording.
     pub(super) key: String,
     /// What could not be read, why, and what would help.
     pub(super) text: String,
 }
 
-/// What could not be read: of the apiserver each cause once, then the other sources.
+/// Messages about what could not be read: each cause at the apiserver once, then the other sources.
 pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
     let troubles = unknown::troubles(snapshot.world.coverage(), snapshot.now);
     let mut all: Vec<Notice> = troubles
@@ -187,7 +187,7 @@ pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
             text: format!("{}; {}", t.sentence(), t.help()),
         })
         .collect();
-    // What goes by way of an apiserver that cannot be had need not be said to fail too.
+    // Metrics are read through the apiserver: when that fails, their failure is not reported too.
     let away = troubles.iter().any(|t| t.concerns("pods"));
     let others = snapshot
         .sources

@@ -1,8 +1,9 @@
-//! What a shell is told when a word is to be completed: `clap_complete` knows the arguments, the names are found here, in
-//! the recording or the cluster that the command line names.
+//! Shell completion. `clap_complete` knows the arguments; names are read here, from the recording or the cluster that
+//! the command line names.
 //!
-//! Who types waits for it, so all of it has a bound by a clock. What is not known by then is left out whole: a part of the
-//! names would let a shell complete to the wrong one. Nothing is ever said on the terminal.
+//! The user waits for the answer, so it has a time limit. A kind of names that is not known in time is left out
+//! completely: with a part of the names, a shell could complete to the wrong one. Nothing else is ever printed to the
+//! terminal.
 
 mod kubectl;
 mod names;
@@ -33,12 +34,13 @@ use kflow_model::session::Names;
 use kflow_tui::theme;
 use names::{Asked, Need};
 
-/// A completion script calls `kflow` with this.
+/// Environment variable that a completion script sets when it calls `kflow`.
 const VAR: &str = "KFLOW_COMPLETE";
 
-/// From the start of the program to the answer.
+/// Limit from the start of the program to the answer.
 const WHOLE: Duration = Duration::from_millis(190);
-/// From the start of the program to the end of looking for names: what needs none is still told then.
+/// Limit from the start of the program to the end of the search for names; completions without names are still
+/// answered then.
 const NAMES: Duration = Duration::from_millis(160);
 
 const SHELLS: Shells<'static> =
@@ -69,7 +71,7 @@ impl Shell {
     }
 }
 
-/// `kflow completions`: the script that asks `kflow` while something is typed.
+/// `kflow completions`: prints the script that calls `kflow` while the user types.
 pub(super) fn script(shell: Shell) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     let asker = shell.completer();
@@ -80,7 +82,7 @@ pub(super) fn script(shell: Shell) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-/// Answers a completion script, if one asks.
+/// Answers a completion script; returns false when none calls.
 pub(super) fn answered() -> bool {
     if std::env::var_os(VAR).is_none_or(|v| v.is_empty()) {
         return false;
@@ -98,7 +100,7 @@ pub(super) fn answered() -> bool {
             .try_complete(args, here.as_deref());
         done.send(told.is_ok()).ok();
     };
-    // A file system that does not answer keeps its thread: the process ends all the same.
+    // A file system that does not answer blocks only the thread: the process exits anyway.
     if std::thread::Builder::new().spawn(asker).is_ok() {
         let left = WHOLE.saturating_sub(clock::monotonic().saturating_duration_since(begun));
         is_done.recv_timeout(left).ok();
@@ -106,13 +108,13 @@ pub(super) fn answered() -> bool {
     true
 }
 
-/// What the words say so far, however little that is.
+/// Parses the words so far, as far as possible.
 fn matches(words: impl Iterator<Item = OsString>) -> ArgMatches {
     let command = Args::command().ignore_errors(true);
     command.try_get_matches_from(words).unwrap_or_default()
 }
 
-/// What kinds of names an argument takes, by its id.
+/// Adds completion of names to the arguments that take names, by argument id.
 fn with_names(command: Command, asked: &Arc<Asked>) -> Command {
     let subcommands: Vec<String> = command
         .get_subcommands()
@@ -143,7 +145,7 @@ fn with_names(command: Command, asked: &Arc<Asked>) -> Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Session,
-    /// A pod, or an owner, claim or node of it.
+    /// A pod, or its owner, claim or node.
     Pod,
     Namespace,
     Node,
@@ -201,7 +203,7 @@ fn candidate((name, help): (String, String)) -> CompletionCandidate {
     CompletionCandidate::new(name).help(help)
 }
 
-/// Names that need no explanation. A name that is not fit for a line is left out: the answer is lines.
+/// Candidates without an explanation. Names with control characters are left out, since the answer consists of lines.
 fn bare<S: ToString>(names: impl IntoIterator<Item = S>) -> Vec<(String, String)> {
     let names = names.into_iter().map(|n| n.to_string());
     let fit = |n: &String| !n.is_empty() && !n.contains(char::is_control);
@@ -219,7 +221,7 @@ fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
         .complete(typed)
 }
 
-/// Kinds as they stand before a slash, and as the API names them.
+/// Short kinds, as written before a slash, and their API kinds.
 const KINDS: [(&str, &str); 8] = [
     ("cj", "CronJob"),
     ("deploy", "Deployment"),
@@ -231,7 +233,8 @@ const KINDS: [(&str, &str); 8] = [
     ("sts", "StatefulSet"),
 ];
 
-/// Pods as they can be named where these words stand, and other kinds: first only the kind, then what there is of it.
+/// Candidates for a pod: its name or `namespace/name`, and other kinds: first only `kind/`, after the slash the
+/// objects of that kind.
 fn pods(typed: &str, asked: &Asked) -> Vec<(String, String)> {
     let need = match typed.split_once('/') {
         Some(("node", _)) => Need::Nodes,
@@ -272,7 +275,7 @@ fn pods(typed: &str, asked: &Asked) -> Vec<(String, String)> {
 
 fn causes(typed: &str) -> Vec<(String, String)> {
     let all = Catalogue::get().iter();
-    // A cause is taken in small letters too.
+    // Cause ids are accepted in lower case too.
     all.map(|c| {
         let id = c.id.as_str();
         let id = match id.get(..typed.len()) {
@@ -296,7 +299,7 @@ fn themes() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Flows and steps of the map, functions once something is typed, and pods.
+/// Candidates for `kflow flow`: flows and steps of the map, functions once something is typed, and pods.
 fn flows(typed: &str, asked: &Asked) -> Vec<(String, String)> {
     let map = Map::embedded();
     let flows = map.flows().iter();
@@ -313,7 +316,7 @@ fn flows(typed: &str, asked: &Asked) -> Vec<(String, String)> {
     all
 }
 
-/// The end of an expression.
+/// Candidates for the end of a filter expression.
 fn expression(typed: &str, asked: &Asked) -> Vec<CompletionCandidate> {
     let of = |need, of: fn(&Names) -> Vec<String>| asked.names(need, of);
     let known = |field: Field| match field {
@@ -334,12 +337,12 @@ fn expression(typed: &str, asked: &Asked) -> Vec<CompletionCandidate> {
     fit.map(|c| candidate((c.text, c.help))).collect()
 }
 
-/// The path that a session flag names, for who reads it.
+/// The path in an argument, if it was given.
 fn path_of(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
     matches.try_get_one::<PathBuf>(id).ok().flatten().cloned()
 }
 
-/// How much time is left.
+/// Time left until `until`; zero when it has passed.
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(clock::monotonic())
 }

@@ -1,4 +1,4 @@
-//! `--debug-pod`: an agent on one node for as long as a command runs.
+//! `--debug-pod`: an agent on one node that runs for the duration of a command.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use kflow_export::text::clean as shown;
 use kflow_model::clock;
 use kflow_model::units::wait;
 
-/// How long its pod may take: an image is pulled in it.
+/// Longest wait for the agent's pod, which may have to pull an image.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A Job that is deleted when this is dropped.
+/// The Job of an agent, deleted when this is dropped.
 pub(super) struct Debugging {
     runtime: Runtime,
     debug: DebugPod,
@@ -37,7 +37,7 @@ impl Drop for Debugging {
     }
 }
 
-/// Starts the agent that a command asks for with `--debug-pod`, and lets the command look for no other one.
+/// Starts the agent that `--debug-pod` requests, and makes the command use only this one.
 pub(super) fn start<'a>(command: &'a mut Command) -> anyhow::Result<Option<Debugging>> {
     let of = |input: &'a mut Input| (&mut input.live, input.session.is_some());
     let (live, recorded) = match command {
@@ -53,7 +53,7 @@ pub(super) fn start<'a>(command: &'a mut Command) -> anyhow::Result<Option<Debug
         Command::Doctor(a) => (&mut a.live, false),
         _ => return Ok(None),
     };
-    // The command refuses it of a recording.
+    // With a recording, the command itself refuses the flag.
     let Some(image) = live.debug_pod.clone().filter(|_| !recorded) else {
         return Ok(None);
     };
@@ -76,7 +76,7 @@ fn run(live: &LiveArgs, image: String) -> anyhow::Result<Debugging> {
         .enable_all()
         .build()
         .context("cannot start")?;
-    // Of one moment on one machine; a name that is taken is refused by the apiserver.
+    // The name contains the time; the apiserver refuses a name that exists.
     let name = format!("kflow-debug-{:x}", clock::now().0);
     let debug = runtime.block_on(async {
         let client = client_of(live.kubeconfig.as_deref(), live.context.as_deref()).await?;
@@ -89,7 +89,7 @@ fn run(live: &LiveArgs, image: String) -> anyhow::Result<Debugging> {
         anyhow::Ok(DebugPod::create(client, wanted, &name).await?)
     })?;
     out::tell(&format!("created {}", shown(&debug.what())));
-    // Deletes it when it does not come.
+    // Dropping this deletes the Job when its pod does not start.
     let debugging = Debugging { runtime, debug };
     let progress = |why: &str| out::tell(&format!("waiting for its pod: {}", shown(why)));
     debugging.runtime.block_on(async {

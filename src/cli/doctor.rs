@@ -22,7 +22,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         out.flush()?;
         return Ok(super::OK);
     }
-    // What a run on this node would take, whether or not this machine is named.
+    // Checks the tap of a run on this node, whether or not the arguments name this machine.
     let found = doctor::runtime_socket(&args.root);
     let tap = tap::choose(&tap::Asked {
         how: args.live.tap.or(Some(Tap::Auto)),

@@ -1,4 +1,4 @@
-//! `kflow export`: timelines in other people's formats.
+//! `kflow export`: timelines in the formats of other programs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     Ok(pods::whole(missing.as_ref()))
 }
 
-/// The theme of a picture.
+/// The theme of a picture; an error for an unknown name.
 fn theme(form: ExportFormat, named: Option<&str>) -> anyhow::Result<&str> {
     let Some(name) = named else {
         return Ok("dark");
@@ -96,7 +96,7 @@ fn theme(form: ExportFormat, named: Option<&str>) -> anyhow::Result<&str> {
     Ok(name)
 }
 
-/// Every file that the arguments name to be read.
+/// Every input file that the arguments name.
 fn inputs(input: &Input) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = input.session.clone().into_iter().collect();
     {
@@ -118,7 +118,7 @@ fn inputs(input: &Input) -> Vec<PathBuf> {
     all
 }
 
-/// Refuses to replace a recording by what is made of one.
+/// Refuses to overwrite a recording with an export.
 fn no_session(path: &Path) -> anyhow::Result<()> {
     let is_file = files::place(path)? == files::Place::File;
     anyhow::ensure!(
@@ -129,7 +129,7 @@ fn no_session(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a choice of pods that a format cannot take, and names those that it can.
+/// Refuses a number of pods that the format cannot show, and names the pods to choose from.
 fn fits(format: ExportFormat, query: Option<&str>, pods: &[Pod]) -> anyhow::Result<()> {
     let what = match format {
         ExportFormat::Svg => "picture",
@@ -140,14 +140,14 @@ fn fits(format: ExportFormat, query: Option<&str>, pods: &[Pod]) -> anyhow::Resu
         Some(query) => format!("{query} has {}", pods.len()),
         None => format!("{} were found", pods.len()),
     };
-    // A pod of a StatefulSet comes again under its name.
+    // Pods of a StatefulSet reuse a name.
     let name = |p: &Pod| match pods.iter().filter(|o| o.key() == p.key()).count() {
         1 => p.key(),
         _ => p.uid.to_string(),
     };
     let names = match pods {
         [] => "ns/name or UID".to_owned(),
-        // The newest are asked for more often.
+        // The newest are wanted more often.
         pods => agents::names(pods.iter().rev().map(name)),
     };
     anyhow::ensure!(
@@ -157,7 +157,7 @@ fn fits(format: ExportFormat, query: Option<&str>, pods: &[Pod]) -> anyhow::Resu
     Ok(())
 }
 
-/// What was known at the moment that was asked for, with verdicts; for a form that tells of it, with what was ever wrong.
+/// The state at the requested moment, with verdicts; for a format that includes them, also with past incidents.
 fn snapshot(source: &Observations, form: ExportFormat) -> Snapshot {
     let mut pipeline = source.pipeline();
     let upto = source.session.arrived_by(source.at);

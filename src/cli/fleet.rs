@@ -24,9 +24,9 @@ use kflow_store::layout::{self, Cluster, Hour};
 use kflow_store::name;
 use kflow_store::{Store, Use};
 
-/// Rows of a table for people.
+/// Number of rows in a text table when no question was named.
 const MOST: usize = 20;
-/// The cluster of what no store has.
+/// Cluster name for recordings that are not from a store.
 const CLUSTER: &str = "default";
 
 impl From<FleetQuestion> for Question {
@@ -93,7 +93,7 @@ pub(super) fn fleet(args: &FleetArgs) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-/// What is asked of the tables of a store.
+/// Answers the questions from the tables of a store.
 fn of_store(args: &FleetArgs, questions: &[Asked], url: &str) -> anyhow::Result<u8> {
     ensure!(
         args.output != FleetFormat::Parquet,
@@ -172,7 +172,7 @@ fn output(args: &FleetArgs) -> Option<&Path> {
     args.output_file.as_deref().filter(|p| *p != Path::new("-"))
 }
 
-/// What is asked; an error where rows cannot be told so.
+/// The questions; an error when the output format does not allow them.
 fn questions(args: &FleetArgs) -> anyhow::Result<Vec<Asked>> {
     let by = args.by.map(By::from);
     let target_ns = i64::try_from(args.target.as_nanos()).unwrap_or(i64::MAX);
@@ -206,7 +206,7 @@ fn questions(args: &FleetArgs) -> anyhow::Result<Vec<Asked>> {
     Ok(all)
 }
 
-/// Writes the tables of recordings below a folder, as a store has them.
+/// Writes the tables of recordings below a folder, in the layout of a store.
 fn write_tables(folder: &Path, cluster: &Cluster, read: &[(Nanos, Made)]) -> anyhow::Result<u8> {
     let mut written: BTreeMap<Table, (usize, usize)> = BTreeMap::new();
     for (begin, made) in read {
@@ -231,7 +231,8 @@ fn write_tables(folder: &Path, cluster: &Cluster, read: &[(Nanos, Made)]) -> any
     Ok(OK)
 }
 
-/// Answers what is asked of tables that reach over a time; without `--range` and `--compare` of all of it, or of `usual`.
+/// Answers the questions from tables that cover the time `known`. Without `--range` and `--compare`, the answer is
+/// about all of `known`, or about `usual`.
 async fn answered(
     args: &FleetArgs,
     questions: &[Asked],

@@ -1,4 +1,4 @@
-//! `kflow flow`: the call flow as a map, and as it was.
+//! `kflow flow`: the call flow as a map, and as it ran.
 
 use anyhow::Context as _;
 use std::io::{ErrorKind, Write};
@@ -17,7 +17,7 @@ use kflow_core::flow::runs::{StepRuns, lit, passes};
 use kflow_export::flow;
 use kflow_model::{Evidence, patient};
 
-/// Where the user's own map is, unless the command line says otherwise.
+/// Path of the user's map when the command line names none.
 fn own_map() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CONFIG_HOME")
         .filter(|v| Path::new(v).is_absolute())
@@ -26,7 +26,7 @@ fn own_map() -> Option<PathBuf> {
     Some(base.join("kflow").join("flow.toml"))
 }
 
-/// Puts the user's map, if there is one, in the place of the embedded one.
+/// Replaces the embedded map with the user's, if there is one.
 pub(super) fn take_map(named: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = named.map(Path::to_owned).or_else(own_map) else {
         return Ok(());
@@ -40,12 +40,12 @@ pub(super) fn take_map(named: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What of the map is asked for.
+/// The part of the map that the arguments name.
 enum Asked {
     All,
     Flow(usize),
     Step(StepId),
-    /// Steps that bear one name, the best first.
+    /// Steps that have the same name, the best match first.
     Steps(Vec<StepId>),
 }
 
@@ -73,7 +73,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     let map = Map::active();
     let what = args.what.as_deref().unwrap_or_default();
     let found = args.what.as_deref().map(|w| asked(map, w));
-    // Without a pod and anything to look at, it is the map that is asked for.
+    // Without a pod and a source, the command prints the map.
     if !looks(&args.input) && args.pod.is_none() && !matches!(found, Some(None)) {
         let asked = found.flatten().unwrap_or(Asked::All);
         match (asked, args.output.rows()) {
@@ -101,7 +101,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         return Ok(OK);
     }
 
-    // The first word may be a pod when no flow or step bears the name.
+    // The first word is taken for a pod when no flow or step has that name.
     let (asked, pod) = match (found, &args.pod) {
         (None, pod) => (Asked::All, pod.as_deref()),
         (Some(Some(a)), pod) => (a, pod.as_deref()),
@@ -120,7 +120,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = named(&world, query);
             if pods.is_empty() {
-                // No name in the map has a slash.
+                // Names in the map contain no slash.
                 if args.pod.is_none() && !query.contains('/') {
                     out::tell(&not_in_the_map(map, what));
                 }
@@ -136,7 +136,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     {
         return Err(unknown.into());
     }
-    // Of several steps of one name, what the best of them did.
+    // Of several steps with one name, shows the best match.
     let asked = match asked {
         Asked::Steps(ids) => ids.first().map_or(Asked::All, |id| Asked::Step(*id)),
         asked => asked,
@@ -153,7 +153,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     let mut passed = Vec::new();
     if pods.is_empty() {
         let upto = source.session.arrived_by(source.at);
-        // A list of Events begins with those of an hour before; they are no part of what was recorded.
+        // A list of Events begins with those of the last hour, which are older than the recording.
         let begin = source.session.range().map_or(source.at, |(begin, _)| begin);
         let all: Vec<Evidence> = source
             .session
@@ -191,7 +191,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     Ok(whole(missing.as_ref()))
 }
 
-/// The passes of each flow.
+/// Adds the passes of each flow to `to`.
 fn add(
     map: &Map,
     flows: &[usize],
@@ -226,7 +226,7 @@ fn add(
     }
 }
 
-/// True when the arguments name something to look at: a recording, or what runs.
+/// True when the arguments name a source: a recording, or something live.
 fn looks(input: &Input) -> bool {
     let live = &input.live;
     let runs = live.live_flag().is_some() || live.scope != ScopeArgs::default();

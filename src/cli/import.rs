@@ -1,4 +1,4 @@
-//! `kflow import`: raw captures in, a session out, and a summary of what became of every line.
+//! `kflow import`: reads raw captures, writes a session, and prints a summary of the lines used and left out.
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -28,7 +28,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         "a session is not for a terminal: name a file with -O, or send standard output into one"
     );
     if !to_stdout {
-        // Known before the work is done.
+        // Checked before the work, so that it is not lost.
         session::replaceable(output)?;
     }
     let (inputs, unknown) = inputs(args)?;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         bar.stop();
     }
     let imported = imported?;
-    // What was found in a folder may be anything; what has a flag was meant to be of its kind.
+    // A file that was found in a folder may be of any kind; a file named with a flag must be of that flag's kind.
     let misfits: Vec<&str> = imported
         .summaries
         .iter()
@@ -94,7 +94,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     Ok(super::OK)
 }
 
-/// A session on standard output.
+/// Writes a session to standard output.
 fn stdout(header: &Header) -> anyhow::Result<Writer> {
     let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(Writer::stream(file, "on standard output", header)?)
@@ -152,7 +152,7 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
     Ok((inputs, unknown))
 }
 
-/// The first of some names, and how many more there are.
+/// The first `most` names, and the number of the others.
 fn some<T: std::fmt::Display>(names: impl ExactSizeIterator<Item = T>, most: usize) -> String {
     let more = names.len().saturating_sub(most);
     let mut parts: Vec<String> = names.take(most).map(|n| n.to_string()).collect();
@@ -162,9 +162,9 @@ fn some<T: std::fmt::Display>(names: impl ExactSizeIterator<Item = T>, most: usi
     text::clean(&parts.join(", ")).into_owned()
 }
 
-/// What became of every input.
+/// Prints a row for each input: lines, observations, and what was left out.
 fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::Result<()> {
-    // A bundle has a list of each kind for each namespace, and most of them are empty.
+    // A bundle has a list of each kind for each namespace, most of which are empty.
     let says = |s: &&Summary| {
         s.observations > 0 || !s.malformed.is_empty() || s.cut.is_some() || s.misfit.is_some()
     };
@@ -176,7 +176,7 @@ fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::R
     };
     let names = told.iter().map(|s| s.input.name.chars().count()).max();
     let names = names.unwrap_or_default().clamp(24, 40);
-    // What is left of a line for its last column.
+    // Width left for the last column.
     let left = width().saturating_sub(names + 26);
     writeln!(
         out,
@@ -203,7 +203,7 @@ fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::R
     Ok(())
 }
 
-/// The session that came of it.
+/// Prints a line about the session that was written.
 fn summary(out: &mut impl Write, to: &Path, imported: &Imported, bytes: u64) -> io::Result<()> {
     let span = match (imported.observations.first(), imported.observations.last()) {
         (Some(a), Some(b)) => format!(
@@ -222,10 +222,10 @@ fn summary(out: &mut impl Write, to: &Path, imported: &Imported, bytes: u64) -> 
     )
 }
 
-/// Inputs that are each told of, and files that were not read.
+/// Number of inputs up to which each has a row, and of files that are listed as not read.
 const MANY: usize = 20;
 
-/// Width of the terminal that the summary goes to; where it goes into a file, lines are as long as they are.
+/// Width of the terminal that shows the summary; unlimited when standard error is no terminal.
 fn width() -> usize {
     if io::stderr().is_terminal()
         && let Ok((columns, _)) = crossterm::terminal::size()
@@ -235,7 +235,7 @@ fn width() -> usize {
     usize::MAX
 }
 
-/// A list that does not fit beside its row goes below it, broken between its parts.
+/// Returns the list; when it does not fit beside its row, on lines of its own below, broken between its parts.
 fn fold(list: &str, left: usize, width: usize) -> String {
     const INDENT: &str = "    ";
     if list.chars().count() <= left {
@@ -288,7 +288,7 @@ fn left_out(s: &Summary) -> String {
 const READING: &str = "reading {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const WRITING: &str = "writing {wide_bar} {human_pos}/{human_len} observations {eta}";
 
-/// A progress bar that looks at the counters ten times a second.
+/// A progress bar that reads the counters ten times a second.
 struct Bar {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<()>,
@@ -318,7 +318,7 @@ impl Bar {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         if self.thread.join().is_err() {
-            // Only the drawing of the bar is lost.
+            // A panic in the bar's thread costs only its drawing.
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a command that reads takes its observations from, and as of when.
+//! Where a command takes its observations from, and as of which moment.
 
 use anyhow::{bail, ensure};
 use std::mem::ManuallyDrop;
@@ -20,39 +20,40 @@ use kflow_model::session::{self, Header, Report, Session};
 use kflow_model::units::{DAY, MINUTE};
 use kflow_model::{Nanos, Scope, Text};
 
-/// A session that was read, or what runs gave, and the moment that was asked for. Nothing of it is taken apart: the process
-/// ends with the answer, and its memory with it.
+/// The observations of a recording or of live sources, and the requested moment. The large parts are never freed: the
+/// process ends with the answer.
 #[derive(Debug)]
 pub struct Observations {
     pub session: ManuallyDrop<Session>,
-    /// The moment: of what was seen up to it.
+    /// The requested moment: observations that arrived later do not count.
     pub at: Nanos,
-    /// What was asked for; `None` for all that a recording holds.
+    /// The requested scope; `None` for everything in a recording.
     pub scope: Option<Scope>,
     selection: Arc<Selection>,
-    /// The last moment of the recording that it is; `None` of what runs.
+    /// Arrival of the recording's last observation; `None` for live sources.
     pub recorded: Option<Nanos>,
-    /// Clocks of the apiserver and of the node whose agent was asked, where these were compared.
+    /// Offsets of the clocks of the apiserver and of the queried agent's node from this machine's, where they were
+    /// measured.
     clocks: Option<(Offset, Offset)>,
 }
 
-/// How far back --at looks: no spool is older.
+/// How far back `--at` can reach, ns: no spool is older.
 const YEAR: i64 = 366 * DAY;
-/// How long before a moment what led to it is asked for, ns. What stood then comes with it.
+/// How long before the moment the agent's observations begin, ns. The state at that time comes with them.
 const BEFORE: i64 = 15 * MINUTE;
 
-/// What is said of who was asked for all that a node knows.
+/// The messages about nodes whose agents were queried for all that they know.
 pub(super) const SAID: Said = Said {
     heard: "is in what is shown",
     silent: "are shown by the API alone",
 };
 
 impl Observations {
-    /// Reads what the arguments name: a recording, or what runs, with what the agent of the node knows that has all pods that are
-    /// looked at. `pod` is the pod that is asked about, if it is one.
+    /// Reads the source that the arguments name: a recording, or live sources. If all selected pods are on one node,
+    /// its agent is queried too. `pod` is the pod that the command is about, if any.
     pub fn open(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         match input.at.as_deref() {
-            // With --for it is a moment of that time.
+            // With `--for`, the moment is within the time of that look.
             Some(at) if agents::may_ask(input) && input.for_time.is_none() => {
                 Self::of_the_past(input, pod, at)
             }
@@ -60,7 +61,7 @@ impl Observations {
         }
     }
 
-    /// The same for who asks agents himself.
+    /// Like [`open`](Self::open), without a node's agent: for commands that query agents themselves.
     pub fn by_api(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         let Some(path) = &input.session else {
             return Self::from_what_runs(input, pod, input.at.as_deref());
@@ -104,7 +105,7 @@ impl Observations {
         Ok(source)
     }
 
-    /// A session that is there already.
+    /// Takes a session that is already in memory.
     pub fn from_session(session: Session, at: Option<&str>) -> anyhow::Result<Self> {
         let range = session.range();
         let (begin, end) = range.unwrap_or((session.header.created, session.header.created));
@@ -123,8 +124,8 @@ impl Observations {
         })
     }
 
-    /// Of one node a world can take all sources: where the pods that are looked at lie on one, its agent is asked, and what is
-    /// known is by that node's clock then.
+    /// A world can hold all sources of a single node. If the selected pods are on one node, this queries the node's
+    /// agent; the moment is then by that node's clock.
     fn heard(mut self, input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         if !agents::asks(input) {
             return Ok(self);
@@ -146,7 +147,7 @@ impl Observations {
         Ok(self)
     }
 
-    /// As of a moment in the past, by what the agent of one node kept of it: the apiserver tells nothing of the past.
+    /// Reads a moment in the past from what one node's agent has kept: the apiserver has no past states.
     fn of_the_past(input: &Input, pod: Option<&str>, at: &str) -> anyhow::Result<Self> {
         let now = clock::now();
         let at = moment(at)?.within((now.plus(-YEAR), now), None, |_| 0);
@@ -198,7 +199,8 @@ impl Observations {
         })
     }
 
-    /// From when on something is asked, up to the moment; from the begin on without `since`, and where that is earlier.
+    /// The begin of the requested time: `since`, but not before the first observation; without `since`, the first
+    /// observation.
     pub fn from(&self, since: Option<&str>) -> anyhow::Result<Nanos> {
         let range = self.session.range().unwrap_or((self.at, self.at));
         let Some(text) = since else {
@@ -218,7 +220,7 @@ impl Observations {
         Ok(since.max(range.0))
     }
 
-    /// The world as of the moment. An error when nothing in it is of the scope.
+    /// The world as of the moment. An error when it has nothing in the scope.
     pub fn world(&self) -> Result<ManuallyDrop<World>, Unknown> {
         let world = world_at(&self.session, self.at, Arc::clone(&self.selection));
         let mut world = ManuallyDrop::new(world);
@@ -230,12 +232,12 @@ impl Observations {
         Ok(world)
     }
 
-    /// An error when a world holds nothing of the scope.
+    /// An error when a world has nothing in the scope.
     pub fn check(&self, world: &World) -> Result<(), Unknown> {
         unknown::elsewhere(self.asked(world)).map_or(Ok(()), Err)
     }
 
-    /// Nothing of it observed yet.
+    /// A pipeline with this selection and these clocks, which has observed nothing yet.
     pub fn pipeline(&self) -> Pipeline {
         let mut pipeline = Pipeline::selecting(Arc::clone(&self.selection));
         if let Some((apiserver, node)) = self.clocks {
@@ -244,12 +246,11 @@ impl Observations {
         pipeline
     }
 
-    /// Which pods are looked at.
     pub const fn selection(&self) -> &Arc<Selection> {
         &self.selection
     }
 
-    /// What is asked, for who says what is not known.
+    /// The question, for statements about missing data.
     pub const fn asked<'a>(&'a self, world: &'a World) -> Asked<'a> {
         Asked {
             world,
@@ -260,7 +261,8 @@ impl Observations {
     }
 }
 
-/// What the agent of a node told. Whether it did, and what its clock is off, is said after the answer.
+/// Queries the agent of a node; `None` when it did not answer. Whether it did, and how far its clock is off, is
+/// printed after the answer.
 fn asked(
     input: &Input,
     node: &[Text],
@@ -277,7 +279,7 @@ fn asked(
     Ok(Some(told))
 }
 
-/// What means something only for what runs is refused with a recording.
+/// Refuses flags that apply only to live sources.
 pub(super) fn only_recorded(live: &LiveArgs) -> anyhow::Result<()> {
     if let Some(flag) = live.live_flag() {
         bail!(
@@ -287,12 +289,12 @@ pub(super) fn only_recorded(live: &LiveArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A moment that nothing is known of is an error.
+/// An error for a moment outside the time of the observations.
 fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Result<(), Unknown> {
     unknown::outside(range, at).map_or(Ok(()), Err)
 }
 
-/// Reads a session and says on standard error what was left out of it.
+/// Reads a session, and reports on standard error what was left out of it.
 pub fn load(path: &Path) -> anyhow::Result<Session> {
     let session = session::load(path)?;
     let notice = session.report.sentence();

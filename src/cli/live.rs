@@ -1,4 +1,4 @@
-//! What runs: the sources that the arguments of live commands ask for, and waiting for signals.
+//! The live sources that the arguments name, and waiting for signals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(super) fn stderr_log() -> Log {
     Arc::new(|line: &str| super::out::tell(&redact::text(line)))
 }
 
-/// Waits for SIGINT or SIGTERM, or for a time.
+/// Waits for SIGINT or SIGTERM, at most for the given time. Calls `each` twice a second, and ends when it returns
+/// false. Returns the reason as text, empty in the last case.
 pub(super) fn wait(
     most: Option<Duration>,
     mut each: impl FnMut() -> bool,
@@ -62,7 +63,7 @@ pub(super) fn wait(
     })
 }
 
-/// This machine's name for itself.
+/// This machine's host name.
 pub(super) fn hostname() -> String {
     rustix::system::uname()
         .nodename()
@@ -70,7 +71,7 @@ pub(super) fn hostname() -> String {
         .into_owned()
 }
 
-/// True when this machine is the node of that name: by its own name, or by the one that its kubelet was given.
+/// True when this machine has the node's name: as its host name, or as the name that its kubelet was given.
 pub(super) fn is_this_machine(node: &str) -> bool {
     let host = hostname();
     node.eq_ignore_ascii_case(&host)
@@ -78,10 +79,11 @@ pub(super) fn is_this_machine(node: &str) -> bool {
         || doctor::kubelet::node_name(Path::new("/")).as_deref() == Some(node)
 }
 
-/// How long a Node is waited for before its name has to do.
+/// Longest wait for the Node object; after it, the name alone decides.
 const NODE: Duration = Duration::from_secs(3);
 
-/// True when this machine is the node of that name in the cluster that is asked, and not one of another cluster.
+/// True when this machine is the node of that name in the requested cluster, and not one of the same name in another
+/// cluster.
 fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
     if args.no_api || !is_this_machine(node) {
         return Ok(is_this_machine(node));
@@ -96,12 +98,12 @@ fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
         .build()
         .context("cannot start")?;
     let asked = async {
-        // Without a cluster there is no other node.
+        // Without a cluster the name decides.
         let (client, _) = connect(&config).await.ok()?;
         Some(machine(&client, node).await)
     };
     let answer = runtime.block_on(async { timeout(NODE, asked).await });
-    // What still waits for a resolver is not waited for.
+    // Does not wait for a name lookup that still blocks.
     runtime.shutdown_background();
     let late = || Some(Machine::Named(format!("no answer for {}", wait_for(NODE))));
     Ok(match answer.unwrap_or_else(|_| late()) {
@@ -121,17 +123,17 @@ fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
     })
 }
 
-/// The journal of the unit that this machine's kubelet runs in.
+/// The journal of this machine's kubelet unit.
 fn own_journal() -> KubeletLog {
     KubeletLog::Journal(doctor::kubelet::unit(Path::new("/")).to_owned())
 }
 
-/// Where this machine's kubelet writes its log: a file when it was started with one, else the journal.
+/// The log of this machine's kubelet: a file when it was started with one, else the journal.
 fn own_log() -> KubeletLog {
     doctor::kubelet::log_file(Path::new("/")).map_or_else(own_journal, KubeletLog::File)
 }
 
-/// What the arguments ask for; `pod` is the pod that is asked about, if it is one.
+/// The configuration of the sources that the arguments name; `pod` is the pod that the command is about, if any.
 pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Config> {
     let looked_at = scope::of_cluster(args, pod)?;
     let selection = scope::selection(&looked_at)?;
@@ -146,7 +148,7 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     };
     let scope = (!args.no_api).then_some(looked_at);
     let agent = agent(args, here, scope.is_some());
-    // An agent on this machine sees all that could be seen from here.
+    // An agent on this machine sees everything that could be read here.
     let here = here && agent.is_none();
     let found = here
         .then(|| doctor::runtime_socket(Path::new("/")))
@@ -182,7 +184,7 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         tap.can_reconnect()?;
     }
     if tap.ebpf.is_some() {
-        // Before the threads of sources are made. Where it cannot be given up, that is no reason not to look.
+        // Drops privileges before the sources' threads start. A failure to drop them does not matter.
         needs::narrow().ok();
     }
     for path in patient::late().iter().filter(|p| !told.contains(p)) {
@@ -222,8 +224,8 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     })
 }
 
-/// The agent to follow: one on this machine, where nothing was named that it would be instead of; else that of the node, by way
-/// of the apiserver.
+/// The agent to follow: on this machine its socket, unless flags name sources that the agent would replace; else the
+/// node's agent, by way of the apiserver.
 fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
     if args.no_agent {
         return None;
@@ -257,7 +259,7 @@ fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
     })
 }
 
-/// Asks the agent for what it kept since a time.
+/// Requests what the agent has kept since a time. An error when no agent is followed.
 pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<()> {
     let Some(text) = text else {
         return Ok(());
@@ -270,7 +272,7 @@ pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<(
     let moment = Moment::parse(text)
         .with_context(|| format!("--since {text:?} is not a time: {}", query::FORMS))?;
     let now = clock::now();
-    // No spool is older than a year.
+    // No spool is older than a year (366 days).
     let year = now.plus(-366 * 24 * 3600 * 1_000_000_000);
     agent.since = Some(moment.within((year, now), None, |_| 0));
     Ok(())

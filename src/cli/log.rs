@@ -1,7 +1,7 @@
-//! What kflow says of itself, for whoever has to understand one that misbehaves: `--log FILE` and `KFLOW_LOG`.
+//! kflow's own log, for diagnosing kflow: `--log FILE` and `KFLOW_LOG`.
 //!
-//! Quiet unless asked for. Each line passes the redaction of recordings before it is written. A thread of its own writes:
-//! a log whose file system hangs holds up nothing, and what finds no room is counted.
+//! Off unless requested. Each line is redacted like recordings before it is written. A separate thread writes: a log
+//! on a file system that hangs blocks nothing, and lines that find no room are counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
@@ -16,17 +16,17 @@ use kflow_model::patient;
 use kflow_model::redact;
 use tracing_subscriber::EnvFilter;
 
-/// Chooses what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
+/// Environment variable that selects what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
 const VARIABLE: &str = "KFLOW_LOG";
-/// What `--log` alone logs: all of kflow's own crates, and of the libraries what went wrong.
+/// The filter for `--log` without the variable: debug of kflow's own crates, warnings of the libraries.
 const DEFAULT: &str = "warn,kflow=debug";
 
-/// Lines that may wait for the log's file system.
+/// Number of lines that may wait for the log's file system.
 const ROOM: usize = 16_384;
-/// How long the last lines are waited for when kflow ends.
+/// Longest wait for the last lines when kflow ends.
 const END: Duration = Duration::from_secs(1);
 
-/// Starts logging, when a file is named or the variable is set. What is returned has the last lines written when it goes.
+/// Starts logging if a file is named or the variable is set. Dropping the returned value writes the last lines.
 pub(super) fn start(file: Option<&Path>, owns_terminal: bool) -> anyhow::Result<Option<Log>> {
     let chosen = std::env::var(VARIABLE).ok().filter(|v| !v.is_empty());
     if file.is_none() && chosen.is_none() {
@@ -48,34 +48,34 @@ pub(super) fn start(file: Option<&Path>, owns_terminal: bool) -> anyhow::Result<
         .with_env_filter(filter)
         .with_writer(Mutex::new(to))
         .with_ansi(false)
-        // Its own words about a log that cannot be written would go to standard error by a macro that panics.
+        // Errors about an unwritable log would go to standard error by a macro that panics.
         .log_internal_errors(false)
         .init();
     Ok(Some(log))
 }
 
-/// What the log's thread is given.
+/// A message to the log's thread.
 enum Given {
-    /// A line, and how many before it found no room.
+    /// A line, and the number of lines before it that found no room.
     Line(Vec<u8>, u64),
-    /// The end: all before it is to be written.
+    /// The end: everything before it is to be written.
     End(SyncSender<()>),
 }
 
-/// The log, until kflow ends.
+/// The running log.
 pub(super) struct Log(SyncSender<Given>);
 
 impl Drop for Log {
     fn drop(&mut self) {
         let (done, written) = sync_channel(1);
-        // No room: it hangs, and the rest is lost.
+        // Without room, the file system hangs and the rest is lost.
         if self.0.try_send(Given::End(done)).is_ok() {
             written.recv_timeout(END).ok();
         }
     }
 }
 
-/// Where every thread writes its lines: never waits. `tracing_subscriber::fmt` writes an event at once.
+/// The writer of all threads, which never blocks. `tracing_subscriber::fmt` writes an event in one call.
 struct Queue {
     to: SyncSender<Given>,
     lost: u64,
@@ -94,7 +94,7 @@ impl Write for Queue {
     }
 }
 
-/// Starts the thread that alone waits for the log's file system, or for who reads standard error.
+/// Starts the thread that waits for the log's file system, or for the reader of standard error.
 fn queue(to: impl Write + Send + 'static) -> anyhow::Result<Queue> {
     let (lines, from) = sync_channel(ROOM);
     std::thread::Builder::new()
@@ -108,7 +108,7 @@ fn write(to: impl Write, from: &Receiver<Given>) {
     let mut to = Redacted(to);
     while let Ok(given) = from.recv() {
         match given {
-            // A log that cannot be written has nowhere to say so.
+            // An error is ignored: there is no other place to report it.
             Given::Line(line, lost) => {
                 if lost > 0 {
                     writeln!(to, "{lost} lines of the log were lost: it was too slow").ok();
@@ -123,8 +123,8 @@ fn write(to: impl Write, from: &Receiver<Given>) {
     }
 }
 
-/// A log grows from run to run. It is its owner's alone, and a link is not followed: the program may run as root in a
-/// folder that others write to.
+/// Opens the log for appending. The file is readable by its owner only, and a symbolic link is refused: the program
+/// may run as root in a folder that others write to.
 ///
 /// A file system that does not answer is an error.
 fn open(path: &Path) -> anyhow::Result<File> {
@@ -160,7 +160,7 @@ impl<W: Write> Write for Redacted<W> {
 mod tests {
     use super::*;
 
-    /// A writer that stands until it is let go.
+    /// A writer that blocks until it is released.
     struct Stands(Receiver<()>, SyncSender<Vec<u8>>);
 
     impl Write for Stands {
@@ -179,7 +179,7 @@ mod tests {
         let (go, hangs) = sync_channel(0);
         let (to, wrote) = sync_channel(2 * ROOM);
         let mut queue = queue(Stands(hangs, to)).unwrap();
-        // The thread holds one line, and so many wait.
+        // The thread holds one line, and `ROOM` lines wait.
         let lines = ROOM + 10;
         for _ in 0..lines {
             queue.write_all(b"a line\n").unwrap();

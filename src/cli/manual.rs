@@ -27,7 +27,7 @@ pub(super) fn man(dir: Option<&Path>) -> anyhow::Result<u8> {
     Ok(super::OK)
 }
 
-/// Writes the page of a command and of each that it has.
+/// Writes the pages of a command and of its subcommands.
 fn pages(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
     for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
         pages(sub.clone(), dir)?;

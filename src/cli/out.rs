@@ -6,26 +6,27 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use super::args::Colour;
 use kflow_export::text::clean;
 
-/// Why standard output could not be written.
+/// Error: standard output could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
 struct Unwritten(io::Error);
 
-/// Standard output, buffered, until [`Write::flush`].
+/// Standard output, buffered until [`Write::flush`].
 ///
-/// When its reader goes (`kflow calls | head`), the rest is dropped: what was asked is still answered by the exit status.
+/// When its reader closes the pipe (`kflow calls | head`), the rest is dropped, and the exit status still gives the
+/// answer.
 pub(super) struct Stdout {
     inner: BufWriter<StdoutLock<'static>>,
     reader_gone: bool,
 }
 
 impl Stdout {
-    /// True when the reader of standard output is gone.
+    /// True when the reader has closed the pipe.
     pub(super) fn reader_gone(&self) -> bool {
         self.reader_gone
     }
 
-    /// `dropped`: what an unread write gives.
+    /// Handles the result of a write; `dropped` is the result when the reader has closed the pipe.
     fn seen<T>(&mut self, result: io::Result<T>, dropped: T) -> io::Result<T> {
         match result {
             Err(e) if e.kind() == ErrorKind::BrokenPipe => {
@@ -65,22 +66,22 @@ pub(super) fn stdout() -> Stdout {
     }
 }
 
-/// Says a line on standard error. A reader that is gone (`kflow calls 2>&1 | head`) and a full disk end nothing: what was
-/// asked is still answered, and what is recorded goes on.
+/// Prints a line on standard error. A closed pipe (`kflow calls 2>&1 | head`) or a full disk is ignored: the command
+/// still gives its answer, and recording continues.
 pub(super) fn tell(line: &str) {
     tell_bytes(format!("kflow: {}\n", clean(line)).as_bytes());
 }
 
-/// Lines that wait for the conclusion.
+/// Lines to print after the answer.
 static LATER: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Says a line after the answer, unless the [conclusion](conclude) says the same.
+/// Prints a line after the answer, unless the [conclusion](conclude) contains it.
 pub(super) fn tell_later(line: &str) {
     let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
     later.push(line.to_owned());
 }
 
-/// Says the lines that wait and are not in a text.
+/// Prints the waiting lines that `said` does not contain.
 pub(super) fn tell_rest(said: &str) {
     let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
     for line in later.drain(..).filter(|line| !said.contains(line.as_str())) {
@@ -88,36 +89,36 @@ pub(super) fn tell_rest(said: &str) {
     }
 }
 
-/// Says what is not known, and before it what else could not be read.
+/// Prints the conclusion about missing data, after the waiting lines.
 pub(super) fn conclude(said: &str) {
     tell_rest(said);
     tell(said);
 }
 
-/// The same of text that is escaped already.
+/// Writes text that is already escaped to standard error.
 pub(super) fn tell_bytes(text: &[u8]) {
     io::stderr().lock().write_all(text).ok();
 }
 
-/// What `--color` says.
+/// The value of `--color`.
 static COLOUR: OnceLock<Colour> = OnceLock::new();
 
-/// Takes what `--color` says, before anything is written.
+/// Sets the value of `--color`, before anything is written.
 pub(super) fn choose_colour(when: Colour) {
     COLOUR.get_or_init(|| when);
     if when == Colour::Always {
-        // The library that draws panes reads NO_COLOR by itself.
+        // The terminal library reads NO_COLOR itself.
         crossterm::style::force_color_output(true);
     }
 }
 
-/// What `--color` says.
+/// The value of `--color`.
 pub(super) fn chosen_colour() -> Colour {
     COLOUR.get().copied().unwrap_or_default()
 }
 
-/// True when colours are wanted. `--color` says it; else standard output is a terminal, and neither `NO_COLOR` nor
-/// `TERM=dumb` is set.
+/// True when output is to be coloured: by `--color`; with `auto`, when standard output is a terminal and neither
+/// `NO_COLOR` nor `TERM=dumb` is set.
 pub(super) fn colour() -> bool {
     match chosen_colour() {
         Colour::Always => true,

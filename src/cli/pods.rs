@@ -1,4 +1,4 @@
-//! The pods that a command is asked about, and what it says on standard error when there are none, or when not all is known.
+//! The pods that a command is about, and its messages on standard error when there are none or when data is missing.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use kflow_core::suggest::suggest;
 use kflow_model::scope::pod_asked;
 use kflow_model::{ObjectRef, Text};
 
-/// The exit status of a result that may not be whole; says what is missing.
+/// Returns the exit status of a result that may be incomplete, and prints what is missing.
 pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
     let Some(unknown) = missing else { return OK };
     conclude(&unknown.to_string());
     ERROR
 }
 
-/// Says that all was read, and there is nothing.
+/// Reports that everything was read and nothing exists.
 pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
     let place = asked.scope.map(|s| format!(" in {}", s.name()));
     let place = place.unwrap_or_default();
     tell(&format!("there are no {what}{place}"));
 }
 
-/// Says that a filter left nothing of what the scope holds.
+/// Reports that a filter matched nothing in the scope.
 pub(super) fn tell_of_no_match(what: &str, of: usize, asked: Asked<'_>) {
     match of {
         0 => tell_of_none(what, asked),
@@ -33,25 +33,25 @@ pub(super) fn tell_of_no_match(what: &str, of: usize, asked: Asked<'_>) {
     }
 }
 
-/// Says that the scope holds no pods, where it was named.
+/// Reports that a scope that was named has no pods.
 pub(super) fn tell_of_empty_scope(asked: Asked<'_>) {
     if !asked.world.selection().is_all() && asked.world.pods().is_empty() {
         tell_of_none("pods", asked);
     }
 }
 
-/// What was asked for, and the pods of it.
+/// The objects that a query names, and their pods.
 pub(super) struct Chosen<'w> {
-    /// Pods, and what has pods; nothing where nothing was named.
+    /// Pods and owners of pods; empty without a query.
     pub(super) targets: Vec<Target<'w>>,
     /// Oldest first.
     pub(super) pods: Vec<Pod>,
-    /// Pods of the past that were left out.
+    /// Number of pods of the past that were left out.
     pub(super) past: usize,
 }
 
-/// What was asked for: the one way in which a command takes a pod, an owner, a claim or a node. Pods of the past are left out unless
-/// they are wanted, or are all that bears the name.
+/// Resolves a query: the one way in which commands accept a pod, an owner, a claim or a node. Pods of the past are
+/// left out unless `past` is set or no other pod has the name.
 pub(super) fn chosen<'w>(world: &'w World, query: Option<&str>, past: bool) -> Chosen<'w> {
     let targets = query.map_or_else(Vec::new, |q| diagnose::find(world, q));
     let mut pods = match query {
@@ -76,12 +76,12 @@ fn of_targets(targets: &[Target<'_>]) -> Vec<Pod> {
     pods
 }
 
-/// The pods that a filter names, of the past too.
+/// The pods that a filter names, including those of the past.
 pub(super) fn named(world: &World, query: &str) -> Vec<Pod> {
     chosen(world, Some(query), true).pods
 }
 
-/// The nodes of those that exist.
+/// The nodes of the query's pods that exist.
 pub(super) fn nodes(world: &World, query: Option<&str>) -> BTreeSet<Text> {
     let pods = chosen(world, query, false).pods;
     let there = pods.iter().filter(|p| p.gone.is_none() && !p.past);
@@ -89,8 +89,8 @@ pub(super) fn nodes(world: &World, query: Option<&str>) -> BTreeSet<Text> {
     nodes.cloned().collect()
 }
 
-/// The namespace that a name may leave out: the one that -n names or that the kubeconfig's context has, where kubectl looks
-/// too, and none that only the query names.
+/// The namespace that printed names may leave out: the one from `-n` or from the kubeconfig's context, which kubectl
+/// uses too; `None` when only the query names it.
 pub(super) fn within<'a>(asked: Asked<'a>, query: Option<&str>) -> Option<&'a str> {
     let scope = asked
         .scope
@@ -98,7 +98,7 @@ pub(super) fn within<'a>(asked: Asked<'a>, query: Option<&str>) -> Option<&'a st
     scope.and_then(|s| s.namespace.as_deref())
 }
 
-/// Says how many pods were left out.
+/// Reports how many pods of the past were left out.
 pub(super) fn tell_of_past(left_out: usize) {
     if left_out > 0 {
         tell(&format!(
@@ -107,7 +107,7 @@ pub(super) fn tell_of_past(left_out: usize) {
     }
 }
 
-/// Says on standard error what of a long session is kept no more.
+/// Reports on standard error what was dropped from a long session.
 pub(super) fn tell_of_loss(world: &World) {
     let u = world.unfiled();
     for (n, what) in [
@@ -127,14 +127,14 @@ pub(super) fn tell_of_loss(world: &World) {
     }
 }
 
-/// Says that nothing has the name, or that what has it has no pods; an error when that is not known.
+/// Reports that nothing has the name, or that the named object has no pods. An error when that is not known.
 pub(super) fn no_pods(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
     begins_one(query, asked.world)?;
     tell(&absence(query, asked)?);
     Ok(NO_SUCH)
 }
 
-/// An error when it is how the UIDs of several pods begin.
+/// An error when the UIDs of several pods begin with the query.
 pub(super) fn begins_one(query: &str, world: &World) -> anyhow::Result<()> {
     let several = world.of_uid_begin(pod_asked(query)).count();
     anyhow::ensure!(
@@ -144,7 +144,7 @@ pub(super) fn begins_one(query: &str, world: &World) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The sentence that says so, with what comes near.
+/// The message of [`no_pods`], with similar names.
 pub(super) fn absence(query: &str, asked: Asked<'_>) -> Result<String, Unknown> {
     if let Some(unknown) = unknown::absent(asked, query) {
         return Err(unknown);
@@ -174,7 +174,7 @@ pub(super) fn absence(query: &str, asked: Asked<'_>) -> Result<String, Unknown> 
     })
 }
 
-/// What comes near an owner that is not there.
+/// A hint for an owner that does not exist: similar names.
 fn near_owner(query: &str, owner: (Option<&str>, &str, &str), world: &World) -> String {
     let (namespace, kind, name) = owner;
     let (word, _) = query.rsplit_once('/').unwrap_or_default();
@@ -197,7 +197,7 @@ fn near_owner(query: &str, owner: (Option<&str>, &str, &str), world: &World) -> 
     }
 }
 
-/// What comes near a pod that is not there.
+/// A hint for a pod that does not exist: similar names.
 fn near_pod(query: &str, world: &World) -> String {
     let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
     if let Some(p) = world.every_pod().iter().find(bears) {
@@ -209,7 +209,7 @@ fn near_pod(query: &str, world: &World) -> String {
     }
 }
 
-/// That all nodes were listed and none has the name, and what comes near.
+/// The message that all nodes were listed and none has the name, with similar names.
 fn no_node(node: &str, world: &World) -> String {
     let known = world.nodes().into_iter().map(|n| n.name.to_string());
     let near = suggest(node, known, |n: &str| n);

@@ -18,7 +18,7 @@ use kflow_model::gap::Failure;
 use kflow_model::{Scope, Text};
 use kflow_serve::Log;
 
-/// What `record` has said of its sources, so that each thing is said once, and again when it comes back.
+/// The messages about sources that `record` has printed: each is printed once, and again when its cause recurs.
 #[derive(Default)]
 struct Told(Vec<String>);
 
@@ -120,16 +120,16 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// A recording that has ended.
+/// A finished recording.
 struct Made {
-    /// The file, or the store.
+    /// The file, or the store's URL.
     path: PathBuf,
-    /// Observations that its disk was too slow for.
+    /// Number of observations lost because the disk was too slow.
     lost: u64,
 }
 
-/// What a recording that has ended lacks of what was asked for: lists that never came, or that do not hold at its end, and
-/// what was lost on the way.
+/// What a finished recording lacks of the requested data: lists that never ended or are incomplete at its end, and
+/// observations that were lost.
 fn missing(last: &Snapshot, scope: Option<&Scope>, made: &Made) -> Option<Unknown> {
     let asked = Asked {
         world: &last.world,

@@ -21,19 +21,19 @@ use kflow_tui::run::{Options, run};
 use kflow_tui::timezone::Zone;
 use kflow_tui::tour::{Guide, PARTS, Part};
 
-/// A recorded node with pods that hang, for `kflow demo`.
+/// A recorded node with pods that hang: for `kflow demo`.
 const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow.zst");
-/// A recorded node with a pod that starts well, for the tour.
+/// A recorded node with a pod that starts well: for the tour.
 const WELL: &[u8] = include_bytes!("../../fixtures/sessions/S1-basics.kflow.zst");
 
-/// Where the demo begins: pods hang for every reason, half-way through.
+/// Start of the demo, half-way through the recording: pods hang for every reason.
 pub(super) const DEMO_BEGINS: Moment = Moment::Later(100_000_000_000);
 
 fn var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-/// What the environment says of the terminal, the configuration and the time zone.
+/// Options from the environment: terminal, configuration and time zone.
 pub(super) fn options(theme: Option<String>) -> Options {
     let home = var("HOME");
     Options {
@@ -62,7 +62,7 @@ pub(super) fn options(theme: Option<String>) -> Options {
     }
 }
 
-/// Where `--at` begins.
+/// Parses `--at`; the recording's begin without it.
 fn start(at: Option<&str>) -> anyhow::Result<Moment> {
     let Some(text) = at else {
         return Ok(Moment::Begin);
@@ -90,7 +90,7 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-/// `kflow tui --session`: paused where it was asked for.
+/// `kflow tui --session`: paused at the requested moment.
 pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
     super::input::only_recorded(&a.live)?;
     super::flow::take_map(None)?;
@@ -110,7 +110,6 @@ pub(super) fn demo(a: &DemoArgs) -> anyhow::Result<u8> {
         return tour();
     }
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
-    // Where pods hang for every reason, half-way through.
     let mut driver = Replay::new(Player::new(reader, "demo", DEMO_BEGINS, Arc::default()));
     let mut o = options(None);
     o.strip = true;

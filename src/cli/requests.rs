@@ -117,7 +117,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     Ok(whole(missing.as_ref()))
 }
 
-/// Says on standard error what is not among the requests.
+/// Reports on standard error what is missing from the requests.
 fn lost(world: &World) {
     let (forgotten, spans) = world.requests().forgotten();
     if forgotten > 0 {

@@ -1,5 +1,5 @@
-//! Which pods a command looks at: what its flags say, the namespace that a pod is named with, and, of a cluster, that of
-//! the kubeconfig's context.
+//! The scope of a command: from its flags, from the namespace in a pod's name, and for a cluster from the
+//! kubeconfig's context.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use kflow_engine::live::context_namespace;
 use kflow_model::Scope;
 use kflow_model::scope::is_uid;
 
-/// What the flags say, and the name of a pod.
+/// The scope from the flags and a pod's name. An error when they name different namespaces.
 pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
     let of_pod = pod.and_then(namespace_of);
     if let (Some(flag), Some(of_pod)) = (args.namespace.as_deref(), of_pod) {
@@ -40,8 +40,9 @@ pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope
     })
 }
 
-/// The same, of a cluster: without -n and -A the namespace of the context counts, as for kubectl. A node's pods are of all
-/// namespaces, a UID names one pod of the cluster, and a context that names no namespace leaves none out.
+/// The scope in a cluster: without `-n` and `-A`, the namespace of the kubeconfig's context, as in kubectl. A node's
+/// pods are of all namespaces, and a UID names one pod of the cluster. A context without a namespace stands for all
+/// namespaces.
 pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
     let mut scope = named(&args.scope, pod)?;
     let whole = args.scope.all_namespaces
@@ -62,7 +63,7 @@ pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<S
     Ok(scope)
 }
 
-/// Reads the selectors.
+/// Parses the selectors of a scope.
 pub(super) fn selection(scope: &Scope) -> anyhow::Result<Arc<Selection>> {
     Ok(Arc::new(Selection::new(scope)?))
 }

@@ -18,7 +18,7 @@ use kflow_tui::offscreen::played::Played;
 use kflow_tui::replay::Replay;
 use kflow_tui::{cast, offscreen};
 
-/// A session up to a moment as the terminal would see it.
+/// A session up to a moment, as the terminal would show it. `known` caches the overviews of sessions.
 fn picture(
     dir: &Path,
     session: &'static str,
@@ -56,7 +56,7 @@ fn first_minute(sessions: &Path) -> anyhow::Result<String> {
     let player = Player::open(&path, super::replay::DEMO_BEGINS, Arc::default())?;
     let mut backend = Replay::new(player);
     let now = clock::monotonic();
-    // What was ever wrong is looked for beside it.
+    // The search for past incidents runs in another thread.
     while !backend.player().overview().whole {
         backend.snapshot(now);
         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! `kflow keys`, `themes`, `config`: what the terminal can be set to.
+//! `kflow keys`, `themes`, `config`: the terminal's settings.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -15,14 +15,14 @@ use kflow_tui::action::Action;
 use kflow_tui::config::{self, Config};
 use kflow_tui::theme;
 
-/// What the terminal does on a key.
+/// A command of the terminal and its keys.
 #[derive(Serialize)]
 struct Bound<'a> {
     /// `global`, `list`, or the pane.
     #[serde(rename = "where")]
     scope: String,
     command: &'a str,
-    /// None where the user's configuration took them away.
+    /// Empty when the user's configuration unbinds the command.
     keys: Vec<String>,
     about: &'a str,
 }
@@ -75,7 +75,7 @@ fn told(warnings: &[String]) {
     }
 }
 
-/// A theme, or a key of themes.
+/// A theme, or a key of themes, with its description.
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
@@ -134,7 +134,7 @@ pub(super) fn configuration(a: &ConfigArgs) -> anyhow::Result<u8> {
                 "neither XDG_CONFIG_HOME nor HOME is set: no configuration is read"
             )?,
         }
-        // Everything that the terminal would complain of.
+        // Prints every warning that the terminal would print.
         let (config, file) = read(o.config.as_deref());
         told(&config.keymap(&file).1);
         let beside = o.config.map(config::Watched::new);

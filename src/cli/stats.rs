@@ -67,7 +67,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     Ok(whole(missing.as_ref()))
 }
 
-/// Two recordings beside each other.
+/// Compares two recordings.
 fn recordings(args: &StatsArgs, before: &Path, after: &Path) -> anyhow::Result<u8> {
     let input = &args.input;
     ensure!(
@@ -80,7 +80,7 @@ fn recordings(args: &StatsArgs, before: &Path, after: &Path) -> anyhow::Result<u
     Ok(whole(lacks.or(lacks_too).as_ref()))
 }
 
-/// The rows of a recording, and what it lacks.
+/// The rows of a recording, and the data that it lacks.
 fn of_recording(args: &StatsArgs, file: &Path) -> anyhow::Result<(Vec<Row>, Option<Unknown>)> {
     let input = Input {
         session: Some(file.to_owned()),
@@ -98,7 +98,7 @@ fn of_recording(args: &StatsArgs, file: &Path) -> anyhow::Result<(Vec<Row>, Opti
     Ok((measured(args, rows), unknown::partial(asked)))
 }
 
-/// An error when neither pods nor calls are known, and it cannot be said that there are none.
+/// An error when neither pods nor calls are known, and missing data may be the reason.
 fn is_there_any(asked: Asked<'_>) -> Result<(), Unknown> {
     let (pods, calls) = (asked.world.pods(), asked.world.calls());
     if pods.is_empty() && calls.is_empty() {
@@ -111,10 +111,10 @@ fn by(args: &StatsArgs) -> GroupBy {
     args.by.map_or(GroupBy::All, GroupBy::from)
 }
 
-/// Refuses a measure that there is none of: a slip of the hand would look like something that never happened.
+/// Refuses an unknown measure: a typing error would look like something that never happened.
 fn known(asked: &[String]) -> anyhow::Result<()> {
     let names = stats::names();
-    // A runtime may have methods of its own.
+    // A runtime may have additional methods.
     let is_known = |name: &String| names.contains(name) || name.starts_with("call/");
     let Some(name) = asked.iter().find(|n| !is_known(n)) else {
         return Ok(());
@@ -126,7 +126,7 @@ fn known(asked: &[String]) -> anyhow::Result<()> {
     bail!("no measure {name}: did you mean {}?", near.join(", "));
 }
 
-/// The rows of the measures that were asked for.
+/// The rows of the requested measures.
 fn measured(args: &StatsArgs, mut rows: Vec<Row>) -> Vec<Row> {
     let fits = |name: &String, measure: &str| {
         let rest = measure.strip_prefix(name.as_str());

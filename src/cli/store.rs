@@ -1,4 +1,4 @@
-//! `kflow store`, and what a command that reads is to fetch from a store.
+//! `kflow store`, and fetching from a store for commands that read.
 
 mod command;
 
@@ -26,14 +26,15 @@ use kflow_store::{Store, Use};
 
 pub(super) use command::store;
 
-/// Bytes of segments that are kept for the next time.
+/// Size limit of the cache of fetched segments, bytes.
 const CACHE: u64 = 1 << 30;
-/// Times without anything that are told one by one.
+/// Number of holes in the data that are reported one by one.
 const MOST_HOLES: usize = 10;
-/// What is looked at without `--from`, ns.
+/// Length of the requested time without `--from`, ns.
 const USUAL: i64 = HOUR;
 
-/// Fetches what a command is to read from a store, and names it as its recording, which goes when the value is dropped.
+/// Fetches the requested segments from a store and sets them as the command's recording. Dropping the returned value
+/// deletes them.
 pub(super) fn fetch_into(command: &mut Command) -> anyhow::Result<Option<Scratch>> {
     match command {
         Command::Why(a) => of_input(&mut a.input, a.pod.as_deref()),
@@ -74,13 +75,13 @@ fn session(
     Ok(Some(scratch))
 }
 
-/// A moment of `--from` or `--to`.
+/// Parses a value of `--from` or `--to`.
 fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
     match Moment::parse(text) {
         Some(m @ (Moment::At(_) | Moment::Earlier(_) | Moment::End)) => {
             Ok(m.within((now, now), None, |_| 0))
         }
-        // The last time that a clock showed it.
+        // The most recent time at which a clock showed it.
         Some(m @ Moment::Clock(_)) => {
             let today = m.within((now, now), None, |_| 0);
             Ok(if today > now { today.plus(-DAY) } else { today })
@@ -92,7 +93,7 @@ fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
     }
 }
 
-/// What `--from` and `--to` say.
+/// The times from `--from` and `--to`; `--to` defaults to now, `--from` to an hour earlier.
 pub(super) fn times(args: &StoreArgs, now: Nanos) -> anyhow::Result<(Nanos, Nanos)> {
     let given = |flag, text: &Option<String>| {
         let text = text.as_deref();
@@ -107,7 +108,7 @@ pub(super) fn times(args: &StoreArgs, now: Nanos) -> anyhow::Result<(Nanos, Nano
     Ok((from, to))
 }
 
-/// What the arguments ask for.
+/// The request that the arguments describe.
 fn want(
     args: &StoreArgs,
     scope: &ScopeArgs,
@@ -120,7 +121,7 @@ fn want(
     let namespace = scope.namespace.as_deref();
     let pod = match pod.map(|p| (p, owner_asked(p))) {
         None => None,
-        // Which pods mount a claim, the index does not tell.
+        // The index does not contain which pods mount a claim.
         Some((_, Some((_, "PersistentVolumeClaim", _)))) => None,
         Some((_, Some((of, _, name)))) => Some(Asked::made_by(name, of.or(namespace))),
         Some((pod, None)) => Some(Asked::pod(pod, namespace_of(pod).or(namespace))),
@@ -134,7 +135,7 @@ fn want(
     })
 }
 
-/// Fetches it into a folder of its own, under a name by which a terminal calls it.
+/// Fetches segments into a new folder, under a name that the terminal can show.
 fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, PathBuf)> {
     let store = Store::open(url, Use::Read)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -169,7 +170,7 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, Pa
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    // A file system that hangs is not waited for.
+    // A read from a file system that hangs is abandoned.
     runtime.shutdown_background();
     let done = done?;
     told(&plan, &done, verbose);
@@ -183,14 +184,13 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, Pa
     Ok((scratch, file))
 }
 
-/// The file's name.
 fn name(plan: &Plan) -> String {
     let nodes = plan.nodes();
     let of = match nodes.first() {
         Some(node) if nodes.len() == 1 => (*node).to_owned(),
         _ => format!("{}-nodes", nodes.len()),
     };
-    // A store may have been written by anybody.
+    // The names in a store are untrusted.
     let plain = |c: &char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(c);
     let name = format!("{}.{of}", plan.cluster.name);
     let name: String = name.chars().filter(plain).take(100).collect();
@@ -238,7 +238,7 @@ fn told(plan: &Plan, done: &Fetched, verbose: bool) {
     }
 }
 
-/// Waits for a store; on a terminal it says for what, and how long already.
+/// Waits for a store; on a terminal, a spinner shows the reason and the time elapsed.
 pub(super) async fn shown<T>(what: &str, answer: impl Future<Output = T>) -> T {
     let bar = spinner(what);
     let answer = answer.await;
@@ -246,7 +246,7 @@ pub(super) async fn shown<T>(what: &str, answer: impl Future<Output = T>) -> T {
     answer
 }
 
-/// What says so: nothing where there is no terminal.
+/// The spinner; hidden when standard error is no terminal.
 pub(super) fn spinner(what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -274,7 +274,8 @@ fn var(name: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// A folder of the user's, as the XDG base directory specification has it: `variable`, or `rest` in the home.
+/// A user folder by the XDG base directory specification: `variable`, else `rest` in the home directory; with `kflow`
+/// appended.
 pub(super) fn folder(variable: &str, rest: &str) -> anyhow::Result<PathBuf> {
     let home = || var("HOME").map(|h| h.join(rest));
     let folder = var(variable).filter(|p| p.is_absolute()).or_else(home);
@@ -282,7 +283,7 @@ pub(super) fn folder(variable: &str, rest: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.join("kflow"))
 }
 
-/// The segments that were fetched earlier, and the folder of all that is kflow's there.
+/// The cache of segments, and kflow's cache folder. An error when they cannot be created.
 fn cache() -> anyhow::Result<(Cache, PathBuf)> {
     let mine = folder("XDG_CACHE_HOME", ".cache")?;
     let folder = mine.join("segments");

@@ -1,4 +1,4 @@
-//! Which way CRI calls are seen: a proxy's stream, the eBPF tap, or none.
+//! How CRI calls are observed: by a proxy's stream, by the eBPF tap, or not at all.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -9,28 +9,28 @@ use anyhow::bail;
 use super::args::live::Tap;
 use kflow_sources::tap::needs;
 
-/// Where the proxy serves observations unless told otherwise.
+/// Default socket of the proxy's observations.
 pub(crate) const OBSERVATIONS: &str = "/run/kflow/observations.sock";
 
-/// What was asked for, and what is known of this machine.
+/// The requested tap, and facts about this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub(super) how: Option<Tap>,
     pub(super) proxy: Option<&'a Path>,
-    /// The runtime's socket: `--runtime`, or that of this machine's kubelet.
+    /// The runtime's socket: from `--runtime`, or that of this machine's kubelet.
     pub(super) runtime: Option<&'a Path>,
-    /// This machine is the node.
+    /// True when this machine is the node.
     pub(super) here: bool,
 }
 
-/// What is used.
+/// The chosen tap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// The proxy whose stream is followed.
+    /// Socket of the proxy whose stream is followed.
     pub(super) proxy: Option<PathBuf>,
-    /// The socket whose clients the eBPF tap follows.
+    /// The runtime's socket whose clients the eBPF tap follows.
     pub(super) ebpf: Option<PathBuf>,
-    /// Why `auto` did not take the eBPF tap, when there is no proxy either.
+    /// Why `auto` did not choose the eBPF tap, when no proxy answers either.
     pub(super) untapped: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Choice {
 }
 
 impl Choice {
-    /// Refuses where there is nothing that could make clients connect anew.
+    /// An error when the choice cannot make clients reconnect.
     pub(super) fn can_reconnect(&self) -> anyhow::Result<()> {
         if self.ebpf.is_some() {
             return Ok(());
@@ -63,12 +63,12 @@ impl Choice {
     }
 }
 
-/// Chooses for a run on this machine.
+/// Chooses the tap.
 pub(super) fn choose(asked: &Asked<'_>) -> anyhow::Result<Choice> {
     choose_by(asked, &is_served, &needs::missing_here)
 }
 
-/// True when a proxy answers, or may: a socket that this user may not use belongs to one.
+/// True when a proxy answers, or may: a socket that this user may not open counts as a proxy's.
 fn is_served(socket: &Path) -> bool {
     match UnixStream::connect(socket) {
         Ok(_) => true,
@@ -101,7 +101,7 @@ fn choose_by(
                 "--tap ebpf needs the runtime's socket: name it with --runtime, or say --local where the kubelet's configuration tells it"
             ),
         },
-        // Without a word nothing of another machine's is looked for.
+        // Without `--tap`, another machine's node has no tap.
         (Tap::Auto, None) if !asked.here && asked.how.is_none() => Choice::default(),
         (Tap::Auto, None) if is_served(usual) => Choice::proxy(usual),
         (Tap::Auto, None) => {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use Tap::{Auto, Ebpf, Off, Proxy};
 
-    /// What was asked, whether a proxy runs, whether eBPF works, and what it comes to.
+    /// What was requested, whether a proxy runs, whether eBPF works, and the expected choice.
     type Row<'a> = (Asked<'a>, bool, bool, &'a str);
 
     #[test]

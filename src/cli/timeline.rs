@@ -30,7 +30,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
             _ => None,
         });
         let owners: Vec<&ObjectState> = owners.collect();
-        // What its start waited for only a pod has.
+        // Only a pod has a critical path.
         if !owners.is_empty() && !args.critical {
             return self::owners(args, &source, asked, query, &owners);
         }
@@ -65,7 +65,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     Ok(whole(missing.as_ref()))
 }
 
-/// The stories of what makes pods.
+/// Prints the timelines of owners and their pods.
 fn owners(
     args: &TimelineArgs,
     source: &Observations,
@@ -103,7 +103,7 @@ fn owners(
     Ok(whole(missing.as_ref()))
 }
 
-/// Gives pods the timelines that the agents of their nodes know, each by the clock of its node.
+/// Replaces the timelines of pods by those from their nodes' agents, each by its node's clock.
 fn heard(
     args: &TimelineArgs,
     source: &Observations,

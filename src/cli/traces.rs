@@ -1,4 +1,4 @@
-//! Traces to a trace store: where, with which headers, and all of a recording at once.
+//! Sending traces to a trace store: its address and headers, and all traces of a recording at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use kflow_engine::post::{Place, Protocol, Refused, Store};
 use kflow_export::otlp::{Findings, requests, traces};
 use kflow_model::redact;
 
-/// How long each request of a recording is tried: somebody waits for it.
+/// Time limit of each request, during which the user waits.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The trace store that the arguments name, and the environment where they name none. Credentials come from the environment, as
-/// those of every OpenTelemetry exporter. That it names a store sends nothing anywhere: who wants that says so.
+/// The trace store that the arguments name; with an empty URL, the one in the environment. Credentials come from the
+/// environment, as for every OpenTelemetry exporter. The environment alone sends nothing: `--otlp-to` is required.
 pub(super) fn store(args: &TracesArgs) -> anyhow::Result<Option<Arc<Store>>> {
     let Some(named) = args.otlp_to.as_deref() else {
         return Ok(None);
@@ -51,14 +51,14 @@ pub(super) fn store(args: &TracesArgs) -> anyhow::Result<Option<Arc<Store>>> {
     Ok(Some(Arc::new(store.context("--otlp-to")?)))
 }
 
-/// Says what became of the traces of a run that has ended.
+/// Reports the result of sending the traces of a run that has ended.
 pub(super) fn conclude(live: &Live) {
     if let Some(traces) = live.traces() {
         super::out::tell(&redact::text(&format!("traces: {}", traces.detail())));
     }
 }
 
-/// Sends all traces of these pods, what is in flight too; returns how many spans were taken.
+/// Sends all traces of these pods, open spans included; returns the number of spans that the store accepted.
 pub(super) fn send(store: &Store, pods: &[Pod], snap: &Snapshot) -> anyhow::Result<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! `kflow tui`: the terminal over a running engine.
+//! `kflow tui`: the terminal over live sources.
 
 mod metrics;
 
@@ -44,7 +44,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     quit(&mut driver.cluster)
 }
 
-/// Stops the engine. A recording that runs is closed, not cut, and what became of it is said.
+/// Stops the engine. Closes a running recording properly, and reports its result.
 fn quit(cluster: &mut Cluster) -> anyhow::Result<u8> {
     let say = super::live::stderr_log();
     let open = cluster.live().recording().filter(|r| r.ended.is_none());
@@ -73,10 +73,10 @@ fn quit(cluster: &mut Cluster) -> anyhow::Result<u8> {
     }
 }
 
-/// How long the terminal waits for a recording to be closed.
+/// Longest time that the terminal waits for a recording to be closed.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// What the terminal says of a wish to see a moment.
+/// The terminal's message about a seek.
 fn said(sought: Sought) -> Result<String, String> {
     match sought {
         Sought::Shown => Ok(String::new()),
@@ -85,7 +85,7 @@ fn said(sought: Sought) -> Result<String, String> {
     }
 }
 
-/// A live engine that takes the terminal's requests.
+/// A live engine that serves the terminal's requests.
 struct Running {
     cluster: Cluster,
     folder: PathBuf,
@@ -155,7 +155,7 @@ impl Backend for Running {
 }
 
 impl Running {
-    /// Does what the user asked; what became of it, or why it cannot.
+    /// Does what the user requested. Returns the result as a message, or why it is impossible.
     fn ask(&mut self, request: Drive) -> Result<Done, String> {
         let (found, what, forward) = match request {
             Drive::PlayPause => {

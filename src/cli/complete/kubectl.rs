@@ -1,5 +1,6 @@
-//! kubectl's plugins are completed by a program beside them: `kubectl kflow wh<TAB>` runs `kubectl_complete-kflow wh`, which
-//! prints a candidate a line, a tab before its explanation, and last `:` with a `ShellCompDirective` of cobra.
+//! kubectl completes a plugin by running a program beside it: `kubectl kflow wh<TAB>` runs `kubectl_complete-kflow
+//! wh`. That program prints one candidate per line, with a tab before its explanation, and at the end `:` with a
+//! `ShellCompDirective` of cobra.
 //! Source: k8s.io/kubectl/pkg/cmd/plugin/plugin_completion.go; github.com/spf13/cobra/completions.go.
 
 use std::ffi::OsString;
@@ -10,9 +11,9 @@ use clap::Command;
 use clap_complete::engine::complete;
 use clap_complete::env::EnvCompleter;
 
-/// `ShellCompDirectiveNoSpace`: the word goes on.
+/// `ShellCompDirectiveNoSpace`: the shell adds no space after the word.
 const NO_SPACE: u8 = 2;
-/// `ShellCompDirectiveNoFileComp`: where nothing is known, the shell proposes no files.
+/// `ShellCompDirectiveNoFileComp`: the shell proposes no files when there is no candidate.
 const NO_FILES: u8 = 4;
 
 #[derive(Debug)]
@@ -51,7 +52,7 @@ impl EnvCompleter for Kubectl {
         buf: &mut dyn io::Write,
     ) -> io::Result<()> {
         let last = args.len().saturating_sub(1);
-        // As kubectl does, flags are for who begins one: beside names they are in the way.
+        // Like kubectl, flags are proposed only for a word that begins with a dash.
         let is_flag = |word: &[u8]| word.starts_with(b"-");
         let wanted = args.last().is_some_and(|w| is_flag(w.as_encoded_bytes()));
         let all = complete(command, args, last, here)?;

@@ -1,4 +1,4 @@
-//! The names that there are: of the recording that the words name, else of the cluster.
+//! Names of objects: from the recording that the command line names, else from the cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
@@ -16,7 +16,7 @@ use kflow_model::Scope;
 use kflow_model::session::{self, Names};
 use kflow_sources::kube::live::escape;
 
-/// What of a cluster is asked for; a recording gives all of it.
+/// The kind of names requested from a cluster; a recording provides all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Pods,
@@ -24,7 +24,7 @@ pub(super) enum Need {
     Nodes,
 }
 
-/// What the words say of where names come from.
+/// The source of names, according to the command line.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     session: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(super) struct Asked {
     namespace: Option<String>,
     whole: bool,
     no_api: bool,
-    /// What is not known by then is not told.
+    /// Time limit.
     until: Instant,
 }
 
@@ -53,10 +53,10 @@ impl Asked {
             no_api: given("no_api"),
             until,
         };
-        // What comes from standard input is not there yet, and it is no cluster's.
+        // A recording on standard input cannot be read yet, and its names are not the cluster's.
         asked.no_api |= asked.session.as_ref().is_some_and(stdin);
         asked.session = asked.session.filter(|p| !stdin(p));
-        // What is read from a store is not the cluster's of today, and its names are not here.
+        // With `--store`, the names are of segments elsewhere, and not the cluster's of today.
         asked.no_api |= text("store").is_some() && matches.subcommand_name() != Some("record");
         if asked.session.is_none() && asked.namespace.is_none() && !asked.whole && !asked.no_api {
             let (path, context) = (asked.kubeconfig.clone(), asked.context.clone());
@@ -66,12 +66,12 @@ impl Asked {
         asked
     }
 
-    /// The namespace that pods are of, where one is chosen.
+    /// The namespace to which pods are restricted, if any.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// What is wanted of the names; nothing when they are not known in time.
+    /// Returns what `take` takes from the names; the default when they are not known in time.
     pub(super) fn names<T: Default>(&self, need: Need, take: impl FnOnce(&Names) -> T) -> T {
         let asked = self.clone();
         let found = within(self.until, move || asked.find(need)).flatten();
@@ -119,7 +119,7 @@ impl Asked {
         })
     }
 
-    /// The contexts of the kubeconfig.
+    /// The contexts in the kubeconfig; `None` when it cannot be read in time.
     pub(super) fn contexts(&self) -> Option<Vec<String>> {
         let path = self.kubeconfig.clone();
         let config = within(self.until, move || kubeconfig(path.as_deref()))??;
@@ -134,7 +134,7 @@ fn kubeconfig(path: Option<&Path>) -> Option<Kubeconfig> {
     }
 }
 
-/// Names alone, from the apiserver's memory: that of many pods comes in time.
+/// Lists metadata only, from the apiserver's watch cache (`resourceVersion=0`), so that many pods arrive in time.
 async fn get<T: DeserializeOwned>(client: &kube::Client, path: &str) -> Option<T> {
     const NAMES: &str =
         "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
@@ -159,7 +159,7 @@ struct Metadata {
     name: String,
 }
 
-/// What a thread of its own finds in time.
+/// Runs `find` in a thread; `None` when it is not done by `until`.
 fn within<T: Send + 'static>(
     until: Instant,
     find: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! `kflow record --store`: into a spool on this disk, and from there into a store.
+//! `kflow record --store`: records into a spool on the local disk, and uploads from there to a store.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -19,7 +19,7 @@ use kflow_serve::Log;
 use kflow_store::layout::NO_NODE;
 use kflow_store::{Bounds, Cluster, Keeper, Options, Store, Uploader, Use};
 
-/// How long what was closed last is sent when kflow ends. What is not sent by then waits in the spool.
+/// Longest time for uploading the last segments when kflow ends. The others wait in the spool.
 const LAST: Duration = Duration::from_secs(30);
 
 pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
@@ -75,7 +75,7 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
     traces::conclude(&live);
     let last = live.snapshot();
     told.tell(&last, &log);
-    // The world's thread has its end of it.
+    // The world's thread holds the keeper too.
     drop(live);
     let ring = keeper.ring();
     let lost_on_the_way = keeper.status().lost;
@@ -126,7 +126,7 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
     Ok(whole)
 }
 
-/// Where what waits for a store lies.
+/// The default folder of the spool for a cluster and node.
 fn spool_of(cluster: &str, node: &str) -> anyhow::Result<PathBuf> {
     let state = store::folder("XDG_STATE_HOME", ".local/state")
         .context("name a folder for what waits to be sent with --spool")?;
@@ -137,7 +137,7 @@ fn spool_of(cluster: &str, node: &str) -> anyhow::Result<PathBuf> {
     Ok(above.join(node))
 }
 
-/// What was said of the ways to the disk and to the store.
+/// The last reported states of the spool's disk and of the store.
 #[derive(Default)]
 struct Ways {
     disk: Option<String>,

@@ -1,4 +1,4 @@
-//! `kflow store`: what a store has, and what goes of it.
+//! `kflow store`: lists and tidies the content of a store.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -29,7 +29,7 @@ pub(in super::super) fn store(args: &StoreCommand) -> anyhow::Result<u8> {
         .build()
         .context("cannot ask the store")?;
     let done = runtime.block_on(act(&args.what));
-    // A file system that hangs is not waited for.
+    // A read from a file system that hangs is abandoned.
     runtime.shutdown_background();
     done
 }
@@ -97,7 +97,7 @@ async fn act(what: &StoreAction) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-/// The store, and the clusters of it that are meant.
+/// The store, and the requested clusters in it.
 async fn of(args: &OfStore) -> anyhow::Result<(Store, Vec<Cluster>)> {
     let store = Store::open(&args.url, Use::Read)?;
     let mut all = Vec::new();
@@ -112,7 +112,7 @@ async fn of(args: &OfStore) -> anyhow::Result<(Store, Vec<Cluster>)> {
     Ok((store, all))
 }
 
-/// Puts recordings into a store.
+/// Adds recordings to a store.
 async fn add(args: &AddArgs) -> anyhow::Result<u8> {
     let store = Store::open(&args.url, Use::Write)?;
     let cluster = Cluster::new(store.root(), &args.cluster)?;
@@ -169,18 +169,18 @@ async fn tables(store: &Store, cluster: &Cluster, now: Nanos) -> anyhow::Result<
     Ok(())
 }
 
-/// What a node has recorded.
+/// What the store has of a node.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     cluster: String,
     node: String,
-    /// When its first segment begins, and its last ends.
+    /// Begin of its first segment, and end of its last.
     begin_ns: Nanos,
     end_ns: Nanos,
     segments: u64,
     observations: u64,
     bytes: u64,
-    /// Segments of which a later one of the same run is there, and they are not.
+    /// Number of segments that are missing although a later one of the same run exists.
     missing: u64,
 }
 
@@ -190,7 +190,7 @@ struct Node {
     segments: u64,
     observations: u64,
     bytes: u64,
-    /// Of each run the lowest and the highest number of a segment, and how many there are.
+    /// For each run, the lowest and highest segment number, and the number of segments.
     runs: BTreeMap<String, (u32, u32, u64)>,
 }
 

@@ -11,7 +11,7 @@ use kflow_engine::live::Live;
 use kflow_export::open_metrics;
 use kflow_export::world_metrics::{self, Starts};
 
-/// Serves the newest picture's figures until the process ends.
+/// Serves the metrics of the newest snapshot until the process ends.
 pub(super) fn serve(at: SocketAddr, live: &Live) -> anyhow::Result<()> {
     ensure!(
         at.ip().is_loopback(),
@@ -37,7 +37,7 @@ pub(super) fn serve(at: SocketAddr, live: &Live) -> anyhow::Result<()> {
         page.end()?;
         Ok(text)
     });
-    // The terminal belongs to the panes: what ends the thread is seen by who scrapes.
+    // The terminal shows the panes, so an error of this thread is visible only to the scraper.
     std::thread::Builder::new()
         .name("kflow-metrics".into())
         .spawn(move || scrape::serve(listener, &page))
