@@ -1,15 +1,16 @@
-//! Apiserver audit records (`audit.k8s.io/v1`), without bodies: only the few facts of a body that join it to a pod.
+//! Apiserver audit records (`audit.k8s.io/v1`). Of the request and response bodies, only the few facts are kept that
+//! join a record to a pod.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Nanos, ObjectRef, Pairs, Text};
 
-/// Stage of a request.
+/// Stage of a request at which the apiserver writes a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AuditStage {
     /// After authentication, before the rest.
     RequestReceived,
-    /// Headers of a long-running answer were sent.
+    /// The headers of a long-running response were sent; the body is not complete.
     ResponseStarted,
     /// The response was sent completely.
     ResponseComplete,
@@ -32,42 +33,45 @@ pub struct AuditRecord {
     /// `pods`, `pods/status` and so on: resource with subresource; the path for a non-resource request.
     #[serde(rename = "res")]
     pub resource: Text,
-    /// Object; `name` and `uid` are filled from the response body where the reference lacks them.
+    /// Object of the request; `name` and `uid` come from the response body where the request's reference lacks them.
     #[serde(rename = "o")]
     pub object: ObjectRef,
-    /// User name.
+    /// User name of the client.
     #[serde(rename = "by")]
     pub user: Text,
-    /// User agent up to the first space (`kubelet/v1.36.2`), and the part in the last slash for controllers.
+    /// User agent of the client up to the first space (`kubelet/v1.36.2`); for a controller also the part after the
+    /// last slash, which names the controller.
     #[serde(rename = "ua", default, skip_serializing_if = "Text::is_empty")]
     pub agent: Text,
-    /// When the request came, before authentication.
+    /// When the apiserver received the request, before authentication.
     #[serde(rename = "rx")]
     pub received: Nanos,
-    /// HTTP code of the answer, 0 when none yet.
+    /// HTTP status code of the response, 0 when there is none yet.
     #[serde(rename = "code", default)]
     pub code: u16,
-    /// Reason and message of a failure.
+    /// Reason and message of a failed request, empty otherwise.
     #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
     pub message: Text,
-    /// Query of the request URI, without secrets (`fieldSelector`, `limit`, `dryRun`, …), empty when none.
+    /// Parameters of the request URI's query that hold no secrets (`fieldSelector`, `limit`, `dryRun`, …), empty when
+    /// there are none.
     #[serde(rename = "q", default, skip_serializing_if = "Text::is_empty")]
     pub query: Text,
-    /// Annotations: authorisation, latency parts, webhooks, PodSecurity. Sorted by key.
+    /// Annotations of the record: authorisation, parts of the latency, webhooks, PodSecurity. Sorted by key.
     #[serde(rename = "a", default, skip_serializing_if = "Pairs::is_empty")]
     pub annotations: Pairs,
-    /// Facts from the bodies, sorted by key: `node` (binding), `gracePeriodSeconds` (delete), `generateName`,
-    /// `ownerKind`/`ownerName`/`ownerUid` (create), `phase`, `boundPodUid` (token), `replicas`, `generation`.
+    /// Facts from the request and response bodies, sorted by key: `node` (binding), `gracePeriodSeconds` (delete),
+    /// `generateName`, `ownerKind`/`ownerName`/`ownerUid` (create), `phase`, `boundPodUid` (token), `replicas`,
+    /// `generation`.
     #[serde(rename = "f", default, skip_serializing_if = "Pairs::is_empty")]
     pub facts: Pairs,
 }
 
 impl AuditRecord {
-    /// Value of an annotation.
+    /// Returns the value of the annotation `key`.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.value(key)
     }
-    /// A fact from the bodies.
+    /// Returns the fact `key` from the request and response bodies.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts.value(key)
     }

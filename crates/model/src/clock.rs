@@ -1,18 +1,19 @@
-//! The only place that asks the system what time it is.
+//! The only module that reads the system's clocks.
 //!
-//! There are two clocks, and their types do not mix. The wall clock ([`now`], [`Nanos`]) stamps what was seen; it can be
-//! set back or forth at any time. The monotonic clock ([`monotonic`], [`Instant`]) paces: pictures, flushes, time-outs and
-//! ages of buffers. [`Steps`] compares the two.
+//! There are two clocks, and their types do not mix. The wall clock ([`now`], [`Nanos`]) stamps what was seen; it can
+//! be set back or forth at any time. The monotonic clock ([`monotonic`], [`Instant`]) measures intervals: between
+//! pictures and flushes, time-outs, and ages of buffers. [`Steps`] compares the two.
 
 use std::time::{Duration, Instant};
 
 use crate::Nanos;
 
-/// Smallest change of the wall clock against the monotonic one that counts as a step, ns. A clock that is slewed
-/// gains or loses 0.5 ms in a second (`MAX_TICKADJ` and 500 ppm in Linux' kernel/time/ntp.c), far less between two looks.
+/// Smallest change of the wall clock against the monotonic one that counts as a step, ns. A clock that is slewed gains
+/// or loses at most 0.5 ms in a second (`MAX_TICKADJ` and 500 ppm in Linux' kernel/time/ntp.c), far less between two
+/// readings.
 pub const STEP: i64 = 100_000_000;
 
-/// Now, by the wall clock.
+/// Returns the current time of the wall clock; 1970 when the clock is set before it.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> Nanos {
     let d = std::time::SystemTime::now()
@@ -21,7 +22,7 @@ pub fn now() -> Nanos {
     Nanos(i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Now, by the monotonic clock. It stands still while the machine sleeps.
+/// Returns the current time of the monotonic clock, which stands still while the machine sleeps.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn monotonic() -> Instant {
     Instant::now()
@@ -30,11 +31,11 @@ pub fn monotonic() -> Instant {
 /// Both clocks, read one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// The wall clock.
+    /// Time of the wall clock.
     pub wall: Nanos,
-    /// The monotonic clock, just before.
+    /// Time of the monotonic clock, read just before the wall clock.
     pub monotonic: Instant,
-    /// Time between the two readings at most.
+    /// Upper bound of the time between the two readings.
     pub apart: Duration,
 }
 
@@ -49,19 +50,20 @@ pub fn both() -> Reading {
     }
 }
 
-/// Finds steps of the wall clock: it was set, or the machine slept.
+/// Finds steps of the wall clock: it was set, or the machine was suspended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Steps {
     last: Option<Reading>,
 }
 
 impl Steps {
-    /// By how much the wall clock has moved against the monotonic one since the last look, ns, when that is a step.
+    /// Returns by how many ns the wall clock has moved against the monotonic one since the previous reading, when that
+    /// is a step. `None` for the first reading.
     pub fn look(&mut self, now: Reading) -> Option<i64> {
         let last = self.last.replace(now)?;
         let passed = nanos(now.monotonic.saturating_duration_since(last.monotonic));
         let by = now.wall.since(last.wall).saturating_sub(passed);
-        // A thread that lost the processor between two readings has not seen a step.
+        // When the thread loses the processor between the two readings, the clocks seem to differ by as much.
         let doubt = nanos(last.apart.saturating_add(now.apart));
         (by.saturating_abs() > STEP.saturating_add(doubt)).then_some(by)
     }
@@ -91,7 +93,7 @@ mod tests {
         let hour = 3_600_000;
         let table = [
             (reading(base, 0, 0, 0), None),
-            // Time passes for both.
+            // Both clocks advance equally.
             (reading(base, 100, 100, 0), None),
             (reading(base, 60_000, 60_000, 0), None),
             // Slewed.
@@ -100,9 +102,9 @@ mod tests {
             (reading(base, 61_100, 61_101 - hour, 0), Some(-hour * MILLI)),
             (reading(base, 61_200, 61_201 - hour, 0), None),
             (reading(base, 61_300, 61_301, 0), Some(hour * MILLI)),
-            // Read 300 ms apart: 250 ms are no step.
+            // The clocks are read up to 300 ms apart: a difference of 250 ms is no step.
             (reading(base, 61_400, 61_651, 300), None),
-            // Slept for a second.
+            // The machine sleeps for a second.
             (reading(base, 61_500, 62_750, 0), Some(999 * MILLI)),
         ];
         for (n, (now, by)) in table.into_iter().enumerate() {

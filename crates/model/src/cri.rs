@@ -1,4 +1,5 @@
-//! CRI calls as the tap sees them: a start, an end, stream messages, and what answers say exists.
+//! CRI calls as the tap sees them: a call's start, its end, the messages of streams, and the inventory that answers
+//! list.
 
 pub mod method;
 
@@ -6,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, Nanos, Pairs, PodRef, SandboxId, SpanId, Text, TraceId};
 
-/// Annotation that the kubelet sets on a pod when it first sees it: the time, RFC 3339 with nanoseconds
-/// (`pkg/kubelet/config/config.go`). It tells the pods of a node apart, and is sent with `RunPodSandbox`, `CreateContainer`, `PullImage`
-/// and `ImageStatus`; the last names no pod otherwise.
+/// Annotation that the kubelet sets on a pod when it first sees the pod: the time, RFC 3339 with nanoseconds
+/// (`pkg/kubelet/config/config.go`). It distinguishes the pods of a node. The kubelet sends it with `RunPodSandbox`,
+/// `CreateContainer`, `PullImage` and `ImageStatus`; in `ImageStatus` nothing else names the pod.
 pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
-/// Names a call for as long as a session lasts: connection ids rise and never repeat inside one session.
+/// Identifies a call within a session: connection numbers rise and never repeat inside one session.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -38,17 +39,18 @@ pub enum Service {
     ImageV1Alpha2,
     /// Any other gRPC service on the socket.
     Other,
-    /// Not known: the decoder joined the connection after the header was sent that names the method.
+    /// Not known: the tap joined the connection after the header that names the method was sent.
     Unknown,
 }
 
-/// What a call is about, as far as the request or the answer tells. Empty parts are unknown.
+/// What a call is about, as far as the request or the answer says. Empty parts are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Subject {
     /// Pod (from sandbox metadata or labels).
     #[serde(rename = "pod", default, skip_serializing_if = "PodRef::says_nothing")]
     pub pod: PodRef,
-    /// Sandbox attempt or container attempt (= restart count), when told.
+    /// Attempt number of the sandbox or container (of a container = its restart count); `None` when the message has
+    /// none.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Container name.
@@ -58,20 +60,20 @@ pub struct Subject {
     pub sandbox_id: SandboxId,
     #[serde(rename = "cid", default, skip_serializing_if = "ContainerId::is_empty")]
     pub container_id: ContainerId,
-    /// Image as the pod spec names it, or the reference asked for.
+    /// Image as the pod spec names it, or the reference in the request.
     #[serde(rename = "img", default, skip_serializing_if = "Text::is_empty")]
     pub image: Text,
 }
 
 impl Subject {
-    /// True when nothing is told.
+    /// True when no part is known.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 }
 
-/// A call began: the request's headers are complete, and for unary calls its message too.
-/// The stamp is the time of the first byte of the request's headers.
+/// A call began: the request's headers are complete, and for unary calls its message too. The stamp is the time of the
+/// first byte of the request's headers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallStart {
     #[serde(flatten)]
@@ -82,22 +84,22 @@ pub struct CallStart {
     /// Method: `RunPodSandbox`; for [`Service::Other`] the full path; [`method::UNKNOWN`] for [`Service::Unknown`].
     #[serde(rename = "m")]
     pub method: Text,
-    /// What it is about.
+    /// What the request is about.
     #[serde(rename = "sub", default, skip_serializing_if = "Subject::is_empty")]
     pub subject: Subject,
-    /// Some of its headers are unknown: no deadline and no trace do not mean that it has none.
+    /// Some of the request's headers are unknown, so an absent deadline or trace does not mean that the call has none.
     #[serde(rename = "part", default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// `grpc-timeout` in ns, `None` when the call has no deadline.
+    /// Deadline from the header `grpc-timeout`, ns; `None` when the call has no deadline.
     #[serde(rename = "dl", default, skip_serializing_if = "Option::is_none")]
     pub timeout_ns: Option<i64>,
-    /// Trace and client span from `traceparent`.
+    /// Trace id and the client's span id from the header `traceparent`.
     #[serde(rename = "tp", default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<(TraceId, SpanId)>,
-    /// Size of the request's gRPC messages so far, bytes without the 5-byte prefixes.
+    /// Size of the request's gRPC messages so far, in bytes without the 5-byte prefixes.
     #[serde(rename = "in", default)]
     pub request_bytes: u64,
-    /// True when a list or status call has a filter or an id, so that it is about somebody (on-demand relist).
+    /// True when a list or status call has a filter or an id: it asks about one pod or container (an on-demand relist).
     #[serde(rename = "flt", default, skip_serializing_if = "std::ops::Not::not")]
     pub filtered: bool,
     /// Further decoded fields of the request worth showing, in the order of the message (`timeout=30`,
@@ -119,17 +121,17 @@ pub enum CallOutcome {
     ServerReset,
     /// The connection closed, or went away, with the call open.
     ConnectionClosed,
-    /// Bytes of the connection were lost: it is not known whether and how the call ended. When it shows later, another
-    /// end follows, which counts instead.
+    /// Bytes of the connection were lost, so it is not known whether and how the call ended. If the end shows later, a
+    /// second [`CallEnd`] follows and replaces this one.
     Lost,
 }
 
-/// Whether a call failed; `None` when that is not known. `message` is the status message.
+/// Returns whether a call failed; `None` when that is not known. `message` is the `grpc-message` of the status.
 pub const fn failed(outcome: CallOutcome, code: Option<u32>, message: &str) -> Option<bool> {
     match (outcome, code) {
         (CallOutcome::Lost, _) => None,
         (CallOutcome::Status, Some(code)) => Some(code != 0),
-        // A status that is not known. Only errors have a message.
+        // The status code is not known. Only errors carry a message.
         (CallOutcome::Status, None) if message.is_empty() => None,
         _ => Some(true),
     }
@@ -143,19 +145,19 @@ pub struct CallEnd {
     /// What ended the stream.
     #[serde(rename = "how")]
     pub outcome: CallOutcome,
-    /// gRPC status code; `None` without trailers, or when they do not tell it.
+    /// gRPC status code; `None` when there are no trailers, or when the code in them cannot be read.
     #[serde(rename = "code", default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u32>,
-    /// The code is concluded, not read: the trailers refer to headers that were sent before the decoder joined.
+    /// The code is inferred, not read: the trailers refer to HPACK entries that were sent before the tap joined.
     #[serde(rename = "inf", default, skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
-    /// The call began before the decoder joined, or while bytes were lost: there is no [`CallStart`] of it.
+    /// The call began before the tap joined the connection, or while bytes were lost: there is no [`CallStart`] of it.
     #[serde(rename = "unseen", default, skip_serializing_if = "std::ops::Not::not")]
     pub began_unseen: bool,
     /// `grpc-message`, percent-decoded; cut at 4 KiB.
     #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
     pub message: Text,
-    /// What the answer tells (the new sandbox or container id).
+    /// What the answer is about (the id of the new sandbox or container).
     #[serde(rename = "sub", default, skip_serializing_if = "Subject::is_empty")]
     pub subject: Subject,
     /// Size of the request's gRPC messages, bytes; where some were lost, of those that were seen.
@@ -183,7 +185,8 @@ const fn is_one(n: &u32) -> bool {
     *n == 1
 }
 
-/// Name of a gRPC status code (`NOT_FOUND` is written `NotFound`, as Go and the kubelet print it).
+/// Returns the name of a gRPC status code as Go and the kubelet print it: `NotFound`, not `NOT_FOUND`. `?` for an
+/// unknown code.
 pub const fn code_name(code: u32) -> &'static str {
     match code {
         0 => "OK",
@@ -207,7 +210,8 @@ pub const fn code_name(code: u32) -> &'static str {
     }
 }
 
-/// True for the calls that the kubelet's loops make all the time, whoever they are about: `List*`, `Stream*`, `Status`, `Version`, `ImageFsInfo`, stats and metrics.
+/// True for the calls that the kubelet's loops make all the time, whatever they are about: `List*`, `Stream*`,
+/// `Status`, `Version`, `ImageFsInfo`, stats and metrics.
 pub fn is_noise(method: &str) -> bool {
     method.starts_with("List")
         || method.starts_with("Stream")
@@ -222,7 +226,7 @@ pub fn is_noise(method: &str) -> bool {
         )
 }
 
-/// Reason of an exit after an OOM kill, in the runtime's status and in the pod's.
+/// Reason of a container's exit after an OOM kill, in the runtime's status and in the pod's status.
 pub const OOM_KILLED: &str = "OOMKilled";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -232,56 +236,57 @@ pub enum ContainerEventKind {
     Created,
     /// CONTAINER_STARTED_EVENT.
     Started,
-    /// Stopped (exited).
+    /// CONTAINER_STOPPED_EVENT: the container exited.
     Stopped,
     /// CONTAINER_DELETED_EVENT.
     Deleted,
-    /// A process in it was killed for lack of memory. CRI has no such event; containerd's own `/tasks/oom` is one.
+    /// A process in the container was killed for lack of memory. CRI has no such event; containerd's own event
+    /// `/tasks/oom` reports it.
     Oom,
 }
 
-/// A change in a container's life: a message of `GetContainerEvents`, or one of containerd's own events. The stamp's `at` is
-/// when it happened by the runtime's clock, of [`Stopped`](ContainerEventKind::Stopped) the exit; a new stream of CRI begins
-/// with old events.
+/// A change in a container's life: a message of `GetContainerEvents`, or one of containerd's own events. The stamp's
+/// `at` is when it happened by the runtime's clock, which is the exit for [`Stopped`](ContainerEventKind::Stopped). A
+/// new `GetContainerEvents` stream begins with old events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContainerEvent {
-    /// The stream's call; 0 where kflow itself asked.
+    /// The `GetContainerEvents` call that streamed the event; 0 where kflow itself subscribed to the runtime.
     #[serde(flatten)]
     pub key: CallKey,
     /// What happened to the container.
     #[serde(rename = "k")]
     pub kind: ContainerEventKind,
-    /// Who. For a sandbox's own event of CRI `container_id` equals `sandbox_id`.
+    /// The container. For a sandbox's own CRI event, `container_id` equals `sandbox_id`.
     #[serde(rename = "sub")]
     pub subject: Subject,
-    /// With what the container exited, when told.
+    /// Exit code of the container; `None` when the event has none.
     #[serde(rename = "xc", default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// `OOMKilled`, `Error`, … of a container that exited, when told.
+    /// `OOMKilled`, `Error`, … of a container that exited; empty when the event has none.
     #[serde(rename = "why", default, skip_serializing_if = "Text::is_empty")]
     pub reason: Text,
 }
 
 impl ContainerEvent {
-    /// True for a sandbox's own event.
+    /// True when the event is about the sandbox itself, not about a container in it.
     pub fn is_of_sandbox(&self) -> bool {
         let s = &self.subject;
         !s.sandbox_id.is_empty() && s.container_id.as_str() == s.sandbox_id.as_str()
     }
 }
 
-/// How much of a connection the decoder understands.
+/// How much of a connection the tap can decode.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Sight {
-    /// Every request: it was followed from its first byte, or nothing of what was missed is referred to any more.
+    /// Every request: the connection was followed from its first byte, or nothing refers any more to what was missed.
     #[default]
     Whole,
-    /// It is followed from the middle: the method of a call can be unknown, and a status inferred.
+    /// The connection is followed from the middle: the method of a call can be unknown, and a status code inferred.
     Partial,
-    /// Nothing: what passed was not HTTP/2, again and again.
+    /// Nothing: the bytes were repeatedly not HTTP/2.
     Blind,
 }
 
@@ -295,29 +300,29 @@ impl Sight {
     }
 }
 
-/// A connection to the CRI socket opened or closed, or is understood more or less than before.
+/// A connection to the CRI socket opened or closed, or the tap can decode more or less of it than before.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnChange {
     /// Connection number.
     #[serde(rename = "c")]
     pub conn: u32,
-    /// True when it opened, or was and stays open.
+    /// True when the connection opened, or was open and stays open.
     pub open: bool,
-    /// Peer's process id, 0 when unknown.
+    /// Process id of the peer, 0 when unknown.
     #[serde(default)]
     pub pid: u32,
-    /// Peer's program (`kubelet`, `crictl`), from the user agent or `/proc/<pid>/comm`, empty when unknown.
+    /// Program of the peer (`kubelet`, `crictl`), from the user agent or `/proc/<pid>/comm`; empty when unknown.
     #[serde(rename = "by", default, skip_serializing_if = "Text::is_empty")]
     pub peer: Text,
-    /// What of it is understood from now on.
+    /// How much of the connection can be decoded from now on.
     #[serde(default, skip_serializing_if = "Sight::is_whole")]
     pub sight: Sight,
-    /// Why it closed, or why it is understood more or less.
+    /// Why the connection closed, or why `sight` changed.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub why: Text,
 }
 
-/// State of a sandbox or container, as the runtime says.
+/// State of a sandbox or container, as the runtime reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuntimeState {
@@ -338,36 +343,37 @@ pub enum RuntimeState {
 /// One sandbox or container that exists, from an answer of a List or Status call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct InventoryItem {
-    /// Who; for a sandbox `container_id` is empty.
+    /// The sandbox or container; for a sandbox `container_id` is empty.
     #[serde(rename = "sub")]
     pub subject: Subject,
     /// State of the sandbox or container.
     #[serde(rename = "st")]
     pub state: RuntimeState,
-    /// Created, by the runtime's clock; 0 when not told.
+    /// When it was created, by the runtime's clock; 0 when not reported.
     #[serde(rename = "ct", default)]
     pub created: Nanos,
-    /// Started; 0 when not told or not yet.
+    /// When it was started; 0 when not reported or not started yet.
     #[serde(rename = "sta", default)]
     pub started: Nanos,
-    /// Finished; 0 when not told or not yet.
+    /// When it finished; 0 when not reported or not finished yet.
     #[serde(rename = "fin", default)]
     pub finished: Nanos,
-    /// Exit code of an exited container, when told.
+    /// Exit code of an exited container, when reported.
     #[serde(rename = "xc", default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// `OOMKilled`, `Error`, … of an exited container.
     #[serde(rename = "why", default, skip_serializing_if = "Text::is_empty")]
     pub reason: Text,
-    /// Addresses of a sandbox.
+    /// IP addresses of a sandbox.
     #[serde(rename = "ip", default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<Text>,
 }
 
-/// What exists in the runtime, from one answer. `complete` tells an unfiltered List (what it does not name is gone).
+/// What exists in the runtime, from one answer. `complete` marks an unfiltered List: what such a list does not name no
+/// longer exists.
 ///
-/// The decoder emits it for `PodSandboxStatus` and `ContainerStatus` answers, and for List answers only when they
-/// are the connection's first or their content changed, so that an idle node costs nothing.
+/// The decoder emits it for `PodSandboxStatus` and `ContainerStatus` answers. For List answers it does so only when the
+/// answer is the connection's first or its content changed, so that an idle node costs nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Inventory {
     /// The call that was answered.

@@ -4,19 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{Nanos, ObjectRef, PodUid, Text};
 
-/// What client-go's recorder puts before the newest of several messages that it folds (`events_cache.go`).
+/// Prefix that client-go's recorder puts before the newest of several similar messages that it combines
+/// (`events_cache.go`).
 pub const COMBINED: &str = "(combined from similar events): ";
 
-/// One occurrence of an Event: a new object, or a repeat that came as MODIFIED with a higher count.
+/// One occurrence of an Event: a new object, or a repeat that arrived as MODIFIED with a higher count.
 ///
-/// The stamp's `at` is the best time of *this* occurrence: for the first one the ns in the name's hex suffix (kubelet,
-/// scheduler), else `eventTime` (µs), else `lastTimestamp` (1 s).
+/// The stamp's `at` is the most exact known time of *this* occurrence: for the first one the ns in the name's hex
+/// suffix (kubelet, scheduler), else `eventTime` (µs), else `lastTimestamp` (1 s).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventSeen {
-    /// What it is about.
+    /// The object that the Event is about.
     #[serde(rename = "o")]
     pub object: ObjectRef,
-    /// Container from `involvedObject.fieldPath`, empty when none.
+    /// Name of the container from `involvedObject.fieldPath`, empty when it names none.
     #[serde(rename = "c", default, skip_serializing_if = "Text::is_empty")]
     pub container: Text,
     /// `Pulling`, `FailedMount`, …
@@ -24,56 +25,58 @@ pub struct EventSeen {
     pub reason: Text,
     #[serde(rename = "m")]
     pub message: Text,
-    /// True for `Warning`.
+    /// True when the Event's type is `Warning`.
     #[serde(rename = "w", default, skip_serializing_if = "std::ops::Not::not")]
     pub warning: bool,
-    /// How often it happened so far, at least 1.
+    /// How often the Event has occurred so far, at least 1.
     #[serde(rename = "x")]
     pub count: u32,
-    /// First occurrence, when the object tells.
+    /// Time of the first occurrence; `None` when the object has none.
     #[serde(rename = "f", default, skip_serializing_if = "Option::is_none")]
     pub first: Option<Nanos>,
-    /// `kubelet`, `default-scheduler`, …
+    /// The component that reports it: `kubelet`, `default-scheduler`, …
     #[serde(rename = "by")]
     pub component: Text,
-    /// Host of the reporter, empty when not told.
+    /// Host of the reporting component, empty when the object has none.
     #[serde(rename = "h", default, skip_serializing_if = "Text::is_empty")]
     pub host: Text,
     /// Name of the Event object: `<involved>.<hex ns>`.
     #[serde(rename = "n")]
     pub name: Text,
-    /// Second object (the preemptor of `Preempted`), empty when none.
+    /// The Event's second object (the preemptor of `Preempted`), `None` when it has none.
     #[serde(rename = "rel", default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectRef>,
-    /// True when the sender folded several messages: the newest stands after [`COMBINED`].
+    /// True when the sender combined several messages: the newest stands after [`COMBINED`].
     #[serde(rename = "agg", default, skip_serializing_if = "std::ops::Not::not")]
     pub aggregated: bool,
-    /// True when it came with a list: it is history, not news.
+    /// True when the Event came with a list: it happened before the watch began.
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
-    /// Annotations worth keeping (`starved_resource`, `offending_containers`, …), sorted by key.
+    /// Annotations that kflow uses (`starved_resource`, `offending_containers`, …), sorted by key.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<(Text, Text)>,
 }
 
 impl EventSeen {
-    /// When the first of several occurrences was; `None` of one that happened once, and where the object does not tell.
+    /// Returns the time of the first of several occurrences. `None` when the Event occurred once or the object has no
+    /// such time.
     pub fn began(&self) -> Option<Nanos> {
         self.first.filter(|_| self.count > 1)
     }
 }
 
-/// Who adds nodes, by the names that they report Events under: Karpenter (kubernetes-sigs/karpenter
+/// Components that add nodes, by the names under which they report Events: Karpenter (kubernetes-sigs/karpenter
 /// `pkg/controllers/controllers.go`, `GetEventRecorderFor`) and the cluster autoscaler (kubernetes/autoscaler
 /// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`).
 const AUTOSCALERS: [&str; 2] = ["karpenter", "cluster-autoscaler"];
 
 impl EventSeen {
-    /// True when one who adds nodes says it. Karpenter uses the scheduler's reason `FailedScheduling`, and is no scheduler.
+    /// True when a component that adds nodes reports the Event. Karpenter uses the scheduler's reason
+    /// `FailedScheduling`, but is not a scheduler.
     pub fn is_of_autoscaler(&self) -> bool {
         AUTOSCALERS.contains(&self.component.as_str())
     }
-    /// True when it is about another pod than this one, by UID.
+    /// True when the Event is about a pod whose UID is neither `uid` nor one of `mirrors`.
     pub fn is_of_another_pod(&self, uid: &PodUid, mirrors: &[PodUid]) -> bool {
         self.object.kind == "Pod"
             && !self.object.uid.is_empty()

@@ -1,4 +1,4 @@
-//! Files that kflow writes: each appears whole or not at all, and none replaces what it must not.
+//! Files that kflow writes: each appears complete or not at all, and none replaces a file that it must not.
 //!
 //! | what is written | how |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! Temporary files have a random name and are opened with `O_EXCL`, which also refuses symbolic links. An input is never
 //! an output: [`distinct`].
 //!
-//! A file system that does not answer is an error ([`patient`](crate::patient)). [`create_new`] and [`rename_new`] wait
-//! for it: the recorder calls them, on a thread of its own.
+//! A file system that does not answer is an error ([`patient`](crate::patient)), except that [`create_new`] and
+//! [`rename_new`] wait for it without a limit: the recorder calls them on a thread of its own.
 
 mod atomic;
 
@@ -26,32 +26,32 @@ use crate::patient::ask;
 pub use atomic::AtomicFile;
 use atomic::Name;
 
-/// Names that are tried before one that is free is given up for.
+/// How many names are tried before the search for a free one ends with an error.
 const NAMES: u32 = 1000;
 
-/// What can go wrong with a file that is to be written.
+/// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system refused.
+    /// The system call failed.
     #[error("cannot {op} {path}: {source}")]
     Io {
-        /// What was tried: `create`, `write`, `rename`.
+        /// The operation: `create`, `write`, `rename`.
         op: &'static str,
         path: String,
         source: io::Error,
     },
-    /// The name is taken.
+    /// A file of that name exists.
     #[error("{path} exists: give another name, or move it away")]
     Exists { path: String },
-    /// A folder has the name.
+    /// The path is a folder.
     #[error("cannot write {path}: it is a folder: name a file in it")]
     Folder { path: String },
-    /// A symbolic link leads nowhere.
+    /// The path is a symbolic link whose target does not exist.
     #[error(
         "cannot write {path}: it is a symbolic link to a file that does not exist: name that file"
     )]
     Dangling { path: String },
-    /// The output is one of the inputs.
+    /// The output is the same file as one of the inputs.
     #[error(
         "the output {output} is the same file as the input {input}: give the output another name"
     )]
@@ -68,7 +68,7 @@ fn error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
 pub enum Access {
     /// Its owner only: recordings and exports, which may hold names of a cluster.
     Private,
-    /// Whoever the umask lets: manual pages, pictures of the documentation.
+    /// Everyone whom the umask allows: manual pages, pictures of the documentation.
     Public,
 }
 
@@ -81,17 +81,17 @@ impl Access {
     }
 }
 
-/// What has a name.
+/// What exists at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// There is no file of the name.
+    /// There is no file of that name.
     Free,
     File,
-    /// A pipe, a socket, a device: written to as it is.
+    /// A pipe, a socket or a device: kflow writes into it and does not replace it.
     Special,
 }
 
-/// What is at `path`, when something can be written there.
+/// Returns what exists at `path`; an error when nothing can be written there.
 pub fn place(path: &Path) -> Result<Place, FileError> {
     let its = path.to_owned();
     ask(path, move || look(&its)).map_err(error("create", path))?
@@ -114,21 +114,22 @@ fn look(path: &Path) -> Result<Place, FileError> {
     }
 }
 
-/// The folder that a name is in.
+/// Returns the folder that contains `path`, `.` for a bare name.
 fn folder(path: &Path) -> &Path {
     path.parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
 }
 
-/// Writes a document whole.
+/// Writes `bytes` to `path` as a complete document, see [`AtomicFile`].
 pub fn write(path: &Path, access: Access, bytes: &[u8]) -> Result<(), FileError> {
     let mut file = AtomicFile::create(path, access)?;
     file.write_all(bytes).map_err(error("write", path))?;
     file.commit()
 }
 
-/// Writes a document whole under the first free name of `stem.ending`, `stem-2.ending`, … in a folder; the name.
+/// Writes a complete document under the first free name of `stem.ending`, `stem-2.ending`, … in `folder`, and returns
+/// that name.
 pub fn write_free(
     folder: &Path,
     stem: &str,
@@ -151,7 +152,7 @@ pub fn write_free(
         .into_owned())
 }
 
-/// Creates a file that only its owner may read, to be appended to. A name that is taken, be it by a symbolic link, is
+/// Creates a file for appending that only its owner may read. A name that is taken, even by a symbolic link, is
 /// refused.
 pub fn create_new(path: &Path) -> Result<File, FileError> {
     OpenOptions::new()
@@ -167,24 +168,24 @@ pub fn create_new(path: &Path) -> Result<File, FileError> {
         })
 }
 
-/// Renames a file to a name that is free, in one step: a name that is taken is an error of kind `AlreadyExists`.
+/// Renames a file to a free name in one step. When the name is taken, the error is of kind `AlreadyExists`.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     let mut file = TempPath::try_from_path(from)?;
-    // It is no temporary file: only its way of being renamed is wanted.
+    // `from` is not a temporary file; `TempPath` is used only for its rename that never replaces a file.
     file.disable_cleanup(true);
     file.persist_noclobber(to).map_err(|e| e.error)
 }
 
-/// Which file something is, whatever its name: device and inode.
+/// Identity of a file whatever its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(u64, u64);
 
 impl Identity {
-    /// That of an open file.
+    /// Returns the identity of an open file.
     pub fn of(file: &File) -> io::Result<Self> {
         file.metadata().map(|m| Self::from(&m))
     }
-    /// True when `path` itself, not what it links to, is this file.
+    /// True when `path` itself, not the target of a symbolic link there, is this file.
     pub fn is_at(self, path: &Path) -> bool {
         std::fs::symlink_metadata(path).is_ok_and(|m| Self::from(&m) == self)
     }
@@ -196,7 +197,8 @@ impl From<&Metadata> for Identity {
     }
 }
 
-/// The file at a path, or of standard input or output for `-`; `None` for what is no file.
+/// Returns the identity of the file at `path`, or of `standard` when `path` is `-`; `None` for anything but a regular
+/// file.
 fn identity(path: &Path, standard: impl AsFd) -> Result<Option<Identity>, FileError> {
     let meta = if path.as_os_str() == "-" {
         standard
@@ -207,13 +209,13 @@ fn identity(path: &Path, standard: impl AsFd) -> Result<Option<Identity>, FileEr
         let its = path.to_owned();
         ask(path, move || std::fs::metadata(its)).map_err(error("look at", path))?
     };
-    // Two terminals, or /dev/null twice, are no clash.
+    // An output that is the same terminal as an input, or /dev/null as well, is no conflict.
     let file = meta.ok().filter(Metadata::is_file);
     Ok(file.map(|m| (&m).into()))
 }
 
-/// Refuses an output that is one of the inputs, by whatever name, symbolic link or hard link. `-` is standard output or
-/// input.
+/// Refuses an output that is the same file as one of the inputs, whatever the name, symbolic link or hard link. `-` is
+/// standard output or standard input.
 pub fn distinct<'a>(
     output: &Path,
     inputs: impl IntoIterator<Item = &'a Path>,

@@ -8,27 +8,27 @@ use super::{ContainerId, PodUid, Text};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FsAction {
-    /// Made now.
+    /// It was created now.
     Created,
-    /// Removed now.
+    /// It was removed now.
     Removed,
-    /// Written or renamed into place now.
+    /// It was written, or renamed into place, now.
     Changed,
-    /// It was there when the watch began, or a scan found it: made at or before the stamp.
+    /// It existed when the watch began or a scan found it: it was created at or before the stamp.
     Present,
 }
 
-/// What a path stands for. Paths that mean nothing to kflow become no observation.
+/// What a path stands for. Paths of no other kind become an observation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FsObject {
     /// Cgroup of a pod, with its QoS level (`guaranteed`, `burstable`, `besteffort`).
     PodCgroup {
         uid: PodUid,
-        /// QoS level from the path.
+        /// QoS level, from the path.
         qos: Text,
     },
-    /// Cgroup of a container or sandbox inside a pod's.
+    /// Cgroup of a container or sandbox inside the pod's cgroup.
     ContainerCgroup {
         uid: PodUid,
         /// Container or sandbox id.
@@ -36,14 +36,14 @@ pub enum FsObject {
     },
     /// `/var/lib/kubelet/pods/<uid>`.
     PodDir { uid: PodUid },
-    /// `/var/lib/kubelet/pods/<uid>/volumes/<plugin>/<volume>` and what is in it.
+    /// `/var/lib/kubelet/pods/<uid>/volumes/<plugin>/<volume>`, or a path below it.
     Volume {
         uid: PodUid,
-        /// `kubernetes.io/secret` and so on (unescaped).
+        /// Volume plugin, with `/` in place of the folder's `~`: `kubernetes.io/secret`.
         plugin: Text,
-        /// Volume or PV name; empty for the plugin's folder.
+        /// Volume or PV name; empty for the plugin's own folder.
         volume: Text,
-        /// Path below the volume (`..data` when an atomic writer finished), empty for the volume itself.
+        /// Path below the volume (`..data` when an atomic writer has finished), empty for the volume's own folder.
         inner: Text,
     },
     /// Another path below the pod's directory: `etc-hosts`, `containers/web/…`, `volume-subpaths/…`.
@@ -55,19 +55,19 @@ pub enum FsObject {
     /// Mount of a volume of a pod.
     VolumeMount {
         uid: PodUid,
-        /// Volume plugin, with `/` for the `~` of the folder: `kubernetes.io/configmap`.
+        /// Volume plugin, with `/` in place of the folder's `~`: `kubernetes.io/configmap`.
         plugin: Text,
         /// Name of the volume in the pod, or of the PersistentVolume.
         volume: Text,
         /// File system type (`tmpfs`, `ext4`, …).
         fstype: Text,
     },
-    /// Network namespace mount `/run/netns/cni-…`.
+    /// Mount of a network namespace, `/run/netns/cni-…`.
     NetNs {
         /// Name of the namespace file.
         name: Text,
     },
-    /// A runtime's mount for a sandbox or container: shm, rootfs.
+    /// A mount that the runtime makes for a sandbox or container: shm, rootfs.
     RuntimeMount {
         /// Sandbox or container id.
         id: ContainerId,
@@ -78,7 +78,7 @@ pub enum FsObject {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FsChange {
-    /// What happened.
+    /// What happened to the path.
     #[serde(rename = "a")]
     pub action: FsAction,
     #[serde(rename = "o")]
@@ -86,7 +86,7 @@ pub struct FsChange {
 }
 
 impl FsObject {
-    /// The pod that the path names.
+    /// Returns the UID of the pod that the path names; `None` for mounts that name no pod.
     pub const fn pod(&self) -> Option<&PodUid> {
         match self {
             Self::PodCgroup { uid, .. }

@@ -19,7 +19,7 @@ macro_rules! text_id {
         pub struct $name(pub Text);
 
         impl $name {
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 self.0.as_str()
             }
@@ -64,7 +64,8 @@ text_id! {
     ContainerId
 }
 
-/// W3C trace id: 16 bytes. Serialised as 32 lower-case hex digits. Packed: what has one is no larger for its alignment.
+/// W3C trace id: 16 bytes. Serialised as 32 lower-case hex digits. Packed to 8 bytes, so that its alignment does not
+/// enlarge the types that contain it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(Rust, packed(8))]
 pub struct TraceId(pub u128);
@@ -81,14 +82,14 @@ macro_rules! hex_id {
             }
         }
         impl $name {
-            /// Parses hex digits; `None` when there is anything else, or nothing.
+            /// Parses hex digits; `None` for an empty text or any other character.
             pub fn parse(s: &str) -> Option<Self> {
-                // The standard library takes a sign as well.
+                // `from_str_radix` accepts a sign as well.
                 let digits = s.bytes().all(|b| b.is_ascii_hexdigit());
                 let value = <$int>::from_str_radix(s, 16).ok();
                 value.filter(|_| digits).map(Self)
             }
-            /// W3C: an id of zeros is invalid and means "none".
+            /// True unless the id is all zeros, which W3C defines as invalid and which means "none".
             pub fn is_valid(self) -> bool {
                 self.0 != 0
             }
@@ -106,7 +107,7 @@ macro_rules! hex_id {
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                         f.write_str("a hex id")
                     }
-                    // Not of a text of its own: a span has three of them.
+                    // Parsed from the borrowed text, without a `String` for each id: a span has three of them.
                     fn visit_str<E: serde::de::Error>(self, s: &str) -> Result<$name, E> {
                         $name::parse(s).ok_or_else(|| E::custom("not a hex id"))
                     }
@@ -133,11 +134,12 @@ pub struct PodNames {
     pub name: Text,
 }
 
-/// A reference to a pod: its [`PodNames`], which observations that name the same pod share as equal [`Text`]s are shared.
+/// A reference to a pod: its [`PodNames`]. References of one thread to the same pod share them, as equal [`Text`]s are
+/// shared.
 #[derive(Clone, Default)]
 pub struct PodRef(Option<Arc<PodNames>>);
 
-/// References that a thread remembers, a power of two.
+/// How many references a thread remembers, a power of two.
 const PODS: usize = 1 << 10;
 
 thread_local! {
@@ -145,14 +147,14 @@ thread_local! {
 }
 
 impl PodRef {
-    /// A reference by UID alone.
+    /// Returns a reference by UID alone.
     pub fn by_uid(uid: impl Into<PodUid>) -> Self {
         Self::from(PodNames {
             uid: uid.into(),
             ..PodNames::default()
         })
     }
-    /// A reference by namespace and name.
+    /// Returns a reference by namespace and name.
     pub fn by_name(namespace: &str, name: &str) -> Self {
         Self::from(PodNames {
             namespace: namespace.into(),
@@ -160,16 +162,16 @@ impl PodRef {
             ..PodNames::default()
         })
     }
-    /// Parses `ns/name`.
+    /// Parses `ns/name`; `None` when either is empty or there is another slash.
     pub fn parse(ns_name: &str) -> Option<Self> {
         let (ns, name) = ns_name.split_once('/')?;
         (!ns.is_empty() && !name.is_empty() && !name.contains('/')).then(|| Self::by_name(ns, name))
     }
-    /// True when not even the namespace is known: then it is left out of a session.
+    /// True when no part is known, not even the namespace: such a reference is left out of a session.
     pub fn says_nothing(&self) -> bool {
         self.is_empty() && self.namespace.is_empty()
     }
-    /// True when it leads to no pod.
+    /// True when it identifies no pod: it has neither a UID nor a name.
     pub fn is_empty(&self) -> bool {
         self.uid.is_empty() && self.name.is_empty()
     }
@@ -186,7 +188,7 @@ impl From<PodNames> for PodRef {
     }
 }
 
-/// What a reference that says nothing refers to.
+/// The names of a reference in which no part is known.
 static NOBODY: &PodNames = &PodNames {
     uid: PodUid(Text::EMPTY),
     namespace: Text::EMPTY,
@@ -245,13 +247,13 @@ impl<'de> Deserialize<'de> for PodRef {
 /// A Kubernetes object as an Event, an audit record or an owner reference names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// Kind in the singular, as in the API (`Pod`, `ReplicaSet`); for audit records the plural resource (`pods`).
+    /// Kind in the singular, as in the API (`Pod`, `ReplicaSet`); in audit records the plural resource (`pods`).
     #[serde(rename = "k", default, skip_serializing_if = "Text::is_empty")]
     pub kind: Text,
     /// Namespace, empty for cluster-scoped objects.
     #[serde(rename = "ns", default, skip_serializing_if = "Text::is_empty")]
     pub namespace: Text,
-    /// Name; empty in audit records of `generateName` creates.
+    /// Name; empty in audit records of creates with `generateName`.
     #[serde(rename = "n", default, skip_serializing_if = "Text::is_empty")]
     pub name: Text,
     /// UID, often empty.

@@ -1,8 +1,8 @@
-//! What one source saw at one time.
+//! The data model: what one source saw at one time.
 //!
-//! Owns the vocabulary that every other room speaks: [`Observation`] (immutable, serialisable, the only thing that a
-//! session contains), its [`Stamp`], the identifiers that join observations to pods, and one body type for each kind
-//! of thing that can be seen. Pure: no clock, no I/O, no Kubernetes client.
+//! This crate owns the vocabulary that every other crate uses: [`Observation`] (immutable, serialisable, the only thing
+//! that a session contains), its [`Stamp`], the identifiers that join observations to pods, and one body type for each
+//! kind of thing that can be seen. Without its features it is pure: no clock, no I/O, no Kubernetes client.
 //!
 //! | module | holds |
 //! |---|---|

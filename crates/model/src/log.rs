@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, Pairs, PodRef, Seldom, Text};
 
-/// Who wrote a line.
+/// The program that wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
@@ -40,13 +40,13 @@ pub enum Severity {
 /// One log line (or one multi-line record).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogLine {
-    /// Who wrote it.
+    /// The program that wrote the line.
     #[serde(rename = "by")]
     pub component: Component,
-    /// Severity that the component gave the line.
+    /// Severity that the program gave the line.
     #[serde(rename = "l")]
     pub severity: Severity,
-    /// `kubelet.go:2724`; empty when the format has none.
+    /// Source file and line, `kubelet.go:2724`; empty when the format has none.
     #[serde(rename = "at", default, skip_serializing_if = "Text::is_empty")]
     pub location: Text,
     /// The constant message of a structured line; the whole text of an unstructured one. Cut at 2 KiB.
@@ -61,22 +61,22 @@ pub struct LogLine {
     /// Container name (`containerName=`, `container=`).
     #[serde(rename = "c", default, skip_serializing_if = "Seldom::is_empty")]
     pub container: Seldom<Text>,
-    /// Container id, bare.
+    /// Container id without the `containerd://` before it.
     #[serde(rename = "cid", default, skip_serializing_if = "Seldom::is_empty")]
     pub container_id: Seldom<ContainerId>,
-    /// `err=`, empty when none.
+    /// Error of the line (`err=`), empty when it has none.
     #[serde(rename = "e", default, skip_serializing_if = "Seldom::is_empty")]
     pub error: Seldom<Text>,
     /// The other fields in the order of the line, unquoted, each cut at 1 KiB.
     #[serde(rename = "kv", default, skip_serializing_if = "Pairs::is_empty")]
     pub fields: Pairs,
-    /// What a reader noted of it.
+    /// A number that a reader of the line has stored with it, see [`Noted`].
     #[serde(skip)]
     pub noted: Noted,
 }
 
 impl LogLine {
-    /// A line that names nothing but its message.
+    /// Returns a line that has a message and no fields.
     pub fn new(component: Component, severity: Severity, message: impl Into<Text>) -> Self {
         Self {
             component,
@@ -94,17 +94,18 @@ impl LogLine {
     }
 }
 
-/// A number that a reader notes of what it has read, so that it is read once. It is no part of a line: lines are equal
-/// whatever was noted.
+/// A number that a reader of a line stores with it, so that it need not work it out again. It is not part of the line:
+/// lines are equal whatever their numbers.
 #[derive(Debug, Default)]
 pub struct Noted(AtomicU16);
 
 impl Noted {
-    /// What was noted, if something was.
+    /// Returns the stored number; `None` before [`set`](Self::set).
     pub fn get(&self) -> Option<u16> {
         self.0.load(Ordering::Relaxed).checked_sub(1)
     }
-    /// Notes a number below `u16::MAX`. Two readers at once note the same.
+    /// Stores a number below `u16::MAX`. Readers in several threads may do so at once, because they store the same
+    /// number.
     pub fn set(&self, number: u16) {
         self.0.store(number.saturating_add(1), Ordering::Relaxed);
     }
@@ -135,7 +136,7 @@ impl Hash for Noted {
 }
 
 impl LogLine {
-    /// Value of a field.
+    /// Returns the value of the field `key`.
     pub fn field(&self, key: &str) -> Option<&str> {
         self.fields.value(key)
     }

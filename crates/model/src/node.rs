@@ -7,11 +7,11 @@ use super::{
     pod::{Condition, WatchEvent},
 };
 
-/// One state of a node.
+/// One state of a node in a list or watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSeen {
-    /// How it was seen.
+    /// How the state reached kflow.
     #[serde(rename = "ev")]
     pub event: WatchEvent,
     /// `metadata.name`.
@@ -20,10 +20,10 @@ pub struct NodeSeen {
     /// `metadata.resourceVersion` as a number.
     #[serde(rename = "rv")]
     pub resource_version: u64,
-    /// Creation (1 s).
+    /// `metadata.creationTimestamp` (1 s).
     #[serde(rename = "ct")]
     pub created: Nanos,
-    /// Deletion requested.
+    /// `metadata.deletionTimestamp`; `None` when nobody asked to delete the node.
     #[serde(rename = "dt", skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Nanos>,
     /// Labels, sorted.
@@ -35,7 +35,7 @@ pub struct NodeSeen {
     /// Taints: key, value, effect.
     #[serde(rename = "ta", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<(Text, Text, Text)>,
-    /// Allocatable, sorted (`cpu`→`2`, `memory`→`24581696Ki`, `pods`→`110`).
+    /// `status.allocatable`, sorted by resource (`cpu`→`2`, `memory`→`24581696Ki`, `pods`→`110`).
     #[serde(rename = "al")]
     pub allocatable: Vec<(Text, Text)>,
     /// Conditions, sorted by type.
@@ -47,13 +47,13 @@ pub struct NodeSeen {
     /// `nodeInfo.containerRuntimeVersion`: `containerd://2.1.9`.
     #[serde(rename = "rtv", skip_serializing_if = "Text::is_empty")]
     pub runtime_version: Text,
-    /// `volumesAttached` names.
+    /// Names in `status.volumesAttached`.
     #[serde(rename = "va", skip_serializing_if = "Vec::is_empty")]
     pub volumes_attached: Vec<Text>,
 }
 
 impl NodeSeen {
-    /// A condition by type.
+    /// Returns the condition of the type `kind`.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.kind == kind)
     }

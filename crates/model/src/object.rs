@@ -1,4 +1,4 @@
-//! Any other API object that a pod's story needs: owners, claims, volumes, attachments, quotas.
+//! Any other API object that explains what happens to a pod: owners, claims, volumes, attachments, quotas.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::{
     pod::{Condition, WatchEvent},
 };
 
-/// One state of an object.
+/// One state of an object in a list or watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectSeen {
-    /// How it was seen.
+    /// How the state reached kflow.
     #[serde(rename = "ev")]
     pub event: WatchEvent,
     /// Kind (`Deployment`, `ReplicaSet`, `PersistentVolumeClaim`, …), namespace, name, UID.
@@ -20,10 +20,10 @@ pub struct ObjectSeen {
     /// `metadata.resourceVersion` as a number.
     #[serde(rename = "rv")]
     pub resource_version: u64,
-    /// Creation (1 s).
+    /// `metadata.creationTimestamp` (1 s).
     #[serde(rename = "ct")]
     pub created: Nanos,
-    /// Deletion requested.
+    /// `metadata.deletionTimestamp`; `None` when nobody asked to delete the object.
     #[serde(rename = "dt", skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Nanos>,
     /// `metadata.generation`.
@@ -32,7 +32,7 @@ pub struct ObjectSeen {
     /// `status.observedGeneration`.
     #[serde(rename = "og")]
     pub observed_generation: u64,
-    /// Controller owner.
+    /// The owner that is the object's controller, `None` when there is none.
     #[serde(rename = "ow", skip_serializing_if = "Option::is_none")]
     pub owner: Option<ObjectRef>,
     /// Conditions, sorted by type.
@@ -44,7 +44,7 @@ pub struct ObjectSeen {
 }
 
 impl ObjectSeen {
-    /// Value of a fact.
+    /// Returns the fact `key`.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts
             .iter()

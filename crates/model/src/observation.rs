@@ -30,9 +30,9 @@ pub enum Source {
     Runtime,
     /// Logs of apiserver, scheduler, controller-manager.
     Control,
-    /// `/metrics`, `/healthz`, `/readyz`, `/pods`, `/configz`.
+    /// The endpoints `/metrics`, `/healthz`, `/readyz`, `/pods`, `/configz`.
     Metrics,
-    /// kflow itself: marks of the user, losses in kflow.
+    /// kflow itself: notes of the user, losses in kflow.
     Kflow,
 }
 
@@ -50,7 +50,7 @@ impl Source {
         Self::Metrics,
         Self::Kflow,
     ];
-    /// The name used in sessions, JSON and the status bar.
+    /// Returns the name used in sessions, JSON and the status bar.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cri => "cri",
@@ -65,7 +65,7 @@ impl Source {
             Self::Kflow => "kflow",
         }
     }
-    /// True for sources that run on the pod's node (tap, kubelet log, file system, runtime).
+    /// True for the sources whose data comes from the pod's node (tap, kubelet log, file system, runtime).
     pub const fn is_node(self) -> bool {
         matches!(self, Self::Cri | Self::Kubelet | Self::Fs | Self::Runtime)
     }
@@ -76,14 +76,14 @@ pub type Evidence = Arc<Observation>;
 
 /// One thing that one source saw at one time. Immutable; a session holds nothing else.
 ///
-/// The order of observations (`Ord`) is by time, then source, then content: it is total and does not depend on the
-/// order of arrival, so that everything that is derived from a sorted set of observations does not either.
+/// The order of observations (`Ord`) is by time, then source, then content. It is total and does not depend on the
+/// order of arrival, so what is derived from a sorted set of observations does not depend on it either.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Observation {
     /// Time of the event, its precision, and the time of arrival.
     #[serde(flatten)]
     pub stamp: Stamp,
-    /// Who saw it.
+    /// The source that saw it.
     #[serde(rename = "src")]
     pub source: Source,
     /// What was seen.
@@ -115,9 +115,9 @@ pub enum Body {
     Conn(Box<cri::ConnChange>),
     /// What the runtime says exists: from List answers and status answers.
     Inventory(Box<cri::Inventory>),
-    /// What of an image has been fetched.
+    /// How much of an image has been fetched.
     Pull(Box<PullSeen>),
-    /// What the runtime told of an image, a snapshot or a task.
+    /// An event of the runtime about an image, a snapshot or a task.
     RuntimeEvent(Box<RuntimeEvent>),
     Log(Box<LogLine>),
     Audit(Box<AuditRecord>),
@@ -125,18 +125,18 @@ pub enum Body {
     Span(Box<SpanRecord>),
     /// A change in cgroups, volume directories or mounts.
     Fs(Box<FsChange>),
-    /// Numbers or health from an endpoint.
+    /// Metrics or health from an endpoint.
     Sample(Box<Sample>),
     /// Something was lost.
     Gap(Box<gap::Gap>),
-    /// The recording machine's clock was set, or the machine slept.
+    /// The recording machine's wall clock was set, or the machine slept.
     ClockStep(Box<gap::ClockStep>),
-    /// A note that a user made at a time.
+    /// A note that a user made at a moment.
     Note(Box<gap::Note>),
 }
 
 impl Body {
-    /// Gives back the room that reading reserved for more than came: a list of one is read into room for four.
+    /// Frees the capacity that vectors do not use: deserialising a list of one element allocates room for four.
     pub fn shrink(&mut self) {
         match self {
             Self::Pod(p) => {
@@ -182,10 +182,11 @@ mod tests {
 
     #[test]
     fn an_observation_is_small_whatever_it_tells() {
-        // Sessions hold millions: what is rare and large is boxed.
+        // Sessions hold millions of observations, so rare and large parts are boxed.
         assert_eq!(size_of::<Body>(), 16);
         assert!(size_of::<Observation>() <= 48);
-        // Of a busy node's, half are spans, and a third lines. An allocator has rooms of these sizes.
+        // Half of a busy node's observations are spans, and a third are log lines. The limits are size classes of
+        // allocators.
         assert!(size_of::<SpanRecord>() <= 128);
         assert!(size_of::<LogLine>() <= 96);
         assert!(size_of::<cri::CallStart>() <= 192);

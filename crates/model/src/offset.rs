@@ -1,9 +1,9 @@
-//! How far clocks of two machines are apart.
+//! How far the clocks of two machines are apart.
 
 use crate::Nanos;
 use crate::stamp::SECOND;
 
-/// How far another machine's clock is ahead of this one's, ns: between `ahead - within` and `ahead + within`.
+/// How far another machine's clock is ahead of this machine's clock, ns: between `ahead - within` and `ahead + within`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset {
     pub ahead_ns: i64,
@@ -11,7 +11,8 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// Of a clock that was read at some moment between two others.
+    /// Returns the offset of a clock that was read (`there`) at some moment between `sent` and `received` of this
+    /// machine's clock.
     pub fn between(sent: Nanos, there: Nanos, received: Nanos) -> Self {
         let half = received.since(sent).max(0) / 2;
         Self {
@@ -19,7 +20,7 @@ impl Offset {
             within_ns: half.saturating_add(1),
         }
     }
-    /// The same of a clock that told the whole second that it was in.
+    /// Returns the offset when the other clock was read in whole seconds, as it truncates to the second.
     #[must_use]
     pub const fn to_the_second(self) -> Self {
         Self {
@@ -27,7 +28,7 @@ impl Offset {
             within_ns: self.within_ns.saturating_add(SECOND / 2),
         }
     }
-    /// What is in doubt once [`certain_ns`](Self::certain_ns) is taken off, ns.
+    /// Returns the uncertainty that remains after [`certain_ns`](Self::certain_ns) is subtracted, ns.
     pub fn doubt_ns(self) -> i64 {
         if self.certain_ns() == 0 {
             self.within_ns
@@ -36,7 +37,7 @@ impl Offset {
             self.within_ns
         }
     }
-    /// What the two clocks differ for certain, ns: 0 where they may agree.
+    /// Returns by how many ns the clocks certainly differ; 0 when they may agree.
     pub fn certain_ns(self) -> i64 {
         if self.ahead_ns.saturating_abs() > self.within_ns {
             self.ahead_ns
@@ -57,14 +58,14 @@ mod tests {
             (0, 5_000, 10, 4_995, 4_995),
             (1_000, 1_004, 1_010, -1, 0),
             (1_000, 0, 1_010, -1_005, -1_005),
-            // The own clock was set back meanwhile.
+            // This machine's clock was set back between `sent` and `received`.
             (1_010, 1_000, 1_000, -10, -10),
         ] {
             let o = Offset::between(Nanos(sent), Nanos(there), Nanos(received));
             assert_eq!((o.ahead_ns, o.certain_ns()), (ahead, certain));
             assert!(o.within_ns * 2 >= received - sent);
         }
-        // Said to the second: half of one more in doubt.
+        // Reported in whole seconds: half a second more of uncertainty.
         let said = Nanos::parse_http_date("Wed, 25 Nov 2026 14:45:14 GMT").unwrap();
         let sent = said.plus(400 * MILLI);
         let o = Offset::between(sent, said, sent.plus(20 * MILLI)).to_the_second();

@@ -1,8 +1,8 @@
-//! Names with their values, as log lines, calls and spans carry them: the same list stored once.
+//! Lists of names with values, as log lines, calls and spans carry them. Equal lists share memory.
 //!
-//! Of a million observations of a busy node 790,000 carry such a list, and most say what others have said: of the 488,000
-//! spans of that recording 145,000 differ in their attributes. Equal lists share memory as equal [`Text`]s do: each thread
-//! remembers the last that it made. What was remembered is never visible.
+//! Of a million observations of a busy node 790,000 carry such a list, and most lists occur again: the 488,000 spans of
+//! that recording have 145,000 different lists of attributes. Equal lists share memory as equal [`Text`]s do: each
+//! thread remembers the lists that it made last. Whether two lists share memory is never visible.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -13,14 +13,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Text;
 use crate::remembered::Remembered;
 
-/// Lists that a thread remembers, a power of two.
+/// How many lists a thread remembers, a power of two.
 const SLOTS: usize = 1 << 13;
 
 thread_local! {
     static MADE: RefCell<Remembered<Pairs>> = const { RefCell::new(Remembered::new()) };
 }
 
-/// Names with their values, in the order in which they were given. Cheap to clone; it does not change.
+/// Names with their values, in the order in which they were given. Immutable and cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pairs(Option<Arc<[(Text, Text)]>>);
 
@@ -29,11 +29,11 @@ impl Pairs {
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
-    /// The value of a name: the first.
+    /// Returns the value of the first pair with this name.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.text(name).map(Text::as_str)
     }
-    /// The same, to keep: a clone shares its memory.
+    /// Returns the same value as a [`Text`], of which a clone shares the memory.
     pub fn text(&self, name: &str) -> Option<&Text> {
         self.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }

@@ -1,5 +1,5 @@
-//! File systems that may not answer (NFS whose server is gone): a thread of its own waits for each question, and whoever
-//! asks waits for a limit.
+//! Limits for file systems that may not answer (NFS whose server is gone). Each question runs on a thread of its own,
+//! and the caller waits for the answer with a time limit.
 //!
 //! | asked | by | how long it may take |
 //! |---|---|---|
@@ -17,38 +17,40 @@ use std::time::Duration;
 
 use crate::units::wait;
 
-/// How long a file system may take to answer.
+/// How long a file system may take to answer a question.
 pub const SLOW: Duration = Duration::from_secs(5);
-/// How long it may take while an earlier question has no answer: a command asks about a dozen files.
+/// How long it may take while an earlier question has no answer. It is shorter because a command asks about a dozen
+/// files.
 pub const AGAIN: Duration = Duration::from_millis(500);
-/// How long a file system may take to write a piece to the disk: as long as the end of a recording may take.
+/// How long a file system may take to write a buffer to disk: as long as the end of a recording may take.
 pub const WRITE: Duration = Duration::from_secs(30);
 
-/// Bytes that are read at once.
+/// Bytes read by one call.
 const PIECE: usize = 256 << 10;
-/// Pieces that may wait for the reader.
+/// How many buffers may wait for the reader.
 const ROOM: usize = 4;
 
-/// What was not answered in time, and how many questions of it have no answer yet.
+/// The paths whose file system did not answer in time, with the number of questions that are still unanswered.
 static LATE: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
 
 fn all_late() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
     LATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every path of this process whose file system did not answer in time: what is said without it may lack something.
+/// Returns every path whose file system did not answer this process in time. Output without these files may be
+/// incomplete.
 pub fn late() -> Vec<PathBuf> {
     all_late().keys().cloned().collect()
 }
 
-/// The error for a file system that did not answer.
+/// Returns the error for a file system that did not answer within `limit`.
 pub(crate) fn not_answered(limit: Duration) -> io::Error {
     let text = format!("its file system has not answered for {}", wait(limit));
     io::Error::new(ErrorKind::TimedOut, text)
 }
 
-/// Asks the file system of `path` something. An error of kind `TimedOut` says that it has not answered: the question goes
-/// on waiting, and its answer is dropped.
+/// Runs `question` about the file system of `path` on a thread of its own. When no answer comes in time, the error is
+/// of kind `TimedOut`; the thread goes on waiting, and its answer is dropped.
 pub fn ask<T: Send + 'static>(
     path: &Path,
     question: impl FnOnce() -> T + Send + 'static,
@@ -61,7 +63,7 @@ pub fn ask<T: Send + 'static>(
     ask_within(path, limit, question)
 }
 
-/// The same with a limit.
+/// Does the same as [`ask`], with the given limit.
 pub fn ask_within<T: Send + 'static>(
     path: &Path,
     limit: Duration,
@@ -73,7 +75,8 @@ pub fn ask_within<T: Send + 'static>(
         .name("kflow-file".into())
         .spawn(move || {
             let answer = question();
-            // Under the lock of who gives up: an answer was in time, or its question is no longer open.
+            // The caller gives up under the same lock, so the answer either was in time or its question is counted as
+            // unanswered.
             let mut late = all_late();
             if tell.send(answer).is_err()
                 && let Some(open) = late.get_mut(&of)
@@ -90,7 +93,7 @@ pub fn ask_within<T: Send + 'static>(
                 return Ok(answer);
             }
             *late.entry(path.to_owned()).or_default() += 1;
-            // Before the lock is given back.
+            // Dropped before the lock is released, so that the thread's send fails from then on.
             drop(told);
             drop(late);
             Err(not_answered(limit))
@@ -98,21 +101,21 @@ pub fn ask_within<T: Send + 'static>(
     }
 }
 
-/// A file that is read from its begin. A file that is not regular (a pipe) has to be opened in time, and may then be as
-/// slow as its writer.
+/// Reads a file from its beginning. A file that is not regular (a pipe) has to be opened within the limit, and may then
+/// be as slow as its writer.
 #[derive(Debug)]
 pub struct PatientFile {
-    /// An empty piece is the end.
+    /// Buffers from the thread; an empty one marks the end of the file.
     from: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
-    /// Bytes of the piece that were given out.
+    /// How many bytes of `piece` the reader has taken.
     given: usize,
     ended: bool,
     limit: Option<Duration>,
 }
 
 impl PatientFile {
-    /// Opens a file; what the system knows of it comes with it.
+    /// Opens a file and returns it with its metadata.
     pub fn open(path: &Path) -> io::Result<(Self, Metadata)> {
         Self::open_within(path, SLOW)
     }
@@ -156,7 +159,7 @@ fn give(mut file: File, to: &SyncSender<io::Result<Vec<u8>>>) {
             piece
         });
         let more = read.as_ref().is_ok_and(|piece| !piece.is_empty());
-        // The reader may be gone.
+        // Fails when the reader is gone.
         if to.send(read).is_err() || !more {
             return;
         }
@@ -184,7 +187,7 @@ impl Read for PatientFile {
     }
 }
 
-/// Reads a whole text.
+/// Reads a whole file as UTF-8 text.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     PatientFile::open(path)?.0.read_to_string(&mut text)?;
@@ -215,7 +218,7 @@ mod tests {
         assert_eq!(missing.kind(), ErrorKind::NotFound);
     }
 
-    /// A pipe without a writer is a file system that does not answer.
+    /// A pipe without a writer stands for a file system that does not answer.
     #[test]
     fn what_does_not_answer_is_not_waited_for_and_is_known_as_late() {
         let dir = tempfile::tempdir().unwrap();

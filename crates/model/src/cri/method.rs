@@ -1,6 +1,7 @@
-//! Names of the CRI's methods (`api.proto` of k8s.io/cri-api). A call's method is text, as another version has others.
+//! Names of the CRI's methods (`api.proto` of k8s.io/cri-api). A call's method is kept as text, because other versions
+//! of the CRI have other methods.
 
-/// Stands for the method of a call of which it is not known (`Service::Unknown`). No path of a method is like it.
+/// The method of a call whose method is not known (`Service::Unknown`). No method's path looks like it.
 pub const UNKNOWN: &str = "?";
 
 macro_rules! methods {
@@ -10,7 +11,7 @@ macro_rules! methods {
             pub const $name: &str = $text;
         )+
 
-        /// Every method, in the order of their names; those of `RuntimeService` first.
+        /// Every method: those of `RuntimeService` in alphabetical order, then those of `ImageService`.
         pub const ALL: &[&str] = &[$($name),+];
     };
 }

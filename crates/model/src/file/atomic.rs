@@ -1,4 +1,4 @@
-//! A document that takes its name when it is whole, written by a thread of its own.
+//! A document that takes its name once it is complete. A thread of its own writes it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -13,48 +13,49 @@ use tempfile::{Builder, NamedTempFile};
 use super::{Access, FileError, Place, error, folder, look};
 use crate::patient::{self, SLOW, WRITE, not_answered};
 
-/// Bytes that are collected before they are written.
+/// Size of a buffer that is handed to the thread, bytes.
 const PIECE: usize = 1 << 16;
-/// Pieces that may wait for the file system.
+/// How many buffers may wait for the file system.
 const ROOM: usize = 4;
-/// Bytes after which a file is put on the disk: what is left for its end does not grow with the file.
+/// Bytes after which the file is synced to disk, so that the last sync does not take longer the larger the file is.
 const SYNC: usize = 8 << 20;
 
-/// A file that takes its name when it is whole. Dropped before that, it leaves everything as it was.
+/// A file that takes its name once it is complete. Dropped before that, it leaves everything as it was.
 ///
-/// A thread of its own alone touches the file; whoever writes waits for it with a limit. What is no file (a pipe, a device)
-/// has to be opened in time, and may then be as slow as its reader.
+/// Only a thread of its own touches the file; the caller waits for that thread with a time limit. A target that is not
+/// a regular file (a pipe, a device) has to be opened within the limit, and may then be as slow as its reader.
 #[derive(Debug)]
 pub struct AtomicFile {
-    /// `None` when nothing more is given.
+    /// Channel to the thread; `None` once everything was handed over.
     to: Option<SyncSender<Given>>,
-    /// Pieces that were written, to be filled again, or why one was not. Ends with the thread.
+    /// Buffers that were written and can be filled again, or the error of one that was not. Disconnected when the
+    /// thread ends.
     from: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
     target: PathBuf,
     limit: Option<Duration>,
 }
 
-/// What the thread is given.
+/// What the caller hands to the thread.
 #[derive(Debug)]
 enum Given {
     Piece(Vec<u8>),
-    /// Everything was given: this name, and where its result goes.
+    /// Everything was handed over: the name that the file gets, and where to send the result.
     Whole(Name, SyncSender<Result<PathBuf, FileError>>),
 }
 
-/// The name that a file gets.
+/// Which name the file gets.
 #[derive(Debug)]
 pub(super) enum Name {
-    /// That of its target, in place of what had it.
+    /// The target's name; a file that has it is replaced.
     Target,
-    /// The first of these that is free.
+    /// The first of these names that is free.
     Free(Vec<PathBuf>),
 }
 
 impl AtomicFile {
-    /// Begins a file for `path`. What has that name stays until [`commit`](Self::commit). The file behind a symbolic
-    /// link is the one that is replaced; a pipe or a device is written to as it is.
+    /// Begins a file for `path`. A file of that name stays until [`commit`](Self::commit). When `path` is a symbolic
+    /// link, the file behind it is replaced; a pipe or a device is written to directly.
     pub fn create(path: &Path, access: Access) -> Result<Self, FileError> {
         let its = path.to_owned();
         Self::start(path, move || Out::create(&its, access))
@@ -94,7 +95,7 @@ impl AtomicFile {
         })
     }
 
-    /// Hands the piece over; one that was written is filled next.
+    /// Hands the current buffer to the thread, and takes a written one to fill next.
     fn give(&mut self) -> io::Result<()> {
         if self.piece.is_empty() {
             return Ok(());
@@ -107,18 +108,18 @@ impl AtomicFile {
             None => self.from.recv().map_err(|_| ended()),
         };
         let full = std::mem::replace(&mut self.piece, next??);
-        // There is room: so many pieces exist.
+        // The channel has room for all buffers that exist, so that this send never blocks.
         let to = self.to.as_ref().ok_or_else(ended)?;
         to.send(Given::Piece(full)).map_err(|_| self.why())
     }
 
-    /// Why the thread has ended.
+    /// Returns the error with which the thread ended.
     fn why(&self) -> io::Error {
         let failed = self.from.try_iter().find_map(Result::err);
         failed.unwrap_or_else(ended)
     }
 
-    /// Writes the rest to the disk and gives the file its name, in place of what had it.
+    /// Syncs the rest to disk and gives the file its name; a file of that name is replaced.
     pub fn commit(self) -> Result<(), FileError> {
         self.whole(Name::Target).map(drop)
     }
@@ -150,7 +151,8 @@ fn ended() -> io::Error {
 }
 
 impl Drop for AtomicFile {
-    /// A file that did not get its name is gone before the program can end.
+    /// Waits until the thread has removed the temporary file, for [`SLOW`] at most, so that the program cannot end
+    /// before.
     fn drop(&mut self) {
         drop(self.to.take());
         let until = crate::clock::monotonic() + SLOW;
@@ -173,7 +175,7 @@ impl Write for AtomicFile {
     }
 }
 
-/// Writes what is given; `written` gets each piece back.
+/// Writes the buffers that arrive, and sends each back through `written`.
 fn serve(mut out: Out, given: &Receiver<Given>, written: &SyncSender<io::Result<Vec<u8>>>) {
     let mut unsynced = 0;
     while let Ok(given) = given.recv() {
@@ -187,7 +189,7 @@ fn serve(mut out: Out, given: &Receiver<Given>, written: &SyncSender<io::Result<
                 }
                 let failed = wrote.is_err();
                 piece.clear();
-                // Whoever writes may be gone; it sees an error before it gives anything more.
+                // The caller may be gone. It otherwise sees the error before it hands over more.
                 if written.send(wrote.map(|()| piece)).is_err() || failed {
                     return;
                 }
@@ -209,9 +211,9 @@ struct Out {
 
 #[derive(Debug)]
 enum Kept {
-    /// Beside the target.
+    /// A temporary file beside the target.
     Beside(NamedTempFile),
-    /// The target itself, which is no file.
+    /// The target itself, which is not a regular file.
     Special(File),
 }
 
@@ -227,8 +229,9 @@ impl Out {
                 });
             }
             Place::File => {
-                // Who may not write to a file may not replace it, and links that the kernel does not follow
-                // (fs.protected_symlinks) are not followed here.
+                // Opening it checks that the user may write to the file: without that right it must not be replaced
+                // either. Symbolic links that the kernel refuses to follow (fs.protected_symlinks) are refused here
+                // too.
                 open(path).map_err(error("write", path))?;
                 path.canonicalize().map_err(error("write", path))?
             }
@@ -264,7 +267,7 @@ impl Out {
         }
     }
 
-    /// Puts everything on the disk and gives the file its name, which it returns.
+    /// Syncs everything to disk, gives the file its name, and returns the path.
     fn end(self, name: Name) -> Result<PathBuf, FileError> {
         let target = self.target;
         let Kept::Beside(mut file) = self.file else {
@@ -296,7 +299,8 @@ impl Out {
     }
 }
 
-/// Puts a new name on the disk. The content is there already; file systems that cannot do this keep names another way.
+/// Syncs the folder of `path`, so that the new name is on disk. Errors are ignored: the content is on disk already, and
+/// some file systems cannot sync folders.
 fn sync_folder(path: &Path) {
     if let Ok(folder) = File::open(folder(path)) {
         folder.sync_all().ok();
