@@ -21,12 +21,12 @@
 //! | [`fs`] | cgroups, volume directories, mounts |
 //! | [`sample`] | metrics and health endpoints |
 //! | [`units`] | durations, sizes and times of day as kflow prints and reads them |
-//! | [`patient`] | limits for file systems that do not answer |
-//! | [`turns`] | work that lets others have the core |
-//! | [`redact`] | what looks like a credential, and its absence |
-//! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
-//! | [`pairs`], [`seldom`] | how lists of names with values are held, and what is mostly not there |
-//! | [`scope`] | which pods are asked for |
+//! | [`patient`] | time limits for file systems that do not answer |
+//! | [`turns`] | work in short turns, after each of which a thread yields its core |
+//! | [`redact`] | finds and removes what looks like a credential |
+//! | [`gap`] | losses, the state of lists and watches, and notes of the user |
+//! | [`pairs`], [`seldom`] | how lists of names with values, and fields that are mostly absent, are stored |
+//! | [`scope`] | which pods the user asks for |
 
 pub mod audit;
 #[cfg(feature = "clock")]

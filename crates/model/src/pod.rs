@@ -1,32 +1,32 @@
-//! A pod as the API shows it, reduced to what kflow uses. Never environment values, commands or arguments.
+//! A pod as the API shows it, reduced to what kflow uses. Environment values, commands and arguments are never read.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, Nanos, ObjectRef, PodUid, Text};
 
-/// What the watch says of an object.
+/// How the state of an object reached kflow: the type of the watch event, or a list.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum WatchEvent {
-    /// It came with a list: it exists, since when is not told by this.
+    /// The object came with a list: it exists, but the list does not say since when.
     #[default]
     Listed,
-    /// ADDED: created, or it came into the watch's scope.
+    /// ADDED: the object was created, or came into the watch's scope.
     Added,
-    /// MODIFIED: a later state.
+    /// MODIFIED: the object has a new state.
     Modified,
-    /// DELETED: the last state.
+    /// DELETED: the object's last state.
     Deleted,
 }
 
-/// One state of a pod. The stamp's `at` is the arrival of the watch event (for a list: of the list), so `at` is an
-/// upper bound of the change; the change itself lies between the previous state and it.
+/// One state of a pod. The stamp's `at` is the arrival of the watch event or list, so it is an upper bound of the time
+/// of the change: the change happened between the arrival of the previous state and that of this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodSeen {
-    /// How it was seen.
+    /// How the state reached kflow.
     #[serde(rename = "ev")]
     pub event: WatchEvent,
     /// `metadata.uid`.
@@ -37,7 +37,8 @@ pub struct PodSeen {
     pub namespace: Text,
     #[serde(rename = "n")]
     pub name: Text,
-    /// `metadata.resourceVersion` as a number (0 when it is not one): orders states of one cluster.
+    /// `metadata.resourceVersion` as a number (0 when it is not one). It orders the states of the objects of one
+    /// cluster.
     #[serde(rename = "rv")]
     pub resource_version: u64,
     /// `metadata.generation`.
@@ -46,7 +47,7 @@ pub struct PodSeen {
     /// `metadata.creationTimestamp` (1 s).
     #[serde(rename = "ct")]
     pub created: Nanos,
-    /// `metadata.deletionTimestamp` (1 s): request + grace, so usually in the future.
+    /// `metadata.deletionTimestamp` (1 s): the time of the request plus the grace period, so usually in the future.
     #[serde(rename = "dt", skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Nanos>,
     /// `metadata.deletionGracePeriodSeconds`.
@@ -58,11 +59,11 @@ pub struct PodSeen {
     /// Labels, sorted.
     #[serde(rename = "lb", skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(Text, Text)>,
-    /// Owner that is the controller, if any.
+    /// The owner that is the pod's controller, `None` when there is none.
     #[serde(rename = "ow", skip_serializing_if = "Option::is_none")]
     pub owner: Option<ObjectRef>,
-    /// `kubernetes.io/config.mirror`: the static pod's UID, when this is a mirror pod; of the static pod itself, as the
-    /// kubelet reports it, its own.
+    /// `kubernetes.io/config.mirror`. Of a mirror pod, the static pod's UID; of the static pod itself, as the kubelet
+    /// reports it, its own UID.
     #[serde(rename = "mir", skip_serializing_if = "Option::is_none")]
     pub mirror_of: Option<PodUid>,
     #[serde(rename = "sp")]
@@ -79,10 +80,10 @@ fn is_default<T: Default + PartialEq>(v: &T) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodSpec {
-    /// `nodeName`, empty when unbound.
+    /// `nodeName`, empty while the pod is not bound.
     #[serde(rename = "node", skip_serializing_if = "Text::is_empty")]
     pub node: Text,
-    /// `schedulerName`, empty for the default.
+    /// `schedulerName`, empty for the default scheduler.
     #[serde(rename = "sched", skip_serializing_if = "Text::is_empty")]
     pub scheduler: Text,
     /// `restartPolicy`: `Always`, `OnFailure`, `Never`.
@@ -122,15 +123,15 @@ pub struct PodSpec {
     /// Names of `schedulingGates`.
     #[serde(rename = "sg", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<Text>,
-    /// Group of pods that are only scheduled together: `schedulingGroup.podGroupName` (1.36), or the workload and the
-    /// group of it in `workloadRef` (1.35).
+    /// Group of pods that are only scheduled together: `schedulingGroup.podGroupName` (1.36), or the workload and its
+    /// group in `workloadRef` (1.35).
     #[serde(rename = "pg", skip_serializing_if = "Text::is_empty")]
     pub pod_group: Text,
-    /// `resourceClaims` by what they refer to: a ResourceClaim's name, or `template/` and a template's.
+    /// What the `resourceClaims` refer to: the name of a ResourceClaim, or `template/` and the name of a template.
     #[serde(rename = "rcl", skip_serializing_if = "Vec::is_empty")]
     pub resource_claims: Vec<Text>,
-    /// Requests of the pod as a whole (`spec.resources`), sorted: where it has one of a resource, those of its containers do
-    /// not count.
+    /// Requests of the pod as a whole (`spec.resources`), sorted. Where they name a resource, its containers' requests
+    /// of that resource do not count.
     #[serde(rename = "rq", skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<(Text, Text)>,
     /// Limits of the pod as a whole, sorted.
@@ -159,16 +160,16 @@ pub struct PodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
-    /// Key, empty for all.
+    /// Key of the taint, empty for every key.
     #[serde(rename = "k", skip_serializing_if = "Text::is_empty")]
     pub key: Text,
-    /// `Equal` (default, empty) or `Exists`.
+    /// `Equal` (the default, then empty) or `Exists`.
     #[serde(rename = "op", skip_serializing_if = "Text::is_empty")]
     pub operator: Text,
     /// Value, empty with `Exists`.
     #[serde(rename = "v", skip_serializing_if = "Text::is_empty")]
     pub value: Text,
-    /// Effect, empty for all.
+    /// Effect of the taint, empty for every effect.
     #[serde(rename = "e", skip_serializing_if = "Text::is_empty")]
     pub effect: Text,
 }
@@ -177,14 +178,14 @@ pub struct Toleration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeSpec {
-    /// Name in the pod.
+    /// Name of the volume in the pod.
     #[serde(rename = "n")]
     pub name: Text,
     /// `configMap`, `secret`, `persistentVolumeClaim`, `emptyDir`, `hostPath`, `projected`, `csi`, `ephemeral`, …
     #[serde(rename = "k")]
     pub kind: Text,
-    /// What it refers to: name of the ConfigMap, Secret or claim, the path, the CSI driver. For `projected` the
-    /// sources as `configMap/x,secret/y`.
+    /// What the volume refers to: the name of the ConfigMap, Secret or claim, the path, the CSI driver. For `projected`
+    /// the sources as `configMap/x,secret/y`.
     #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
     pub refers: Text,
     /// `optional: true`.
@@ -193,7 +194,7 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
-    /// The kubelet makes it, or finds it on its node: no storage is attached.
+    /// True when the kubelet creates the volume's content or finds it on the node, so that no storage is attached.
     pub fn is_local(&self) -> bool {
         matches!(
             self.kind.as_str(),
@@ -206,8 +207,9 @@ impl VolumeSpec {
                 | "image"
         )
     }
-    /// The claim that a pod of this name mounts by the volume: the one that it refers to, or the one that is made for it
-    /// (k8s.io/component-helpers/storage/ephemeral, `VolumeClaimName`).
+    /// Returns the claim that a pod of this name mounts through the volume: the claim that the volume refers to, or the
+    /// one that is created for a generic ephemeral volume (k8s.io/component-helpers/storage/ephemeral,
+    /// `VolumeClaimName`).
     pub fn claim(&self, pod: &str) -> Option<Text> {
         match self.kind.as_str() {
             "persistentVolumeClaim" => Some(self.refers.clone()),
@@ -223,7 +225,7 @@ impl VolumeSpec {
 pub struct ContainerSpec {
     #[serde(rename = "n")]
     pub name: Text,
-    /// Image reference of the spec.
+    /// Image reference in the spec.
     #[serde(rename = "img")]
     pub image: Text,
     /// `imagePullPolicy`.
@@ -232,27 +234,27 @@ pub struct ContainerSpec {
     /// True for a restartable init container (sidecar).
     #[serde(rename = "sc", skip_serializing_if = "is_default")]
     pub sidecar: bool,
-    /// Requests, sorted (`cpu`→`100m`).
+    /// Requests, sorted by resource (`cpu`→`100m`).
     #[serde(rename = "rq", skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<(Text, Text)>,
-    /// Limits, sorted.
+    /// Limits, sorted by resource.
     #[serde(rename = "lim", skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<(Text, Text)>,
-    /// Startup, liveness and readiness probes, those that are set.
+    /// The startup, liveness and readiness probes that are set.
     #[serde(rename = "pr", skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeSpec>,
     /// `postStart` hook: `exec`, `httpGet`, `sleep`; empty when none.
     #[serde(rename = "ps", skip_serializing_if = "Text::is_empty")]
     pub post_start: Text,
-    /// `preStop` hook, likewise.
+    /// `preStop` hook, in the same form.
     #[serde(rename = "pre", skip_serializing_if = "Text::is_empty")]
     pub pre_stop: Text,
     #[serde(rename = "hp", skip_serializing_if = "Vec::is_empty")]
     pub host_ports: Vec<i32>,
-    /// ConfigMaps and Secrets that environment variables come from (names only): `configMap/x`, `secret/y`.
+    /// Names of the ConfigMaps and Secrets that environment variables come from: `configMap/x`, `secret/y`.
     #[serde(rename = "er", skip_serializing_if = "Vec::is_empty")]
     pub env_refs: Vec<Text>,
-    /// `runAsNonRoot` of the container or pod.
+    /// `runAsNonRoot` of the container, or else of the pod.
     #[serde(rename = "nr", skip_serializing_if = "is_default")]
     pub run_as_non_root: bool,
 }
@@ -276,16 +278,16 @@ pub struct ProbeSpec {
     /// `timeoutSeconds`.
     #[serde(rename = "t")]
     pub timeout_s: i32,
-    /// Failures in a row that count.
+    /// `failureThreshold`: after so many failures in a row the probe counts as failed.
     #[serde(rename = "f")]
     pub failure_threshold: i32,
 }
 
-/// `status.phase`. Ordered as the API's words are.
+/// `status.phase`. Ordered alphabetically, by the API's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Text", into = "Text")]
 pub enum PodPhase {
-    /// The status has none: nothing has written it yet.
+    /// The status has no phase: nobody has written it yet.
     #[default]
     Unset,
     Pending,
@@ -293,7 +295,7 @@ pub enum PodPhase {
     Succeeded,
     Failed,
     Unknown,
-    /// A word that Kubernetes 1.36 does not have.
+    /// A phase that Kubernetes 1.36 does not define.
     Other(Text),
 }
 
@@ -312,7 +314,7 @@ impl PodPhase {
     pub const fn is_unset(&self) -> bool {
         matches!(self, Self::Unset)
     }
-    /// True when no container will run again.
+    /// True when no container of the pod will run again.
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -372,7 +374,7 @@ pub struct PodStatus {
     pub reason: Text,
     #[serde(rename = "m", skip_serializing_if = "Text::is_empty")]
     pub message: Text,
-    /// `startTime` (1 s): the kubelet's first status write.
+    /// `startTime` (1 s): when the kubelet first wrote the status.
     #[serde(rename = "t0", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Nanos>,
     #[serde(rename = "ip", skip_serializing_if = "Text::is_empty")]
@@ -429,10 +431,10 @@ impl Condition {
 pub struct ContainerStatus {
     #[serde(rename = "n")]
     pub name: Text,
-    /// Bare id, empty before the first creation.
+    /// Container id without `containerd://`, empty before the container is first created.
     #[serde(rename = "id", skip_serializing_if = "ContainerId::is_empty")]
     pub id: ContainerId,
-    /// Image reference of the status.
+    /// Image reference in the status.
     #[serde(rename = "img", skip_serializing_if = "Text::is_empty")]
     pub image: Text,
     /// `restartCount`.
@@ -441,12 +443,12 @@ pub struct ContainerStatus {
     /// `ready`: the readiness probe passes, or there is none.
     #[serde(rename = "ok", skip_serializing_if = "is_default")]
     pub ready: bool,
-    /// Startup probe passed, or none.
+    /// `started`: the startup probe has passed, or there is none.
     #[serde(rename = "sd", skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
     #[serde(rename = "st")]
     pub state: ContainerState,
-    /// Last termination.
+    /// `lastState.terminated`: the previous termination.
     #[serde(rename = "ls", skip_serializing_if = "Option::is_none")]
     pub last: Option<Terminated>,
 }
@@ -454,7 +456,7 @@ pub struct ContainerStatus {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerState {
-    /// `state.waiting`: it is not to run yet, or not again yet.
+    /// `state.waiting`: the container is not to run yet, or not to run again yet.
     Waiting {
         /// Reason (`ContainerCreating`, `ImagePullBackOff`, …).
         #[serde(rename = "r")]
@@ -481,13 +483,13 @@ impl Default for ContainerState {
     }
 }
 
-/// A termination.
+/// How a container ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Terminated {
     #[serde(rename = "xc")]
     pub exit_code: i32,
-    /// Signal, 0 when none.
+    /// Signal that ended the container, 0 when none.
     #[serde(rename = "sig", skip_serializing_if = "is_default")]
     pub signal: i32,
     #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
@@ -501,17 +503,17 @@ pub struct Terminated {
     /// `finishedAt` (1 s).
     #[serde(rename = "t1", skip_serializing_if = "Option::is_none")]
     pub finished: Option<Nanos>,
-    /// Bare container id.
+    /// Id of the container without `containerd://`.
     #[serde(rename = "id", skip_serializing_if = "ContainerId::is_empty")]
     pub id: ContainerId,
 }
 
 impl PodSeen {
-    /// A condition by type.
+    /// Returns the condition of the type `kind`.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
-    /// A container of the spec by name, init containers included.
+    /// Returns the container of the spec named `name`, init containers included.
     pub fn container(&self, name: &str) -> Option<&ContainerSpec> {
         self.spec
             .init_containers
@@ -519,7 +521,7 @@ impl PodSeen {
             .chain(&self.spec.containers)
             .find(|c| c.name == name)
     }
-    /// All container statuses: init, main, ephemeral.
+    /// Returns all container statuses: init, main, ephemeral.
     pub fn statuses(&self) -> impl Iterator<Item = &ContainerStatus> {
         self.status
             .init_containers

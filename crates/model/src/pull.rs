@@ -1,21 +1,22 @@
-//! The progress of an image pull: what of each layer the runtime has fetched.
+//! The progress of an image pull: how much of each layer the runtime has fetched.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Nanos, Text};
 
-/// A pull as the runtime's content store shows it, whenever it changed, and every few seconds while it does not.
+/// One state of a pull in the runtime's content store. It is sent when it changes, and every few seconds while it does
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PullSeen {
-    /// Repositories that the image was fetched from, as `docker.io/library/nginx`: host without port, no tag.
+    /// Repositories from which the image is fetched, as `docker.io/library/nginx`: host without port, no tag.
     #[serde(rename = "repos")]
     pub repositories: Vec<Text>,
     /// Digest of the image's manifest, `sha256:…`.
     #[serde(rename = "mf")]
     pub manifest: Text,
-    /// The layers, in the order of the manifest, the image's base first.
+    /// Layers in the order of the manifest: the layer of the base image first.
     pub layers: Vec<LayerSeen>,
-    /// No layer is being fetched any more: all are there, or the pull was broken off.
+    /// No layer is being fetched any more: all are complete, or the pull was aborted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
 }
@@ -26,58 +27,58 @@ pub struct LayerSeen {
     /// Digest of the blob, `sha256:…`.
     #[serde(rename = "d")]
     pub digest: Text,
-    /// Size of the blob by the manifest, bytes.
+    /// Size of the blob according to the manifest, bytes.
     #[serde(rename = "n")]
     pub size: u64,
-    /// What of it was fetched, bytes. A runtime writes in pieces (containerd: 1 MiB), so this moves in steps.
+    /// How much of the blob was fetched, bytes. A runtime writes in pieces (containerd: 1 MiB), so this grows in steps.
     #[serde(rename = "got", default)]
     pub fetched: u64,
-    /// When fetching began, by the runtime's clock; 0 where it has not, or was over when it was first looked at.
+    /// When fetching began, by the runtime's clock; 0 when it has not begun, or was over when the layer was first seen.
     #[serde(rename = "st", default)]
     pub started: Nanos,
-    /// When something of it was written last, by the runtime's clock; 0 as above.
+    /// When bytes of the blob were last written, by the runtime's clock; 0 in the same cases as `started`.
     #[serde(rename = "up", default)]
     pub moved: Nanos,
 }
 
 impl LayerSeen {
-    /// All of it is there.
+    /// True when the whole blob was fetched.
     pub const fn is_complete(&self) -> bool {
         self.fetched >= self.size
     }
-    /// Some of it may still come: it has begun and is not complete.
+    /// True when fetching has begun and is not complete.
     pub const fn is_fetching(&self) -> bool {
         self.started.0 > 0 && !self.is_complete()
     }
 }
 
 impl PullSeen {
-    /// Bytes of all layers.
+    /// Returns the size of all layers, bytes.
     pub fn size(&self) -> u64 {
         self.layers.iter().fold(0, |n, l| n.saturating_add(l.size))
     }
-    /// Bytes that were fetched.
+    /// Returns how much of all layers was fetched, bytes.
     pub fn fetched(&self) -> u64 {
         let got = |l: &LayerSeen| l.fetched.min(l.size);
         self.layers.iter().fold(0, |n, l| n.saturating_add(got(l)))
     }
-    /// All layers are there.
+    /// True when all layers are complete.
     pub fn is_complete(&self) -> bool {
         self.layers.iter().all(LayerSeen::is_complete)
     }
-    /// True when a blob is one of the layers.
+    /// True when the blob `digest` is one of the layers.
     pub fn has(&self, digest: &str) -> bool {
         self.layers.iter().any(|l| l.digest == digest)
     }
-    /// True when one of the repositories is the one of an image reference, however that is spelt.
+    /// True when one of the repositories is that of the image reference `image`, however it is written.
     pub fn is_of(&self, image: &str) -> bool {
         let wanted = repository(image);
         self.repositories.iter().any(|r| repository(r) == wanted)
     }
 }
 
-/// Repository of an image reference without tag, digest and port, and without what is left out by habit:
-/// `docker.io/library/nginx:1` and `nginx` are both `nginx`.
+/// Returns the repository of an image reference without tag, digest and port, and without the default registry and
+/// path: `docker.io/library/nginx:1` and `nginx` are both `nginx`.
 fn repository(image: &str) -> String {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
     let (host, path) = match image.split_once('/') {

@@ -1,15 +1,15 @@
-//! What looks like a credential never leaves the process.
+//! Removes what looks like a credential, so that it never leaves the process.
 //!
-//! The model has no field for a secret, and decoders do not decode any. This is the second line of defence: texts of
-//! people and programs (error messages, log lines, notes, URLs) can quote one. A text is searched for
+//! The model has no field for a secret, and decoders do not decode any. This is the second line of defence, because
+//! free text (error messages, log lines, notes, URLs) can quote a secret. A text is searched for
 //!
 //! | what | where |
 //! |---|---|
 //! | a value beside a name: `password=x`, `"token":"x"`, `{Name:TOKEN Value:x}`, `headers=[…]` | `key`, `scan` |
 //! | what is recognisable by itself: URLs with users, JWTs, keys of clouds, PEM | `shape` |
 //!
-//! in time linear in its length. What cannot be taken apart (a bracket or a quote that does not close) is dropped to the
-//! end of the text. Decoders redact before they cut a text to its longest length; every observation is redacted again
+//! in time linear in its length. What cannot be parsed (a bracket or a quote that is not closed) is dropped to the end
+//! of the text. Decoders redact a text before they cut it to its maximum length. Every observation is redacted again
 //! when it enters the world and when it is written.
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
@@ -23,10 +23,10 @@ mod shape;
 pub use key::{Kind, is_secret, kind};
 pub use shape::is_plain_parameter;
 
-/// What stands in the place of a credential.
+/// Replaces a credential.
 pub const REDACTED: &str = "<redacted>";
 
-/// What a text may hold, by the hints that were found in it.
+/// Which kinds of credential a text may hold, a bit for each: the hints of [`HINTS`] that were found in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Hints(u16);
 
@@ -47,7 +47,8 @@ impl Hints {
     }
 }
 
-/// Every credential holds one of these, in capitals or not; a text without any of them is not looked at twice.
+/// Every credential that is recognised comes with one of these words, in upper or lower case; a text without any is
+/// returned after this one search.
 const HINTS: [(&str, u16); 90] = [
     ("pass", Hints::KEY),
     ("kennwort", Hints::KEY),
@@ -148,16 +149,16 @@ static FIND: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Shortest text that is looked at: `pwd=x`.
+/// Length of the shortest text that is searched: `pwd=x`.
 const SHORTEST: usize = 5;
 
-/// The text without what looks like a credential. Text that holds none is returned as it is.
+/// Returns the text with credentials replaced by [`REDACTED`]. A text without any is returned as it is.
 pub fn text(s: &str) -> Cow<'_, str> {
     if s.len() < SHORTEST {
         return Cow::Borrowed(s);
     }
     let (Some(find), Some(shapes)) = (FIND.as_ref(), shape::shapes()) else {
-        // Without its patterns it can say nothing of any text.
+        // Without its patterns the search can clear no text.
         return Cow::Borrowed(REDACTED);
     };
     let mut hints = Hints::default();
@@ -188,7 +189,7 @@ pub fn text(s: &str) -> Cow<'_, str> {
     out
 }
 
-/// The value of a field with this name, as it may leave a decoder.
+/// Returns the value of a field named `key`, redacted by the kind of the name.
 pub fn field<'a>(key: &str, value: &'a str) -> Cow<'a, str> {
     match kind(key) {
         Kind::Plain => text(value),

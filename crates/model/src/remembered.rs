@@ -1,10 +1,11 @@
-//! The last values that a thread made, so that one that comes again shares the memory of the first.
+//! The values that a thread made last, so that an equal value shares the memory of the first.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
 use rustc_hash::FxHasher;
 
-/// A value a slot, each in the slot of its hash: bounded, and nothing to clean up.
+/// A hash table with one value in each slot, replaced by the next value of that slot: its size is bounded, and nothing
+/// has to be evicted.
 #[derive(Debug)]
 pub(crate) struct Remembered<T>(Vec<T>);
 
@@ -13,14 +14,14 @@ impl<T: Clone + Default> Remembered<T> {
         Self(Vec::new())
     }
 
-    /// Forgets all, and has so many slots, a power of two.
+    /// Forgets all values, and sets the number of slots to `slots`, a power of two.
     pub(crate) fn resize(&mut self, slots: usize) {
         self.0.clear();
         self.0.resize(slots, T::default());
     }
 
-    /// The value that `is` this, if it is remembered, else the one that `made` makes of it. Before the first [`resize`](Self::resize)
-    /// there are so many slots as are given.
+    /// Returns the remembered value for which `is` is true of `of`, else the value that `made` makes of it. Creates
+    /// `slots` slots unless [`resize`](Self::resize) was called before.
     pub(crate) fn get<Q: Hash>(
         &mut self,
         slots: usize,
@@ -32,7 +33,7 @@ impl<T: Clone + Default> Remembered<T> {
             self.resize(slots);
         }
         let hash = BuildHasherDefault::<FxHasher>::default().hash_one(&of);
-        // The upper bits are the better mixed ones.
+        // The upper bits are mixed better than the lower ones.
         let slot = (hash >> 32) as usize & (self.0.len().saturating_sub(1));
         match self.0.get_mut(slot) {
             Some(have) if is(have, &of) => have.clone(),

@@ -1,10 +1,10 @@
-//! Numbers and health from endpoints: `/metrics`, `/healthz`, `/readyz?verbose`, `/configz`.
+//! Metrics and health from endpoints: `/metrics`, `/healthz`, `/readyz?verbose`, `/configz`.
 
 use serde::{Deserialize, Serialize};
 
 use super::Text;
 
-/// A metric value. Ordered and equal by bits, so that observations are.
+/// Value of a metric. Compared by its bits, so that observations have a total order.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Value(pub f64);
@@ -31,20 +31,20 @@ impl std::hash::Hash for Value {
     }
 }
 
-/// One scrape of one endpoint, reduced to the families and lines that kflow shows.
+/// One scrape of one endpoint, reduced to the metric families and lines that kflow shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sample {
     /// Which endpoint: `kubelet-metrics`, `kubelet-healthz`, `apiserver-readyz`, `kubelet-configz`, …
     #[serde(rename = "w")]
     pub what: Text,
-    /// HTTP status, 0 when it did not answer.
+    /// HTTP status of the response, 0 when there was none.
     #[serde(rename = "code")]
     pub code: u16,
     /// How long the scrape took, ns.
     #[serde(rename = "took", default)]
     pub took_ns: u64,
-    /// Series (`name{label="v"}`, labels in the order of the text) and values; for histograms `_sum`, `_count` and
-    /// the buckets.
+    /// Series (`name{label="v"}`, labels in the order of the exposition) with their values; for a histogram `_sum`,
+    /// `_count` and the buckets.
     #[serde(rename = "x", default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(Text, Value)>,
     /// Lines of a health endpoint (`[+]poststarthook/… ok`), or settings (`key=value`) of configz.

@@ -1,14 +1,15 @@
-//! Which pods are asked for, and which pods a list shows.
+//! Which pods the user asks for, and which pods a list shows.
 
 use super::Text;
 
-/// Shortest begin of a UID that stands for it: a shorter one may be the name of a pod that is not there.
+/// Length of the shortest prefix of a UID that is accepted for it: a shorter text may be the name of a pod that does
+/// not exist.
 const SHORT: usize = 6;
 
-/// What a run looks at, or what of a session is looked at.
+/// The pods that a run watches, or that are shown of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// A node: its pods and the unscheduled ones.
+    /// A node: its pods and the unscheduled ones. `None` for all nodes.
     pub node: Option<String>,
     /// A namespace, `None` for all.
     pub namespace: Option<String>,
@@ -19,7 +20,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// `namespace shop`, `node node1`, `all namespaces`, with the selectors.
+    /// Returns `namespace shop`, `node node1` or `all namespaces`, with the selectors.
     pub fn name(&self) -> String {
         let mut parts = Vec::new();
         if let Some(node) = &self.node {
@@ -40,7 +41,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// `node1`, `shop`, `node1 shop app=web`; empty for everything.
+    /// Returns the parts that are set, `node1`, `shop` or `node1 shop app=web`; empty for everything.
     pub fn short(&self) -> String {
         let parts = [
             self.node.as_deref().unwrap_or_default(),
@@ -52,12 +53,13 @@ impl Scope {
         parts.join(" ")
     }
 
-    /// The field selectors that say all of it but the labels.
+    /// The field selectors of the scope, without its node.
     fn parts(&self) -> Vec<&str> {
         self.fields.split(',').filter(|p| !p.is_empty()).collect()
     }
 
-    /// The bounds of the lists that show its pods: one, or for a node its own pods and those that have no node.
+    /// Returns the bounds of the lists that together show the pods of the scope: one list, or for a node two, its own
+    /// pods and those that have no node.
     pub fn lists(&self) -> Vec<Text> {
         let of = |extra: &str| {
             let mut fields: Vec<&str> = vec![extra];
@@ -72,7 +74,7 @@ impl Scope {
     }
 }
 
-/// The pod in `pod/NAME`, which kubectl takes too; any other text as it is.
+/// Returns NAME of `pod/NAME`, a form that kubectl takes too; any other text unchanged.
 pub fn pod_asked(query: &str) -> &str {
     match query.split_once('/') {
         Some((kind, name))
@@ -86,7 +88,7 @@ pub fn pod_asked(query: &str) -> &str {
     }
 }
 
-/// True for a whole UID: `8-4-4-4-12` digits, or the 32 of a static pod's.
+/// True for a complete UID: hex digits as `8-4-4-4-12`, or the 32 digits of a static pod's UID.
 pub fn is_uid(text: &str) -> bool {
     let digits = text.bytes().filter(|b| *b != b'-');
     digits.clone().count() == 32
@@ -94,7 +96,7 @@ pub fn is_uid(text: &str) -> bool {
         && matches!(text.len(), 32 | 36)
 }
 
-/// True when a UID may be meant by how it begins.
+/// True when the text may be the beginning of a UID.
 pub fn is_uid_begin(text: &str) -> bool {
     text.len() >= SHORT
         && text
@@ -102,22 +104,23 @@ pub fn is_uid_begin(text: &str) -> bool {
             .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-'))
 }
 
-/// Field selectors that bounds are read for.
+/// Field selectors that [`shows`] can evaluate.
 const NODE: &str = "spec.nodeName=";
 const NAME: &str = "metadata.name=";
 
-/// Of a list of which only pods of what has pods are kept; no selector of the API says that.
+/// A term of kflow's own, not a selector of the API: of the list, only the pods of one object (`of=KIND/NAME`) are
+/// kept.
 const OF: &str = "of=";
 
-/// What has pods, as bounds name it.
+/// The object whose pods a list is kept for: an owner, a claim or a node.
 #[derive(Clone, Copy, Debug)]
 pub struct OfOwner<'a> {
     pub kind: &'a str,
     pub name: &'a str,
 }
 
-/// Bounds of a list as a [`WatchNote`](super::gap::WatchNote) tells them: `shop`, `shop,spec.nodeName=node1`,
-/// `spec.nodeName=node1;app=web`. Empty for all.
+/// Returns the bounds of a list in the form of [`WatchNote::scope`](super::gap::WatchNote): `shop`,
+/// `shop,spec.nodeName=node1`, `spec.nodeName=node1;app=web`. Empty for a list of everything.
 pub fn bounds(namespace: Option<&str>, fields: &str, labels: &str) -> Text {
     let mut text = namespace.unwrap_or_default().to_owned();
     if !text.is_empty() && !fields.is_empty() {
@@ -131,7 +134,7 @@ pub fn bounds(namespace: Option<&str>, fields: &str, labels: &str) -> Text {
     Text::from(text)
 }
 
-/// Namespace, field selectors and labels of bounds.
+/// Splits bounds into namespace, field selectors and label selector.
 fn read(bounds: &str) -> (Option<&str>, impl Iterator<Item = &str>, &str) {
     let (base, labels) = bounds.split_once(';').unwrap_or((bounds, ""));
     let is_namespace = |p: &&str| !p.is_empty() && !p.contains(['=', '!']);
@@ -143,17 +146,19 @@ fn read(bounds: &str) -> (Option<&str>, impl Iterator<Item = &str>, &str) {
     (namespace, fields, labels)
 }
 
-/// The namespace that a list is bounded by.
+/// Returns the namespace that bounds a list; `None` when it covers all namespaces.
 pub fn namespace_of(bounds: &str) -> Option<&str> {
     read(bounds).0
 }
 
-/// True when a pod would be in a list of these bounds if it existed. Of labels and of other fields nothing is known.
+/// True when the list with these bounds would contain the pod if it existed. False when the bounds have labels or other
+/// fields, which cannot be evaluated here.
 pub fn covers(bounds: &str, namespace: &str, node: &str, name: &str) -> bool {
     shows(bounds, namespace, node, name, |_| false)
 }
 
-/// Like [`covers`], for a pod whose owners, claims and node are known: `has_it` tells whether one of them is the list's.
+/// Like [`covers`], for a pod whose owners, claims and node are known: `has_it` returns whether an object is one of
+/// them.
 pub fn shows(
     bounds: &str,
     namespace: &str,
@@ -177,7 +182,7 @@ pub fn shows(
     labels.is_empty() && within.is_none_or(|ns| ns == namespace) && fields.all(shown)
 }
 
-/// True when a list of these bounds shows every pod of a scope.
+/// True when a list with these bounds shows every pod of the scope.
 pub fn includes(bounds: &str, scope: &Scope) -> bool {
     let (within, mut fields, labels) = read(bounds);
     let asked = scope.parts();
@@ -186,7 +191,7 @@ pub fn includes(bounds: &str, scope: &Scope) -> bool {
         && fields.all(|f| asked.contains(&f))
 }
 
-/// True when a list of these bounds shows every pod of what has them, and is kept for these alone.
+/// True when a list with these bounds shows every pod of `owner`, and only those are kept of it.
 pub fn is_of(bounds: &str, namespace: &str, owner: OfOwner<'_>) -> bool {
     let (within, fields, labels) = read(bounds);
     let mut fields = fields.peekable();
@@ -202,12 +207,12 @@ impl OfOwner<'_> {
     }
 }
 
-/// The bounds of a list of which only pods of one name are kept: those of a namespace, or all.
+/// Returns the bounds of a list of which only pods of one name are kept; `namespace` bounds it when `list` has none.
 pub fn only(list: &str, namespace: Option<&str>, name: &str) -> Text {
     with_field(list, namespace, &format!("{NAME}{name}"))
 }
 
-/// The same of those of what has pods.
+/// Returns the bounds of a list of which only the pods of `owner` are kept, like [`only`].
 pub fn only_of(list: &str, namespace: Option<&str>, owner: OfOwner<'_>) -> Text {
     with_field(list, namespace, &owner.field())
 }

@@ -1,4 +1,4 @@
-//! What most observations of a kind do not have: it takes the room of a pointer where it is not.
+//! Fields that most observations of a kind do not have: an absent one takes only the room of a pointer.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,11 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ContainerId, Nanos, PodRef, SpanId, Text, TraceId};
 
-/// What has an empty value, which stands where there is none.
+/// A type with an empty value, to which an absent field dereferences.
 pub trait Empty: Default + 'static {
-    /// The one empty value.
+    /// Returns the shared empty value.
     fn empty() -> &'static Self;
-    /// True for a value like it.
+    /// True when the value equals the empty one.
     fn is_empty(&self) -> bool;
 }
 
@@ -37,19 +37,19 @@ empty! {
     Vec<(TraceId, SpanId)> = Vec::new(),
 }
 
-/// A value that is empty most of the time, and is boxed otherwise. It reads, compares and is written as the value.
+/// A value that is usually empty, and is boxed when it is not. It reads, compares and serialises like the value itself.
 #[derive(Clone)]
 pub struct Seldom<T>(Option<Box<T>>);
 
 impl<T: Empty> Seldom<T> {
-    /// True when there is none.
+    /// True when the value is empty.
     pub fn is_empty(&self) -> bool {
         T::is_empty(self)
     }
 }
 
 impl<A> Seldom<Vec<A>> {
-    /// Gives back the room for more than there are.
+    /// Frees the capacity that the vector does not use.
     pub fn shrink_to_fit(&mut self) {
         if let Some(items) = &mut self.0 {
             items.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! The recording: a header and observations in order of arrival, one JSON document a line.
+//! Sessions (recordings): a header and observations in order of arrival, one JSON document on each line.
 //!
 //! | module | owns | pure |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | [`redact`] | every text that is written is redacted | yes |
 //! | `lines` | blocks of whole lines | no |
 //! | `names` | the names in a recording, read without the rest of it | no |
-//! | `reader` | files and streams, plain or zstd, whole or cut | no |
-//! | `writer` | recordings and whole sessions, frames that bound what a crash can take | no |
+//! | `reader` | reads files and streams, plain or zstd, whole or cut | no |
+//! | `writer` | writes recordings and imported sessions, in frames that bound what a crash can lose | no |
 //!
 //! `docs/session-format.md` is the contract for other programs.
 
@@ -34,27 +34,27 @@ pub use reader::{Batch, Reader, Report, Session, load};
 #[cfg(feature = "files")]
 pub use writer::{Writer, append, replaceable};
 
-/// What can go wrong with a session.
+/// Why a session cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The file could not be opened, read, written or renamed.
     #[error("cannot {op} session {path}: {source}")]
     Io {
-        /// What was tried: `open`, `read`, `write`, `create`.
+        /// The operation: `open`, `read`, `write`, `create`.
         op: &'static str,
         path: String,
         source: std::io::Error,
     },
-    /// The file could not be made or given its name.
+    /// The file could not be created or given its name.
     #[cfg(feature = "files")]
     #[error(transparent)]
     File(#[from] crate::file::FileError),
-    /// A recording's file is there already.
+    /// A file of the recording's name exists.
     #[error(
         "{path} exists, and a recording never overwrites one: give another name, or move it away"
     )]
     Exists { path: String },
-    /// What is there cannot be made again.
+    /// An import would replace a recording, which cannot be made again.
     #[error(
         "{path} is a recording, and an import does not replace one: give another name, or move it away"
     )]
@@ -62,7 +62,7 @@ pub enum SessionError {
     /// Another process is recording to the file.
     #[error("{path} is being recorded: nothing can be added to it before that has ended")]
     Busy { path: String },
-    /// What is there is not ours to replace.
+    /// The existing file is not a kflow session, so it is not replaced.
     #[error(
         "{path} exists and is no kflow session, so it is not replaced: give another name, or move it away"
     )]
@@ -73,18 +73,18 @@ pub enum SessionError {
     )]
     NotASession {
         path: String,
-        /// What was found.
+        /// What is wrong with the first line.
         why: String,
     },
-    /// A later kflow wrote it.
+    /// A later kflow wrote the session, in a format that this one cannot read.
     #[error(
         "{path} has session format {found}, and this kflow reads formats up to {VERSION}: use the kflow that recorded it (written by kflow {tool}), or a newer one"
     )]
     Newer {
         path: String,
-        /// Its version.
+        /// Version of the session's format.
         found: u32,
-        /// The kflow that wrote it, or `?`.
+        /// Version of the kflow that wrote the session, or `?`.
         tool: String,
     },
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Nanos, Pairs, Seldom, SpanId, Text, TraceId};
 
-/// Instrumentation scope of the spans that kflow makes of what it saw. They prove nothing, and are never taken as evidence.
+/// Instrumentation scope of the spans that kflow itself exports. They prove nothing, and are never taken as evidence.
 pub const OWN_SCOPE: &str = "kflow";
 
 /// OTLP `SpanKind`.
@@ -20,13 +20,13 @@ pub enum SpanKind {
     Server,
     /// Client side of a call.
     Client,
-    /// It sends a message whose processing it does not wait for.
+    /// Sends a message and does not wait until it is processed.
     Producer,
-    /// It processes a message.
+    /// Processes a message.
     Consumer,
 }
 
-/// A finished span. The observation's stamp has its start as `at` and the arrival of its batch as `seen`.
+/// A finished span. The stamp's `at` is the span's start, and `seen` is the arrival of its batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SpanRecord {
     /// `service.name` of the resource: `kubelet`, `apiserver`, `containerd`, `crio`, `etcd`.
@@ -43,10 +43,10 @@ pub struct SpanRecord {
     pub trace: TraceId,
     #[serde(rename = "id")]
     pub span: SpanId,
-    /// Parent, `None` for a root.
+    /// Parent span, `None` for a root.
     #[serde(rename = "up", default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SpanId>,
-    /// End by the clock of the process that measured it; the stamp has the start.
+    /// End of the span, by the same clock as its start: that of the process that measured it.
     #[serde(rename = "end")]
     pub end: Nanos,
     /// True when the status is Error.
@@ -67,7 +67,7 @@ pub struct SpanRecord {
 }
 
 impl SpanRecord {
-    /// Value of an attribute.
+    /// Returns the value of the attribute `key`.
     pub fn attribute(&self, key: &str) -> Option<&str> {
         self.attributes.value(key)
     }

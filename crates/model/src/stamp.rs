@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// Nanoseconds since the Unix epoch, by the clock of whoever wrote it.
+/// Nanoseconds since the Unix epoch, by the clock of whoever wrote the time.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -19,7 +19,7 @@ pub const MILLI: i64 = 1_000_000;
 pub const MICRO: i64 = 1_000;
 
 impl Nanos {
-    /// From whole seconds since the epoch.
+    /// Returns the moment `s` whole seconds after the epoch, saturating.
     pub const fn from_secs(s: i64) -> Self {
         Self(s.saturating_mul(SECOND))
     }
@@ -32,7 +32,7 @@ impl Nanos {
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
-    /// Parses RFC 3339 with any number of fractional digits. Returns the moment and the precision of what was
+    /// Parses RFC 3339 with any number of fractional digits. Returns the moment and its precision in ns by the digits
     /// written: one second for `…:05Z`, a microsecond for six digits, and so on.
     pub fn parse_rfc3339(s: &str) -> Option<(Self, u32)> {
         let t = chrono::DateTime::parse_from_rfc3339(s).ok()?;
@@ -50,7 +50,7 @@ impl Nanos {
         let t = chrono::DateTime::parse_from_rfc2822(s).ok()?;
         t.timestamp_nanos_opt().map(Self)
     }
-    /// RFC 3339 in UTC with nine fractional digits.
+    /// Returns the moment as RFC 3339 in UTC with nine fractional digits.
     pub fn to_rfc3339(self) -> String {
         chrono::DateTime::from_timestamp_nanos(self.0)
             .to_rfc3339_opts(chrono::SecondsFormat::Nanos, true)
@@ -77,8 +77,8 @@ impl fmt::Display for Nanos {
 
 /// When an observation happened: somewhere in `[at, at + precision)` by the source's clock.
 ///
-/// An API timestamp `12:00:05Z` is truncated, so it means `[12:00:05, 12:00:06)`: precision one second. A tapped
-/// byte has precision 1 ns. Digits are never invented.
+/// An API timestamp `12:00:05Z` is truncated, so it means `[12:00:05, 12:00:06)`: precision one second. A byte that the
+/// tap sees has a precision of 1 ns. No source's precision is overstated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     /// Earliest moment, by the source's clock.
@@ -87,7 +87,7 @@ pub struct Stamp {
     /// Width of the interval in ns, at least 1.
     #[serde(rename = "p", default = "one", skip_serializing_if = "is_one")]
     pub precision: u32,
-    /// When kflow (or the recorder) got it, by kflow's clock. Sessions are in the order of this.
+    /// When kflow (or the recorder) received it, by kflow's clock. Sessions are in this order.
     #[serde(rename = "s")]
     pub seen: Nanos,
 }
@@ -104,7 +104,7 @@ const fn is_one(p: &u32) -> bool {
 }
 
 impl Stamp {
-    /// Exact to the nanosecond, seen at once.
+    /// Returns a stamp that is exact to the nanosecond, with `seen` equal to `at`.
     pub const fn exact(at: Nanos) -> Self {
         Self {
             at,
@@ -120,7 +120,7 @@ impl Stamp {
             seen,
         }
     }
-    /// End of the interval, exclusive.
+    /// Returns the end of the interval, exclusive.
     pub const fn until(&self) -> Nanos {
         self.at.plus(self.precision as i64)
     }

@@ -1,9 +1,9 @@
-//! Text as observations hold it: short ones inline, longer ones that come again and again stored once.
+//! Text as observations hold it: short texts inline, longer ones that occur repeatedly stored once.
 //!
-//! A session says the same identifiers, names and messages hundreds of thousands of times. Up to 15 bytes stand in
-//! the value itself, which is 16 bytes large: two thirds of a `String`, and an observation has ten of them. Longer ones
-//! are counted references; each thread remembers the last that it made, and gives the same memory again. What was
-//! remembered is never visible: two equal texts are equal wherever they are stored.
+//! A session repeats the same identifiers, names and messages hundreds of thousands of times. Up to 15 bytes are held
+//! in the value itself, which is 16 bytes large: two thirds of a `String`, and an observation has ten of them. Longer
+//! texts are counted references; each thread remembers the texts that it made last, and returns the same memory for an
+//! equal one. This is never visible: two equal texts are equal wherever they are stored.
 
 use std::borrow::{Borrow, Cow};
 use std::cell::RefCell;
@@ -16,28 +16,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::remembered::Remembered;
 
-/// Longer texts hardly come again.
+/// Texts that are longer (bytes) are not remembered, because they hardly occur twice.
 const LONGEST: usize = 512;
-/// Texts that a thread remembers, a power of two. More would save little where what it makes is kept (with these instead of
-/// [`MANY`] a recording of a million observations takes 3 % more), and takes memory for nothing where it is not.
+/// How many texts a thread remembers, a power of two. More would save little in a thread whose texts are kept (with
+/// [`FEW`] instead of [`MANY`] a recording of a million observations takes 3 % more memory), and would waste memory in
+/// a thread whose texts are not kept.
 const FEW: usize = 1 << 11;
-/// Texts that a thread remembers which reads a recording, a power of two.
+/// How many texts a thread remembers that reads a recording, a power of two.
 const MANY: usize = 1 << 14;
 
 thread_local! {
     static MADE: RefCell<Remembered<EcoString>> = const { RefCell::new(Remembered::new()) };
 }
 
-// What other crates call in inner loops is marked for inlining: there is no link-time optimisation.
+// Functions that other crates call in inner loops are marked `#[inline]`, because there is no link-time optimisation.
 
 /// A text of 16 bytes, cheap to clone.
 #[derive(Clone, Default)]
 pub struct Text(EcoString);
 
 impl Text {
-    /// No text.
+    /// The empty text.
     pub const EMPTY: Self = Self(EcoString::new());
-    /// A text from a string.
+    /// Returns a text equal to `s`, which shares memory with an equal one that the thread made lately.
     pub fn new(s: &str) -> Self {
         if s.len() <= EcoString::INLINE_LIMIT || s.len() > LONGEST {
             return Self(EcoString::from(s));
@@ -53,19 +54,19 @@ impl Text {
     pub fn push(&mut self, c: char) {
         self.0.push(c);
     }
-    /// True when it is empty.
+    /// True when the text has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// The string.
+    /// Returns the text as a string slice.
     #[inline]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 }
 
-/// Has the calling thread remember eight times as many of the texts that it makes: for one that reads a session.
+/// Makes the calling thread remember eight times as many texts: for a thread that reads a session.
 pub fn remember_many() {
     MADE.with_borrow_mut(|all| all.resize(MANY));
 }

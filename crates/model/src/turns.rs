@@ -1,15 +1,16 @@
-//! Work in short turns, for who shares its cores with what it watches.
+//! Work in short turns, for a thread that shares cores with the processes that it watches.
 
 use std::thread::yield_now;
 
-/// Pieces of work without a pause from which on a thread is behind.
+/// After so many pieces of work without waiting, the thread is behind and no longer yields.
 const BEHIND: usize = 256;
 
-/// A thread's work in short turns, after each of which it offers its core.
+/// Work of a thread in short turns, after each of which it yields its core.
 ///
-/// Linux lets a thread that it has started run for a slice (0.7 ms and more, `sysctl_sched_base_slice`), whatever its nice
-/// value: what wakes up meanwhile on this core waits, and that may be a relay of CRI calls, or who called. Whoever yields gives up the rest of its share
-/// (`yield_task_fair`, like the slice in the kernel's kernel/sched/fair.c): on busy cores a thread that is behind would stay so, and does not.
+/// Linux lets a running thread continue for a slice (0.7 ms and more, `sysctl_sched_base_slice`), whatever its nice
+/// value. A thread that wakes up on this core meanwhile has to wait, and it may be the relay of CRI calls, or a client
+/// of it. A thread that yields gives up the rest of its share (`yield_task_fair`, like the slice in the kernel's
+/// kernel/sched/fair.c): on busy cores a thread that is behind would never catch up, so it does not yield.
 #[derive(Debug)]
 pub struct Turns {
     length: usize,
@@ -17,17 +18,17 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Turns of so many pieces.
+    /// Returns turns of `length` pieces of work each.
     pub const fn of(length: usize) -> Self {
         Self { length, done: 0 }
     }
 
-    /// It waited for work: it is not behind.
+    /// The thread had to wait for work, so it is not behind.
     pub const fn waited(&mut self) {
         self.done = 0;
     }
 
-    /// A piece is done.
+    /// Counts a piece of work as done, and yields the core at the end of a turn.
     pub fn done(&mut self) {
         self.done = self.done.saturating_add(1);
         if self.is_over() {

@@ -25,7 +25,7 @@ pub const HOUR: i64 = 60 * MINUTE;
 /// Nanoseconds in 24 hours.
 pub const DAY: i64 = 24 * HOUR;
 
-/// A text that is no duration or no size.
+/// A text that is not a duration or not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// No duration.
@@ -38,13 +38,13 @@ pub enum UnitError {
     Size(String),
 }
 
-/// How many of what: `1 segment`, `2 segments`.
+/// Returns a number with what it counts, in the plural unless it is 1: `1 segment`, `2 segments`.
 pub fn counted(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// A length of time in three digits or two units, at most six columns below 1000 days (one more for the sign of a
-/// negative one): `0s`, `780ns`, `3.40ms`, `125ms`, `12.5s`, `3m12s`, `5h02m`, `3d04h`, `120d`.
+/// Formats a duration with three digits or two units, in at most six columns below 1000 days (one more for the sign of
+/// a negative one): `0s`, `780ns`, `3.40ms`, `125ms`, `12.5s`, `3m12s`, `5h02m`, `3d04h`, `120d`.
 pub fn duration(ns: i64) -> String {
     let (sign, n) = split_sign(ns);
     let text = match n {
@@ -58,8 +58,9 @@ pub fn duration(ns: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// [`duration`] of what was measured, to the nearest: 89.998 s are `1m30s`. A length is cut, because what goes on has not
-/// lasted yet what it is about to last; an estimate is as often too short as too long.
+/// Formats an estimate like [`duration`], but rounded to the nearest: 89.998 s are `1m30s`. The length of something
+/// that is going on is rounded down because it has not lasted longer yet; an estimate is as often too short as too
+/// long.
 pub fn estimate(ns: i64) -> String {
     let (sign, n) = split_sign(ns);
     let last = match n {
@@ -73,8 +74,8 @@ pub fn estimate(ns: i64) -> String {
     format!("{sign}{}", duration(n.saturating_add(last / 2)))
 }
 
-/// A length of time in whole seconds, for what changes while one looks at it: `12s`, `3m12s`, `5h02m`. Less than a
-/// second is written as by [`duration`]. The clocks of two machines may make an age negative: that is `0s`.
+/// Formats a duration in whole seconds, for values that change while they are shown: `12s`, `3m12s`, `5h02m`. Less than
+/// a second is formatted as by [`duration`]. A negative age, which two machines' clocks can produce, is `0s`.
 pub fn age(ns: i64) -> String {
     match ns.max(0) {
         n @ SECOND..MINUTE => format!("{}s", n / SECOND),
@@ -82,18 +83,19 @@ pub fn age(ns: i64) -> String {
     }
 }
 
-/// A setting of the API in seconds, with the number that stands there: `60 s` for `terminationGracePeriodSeconds: 60`.
+/// Formats a field of the API that is in seconds with the number that it has there: `60 s` for
+/// `terminationGracePeriodSeconds: 60`.
 pub fn seconds(s: i64) -> String {
     format!("{s} s")
 }
 
-/// [`age`] of what the standard library calls a duration.
+/// Formats a [`std::time::Duration`] as [`age`] does.
 pub fn wait(d: std::time::Duration) -> String {
     age(i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// A length of time with `digits` (0 to 9) after the second: `4.032s`, `1m12.5s`, `2h05m00s`. Negative ones begin
-/// with `-`.
+/// Formats a duration with `digits` (0 to 9) after the decimal point of the seconds: `4.032s`, `1m12.5s`, `2h05m00s`. A
+/// negative one begins with `-`.
 pub fn offset(ns: i64, digits: usize) -> String {
     let (sign, n) = split_sign(ns);
     let (h, m, s) = (n / HOUR, n / MINUTE % 60, n / SECOND % 60);
@@ -105,7 +107,8 @@ pub fn offset(ns: i64, digits: usize) -> String {
     }
 }
 
-/// Bytes in at most six columns: `812B`, `4.1Ki`, `976Ki`, `16Mi`. `Ki` is 1024 bytes, as in Kubernetes' quantities.
+/// Formats a number of bytes in at most six columns: `812B`, `4.1Ki`, `976Ki`, `16Mi`. `Ki` is 1024 bytes, as in
+/// Kubernetes' quantities.
 pub fn size(bytes: u64) -> String {
     let mut unit: u64 = 1;
     for (i, name) in ["B", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().enumerate() {
@@ -122,7 +125,7 @@ pub fn size(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
-/// Digits after the second that a precision in ns allows: none for a whole second, six for a microsecond.
+/// Returns how many digits after the second a precision in ns allows: none for a whole second, six for a microsecond.
 pub const fn digits(precision: u32) -> usize {
     let mut digits: usize = 9;
     let mut place: u64 = 1;
@@ -133,17 +136,17 @@ pub const fn digits(precision: u32) -> usize {
     digits
 }
 
-/// A time of day with `digits` after the second, in a zone so many seconds east of UTC: `00:24:27.512`.
+/// Formats a time of day with `digits` after the second, in a zone that is `east` seconds east of UTC: `00:24:27.512`.
 pub fn clock(at: Nanos, digits: usize, east: i32) -> String {
     written(at, "%H:%M:%S", digits, east)
 }
 
-/// Date and time of day with `digits` after the second: `2026-11-21 00:24:27.512`.
+/// Formats a date and time of day like [`clock`]: `2026-11-21 00:24:27.512`.
 pub fn date_and_clock(at: Nanos, digits: usize, east: i32) -> String {
     written(at, "%Y-%m-%d %H:%M:%S", digits, east)
 }
 
-/// Time of day in UTC with the digits that its precision (ns) allows.
+/// Formats a time of day in UTC with the digits that its precision (ns) allows.
 pub fn time_of_day(at: Nanos, precision: u32) -> String {
     clock(at, digits(precision), 0)
 }
@@ -165,7 +168,7 @@ fn split_sign(ns: i64) -> (&'static str, i64) {
     }
 }
 
-/// `n` in units with three digits in all: `3.40`, `34.0`, `340`.
+/// Formats `n` ns in a unit (ns) with three significant digits: `3.40`, `34.0`, `340`.
 fn three_digits(n: i64, unit: i64, name: &str) -> String {
     let whole = n / unit;
     let rest = n % unit;
@@ -193,13 +196,14 @@ fn fraction(ns: i64, digits: usize) -> String {
     all.chars().take(digits.saturating_add(1)).collect()
 }
 
-/// Reads a duration as people, kflow and Go write it: `90s`, `1m30s`, `250ms`, `1.5h`, `2d`, `0`. Every number but 0
-/// has a unit (`ns`, `us`, `µs`, `ms`, `s`, `m`, `h`, `d` of 24 hours). ns, towards zero.
+/// Parses a duration as people, kflow and Go write it: `90s`, `1m30s`, `250ms`, `1.5h`, `2d`, `0`. Every number but 0
+/// needs a unit (`ns`, `us`, `µs`, `ms`, `s`, `m`, `h`, `d` of 24 hours). Returns ns, rounded towards zero.
 pub fn parse_duration(text: &str) -> Result<i64, UnitError> {
     nanoseconds(text).ok_or_else(|| UnitError::Duration(text.to_owned()))
 }
 
-/// Reads a duration as Go prints it, which may be negative: `1h2m3.5s`, `-4.2µs`. ns.
+/// Parses a duration as Go prints it, which may be negative: `1h2m3.5s`, `-4.2µs`. Returns ns; `None` when it is not
+/// one.
 pub fn parse_go_duration(text: &str) -> Option<i64> {
     match text.strip_prefix('-') {
         Some(rest) => nanoseconds(rest).map(|n| -n),
@@ -221,7 +225,7 @@ fn nanoseconds(text: &str) -> Option<i64> {
         let (unit, tail) = tail.split_at_checked(letters)?;
         let unit = match unit {
             "ns" => 1,
-            // Go prints U+00B5; some keyboards give U+03BC.
+            // Go prints U+00B5; some keyboards produce U+03BC.
             "us" | "µs" | "μs" => MICRO,
             "ms" => MILLI,
             "s" => SECOND,
@@ -238,8 +242,8 @@ fn nanoseconds(text: &str) -> Option<i64> {
     }
 }
 
-/// Reads a size in bytes: `512`, `512B`, `64K`, `64Ki` and `64KiB` (powers of 1024), `64kB` and `64KB` (powers of 1000);
-/// prefixes up to `T`. A fraction is allowed (`1.5GiB`), towards zero.
+/// Parses a size in bytes: `512`, `512B`, `64K`, `64Ki` and `64KiB` (powers of 1024), `64kB` and `64KB` (powers of
+/// 1000); prefixes up to `T`. A fraction (`1.5GiB`) is rounded towards zero.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     bytes(text).ok_or_else(|| UnitError::Size(text.to_owned()))
 }
@@ -261,7 +265,7 @@ fn bytes(text: &str) -> Option<u64> {
     u64::try_from(scaled(number, factor)?).ok()
 }
 
-/// The digits (and the point between them) that a text begins with, and the rest.
+/// Splits a text into its leading number, as the digits before and after the point, and the rest.
 fn split_number(text: &str) -> Option<((&str, Cow<'_, str>), &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -275,7 +279,7 @@ fn split_number(text: &str) -> Option<((&str, Cow<'_, str>), &str)> {
     if whole.is_empty() || fraction.contains('.') {
         return None;
     }
-    // More digits than a nanosecond of a day has change nothing.
+    // Further digits would change a day by less than a nanosecond.
     Some(((whole, fraction.chars().take(15).collect()), rest))
 }
 

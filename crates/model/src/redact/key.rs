@@ -1,17 +1,18 @@
-//! What a name says of its value.
+//! Classifies names: whether the value beside a name is a credential, or may contain one.
 
-/// What a name says of its value.
+/// What a name says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: the value is searched like any text.
     Plain,
-    /// It is a credential.
+    /// The value is a credential.
     Secret,
-    /// People put credentials in it under names of their own: environments, arguments, headers, annotations, bodies.
+    /// The value may contain credentials under names that kflow cannot know: environments, arguments, headers,
+    /// annotations, bodies.
     Opaque,
 }
 
-/// Words that make a credential of whatever they stand in.
+/// Words that mark a credential wherever they stand in a name.
 const STRONG: [&str; 29] = [
     "bindpw",
     "password",
@@ -44,10 +45,10 @@ const STRONG: [&str; 29] = [
     "dockerconfigjson",
 ];
 
-/// Ends of words that do so too: `PGPASSWORD`, `dbpasswd`, `keypass`.
+/// Endings of words that do the same: `PGPASSWORD`, `dbpasswd`, `keypass`.
 const STRONG_ENDS: [&str; 4] = ["password", "passwd", "passphrase", "pass"];
 
-/// Words with such an end that are no credentials.
+/// Words with such an ending that do not mark a credential.
 const NO_PASSWORDS: [&str; 6] = [
     "pass",
     "bypass",
@@ -57,8 +58,8 @@ const NO_PASSWORDS: [&str; 6] = [
     "trespass",
 ];
 
-/// Words that do so at the end of a name: `X-Vault-Token`, `db_pass`. In the name of an environment variable
-/// (`TOKEN_PROD`) they do so anywhere.
+/// Words that mark a credential when they are the last word of a name: `X-Vault-Token`, `db_pass`. In the name of an
+/// environment variable (`TOKEN_PROD`) they do so anywhere.
 const WEAK: [&str; 14] = [
     "token",
     "secret",
@@ -76,7 +77,7 @@ const WEAK: [&str; 14] = [
     "dockerconfig",
 ];
 
-/// Words before `key` that make it a credential.
+/// Words before `key` with which the `key` is a credential.
 const OF_KEYS: [&str; 14] = [
     "api",
     "access",
@@ -131,7 +132,7 @@ const HARMLESS: [&str; 30] = [
 /// Words before `secret` in names whose value is the name of a Secret object.
 const OBJECTS: [&str; 6] = ["pull", "tls", "image", "publish", "stage", "expand"];
 
-/// Names of lists and maps with values of people's own, without their separators.
+/// Names of lists and maps whose content people choose freely, without separators.
 const OPAQUE: [&str; 41] = [
     "annotations",
     "arg",
@@ -175,9 +176,9 @@ const OPAQUE: [&str; 41] = [
     "stringdata",
     "volumecontext",
 ];
-/// The same, of which the longest names need not be looked for above.
+/// More such names, the two longest.
 const OPAQUE_LONG: [&str; 2] = ["volumeattributes", "publishvolumecontext"];
-/// Last words of such names: `container-args`, `extraEnv`.
+/// Last words of names of the same kind: `container-args`, `extraEnv`.
 const OPAQUE_LAST: [&str; 11] = [
     "annotations",
     "args",
@@ -192,12 +193,13 @@ const OPAQUE_LAST: [&str; 11] = [
     "headers",
 ];
 
-/// Longest name that is looked at, bytes.
+/// Longest name that is classified, bytes.
 const LONGEST: usize = 128;
-/// Most words of a name that are looked at.
+/// How many words of a name are held without an allocation.
 const WORDS: usize = 16;
 
-/// Words of a name: parts between what is neither letter nor digit, and between `aB` and `ABc`.
+/// Splits a name into words: at every character that is neither letter nor digit, and within `aB` (`a`, `B`) and `ABc`
+/// (`A`, `Bc`).
 fn words(name: &str) -> smallvec::SmallVec<[&str; WORDS]> {
     let b = name.as_bytes();
     let mut all = smallvec::SmallVec::new();
@@ -224,12 +226,12 @@ fn among(word: &str, list: &[&str]) -> bool {
     list.iter().any(|w| word.eq_ignore_ascii_case(w))
 }
 
-/// A word without the number behind it: `PASSWORD2`.
+/// Returns a word without the number at its end: `PASSWORD2`.
 fn bare(word: &str) -> &str {
     word.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// The name without separators and without the domain before a `/`.
+/// Returns the name in lower case without separators.
 fn joined(name: &str) -> String {
     name.chars()
         .filter(char::is_ascii_alphanumeric)
@@ -237,7 +239,7 @@ fn joined(name: &str) -> String {
         .collect()
 }
 
-/// What a name says of its value. A domain before a `/` is no part of the name.
+/// Classifies a name. A domain before a `/` is not part of the name.
 pub fn kind(name: &str) -> Kind {
     let name = name.rsplit('/').next().unwrap_or(name);
     if name.len() < 2 || name.len() > LONGEST {
@@ -270,7 +272,7 @@ fn is_strong(word: &str) -> bool {
     among(word, &STRONG) || (STRONG_ENDS.iter().any(ends) && !among(word, &NO_PASSWORDS))
 }
 
-/// True for a word that makes a credential of the `key` behind it.
+/// True for a word that makes the `key` after it a credential.
 pub(super) fn is_before_key(word: &str) -> bool {
     among(word, &OF_KEYS)
 }
@@ -302,14 +304,14 @@ fn is_secret_name(name: &str, plain: &str) -> bool {
         return !words.iter().any(|w| w.eq_ignore_ascii_case("public"));
     }
     if last.eq_ignore_ascii_case("key") {
-        // Of an environment's variables a `…_KEY` is one more often than not.
+        // An environment variable `…_KEY` is a credential more often than not.
         return is_before_key(before) || (variable && !before.is_empty());
     }
     if !among(last, &WEAK) {
         return false;
     }
     match words.len() {
-        // A bare `secret` names an object; the others are looked at by the one who asks.
+        // A bare `secret` names an object; `scan` decides about the others by what stands around them (`SHORT`).
         1 => !among(last, &["secret", "pass", "pw", "sig", "auth"]),
         _ => !(last.eq_ignore_ascii_case("secret") && among(before, &OBJECTS)),
     }

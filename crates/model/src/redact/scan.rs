@@ -55,15 +55,16 @@ static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Names that are common words too: they name a credential as a flag, before `=`, or before what looks like one.
+/// Names that are common words too. They name a credential only as a flag, before `=`, or when the value looks like
+/// one.
 const SHORT: [&str; 5] = ["pass", "pin", "pw", "sig", "auth"];
 
-/// Longest name, bytes, and how far before a value the name of a pair may stand.
+/// Longest name, bytes; also how far before a `value` the name of its pair may stand.
 const NEAR: usize = 256;
-/// Longest credential of several words in Go's `%+v`, bytes.
+/// Longest credential of several words in Go's `%+v` output, bytes.
 const FIELD: usize = 1024;
 
-/// The text with values replaced, `None` when there are none to replace.
+/// Returns the text with values of credentials replaced, `None` when there are none to replace.
 pub(super) fn values(s: &str) -> Option<String> {
     let Some(names) = NAMES.as_ref() else {
         return Some(REDACTED.to_owned());
@@ -97,7 +98,7 @@ fn is_name(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
 }
 
-/// A name that stands in a text.
+/// A name that was found in a text.
 struct Name<'a> {
     s: &'a str,
     b: &'a [u8],
@@ -106,7 +107,7 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    /// The whole name around a part of it; nothing before `from` belongs to it.
+    /// Extends a part of a name to the whole name; nothing before `from` belongs to it.
     fn around(s: &'a str, from: usize, start: usize, end: usize) -> Self {
         let b = s.as_bytes();
         let least = from.max(start.saturating_sub(NEAR));
@@ -114,7 +115,7 @@ impl<'a> Name<'a> {
         let after = b.get(end..b.len().min(end + NEAR)).unwrap_or_default();
         let back = before.iter().rev().take_while(|b| is_name(**b)).count();
         let (rest, name) = before.split_at(before.len() - back);
-        // The letter of `\n`, and the digits of `%26`, are no part of the name behind them.
+        // The letter of `\n` and the digits of `%26` are not part of the name after them.
         let escape = match (rest.last(), name) {
             (Some(b'\\'), [b'n' | b't' | b'r', ..]) => 1,
             (Some(b'%'), [a, b, ..]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 2,
@@ -142,10 +143,10 @@ impl<'a> Name<'a> {
         i
     }
 
-    /// Where the value stands that is to be replaced.
+    /// Returns the range of the value to be replaced; `None` when there is none.
     fn value(&self) -> Option<(usize, usize)> {
         let name = self.s.get(self.start..self.end)?;
-        // A flag's dashes, the dot of `.dockerconfigjson`, and npm's `_auth`.
+        // Without a flag's dashes, the dot of `.dockerconfigjson`, and the underscore of npm's `_auth`.
         let plain = name.trim_matches(['-', '.', '_']);
         let flag = name.starts_with('-');
         let before = self.start.checked_sub(1).map_or(0, |i| self.at(i));
@@ -160,7 +161,7 @@ impl<'a> Name<'a> {
             return None;
         }
 
-        // The quote that closes the name, with its backslashes.
+        // The quote that closes the name may have backslashes before it.
         let quote = self.skip(self.end, |b| b == b'\\');
         let quoted = matches!(self.at(quote), b'"' | b'\'' | b'`');
         let level = quote - self.end;
@@ -211,7 +212,7 @@ impl<'a> Name<'a> {
             return Some((start, end));
         }
         if in_brackets {
-            // In a map others have names of their own.
+            // The values of a map are found by their own names.
             return None;
         }
         let inner = scalar.map(|(from, slashes)| (from, self.closing(from, slashes)));
@@ -219,7 +220,7 @@ impl<'a> Name<'a> {
             _ if pair => inner.unwrap_or_else(|| (start, self.field_end(start))),
             (Kind::Opaque, _) if only_in_brackets(plain) => return None,
             (Kind::Opaque, Some(inner)) => inner,
-            // The query of a URL has been looked at by itself.
+            // `Shapes::query` has redacted the query of a URL before.
             (Kind::Opaque, None) if separator == b':' || matches!(before, b'?' | b'&') => {
                 return None;
             }
@@ -238,7 +239,7 @@ impl<'a> Name<'a> {
         Some(found).filter(|(from, to)| to > from)
     }
 
-    /// The value of a credential that stands without quotes.
+    /// Returns the range of a credential that is not quoted.
     fn plain(&self, name: &str, start: usize, spaced: bool) -> Option<(usize, usize)> {
         let from = self.after_scheme(start);
         let name = lower(name);
@@ -248,7 +249,7 @@ impl<'a> Name<'a> {
         }
         let mut end = self.word(from);
         if end == from && name.contains("pass") && matches!(self.at(from), b'\n' | b'\r') {
-            // On the next line, where no other name begins.
+            // The value is on the next line, unless another name begins there.
             let next = self.skip(from, |b| b.is_ascii_whitespace());
             let word = self.word(next);
             return (word > next && !self.begins_name(next)).then_some((next, word));
@@ -257,7 +258,7 @@ impl<'a> Name<'a> {
         let phrase = ["pass", "pwd", "secret", "authorization"];
         let of_words = phrase.iter().any(|p| name.contains(p));
         if matches!(word, "|" | "|-" | "|+" | ">" | ">-" | ">+") {
-            // A block of YAML: the lines that stand further in.
+            // A block scalar of YAML: the lines that are indented.
             let rest = self.s.get(end..)?;
             let lines = rest.match_indices('\n').map(|(i, _)| end + i);
             let block = lines
@@ -271,7 +272,7 @@ impl<'a> Name<'a> {
         ) {
             return None;
         }
-        // "failed to fetch token: serviceaccounts "x" not found": a chain of errors, no token.
+        // "failed to fetch token: serviceaccounts "x" not found" is a chain of errors and holds no token.
         let prose = spaced
             && matches!(
                 name.as_str(),
@@ -292,18 +293,18 @@ impl<'a> Name<'a> {
         (end > from).then_some((from, end))
     }
 
-    /// True for a name that stands as a field of Go's `%+v` does.
+    /// True when the name stands like a field in Go's `%+v` output.
     fn in_struct(&self) -> bool {
         let before = self.start.checked_sub(1).map(|i| self.at(i));
         matches!(before, Some(b'{' | b' ' | b'[' | b',')) && self.at(self.end) == b':'
     }
 
-    /// True when it stands so, and a brace closes the struct.
+    /// True when the name stands like such a field, and a brace closes the struct.
     fn is_field(&self, value: usize) -> bool {
         self.in_struct() && self.until_next_field(value) > value
     }
 
-    /// Where the value begins behind `Bearer ` and its like.
+    /// Returns where the value begins after `Bearer ` or another scheme.
     fn after_scheme(&self, start: usize) -> usize {
         let word = self.skip(start, |b| b.is_ascii_alphanumeric() || b == b'-');
         let scheme = self.s.get(start..word).unwrap_or_default();
@@ -315,8 +316,8 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// End of a word that stands without quotes. Marks that end words end this one too, but where more of a word follows
-    /// them that is no other name: `a,b` is one, and so is `a)b`.
+    /// Returns the end of a word that is not quoted. Punctuation ends the word, unless it is directly followed by text
+    /// that is not another name: `a,b` is one word, and so is `a)b`.
     fn word(&self, start: usize) -> usize {
         let is_quote = |b| matches!(b, b'"' | b'\'' | b'`');
         let ends = |b| matches!(b, b',' | b';' | b'&' | b'}' | b']' | b')' | b'<') || is_quote(b);
@@ -356,8 +357,9 @@ impl<'a> Name<'a> {
         i
     }
 
-    /// End of a credential that people chose and that stands without quotes: it may have several words. What follows is
-    /// taken for a part of it up to a line feed, a mark that ends a word (`word`), a flag, or another name with its value.
+    /// Returns the end of a credential that a person chose and that is not quoted: it may have several words. What
+    /// follows belongs to it up to a line feed, punctuation that ends a word (`word`), a flag, or another name with its
+    /// value.
     fn phrase(&self, mut end: usize) -> usize {
         loop {
             let next = self.skip(end, |b| matches!(b, b' ' | b'\t'));
@@ -373,14 +375,15 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// True where a name stands with its separator.
+    /// True when a name with its separator begins at `at`.
     fn begins_name(&self, at: usize) -> bool {
         let name = self.skip(at, is_name);
         let quote = self.skip(name, |b| matches!(b, b'\\' | b'"' | b'\''));
         name > at && matches!(self.at(quote), b'=' | b':')
     }
 
-    /// End of the value of a field of Go's `%+v`, when a brace closes the struct: the next ` Name:`, or that brace.
+    /// Returns the end of a field's value in Go's `%+v` output, when a brace closes the struct: the next ` Name:`, or
+    /// that brace. Otherwise returns `from`.
     fn until_next_field(&self, from: usize) -> usize {
         let most = self.b.len().min(from + FIELD);
         let line = (from..most)
@@ -404,7 +407,7 @@ impl<'a> Name<'a> {
         line
     }
 
-    /// End of a pair's value that stands without quotes: the brace that closes the pair, or the end of the line.
+    /// Returns the end of a pair's value that is not quoted: the brace that closes the pair, or the end of the line.
     fn field_end(&self, from: usize) -> usize {
         if self.s.get(from..).is_some_and(|r| r.starts_with(REDACTED)) {
             return from + REDACTED.len();
@@ -419,13 +422,13 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// What follows the opening quote at `i`, and how many backslashes that quote has.
+    /// For an opening quote at `i`, returns the index after it and the number of backslashes before it.
     fn quoted(&self, i: usize) -> Option<(usize, usize)> {
         let quote = self.skip(i, |b| b == b'\\');
         matches!(self.at(quote), b'"' | b'\'' | b'`').then(|| (quote + 1, quote - i))
     }
 
-    /// Index of the quote (of its backslashes) that closes a string; the end of the text when none does.
+    /// Returns the index of the quote (of its backslashes) that closes a string; the end of the text when none does.
     fn closing(&self, from: usize, level: usize) -> usize {
         let mark = self.at(from - 1);
         let mut i = from;
@@ -440,7 +443,7 @@ impl<'a> Name<'a> {
         self.b.len()
     }
 
-    /// Where the bracket of a value in brackets is, behind Go's type: `[…]`, `map[…]`, `&v1.Env{…}`.
+    /// Returns the index of the bracket that opens a value, after the name of a Go type: `[…]`, `map[…]`, `&v1.Env{…}`.
     fn opens(&self, start: usize) -> Option<usize> {
         let near = self.b.get(start..self.b.len().min(start + 64));
         let letters = near
@@ -452,8 +455,8 @@ impl<'a> Name<'a> {
         matches!(self.at(open), b'[' | b'{').then_some(open)
     }
 
-    /// End of a value in brackets, of `[]string{…}` and the like too; `level`: backslashes before its quotes. What does
-    /// not close ends with the text.
+    /// Returns the end of a value in brackets, of `[]string{…}` and the like too; `level` is the number of backslashes
+    /// before its quotes. A bracket that is not closed ends with the text.
     fn structure(&self, start: usize, level: usize) -> usize {
         let mut end = start;
         while let Some(open) = self.opens(end) {
@@ -481,7 +484,7 @@ impl<'a> Name<'a> {
                     }
                     let slashes = quote - i;
                     if slashes < level {
-                        // The text ends that all of this is quoted in.
+                        // The string ends in which all of this is quoted.
                         return i;
                     }
                     let end = self.closing(quote + 1, slashes);
@@ -505,7 +508,7 @@ impl<'a> Name<'a> {
         domain.contains(&b'.') && domain.first() != Some(&b'.') && rest.last() != Some(&b'/')
     }
 
-    /// True when `, name: X` or `, path: X` stands behind a value in quotes, which is the value of a pair then.
+    /// True when `, name: X` or `, path: X` follows a quoted value: the value is then that of a pair.
     fn before_name(&self, end: usize) -> bool {
         let noise = |b| matches!(b, b' ' | b'\t' | b'\n' | b',' | b';' | b'\\' | b'"' | b'\'');
         let from = self.skip(end, noise);
@@ -526,7 +529,8 @@ impl<'a> Name<'a> {
         matches!(before, [.., a, b' '] if a.is_ascii_alphabetic())
     }
 
-    /// True when `name: X,` or `key: X,` stands before: what a pair in JSON, YAML, Go or protobuf's text is.
+    /// True when `name: X,` or `key: X,` stands before the name, as in a pair in JSON, YAML, Go's or protobuf's text
+    /// format.
     fn of_pair(&self) -> bool {
         let least = self.start.saturating_sub(NEAR);
         let before = self.b.get(least..self.start).unwrap_or_default();
@@ -565,20 +569,20 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Names beside which a `value` is that of a pair, or of a JSON patch (RFC 6902).
+/// True for names beside which a `value` is that of a pair, or of a JSON patch (RFC 6902).
 fn is_of_pair(name: &[u8]) -> bool {
     [&b"name"[..], b"key", b"op", b"path"]
         .iter()
         .any(|n| name.eq_ignore_ascii_case(n))
 }
 
-/// True when a quote with so many backslashes before it closes a string whose opening quote has `level`: those between
-/// are backslashes of the string, which come in pairs.
+/// True when a quote with `slashes` backslashes before it closes a string whose opening quote has `level` of them. The
+/// others are backslashes in the string, which come in pairs.
 fn closes(slashes: usize, level: usize) -> bool {
     slashes >= level && (slashes - level).is_multiple_of(2 * (level + 1))
 }
 
-/// True for names that are common words: only a structure behind them is of people's own.
+/// True for names that are common words: after them only a value in brackets may contain credentials.
 fn only_in_brackets(name: &str) -> bool {
     ["data", "parameters", "attributes", "header"].contains(&&*lower(name))
 }

@@ -1,4 +1,4 @@
-//! Credentials that are recognisable by themselves.
+//! Credentials that are recognisable without a name beside them.
 
 use regex::{Captures, Regex};
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::REDACTED;
 
-/// Patterns of [`Shapes`].
+/// The compiled patterns, one or two for each kind of credential.
 #[derive(Debug)]
 pub(super) struct Shapes {
     pem: Regex,
@@ -24,7 +24,7 @@ pub(super) struct Shapes {
 static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
     let new = |pattern| Regex::new(pattern).ok();
     Some(Shapes {
-        // Keys, cut ones too; and the same in base64.
+        // Private keys, also when the text is cut within them; and the same in base64.
         pem: new(
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)|Private-Lines:[\s\S]*|LS0tLS1CRUdJTi[A-Za-z0-9+/=]*",
         )?,
@@ -37,9 +37,9 @@ static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
         at: new(
             r#"(^|[\s"'=(,\[{])([A-Za-z0-9][A-Za-z0-9_.+%-]*:[^\s"'@,;/][^\s"'@,;]*)@([A-Za-z0-9][A-Za-z0-9.-]*:?)"#,
         )?,
-        // JSON in base64 begins so: JWTs, docker's config.json, continue tokens.
+        // JSON in base64 begins with `eyJ`: JWTs, docker's config.json, continue tokens.
         base64: new(r"\beyJ[A-Za-z0-9_+/=-]{16,}(?:\.[A-Za-z0-9_-]+)*")?,
-        // Keys that their issuers made recognisable.
+        // Keys that have a recognisable prefix by their issuer.
         issued: new(
             r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,}|ya29\.[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|dckr_[po]at_[A-Za-z0-9_-]{16,}|hv[sbr]\.[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}|sk-(?:proj|ant|svcacct)-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{30,}|dop_v1_[0-9a-f]{40,}|shpat_[0-9a-fA-F]{32,}|AGE-SECRET-KEY-1[0-9A-Z]{40,}|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9_/-]+|discord(?:app)?\.com/api/webhooks/[A-Za-z0-9_/-]+)",
         )?,
@@ -54,7 +54,7 @@ static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
     })
 });
 
-/// The patterns; `None` when one of them cannot be made, which a test excludes.
+/// Returns the patterns; `None` when one of them does not compile, which a test excludes.
 pub(super) fn shapes() -> Option<&'static Shapes> {
     SHAPES.as_ref()
 }
@@ -104,7 +104,7 @@ impl Shapes {
             }
         };
         let whole = self.userinfo.replace_all(s, put);
-        // Cut before the host: what stands for a port is no number.
+        // A text that is cut before the host: what stands in the port's place is not a number.
         let cut = |c: &Captures<'_>| {
             let port = group(c, 3).trim_end_matches(|c: char| !c.is_alphanumeric());
             if port.bytes().all(|b| b.is_ascii_digit()) {
@@ -117,7 +117,7 @@ impl Shapes {
         (all != s).then(|| all.into_owned())
     }
 
-    /// Values of parameters in URLs, but for those that Kubernetes and registries are known to use.
+    /// Replaces the values of URL parameters, except those that Kubernetes and registries are known to use.
     pub(super) fn query(&self, s: &str) -> Option<String> {
         let put = |c: &Captures<'_>| format!("{}{}", group(c, 1), kept(group(c, 2)));
         changed(s, self.query.replace_all(s, put))
@@ -140,7 +140,7 @@ impl Shapes {
         changed(s, self.base64.replace_all(s, REDACTED))
     }
 
-    /// What the flags of usual programs say of users and their passwords; `--user 1000:1000` says ids.
+    /// Replaces the passwords after flags of common programs; `--user 1000:1000` holds ids, not a password.
     pub(super) fn flags(&self, s: &str) -> Option<String> {
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         let put = |c: &Captures<'_>| {
@@ -167,7 +167,7 @@ impl Shapes {
     }
 }
 
-/// Parameters that hold no data of users, sorted.
+/// URL parameters that hold no data of users, sorted.
 pub(super) const PARAMETERS: [&str; 33] = [
     "allowWatchBookmarks",
     "container",
@@ -204,25 +204,25 @@ pub(super) const PARAMETERS: [&str; 33] = [
     "watch",
 ];
 
-/// True for a parameter of a URL's query that holds no data of users.
+/// True for a URL parameter that holds no data of users.
 pub fn is_plain_parameter(name: &str) -> bool {
     PARAMETERS.binary_search(&name).is_ok()
 }
 
-/// The query of a URL, `?` included, with the values of unknown parameters replaced, also in a query that the value of a known
-/// one holds. Of an exec the program stays and its arguments go.
+/// Returns the query of a URL, `?` included, with the values of unknown parameters replaced, also in a query inside the
+/// value of a known parameter. Of an exec's command the program stays and its arguments are replaced.
 fn kept(query: &str) -> String {
     const MARKS: [char; 3] = ['&', ';', '?'];
     let mut out = String::new();
     let (mut command, mut hidden) = (false, false);
-    // What stands before the next part.
+    // The separator before the next part.
     let mut next = '?';
     for part in query.split_inclusive(MARKS) {
         let mark = std::mem::replace(&mut next, if part.ends_with('?') { '?' } else { '&' });
         let part = part.trim_end_matches(MARKS);
         let pair = part.split_once('=');
         if pair.is_none() && hidden {
-            // The value before it had such a mark in it.
+            // It belongs to the replaced value before it, which contained a separator.
             continue;
         }
         out.push(mark);
@@ -246,7 +246,7 @@ fn kept(query: &str) -> String {
         } else {
             hidden = true;
             out.push_str(REDACTED);
-            // What ends the sentence around the URL is no part of it.
+            // Punctuation of the sentence around the URL is not part of the value.
             let end = value.trim_end_matches([':', ',', '.', ')', ']', '}']);
             out.push_str(value.get(end.len()..).unwrap_or_default());
         }
@@ -257,8 +257,8 @@ fn kept(query: &str) -> String {
     out
 }
 
-/// Everything after `Request Body` or `Response Body` of a client that logs what it sends (`-v=8` and more): objects as
-/// JSON, or a hexadecimal dump, in which nothing could be recognised.
+/// Replaces everything after `Request Body` or `Response Body` in the log of a client that logs its requests (`-v=8`
+/// and more): objects as JSON, or a hex dump, in which no credential could be recognised.
 pub(super) fn body(s: &str) -> Option<String> {
     let find = |what: &str| s.find(what).map(|i| i + what.len());
     let at = [find("Request Body"), find("Response Body")];

@@ -126,7 +126,7 @@ proptest! {
         let s = format!("{a} password={pw}{b} tail");
         let out = text(&s).into_owned();
         prop_assert!(!out.contains(&format!("={pw}")), "{}", out);
-        // Behind a space it may be a part of it.
+        // After a space, `tail` may be a part of the value.
         prop_assert!(b == " " || out.ends_with("tail"), "{}", out);
     }
 }
@@ -269,7 +269,7 @@ fn messages_of_kubernetes_with_such_words_stay() {
     }
 }
 
-/// What people, tools and clients write without a name and a separator beside the value; `{C}` is the credential.
+/// Forms that people, tools and clients write without a name and a separator beside the value; `{C}` is the credential.
 const LOOSE: [&str; 92] = [
     "DBPASS={C}",
     "keytool -storepass {C} -keypass {C}",
@@ -371,7 +371,7 @@ fn what_stands_loosely_beside_a_name_is_taken_out() {
     for form in LOOSE {
         let input = form.replace("{C}", C);
         gone(&input, C);
-        // In Go's quotes, as errors are wrapped.
+        // In Go's quotes, as wrapped errors are.
         let wrapped = quoted(&format!("rpc error: {input}"));
         gone(&wrapped, C);
     }
@@ -405,8 +405,8 @@ fn what_only_resembles_such_a_form_stays() {
     }
 }
 
-/// Time for text that is made to be gone over again and again: sixteen times the length is to take about sixteen times
-/// as long, and 256 times where each part is looked at to the end.
+/// Texts that repeat the beginning of a credential: sixteen times the length has to take about sixteen times as long.
+/// It would take 256 times as long if each repetition were scanned to the end of the text.
 #[cfg(feature = "clock")]
 #[test]
 fn redaction_takes_time_linear_in_the_length() {
@@ -453,7 +453,7 @@ fn redaction_takes_time_linear_in_the_length() {
             assert!(out.len() <= 12 * s.len());
             (crate::clock::monotonic() - begin).as_nanos()
         };
-        // A machine that does something else meanwhile makes one time long, not each of several.
+        // Other work on the machine may lengthen one measurement, but hardly each of several.
         let little = (0..3).map(|_| take(8 << 10)).min().unwrap();
         let most = 80 * little.max(1_000_000);
         assert!(
@@ -520,13 +520,13 @@ fn quoted(s: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
-    /// Whatever stands around it, however deep it is quoted, and wherever the text is cut: no more of a value than its
-    /// first bytes stays, and none of a whole one.
+    /// Whatever stands around the value, however deep it is quoted, and wherever the text is cut: at most the first
+    /// bytes of a cut value remain, and nothing of a whole one.
     #[test]
     fn no_value_beside_a_name_of_a_credential_survives(
         key in 0..SECRETS.len(),
         form in 0..FORMS.len(),
-        // Without quotes nothing tells a space, or what looks like another name, from the sentence around the value.
+        // Without quotes, nothing separates a space or what looks like another name from the sentence around the value.
         value in "[A-Za-z0-9][A-Za-z0-9!#%*+,./;<>?@^_|~()-]{4,14}[A-Za-z0-9]{4}",
         spaced in "[A-Za-z0-9][ -#%-~]{4,14}[A-Za-z0-9]{4}",
         before in "[a-z0-9 .:\"'\\\\{\\[(]{0,12}",
@@ -534,7 +534,7 @@ proptest! {
         quotes in 0_usize..3,
         cut in 0_usize..40,
     ) {
-        // Flags have no domain, and URLs no brackets.
+        // Flags have no domain in their names, and URLs contain no angle brackets.
         prop_assume!(!(SECRETS[key].contains('/') && FORMS[form].contains("--")));
         prop_assume!(!(FORMS[form].contains("://") && value.contains(['<', '>'])));
         let form = FORMS[form];
@@ -543,7 +543,7 @@ proptest! {
             .replace("$K", SECRETS[key])
             .replace("$Q", &quoted(&value))
             .replace("$V", &value);
-        // In quotes as deep as errors are wrapped.
+        // Quoted as deep as errors are wrapped.
         let (mut inner, mut value) = (inner, value);
         for _ in 0..quotes {
             inner = quoted(&format!("rpc error: {inner}"));
@@ -555,7 +555,7 @@ proptest! {
         prop_assert!(!out.contains(&value), "{whole}\n{out}");
         prop_assert!(!out.contains(tail) || whole.matches(tail).count() > 1, "the end of {value} in {whole}\n{out}");
         prop_assert!(head.len() < 4 || !out.contains(head), "the beginning of {value} in {whole}\n{out}");
-        // A text that is cut within its value, and has the name before it.
+        // A text that is cut within its value, with the name before it.
         let end = whole.rfind(tail).unwrap_or(whole.len());
         let end = end.saturating_sub(cut % 3);
         if let Some(short) = whole.get(..end).filter(|s| s.contains(head) && s.contains(SECRETS[key])) {

@@ -1,4 +1,4 @@
-//! What a stretch of a log needs of the time before it.
+//! What a stretch of a session needs of the time before it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use crate::scope::covers;
 use crate::stamp::SECOND;
 use crate::{Body, Evidence, Source, Text};
 
-/// Calls in flight that are carried. A runtime has some dozens in flight; what goes on for ever beside them are calls whose
-/// end the tap lost. When there are more, the older half is let go.
+/// How many calls in flight are carried. A runtime has some dozens in flight at a time; besides these, calls whose end
+/// the tap lost accumulate. When there are more, the older half is dropped.
 const CALLS: usize = 4096;
-/// How long a deletion is carried, ns. The kubelet logs a pod for seconds after its deletion; without the deletion these
-/// lines would make a pod of their own.
+/// How long a deletion is carried, ns. The kubelet logs a pod for seconds after its deletion; without the deletion the
+/// world would create the pod anew from these lines.
 const TRAIL: i64 = 600 * SECOND;
-/// Most deletions that are carried.
+/// How many deletions are carried at most.
 const GONE: usize = 512;
 
-/// The newest state of what exists, the newest complete lists, and the beginnings of what has not ended: what the later
-/// files of a rotated recording, a recording that is begun late and a picture of the past begin with.
+/// The newest state of everything that exists, the newest complete lists, and the beginnings of what has not ended. The
+/// later files of a rotated recording, a recording that is begun late, and a picture of the past begin with these.
 #[derive(Clone, Debug, Default)]
 pub struct Carried {
-    /// With the number of its arrival.
+    /// Each with the number of its arrival.
     newest: BTreeMap<Carry, (u64, Evidence)>,
     taken: u64,
     calls: usize,
-    /// Of the Events about one object (its UID) with one reason the newest: a list of Events stands for them.
+    /// The newest Event about each object (its UID) with each reason. Together they stand for a list of Events.
     events: BTreeMap<(Text, Text), (u64, Evidence)>,
-    /// Number of Events at which old ones are looked for.
+    /// Number of Events at which expired ones are next removed.
     many: usize,
-    /// The newest deletions of pods.
+    /// The newest deletions of pods, oldest first.
     gone: VecDeque<(u64, Evidence)>,
 }
 
 /// How long the apiserver keeps an Event that does not recur, ns (kube-apiserver's `--event-ttl`, 1 h by default).
 const EVENT: i64 = 3600 * SECOND;
-/// Fewest Events among which old ones are looked for.
+/// Expired Events are removed only when there are more than this many.
 const MANY: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +44,12 @@ enum Carry {
     Node(Text),
     Object(Text, Text, Text),
     Pod(Text),
-    /// Resource, scope; whether it is the end of a list.
+    /// Resource, scope; true for the end of a list, false for its beginning.
     List(Text, Text, bool),
-    /// A list or watch that fails, until it works again: its first failure, and its newest.
+    /// Resource, scope of a list or watch that fails, until it works again; true for its newest failure, false for its
+    /// first.
     Failing(Text, Text, bool),
-    /// The newest loss of what came of the apiserver, by kind: lists that are older are not complete.
+    /// The newest loss of data from the apiserver, by kind of object: older lists are not complete.
     Lost(Text),
     Conn(u32),
     Call(u32, u32),
@@ -56,7 +57,7 @@ enum Carry {
 }
 
 impl Carried {
-    /// Takes an observation that the stretch does not hold, in order of arrival.
+    /// Takes an observation that the stretch itself does not contain. They have to come in order of arrival.
     pub fn take(&mut self, o: Evidence) {
         self.taken += 1;
         let (key, ended) = match &o.body {
@@ -135,7 +136,8 @@ impl Carried {
         }
     }
 
-    /// A list is complete: of the pods that it would show, those are gone that nothing was heard of since it began.
+    /// Removes the pods that a complete list would contain and that have not been seen since the list began: they are
+    /// gone.
     fn listed(&mut self, resource: &Text, scope: &Text) {
         let begin = Carry::List(resource.clone(), scope.clone(), false);
         let Some((begun, _)) = self.newest.get(&begin).filter(|_| resource == "pods") else {
@@ -148,7 +150,7 @@ impl Carried {
         });
     }
 
-    /// A pod was deleted.
+    /// Keeps the deletion of a pod.
     fn trail(&mut self, o: &Evidence) {
         self.gone.push_back((self.taken, Arc::clone(o)));
         let old = |(_, first): &(u64, Evidence)| o.stamp.seen.since(first.stamp.seen) > TRAIL;
@@ -189,7 +191,7 @@ impl Carried {
         }
     }
 
-    /// In order of arrival.
+    /// Returns the carried observations in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = &Evidence> {
         let stands = self.newest.values().chain(self.events.values());
         let mut all: Vec<&(u64, Evidence)> = stands.chain(&self.gone).collect();
@@ -197,12 +199,12 @@ impl Carried {
         all.into_iter().map(|(_, o)| o)
     }
 
-    /// True when nothing stands.
+    /// True when nothing is carried.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How much it is.
+    /// Returns the number of carried observations.
     pub fn len(&self) -> usize {
         self.newest.len() + self.events.len() + self.gone.len()
     }
@@ -219,7 +221,7 @@ mod tests {
 
     fn take(all: &mut Carried, body: Body) {
         all.take(Arc::new(Observation {
-            // The clock is not what orders them.
+            // Arrival orders them, not the clock.
             stamp: Stamp::exact(Nanos(1)),
             source: Source::Kube,
             body,
@@ -268,7 +270,7 @@ mod tests {
         assert_eq!(pods(&all), ["goes", "elsewhere", "stays"]);
         list(&mut all, "spec.nodeName=node1", WatchKind::ListEnd);
         assert_eq!(pods(&all), ["elsewhere", "stays"]);
-        // A list that is not complete says nothing.
+        // A list that has only begun removes nothing.
         list(&mut all, "", WatchKind::ListBegin);
         assert_eq!(pods(&all).len(), 2);
         list(&mut all, "", WatchKind::ListEnd);
@@ -285,7 +287,7 @@ mod tests {
                 &mut all,
                 Body::CallStart(serde_json::from_value(call).unwrap()),
             );
-            // Each second one ends.
+            // Every second call ends.
             if stream % 2 == 1 {
                 let end = json!({"c": 1, "s": stream, "how": "status"});
                 take(

@@ -1,8 +1,8 @@
-//! The lines of a session.
+//! The lines of a session file.
 //!
-//! Inside one version a reader skips what it does not know: an observation whose body or source has a name of a
-//! later kflow is counted and left out, an unknown field is ignored. A change that would make old readers *wrong*
-//! rather than incomplete raises [`VERSION`].
+//! Within one version a reader skips what it does not know: an observation whose body or source has a name of a later
+//! kflow is counted and left out, and an unknown field is ignored. A change that would make old readers *wrong* rather
+//! than incomplete raises [`VERSION`].
 
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -11,10 +11,10 @@ use super::redact::Redactor;
 use crate::gap::Gap;
 use crate::{Body, Nanos, Observation, Source, Stamp, Text};
 
-/// The version that this kflow writes, and the newest that it reads.
+/// The version of the format that this kflow writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the format, at least 1.
@@ -28,42 +28,42 @@ pub struct Header {
     /// The node that was recorded, empty when it was a cluster or is not known.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub node: Text,
-    /// What was recorded.
+    /// Sources of an imported session; empty for a recording.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceInfo>,
-    /// Remarks for people: how the session came to be, what is missing from it.
+    /// Remarks for people: how the session was made, and what is missing from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Text>,
-    /// Its place in a run that was cut into segments.
+    /// Position of the session in a run that was cut into segments; `None` when it is not a segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Part>,
 }
 
-/// The place of a segment in its run. What follows the bound `from` in segment `n` + 1 arrived right after the last
+/// Position of a segment in its run. What follows the bound `from` in segment `n` + 1 arrived right after the last
 /// observation of segment `n`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Part {
-    /// Names the run: 16 hexadecimal digits, random but of a recording that was put into a store.
+    /// Identifies the run: 16 hexadecimal digits, random except for a recording that was put into a store.
     pub run: Text,
-    /// Rises by one from segment to segment, from 0; where it rises by more, what was between them is lost.
+    /// Rises by one from segment to segment, from 0. Where it rises by more, the segments in between are lost.
     pub n: u32,
 }
 
-/// A source as the header names it.
+/// A source as the header lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceInfo {
-    /// Which (`cri`, `kubelet`, …). Text, because a later kflow may know more.
+    /// Name of the source (`cri`, `kubelet`, …). It is text because a later kflow may have other sources.
     pub source: Text,
-    /// What was read: the file name of an import, the socket or resource when live.
+    /// What was read: the file name of an import; the socket or resource of a live source.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub name: Text,
-    /// Observations that came of it; `None` when the recording was not closed by its writer's count.
+    /// Number of observations from this source; `None` when the writer did not close the session with a count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observations: Option<u64>,
 }
 
 impl Header {
-    /// A header of this version.
+    /// Returns a header of this version without a node, sources and notes.
     pub fn new(created: Nanos) -> Self {
         Self {
             kflow: VERSION,
@@ -76,7 +76,7 @@ impl Header {
         }
     }
 
-    /// Reads the first line. The error is what to say after "not a kflow session:".
+    /// Parses the first line. The error completes the sentence "not a kflow session: …".
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
@@ -87,7 +87,7 @@ impl Header {
         let v: Version = serde_json::from_slice(line)
             .map_err(|_| "its first line has no \"kflow\" version".to_owned())?;
         if v.kflow > VERSION {
-            // A later header may look different: only the two fields that every version has are taken.
+            // A later header may have another form: only the two fields that every version has are read.
             return Ok(Self {
                 kflow: v.kflow,
                 tool: v.tool,
@@ -107,32 +107,33 @@ impl Header {
     }
 }
 
-/// A bound of what was recorded. A reader that does not know it skips it as an observation of an unknown kind.
+/// Begin or end of the time in which everything was recorded. A reader that does not know it skips it as an observation
+/// of an unknown kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// What arrived before is only what still stood then: the newest states of what existed.
+    /// The observations before this line are the newest states of what existed when recording began.
     From,
-    /// The recording was closed: nothing arrived between the last observation and this.
+    /// The recording was closed: nothing arrived between the last observation and this line.
     Until,
 }
 
-/// What a line turned out to be.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     Observation(Observation),
-    /// A bound of what was recorded, and when it was.
+    /// A begin or end of the recorded time, and when it was.
     Bound(Bound, Nanos),
-    /// An observation of a kind or source that this kflow does not know: its name.
+    /// An observation of a kind or source that this kflow does not know, with the name of that kind or source.
     Unknown(String),
-    /// Not a line of a session: damaged, or cut.
+    /// Not a line of a session: it is damaged or cut.
     Malformed,
     /// An empty line.
     Blank,
 }
 
-/// The same JSON as [`Observation`], in a form that serde reads without a detour: a flattened struct is first read
-/// into a tree, which costs more than the parsing.
+/// The JSON of [`Observation`] as a struct that serde reads directly: a flattened struct is first read into a tree,
+/// which costs more than the parsing.
 #[derive(Deserialize)]
 struct Wire {
     #[serde(rename = "t")]
@@ -151,12 +152,12 @@ const fn one() -> u32 {
     1
 }
 
-/// Reads one line without its line feed.
+/// Decodes one line without its line feed.
 pub fn decode(line: &[u8]) -> Line {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Line::Blank;
     }
-    // Looked at once for the whole line, and not for each text in it.
+    // Validates UTF-8 once for the whole line, and not for each string in it.
     let Ok(line) = std::str::from_utf8(line) else {
         return Line::Malformed;
     };
@@ -193,7 +194,7 @@ fn bound(line: &str) -> Option<Line> {
     Some(Line::Bound(l.b.recorded, l.s))
 }
 
-/// Appends a bound with its line feed to `out`.
+/// Appends a bound and its line feed to `out`.
 pub fn encode_bound(recorded: Bound, at: Nanos, out: &mut Vec<u8>) {
     let line = BoundLine {
         t: at,
@@ -209,7 +210,8 @@ pub fn encode_bound(recorded: Bound, at: Nanos, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// The name of the body or source that this kflow does not know, when that is what is wrong with a line.
+/// Returns the name of the line's body or source when this kflow does not know it; `None` when both are known or the
+/// line is damaged.
 fn unknown_kind(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Outer<'a> {
@@ -250,7 +252,7 @@ pub const KINDS: [&str; 20] = [
     "note",
 ];
 
-/// Name of a body, as in the session.
+/// Returns the name of a body in a session.
 pub const fn kind(body: &Body) -> &'static str {
     match body {
         Body::Pod(_) => "pod",
@@ -276,8 +278,8 @@ pub const fn kind(body: &Body) -> &'static str {
     }
 }
 
-/// Appends an observation with its line feed to `out`, redacted. Returns how many texts were changed by that. In the place
-/// of one that cannot be written stands a [`Gap`].
+/// Appends an observation, redacted, and its line feed to `out`. Returns how many strings were changed by redaction. If
+/// the observation cannot be serialised, a [`Gap`] is written in its place.
 pub fn encode(o: &Observation, out: &mut Vec<u8>) -> u64 {
     let mut write = |o: &Observation| {
         let before = out.len();
@@ -296,7 +298,7 @@ pub fn encode(o: &Observation, out: &mut Vec<u8>) -> u64 {
     }
 }
 
-/// In the place of an observation that cannot be redacted.
+/// Returns the gap that replaces an observation that cannot be redacted.
 fn left_out(o: &Observation) -> Observation {
     Observation {
         stamp: o.stamp,
@@ -316,10 +318,10 @@ fn left_out(o: &Observation) -> Observation {
     }
 }
 
-/// The observation as a session would hold it: itself when nothing in it looks like a credential. In the place of one that
-/// cannot be read back stands a [`Gap`].
+/// Returns the observation as a session would hold it: unchanged when nothing in it looks like a credential. An
+/// observation that cannot be read back is replaced by a [`Gap`].
 ///
-/// What goes into the world goes through here first, so that a recording shows what was seen live.
+/// An observation passes through here before it enters the world, so that a recording shows what was seen live.
 pub fn redacted(o: Observation) -> Observation {
     let mut buf = Vec::with_capacity(512);
     if encode(&o, &mut buf) == 0 {
@@ -418,7 +420,7 @@ mod tests {
         let o = note("x");
         let v = serde_json::to_value(&o.body).unwrap();
         assert!(v.get(kind(&o.body)).is_some());
-        // An enum tag that serde knows gives another error than one that it does not.
+        // For a tag that serde knows the error differs from that for an unknown tag.
         for k in KINDS {
             let e = serde_json::from_str::<Body>(&format!("{{\"{k}\":null}}"))
                 .err()

@@ -4,19 +4,19 @@ use std::io::{self, Read};
 
 use super::format;
 
-/// Bytes that are asked for at a time.
+/// Bytes that one read asks for.
 const READ: usize = 1 << 16;
-/// A line longer than this is no line of a session.
+/// Longest line of a session, bytes; a longer one counts as damaged.
 const MAX_LINE: usize = 64 << 20;
 
 /// Cuts the input into blocks of whole lines.
 pub(super) struct Lines {
     input: Box<dyn Read + Send>,
-    /// Bytes of a block, but for the last line, which is whole.
+    /// Size of a block in bytes; a block may be longer by the rest of its last line.
     pub(super) size: usize,
     rest: Vec<u8>,
     ended: bool,
-    /// Why the end is missing, if it is.
+    /// Why the end of the session is missing; `None` when it is not.
     pub(super) cut: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Lines {
         }
     }
 
-    /// Reads until `rest` holds `want` bytes more than it did, or the input ends.
+    /// Reads until `rest` has grown by `want` bytes, or the input ends.
     fn fill(&mut self, want: usize) {
         if self.ended {
             return;
@@ -76,7 +76,7 @@ impl Lines {
         }
     }
 
-    /// The line that comes next, without its end.
+    /// Returns the next line without its line feed.
     pub(super) fn first_line(&mut self) -> Vec<u8> {
         let mut from = 0;
         loop {
@@ -95,8 +95,8 @@ impl Lines {
         }
     }
 
-    /// The next whole lines; empty at the end. An incomplete last line is left out: its loss is in `cut`. `spare`: a block
-    /// that is not needed any more, for its memory.
+    /// Returns the next whole lines; empty at the end of the input. An incomplete last line is left out, and `cut` says
+    /// so. `spare` is a block whose memory is used again.
     pub(super) fn block(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
         spare.clear();
         loop {
@@ -116,7 +116,7 @@ impl Lines {
                     return Vec::new();
                 }
                 None if self.rest.len() > MAX_LINE => {
-                    // What follows up to the next line end is parsed as a line of its own, and counted as damaged.
+                    // What follows, up to the next line feed, is parsed as a line of its own and counted as damaged.
                     self.rest.clear();
                     self.rest.push(b'\n');
                 }

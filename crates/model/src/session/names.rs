@@ -1,5 +1,5 @@
-//! The names of pods, nodes and other objects in a recording, read fast enough to complete a word while it is typed: other
-//! lines are not parsed, and of these only the names are.
+//! Reads the names of pods, nodes and other objects in a recording, fast enough for shell completion: lines of other
+//! kinds are not parsed, and of these lines only the names are.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,18 +9,18 @@ use serde::Deserialize;
 
 use super::{Reader, SessionError};
 
-/// What there was at any time of a recording.
+/// Names of everything that existed at any time of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Namespace and name.
+    /// Namespace and name of each pod.
     pub pods: BTreeSet<(String, String)>,
     pub nodes: BTreeSet<String>,
-    /// Kind, namespace and name.
+    /// Kind, namespace and name of each object.
     pub objects: BTreeSet<(String, String, String)>,
 }
 
 impl Names {
-    /// Every namespace that something is in.
+    /// Returns the namespaces of the pods and objects.
     pub fn namespaces(&self) -> BTreeSet<&str> {
         let of_pods = self.pods.iter().map(|(ns, _)| ns.as_str());
         let of_objects = self.objects.iter().map(|(_, ns, _)| ns.as_str());
@@ -30,7 +30,7 @@ impl Names {
             .collect()
     }
 
-    /// Takes the names of a block of whole lines.
+    /// Adds the names in a block of whole lines.
     fn take(&mut self, block: &[u8], finders: &[Finder<'_>]) {
         for finder in finders {
             let mut rest = block;
@@ -70,13 +70,13 @@ impl Names {
     }
 }
 
-/// True before `: {`: the same word is a value in many a log line.
+/// True when the text before `rest` is a key whose value is an object. In many log lines the same word is a value.
 fn is_key_of_object(rest: &[u8]) -> bool {
     let mut signs = rest.iter().filter(|b| !b.is_ascii_whitespace());
     signs.next() == Some(&b':') && signs.next() == Some(&b'{')
 }
 
-/// Reads them. It costs what decompressing costs: the whole file is gone through.
+/// Returns the names in a recording. It has to decompress and search the whole file.
 pub fn names(path: &Path) -> Result<Names, SessionError> {
     let mut names = Names::default();
     let finders = ["\"pod\"", "\"node\"", "\"object\""].map(Finder::new);

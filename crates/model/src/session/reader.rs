@@ -1,8 +1,8 @@
 //! Reads sessions: plain or zstd, from a file or a stream, whole or cut.
 //!
-//! One thread decompresses and cuts blocks at line ends, a few parse, and the caller gets the batches in order: a
-//! session is parsed as fast as the machine can, and the first batch is there at once. Who has little memory and no haste reads
-//! [in turn](Reader::in_turn).
+//! One thread decompresses and cuts blocks at line ends, up to four threads parse, and the caller gets the batches in
+//! order: parsing is as fast as the machine allows, and the first batch is available at once. A caller that has to
+//! save memory and is not in a hurry reads [in turn](Reader::in_turn).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -17,13 +17,13 @@ use crate::gap::Gap;
 use crate::patient::PatientFile;
 use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
 
-/// Bytes that one batch is parsed from (rounded up to a whole line).
+/// Size of the block that one batch is parsed from, bytes (rounded up to a whole line).
 const BLOCK: usize = 1 << 19;
-/// The same for who reads in turn.
+/// The same for [`Reader::in_turn`].
 const SMALL_BLOCK: usize = 1 << 16;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// What reading met.
+/// What was read, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Observations read.
@@ -32,27 +32,28 @@ pub struct Report {
     pub unknown: BTreeMap<String, u64>,
     /// Damaged lines that were left out.
     pub malformed: u64,
-    /// Why the end is missing, if it is.
+    /// Why the end of the session is missing; `None` when it is not.
     pub cut: Option<String>,
-    /// True when the file is compressed.
+    /// True when the input is compressed.
     pub compressed: bool,
-    /// From when on everything was recorded; what arrived before is what still stood then. `None`: from the first
-    /// observation.
+    /// Begin of the time in which everything was recorded. Observations that arrived before it are the newest states of
+    /// what existed then. `None` when everything was recorded from the first observation on.
     pub from: Option<Nanos>,
     /// How many observations, from the first on, arrived before [`from`](Self::from).
     pub carried: usize,
-    /// When the recording was closed. `None`: it was not, and ends with its last observation.
+    /// When the recording was closed. `None` when it was not closed: it ends with its last observation.
     pub until: Option<Nanos>,
 }
 
 impl Report {
-    /// The bounds of what was recorded, given those of the observations.
+    /// Returns the bounds of the time in which everything was recorded, given the bounds of the observations.
     pub fn bounds(&self, (first, last): (Nanos, Nanos)) -> (Nanos, Nanos) {
         let until = self.until.map_or(last, |u| u.max(last));
         (self.from.unwrap_or(first).min(until), until)
     }
 
-    /// The observation that says that the session is cut, if it is; `last` arrived before.
+    /// Returns a gap that says that the session is cut, `None` when it is not. `last` is the arrival of the last
+    /// observation.
     pub fn cut_at(&self, last: Nanos) -> Option<Evidence> {
         let why = self.cut.as_ref()?;
         let why = format!("the recording is cut: {why}");
@@ -72,7 +73,7 @@ impl Report {
         self.until = other.until.or(self.until);
     }
 
-    /// One sentence for people, empty when all is well.
+    /// Returns a sentence for people about what is missing; empty when nothing is.
     pub fn sentence(&self) -> String {
         let mut parts = Vec::new();
         if let Some(why) = &self.cut {
@@ -93,16 +94,16 @@ impl Report {
 /// Observations that were parsed together, in the order of the file.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// What was observed, in order of arrival.
+    /// The observations in order of arrival.
     pub observations: Vec<Evidence>,
     /// What was left out of this batch.
     pub report: Report,
-    /// Where damaged lines were left out, and how many: in front of the observation of this index.
+    /// Where damaged lines were left out: index of the observation that follows them, and number of lines.
     damaged: Vec<(usize, u64)>,
 }
 
 impl Batch {
-    /// Puts a [`Gap`] where damaged lines were left out: what they told is not known from there on.
+    /// Inserts a [`Gap`] where damaged lines were left out, because what they contained is unknown from there on.
     fn tell_damage(&mut self, before: Nanos) {
         for (at, lost) in std::mem::take(&mut self.damaged).into_iter().rev() {
             let seen = at
@@ -112,7 +113,7 @@ impl Batch {
             let why = "damaged lines of the recording were left out";
             let at = at.min(self.observations.len());
             self.observations.insert(at, Arc::new(gap(seen, lost, why)));
-            // With `from` in the batch.
+            // The inserted gap counts as arrived before `from`, which is in this batch.
             if at < self.report.carried {
                 self.report.carried += 1;
             }
@@ -120,7 +121,7 @@ impl Batch {
     }
 }
 
-/// What was met so far.
+/// The state of reading a session: what was read so far.
 struct Met {
     total: Report,
     /// Arrival of the latest observation.
@@ -157,14 +158,14 @@ impl Met {
 #[derive(Clone, Debug)]
 pub struct Session {
     pub header: Header,
-    /// Observations by `seen`, equal ones in the order of the file; a step of the clock begins anew.
+    /// Observations by `seen`, equal ones in the order of the file. Each step of the clock begins a new order.
     pub observations: Vec<Evidence>,
-    /// What reading met.
+    /// What was read, and what was left out.
     pub report: Report,
 }
 
 impl Session {
-    /// From when until when everything was recorded.
+    /// Returns from when until when everything was recorded; `None` when there are no observations.
     pub fn range(&self) -> Option<(Nanos, Nanos)> {
         let arrivals = || self.observations.iter().map(|o| o.stamp.seen);
         Some(
@@ -172,8 +173,8 @@ impl Session {
                 .bounds((arrivals().min()?, arrivals().next_back()?)),
         )
     }
-    /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
-    /// last time counts.
+    /// Returns how many observations had arrived by `at`. When the clock was set back and showed that time more than
+    /// once, the last time counts.
     pub fn arrived_by(&self, at: Nanos) -> usize {
         self.observations
             .iter()
@@ -201,7 +202,7 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// How much of the input was taken, in bytes of the file. Shared with whoever shows it.
+/// How much of the input was read, in bytes of the file. Clones share the count, so that another thread can show it.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     taken: Arc<AtomicU64>,
@@ -209,7 +210,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Share done, 0 to 1000; 1000 when the total is not known.
+    /// Returns the share that was read, 0 to 1000; 1000 when the total is not known.
     pub fn permille(&self) -> u32 {
         if self.total == 0 {
             return 1000;
@@ -233,7 +234,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Reader {
-    /// Opens a file; `-` is standard input. A file system that does not answer is an error.
+    /// Opens a file; `-` is standard input. A file system that does not answer in time is an error.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
         let name = path.display().to_string();
         if name == "-" {
@@ -256,7 +257,7 @@ impl Reader {
         Self::new(&name, Box::new(file), len)
     }
 
-    /// Reads from anything; `name` is for messages, `total` the size in bytes when known, else 0.
+    /// Reads a session from `input`; `name` is for messages, `total` is the size in bytes when it is known, else 0.
     pub fn new(name: &str, input: Box<dyn Read + Send>, total: u64) -> Result<Self, SessionError> {
         let io_error = |source| SessionError::Io {
             op: "read",
@@ -316,13 +317,13 @@ impl Reader {
         })
     }
 
-    /// How far reading is; stays valid while [`for_each`](Self::for_each) runs elsewhere.
+    /// Returns the progress of reading, which stays valid while [`for_each`](Self::for_each) runs in another thread.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Gives every batch in order to `take`, until it returns `false`. A cut session ends with a [`Gap`] that says
-    /// so, and there is one wherever damaged lines were left out. Returns what was met.
+    /// Passes every batch in order to `take`, until it returns `false`. A cut session ends with a [`Gap`] that says so,
+    /// and there is one wherever damaged lines were left out. Returns the report of the whole session.
     pub fn for_each(self, mut take: impl FnMut(Batch) -> bool) -> Report {
         let workers = std::thread::available_parallelism().map_or(1, |n| n.get().clamp(1, 4));
         let mut met = Met::new(&self);
@@ -330,7 +331,7 @@ impl Reader {
         std::thread::scope(|scope| {
             let mut to: Vec<SyncSender<Vec<u8>>> = Vec::with_capacity(workers);
             let mut from: Vec<Receiver<Batch>> = Vec::with_capacity(workers);
-            // What was parsed is filled again: fresh memory costs more than the unpacking, since the system clears it.
+            // Parsed blocks are filled again: fresh memory costs more than decompressing, because the system clears it.
             let (spare_tx, spare_rx) = channel::<Vec<u8>>();
             for _ in 0..workers {
                 let (block_tx, block_rx) = sync_channel::<Vec<u8>>(2);
@@ -340,7 +341,7 @@ impl Reader {
                     crate::text::remember_many();
                     for block in block_rx {
                         let batch = parse(&block);
-                        // The splitter may have come to the end.
+                        // Fails when the splitter has reached the end of the input.
                         let _gone = spare.send(block);
                         if batch_tx.send(batch).is_err() {
                             break;
@@ -383,8 +384,8 @@ impl Reader {
         met.total
     }
 
-    /// The same on the calling thread, in blocks of an eighth: for a process that serves others, where what is read must not cost
-    /// what the whole of it is large. That a session is cut is in the report alone.
+    /// Does the same on the calling thread, in blocks of an eighth of the size: for a process that serves others and
+    /// must not need memory in proportion to the session. Only the report says that a session is cut; no gap does.
     pub fn in_turn(mut self, mut take: impl FnMut(Batch) -> bool) -> Report {
         let mut met = Met::new(&self);
         self.lines.size = SMALL_BLOCK;
@@ -404,7 +405,7 @@ impl Reader {
         met.total
     }
 
-    /// Gives the rest as blocks of whole lines, unparsed.
+    /// Passes the rest of the session to `take` as blocks of whole lines, unparsed.
     pub(super) fn blocks(mut self, mut take: impl FnMut(&[u8])) {
         let mut block = Vec::new();
         loop {
@@ -416,7 +417,7 @@ impl Reader {
         }
     }
 
-    /// Reads the rest.
+    /// Reads the rest of the session into memory, in order of arrival.
     pub fn read(self) -> Session {
         let header = self.header.clone();
         let mut observations: Vec<Evidence> = Vec::new();
@@ -433,12 +434,12 @@ impl Reader {
     }
 }
 
-/// Puts observations that came slightly out of order into order of arrival. A step of the recording machine's clock stays
+/// Sorts observations that arrived slightly out of order by arrival. A step of the recording machine's clock stays
 /// where it is, between what arrived before and after it.
 pub fn sort_arrivals(all: &mut [Evidence]) {
     let mut rest = all;
     while !rest.is_empty() {
-        // The first may be the step that ended the stretch before.
+        // The first observation may be the step that ended the previous stretch.
         let end = rest
             .iter()
             .skip(1)
@@ -458,7 +459,7 @@ pub fn sort_arrivals(all: &mut [Evidence]) {
     }
 }
 
-/// Reads a whole session.
+/// Reads a whole session into memory.
 pub fn load(path: &Path) -> Result<Session, SessionError> {
     Ok(Reader::open(path)?.read())
 }

@@ -1,5 +1,5 @@
-//! Every text of every observation passes [`crate::redact`] when it is written, whatever fields a later version adds, and
-//! the structure never changes: [`Redactor`] is a JSON formatter.
+//! A JSON formatter, [`Redactor`], that passes every string of every written observation through [`crate::redact`]. So
+//! the fields of later versions are redacted too, and the structure of the JSON never changes.
 
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 use std::borrow::Cow;
@@ -7,25 +7,27 @@ use std::io;
 
 use crate::redact::{self, REDACTED};
 
-/// A compact JSON formatter that passes every text, keys included, through [`redact::text`].
+/// A compact JSON formatter that passes every string, keys included, through [`redact::text`].
 #[derive(Debug, Default)]
 pub struct Redactor {
     text: String,
-    /// The text before names a credential, and the next is its value.
+    /// The previous string names a credential, and the next string is its value.
     after_name: bool,
-    /// Of each open array and object, outermost first: how many strings it has had so far; `None` for an object.
+    /// For each open array and object, outermost first: how many strings the array has had so far; `None` for an
+    /// object.
     open: Vec<Option<u32>>,
     in_key: bool,
     changed: u64,
 }
 
 impl Redactor {
-    /// How many texts were changed so far.
+    /// Returns how many strings were changed so far.
     pub const fn changed(&self) -> u64 {
         self.changed
     }
 
-    /// True when the text that ended is a name: a key, or the first of a list in a list, as pairs are written.
+    /// True when the string that ended is a name: a key, or the first element of a list in a list, which is how pairs
+    /// are written.
     fn was_name(&mut self, key: bool) -> bool {
         let in_list = self
             .open
@@ -101,7 +103,7 @@ impl Formatter for &mut Redactor {
         writer: &mut W,
         first: bool,
     ) -> io::Result<()> {
-        // The name before it had a value that is not a text; a key is never taken for a value.
+        // The key before had a value that is not a string; a key is never taken for a value.
         self.after_name = false;
         self.in_key = true;
         if first {
@@ -151,7 +153,7 @@ mod tests {
             r#"{"kv":[["user","bob"],["db-password","<redacted>"],["apiKey","<redacted>"]]}"#
         );
         assert_eq!(n, 2);
-        // A list of names is no pair, and neither is what follows the value of one.
+        // A list of names is not a pair, and neither is the value of one name a name for what follows.
         let (s, _) = json(&serde_json::json!({"password":"x","list":["password","b"],"next":"y"}));
         assert_eq!(
             s,

@@ -1,7 +1,8 @@
-//! Writes sessions. A `.zst` session is a sequence of independent zstd frames, so that a cut costs at most the last.
+//! Writes sessions. A `.zst` session is a sequence of independent zstd frames, so that a cut loses at most the last
+//! frame.
 //!
-//! The writer never asks for the time: whoever records calls [`Writer::flush`] at least once a second, which ends the
-//! frame and hands the bytes to the kernel. After `kill -9` everything up to the last flush is there.
+//! The writer never reads the clock: the recorder calls [`Writer::flush`] at least once a second, which ends the frame
+//! and hands the bytes to the kernel. After `kill -9` the file holds everything up to the last flush.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -12,16 +13,17 @@ use crate::Observation;
 use crate::file::{self, Access, AtomicFile, FileError, Place};
 use crate::patient::ask;
 
-/// Uncompressed bytes after which a frame ends by itself: bounds what a reader buffers and what a crash can take.
+/// Uncompressed bytes after which a frame ends by itself. This bounds what a reader has to buffer and what a crash can
+/// lose.
 const FRAME: usize = 1 << 20;
 /// Compression level of recordings: the fastest that still shrinks JSON lines about tenfold.
 pub const LEVEL: i32 = 3;
 
 #[derive(Debug)]
 enum Out {
-    /// A recording, or a stream: what is written is there at once.
+    /// A recording or a stream: bytes that are written can be read at once.
     Direct(BufWriter<File>),
-    /// A session that appears when it is whole.
+    /// A session that appears at its path once it is complete.
     Whole(AtomicFile),
 }
 
@@ -44,9 +46,9 @@ impl Write for Out {
 #[derive(Debug)]
 pub struct Writer {
     out: Out,
-    /// For errors.
+    /// Path or name for error messages.
     path: PathBuf,
-    /// zstd level; `None` writes plain lines.
+    /// Compression level of zstd; `None` writes plain lines.
     level: Option<i32>,
     pending: Vec<u8>,
     written: u64,
@@ -59,27 +61,27 @@ fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionE
     move |source| SessionError::Io { op, path, source }
 }
 
-/// True for `x.kflow.zst`.
+/// True for a path that ends in `.zst`.
 fn wants_zstd(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "zst")
 }
 
 impl Writer {
-    /// Starts a recording at `path`, which must not exist: an incident's recording is never overwritten. While it is
-    /// written the file is locked, so that [`append`] leaves it alone.
+    /// Starts a recording at `path`, where no file may exist: a recording is never overwritten. The file is locked
+    /// while it is written, so that [`append`] refuses it.
     pub fn record(path: &Path, header: &Header) -> Result<Self, SessionError> {
         let file = file::create_new(path).map_err(|e| match e {
             FileError::Exists { path } => SessionError::Exists { path },
             e => e.into(),
         })?;
-        // File systems without locks have none to be waited for either.
+        // On a file system without locks `append` cannot find one either.
         file.try_lock().ok();
         Self::start(direct(file), path, LEVEL, header)
     }
 
-    /// Writes a whole session that appears at `path` only when [`finish`](Self::finish) succeeds, in place of the
-    /// session that was there. `level` is zstd's, for paths that end in `.zst`. What is not a file (a pipe, a device)
-    /// is written to as it is.
+    /// Writes a session that appears at `path` only when [`finish`](Self::finish) succeeds, and replaces the session
+    /// that was there. `level` is the compression level of zstd, for paths that end in `.zst`. A pipe or a device is
+    /// written to directly.
     pub fn replace(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
         replaceable(path)?;
         Self::rewrite(path, level, header)
@@ -90,7 +92,7 @@ impl Writer {
         Self::start(Out::Whole(out), path, level, header)
     }
 
-    /// Writes a session, plain, to what is open already, such as standard output. `name` is for errors.
+    /// Writes a plain session to a file that is open already, such as standard output. `name` is for error messages.
     pub fn stream(file: File, name: &str, header: &Header) -> Result<Self, SessionError> {
         Self::start(direct(file), Path::new(name), LEVEL, header)
     }
@@ -123,7 +125,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Says from when on, or until when, everything is recorded.
+    /// Writes the begin or the end of the time in which everything is recorded.
     pub fn bound(&mut self, bound: format::Bound, at: crate::Nanos) {
         format::encode_bound(bound, at, &mut self.pending);
     }
@@ -146,25 +148,26 @@ impl Writer {
         result.map_err(io_error("write", &self.path))
     }
 
-    /// Ends the frame and hands everything to the kernel.
+    /// Ends the frame and hands all bytes to the kernel.
     pub fn flush(&mut self) -> Result<(), SessionError> {
         self.end_frame()?;
         self.out.flush().map_err(io_error("write", &self.path))
     }
 
-    /// Bytes in the file, plus those not yet in a frame (uncompressed): what a size limit compares.
+    /// Returns the bytes in the file, plus those not yet in a frame (uncompressed): what a size limit is compared with.
     pub fn bytes(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
-    /// Observations written.
+    /// Returns how many observations were written.
     pub const fn observations(&self) -> u64 {
         self.observations
     }
-    /// Texts that held something like a credential.
+    /// Returns how many strings were changed because they held something like a credential.
     pub const fn redacted(&self) -> u64 {
         self.redacted
     }
-    /// A second handle of the file that a recording is written to.
+    /// Returns a second handle of the file that a recording is written to; an error of kind `Unsupported` for
+    /// [`replace`](Self::replace).
     pub fn handle(&self) -> Result<File, SessionError> {
         let file = match &self.out {
             Out::Direct(out) => out.get_ref().try_clone(),
@@ -173,7 +176,7 @@ impl Writer {
         file.map_err(io_error("open", &self.path))
     }
 
-    /// Writes the rest to the disk and gives the file its name. Returns its size in bytes.
+    /// Writes the rest, syncs it to disk and gives the file its name. Returns the size of the file in bytes.
     pub fn finish(mut self) -> Result<u64, SessionError> {
         self.flush()?;
         match self.out {
@@ -181,7 +184,7 @@ impl Writer {
                 let file = out.get_ref();
                 if file.metadata().is_ok_and(|m| m.is_file()) {
                     file.sync_all().map_err(io_error("write", &self.path))?;
-                    // A handle of it may stay open.
+                    // Another handle of the file may stay open, and would keep the lock.
                     file.unlock().ok();
                 }
             }
@@ -195,8 +198,8 @@ fn direct(file: File) -> Out {
     Out::Direct(BufWriter::with_capacity(1 << 16, file))
 }
 
-/// Says whether [`Writer::replace`] would take this path: a file that is no session is never replaced, nor is a recording,
-/// which cannot be made again. An imported session has sources in its header, a recording has none.
+/// Returns an error when [`Writer::replace`] would refuse this path. A file that is not a session is never replaced,
+/// nor is a recording, which cannot be made again. An imported session has sources in its header, a recording has none.
 pub fn replaceable(path: &Path) -> Result<(), SessionError> {
     if file::place(path)? != Place::File || is_empty(path)? {
         return Ok(());
@@ -217,8 +220,8 @@ fn is_empty(path: &Path) -> Result<bool, SessionError> {
     Ok(meta.is_ok_and(|m| m.len() == 0))
 }
 
-/// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole, and the file as
-/// it was stays beside it as `NAME.cut`. A recording that is still being written is refused.
+/// Appends observations (notes) to an existing session. A session whose end is cut is written anew, and the original
+/// file stays beside it as `NAME.cut`. A recording that is still being written is refused.
 pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionError> {
     let file = idle(path)?;
     let session = load(path)?;
@@ -239,7 +242,8 @@ pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionEr
     w.finish().map(drop)
 }
 
-/// Gives a session a second name, `NAME.cut`, `NAME.cut2`, …, under which it stays when its own is given away.
+/// Gives a session a second name, `NAME.cut`, `NAME.cut2`, …, under which it remains when its own name is given to
+/// another file.
 fn keep_cut(path: &Path) -> Result<(), SessionError> {
     let path = &path.canonicalize().map_err(io_error("open", path))?;
     let mut n = 1_u32;
@@ -256,7 +260,7 @@ fn keep_cut(path: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Appends to a session that is known to be whole: `compressed` as its [`Report`](super::Report) says.
+/// Appends to a session that is known not to be cut; `compressed` is what its [`Report`](super::Report) says.
 pub fn append_whole(
     path: &Path,
     compressed: bool,
@@ -265,7 +269,7 @@ pub fn append_whole(
     append_to(idle(path)?, path, compressed, observations)
 }
 
-/// Opens a session to which no other process writes, and keeps it so until the file is closed.
+/// Opens a session to which no other process writes, and locks it until the file is closed.
 fn idle(path: &Path) -> Result<File, SessionError> {
     let file = OpenOptions::new()
         .read(true)
@@ -306,7 +310,7 @@ fn append_to(
         file.sync_all()
     };
     append(&mut file).map_err(|e| {
-        // Half a note would be read as a cut.
+        // Half a note would make the session a cut one.
         file.set_len(before).ok();
         io_error("write", path)(e)
     })

@@ -1,15 +1,15 @@
-//! Values that stand beside a name without a separator, or with one of another language: `the password is x1`,
-//! `client secret: x1`, `env A=x B=y`, `--set a=x,b=y`, `-o name=admin,secret=x`, `<password>x</password>`, `password%3Dx`,
-//! and maps of YAML.
+//! Finds values that stand beside a name without a separator, or with one of another language: `the password is x1`,
+//! `client secret: x1`, `env A=x B=y`, `--set a=x,b=y`, `-o name=admin,secret=x`, `<password>x</password>`,
+//! `password%3Dx`, and maps of YAML.
 
 use super::super::key::{Kind, is_before_key};
 use super::{Name, is_name, lower};
 
-/// How far behind a name the value may stand in prose, bytes: `password for user bob: x1`.
+/// How far after a name the value may stand in prose, bytes: `password for user bob: x1`.
 const PROSE: usize = 48;
-/// How much of a word is looked at, bytes.
+/// How much of a word `is_odd` reads, bytes.
 const ODD: usize = 64;
-/// Names of credentials, of which prose tells.
+/// Names of passwords that are recognised in prose; `TOKENS` are the names of tokens.
 const PASSWORDS: [&str; 5] = ["password", "passwd", "passphrase", "passcode", "pwd"];
 const TOKENS: [&str; 14] = [
     "token",
@@ -28,7 +28,7 @@ const TOKENS: [&str; 14] = [
     "accesskey",
 ];
 
-/// What a sentence says of a password: `password is required`. Any other word behind `is` is taken for the password.
+/// Words that follow `password is` in prose: `password is required`. Any other word there is taken for the password.
 const SAID: [&str; 40] = [
     "a",
     "already",
@@ -73,7 +73,7 @@ const SAID: [&str; 40] = [
 ];
 
 impl Name<'_> {
-    /// Where such a value stands.
+    /// Returns the range of such a value.
     pub(super) fn loose(&self, name: &str, what: Kind, flag: bool) -> Option<(usize, usize)> {
         let name = lower(name);
         let found = self
@@ -137,7 +137,7 @@ impl Name<'_> {
         (is && !quoted && !path).then(|| (from, self.word(from)))
     }
 
-    /// `"secret":"x"`, `secret: X1`, where no object is named as `secret="ns/name"` and `secret: name` do.
+    /// `"secret":"x"`, `secret: X1`; but not the name of an object, as in `secret="ns/name"` and `secret: name`.
     fn no_object(&self, name: &str) -> Option<(usize, usize)> {
         if name != "secret" {
             return None;
@@ -232,7 +232,7 @@ impl Name<'_> {
             .then_some((from, to))
     }
 
-    /// Where the value stands behind `is`, `for bob:`, a parenthesis or a quote.
+    /// Returns where the value begins after `is`, `for bob:` or a parenthesis.
     fn behind_words(&self, end: usize) -> Option<usize> {
         let near = self.s.get(end..)?;
         let near = near
@@ -256,7 +256,7 @@ impl Name<'_> {
         (from > end && from < self.b.len()).then_some(from)
     }
 
-    /// True for a word that is no word of a language: letters and digits, at least so many.
+    /// True when a word has letters and digits and at least `least` bytes, so that it is not a word of a language.
     pub(super) fn is_odd(&self, from: usize, least: usize) -> bool {
         let near = self.b.get(from..).unwrap_or_default();
         let near = near.get(..ODD).unwrap_or(near);
@@ -268,8 +268,9 @@ impl Name<'_> {
             && word.iter().any(u8::is_ascii_alphabetic)
     }
 
-    /// End of the block of YAML that begins with the line feed at `start`: the lines that stand further in than the
-    /// name's, or are items of its list. In quotes, where `\n` stands for the line feed, it ends with the text.
+    /// Returns the end of the block of YAML that begins with the line feed at `start`: the lines that are indented
+    /// further than the line of the name, or are items of its list. In quotes, where `\n` stands for the line feed, the
+    /// block ends with the text.
     pub(super) fn block(&self, start: usize) -> Option<usize> {
         let escape = self.skip(start, |b| b == b'\\');
         if escape > start && self.at(escape) == b'n' {
@@ -295,7 +296,7 @@ impl Name<'_> {
     }
 }
 
-/// Ends a word that stands without quotes.
+/// True for a byte that ends a word that is not quoted.
 fn is_end(b: u8) -> bool {
     matches!(
         b,
