@@ -1,4 +1,5 @@
-//! The observation service: what a process sees, for any number of subscribers, none of which can hold it up.
+//! The observation service: it streams what a process sees to any number of subscribers, none of which can delay the
+//! process.
 //!
 //! ```text
 //! observations ──▶ [ring] ──▶ [service] ──▶ socket ──▶ subscribers
@@ -6,9 +7,9 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`ring`] | the last minutes of observations |
+//! | [`ring`] | the observations of the last minutes |
 //! | [`service`] | the service and its thread |
-//! | [`socket`] | paths, permissions, the lock, stale sockets |
+//! | [`socket`] | paths, permissions and locks of sockets, and the removal of stale ones |
 //! | [`wire`] | the messages and methods of `proto/kflow.proto` |
 
 use std::sync::Arc;
@@ -18,16 +19,16 @@ pub mod service;
 pub mod socket;
 pub mod wire;
 
-/// Where log lines go: the library prints nothing itself.
+/// Receives the lines that are to be logged: the library prints nothing itself.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Why the service could not start.
+/// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A socket could not be had.
+    /// A socket cannot be claimed or listened on.
     #[error(transparent)]
     Socket(#[from] socket::Error),
-    /// Its thread or its runtime could not be started.
+    /// Its thread or its tokio runtime cannot be started.
     #[error("cannot start the serve thread: {0}")]
     Thread(#[source] std::io::Error),
 }

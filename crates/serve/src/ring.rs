@@ -1,9 +1,9 @@
 //! The last minutes of observations, as session lines, for any number of readers.
 //!
-//! The writer never waits. Every reader has a position of its own; one that is slower than the ring is long finds
-//! that its position has gone, and is told how many lines it missed. There is no queue a reader, so memory does not
-//! depend on how many there are. Lines that have stood for a while are packed by the block, as a session's are: a block of
-//! log lines takes a sixth to a tenth of their bytes, and only a reader that lags behind has to unpack one.
+//! The writer never waits. Every reader has a position of its own; when a reader is so slow that its position has left
+//! the ring, it is told how many lines it missed. Readers have no queues, so the memory does not depend on their
+//! number. Older lines are compressed in blocks: a block of log lines takes a sixth to a tenth of their bytes, and only
+//! a reader that lags behind has to decompress one.
 
 mod block;
 
@@ -20,14 +20,14 @@ use kflow_model::{Body, Nanos, Observation};
 
 use block::Block;
 
-/// Memory that a line takes besides its bytes, as long as it is not packed.
+/// Memory that an uncompressed line takes besides its bytes, bytes.
 const ENTRY: usize = 48;
-/// Lines of one block, bytes before they are packed.
+/// Size of the lines of one block before compression, bytes.
 const BLOCK: usize = 128 << 10;
-/// Time that the lines of one block may lie apart: so much longer than asked for a line can be kept.
+/// Maximum time between the first and the last line of a block. A line is kept longer than `max_age` by at most this.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// See the [module](self).
+/// A ring of session lines. See the [module](self).
 #[derive(Debug)]
 pub struct Ring {
     state: Mutex<State>,
@@ -36,40 +36,40 @@ pub struct Ring {
     news: watch::Sender<News>,
 }
 
-/// What readers wait for.
+/// The state of the ring that readers wait to change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Position after the newest line.
     pub next: u64,
-    /// No line will come any more.
+    /// True when no line will come any more.
     pub finished: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The older lines.
+    /// Older lines, compressed.
     blocks: VecDeque<Block>,
-    /// The newest lines, with their arrival.
+    /// Newest lines, each with its arrival.
     lines: VecDeque<(Instant, Bytes)>,
-    /// Position of the oldest of the newest lines: blocks end before it.
+    /// Position of the first of the newest lines; the blocks end before it.
     unpacked: u64,
-    /// Memory of the newest lines.
+    /// Memory of the newest lines, bytes.
     unpacked_bytes: usize,
-    /// Memory of all.
+    /// Memory of all lines, compressed or not, bytes.
     bytes: usize,
-    /// Starts of what has not ended, so that a late reader knows of it however old it is: open connections
-    /// (stream 0) and calls in flight.
+    /// Lines that began something that has not ended, by connection and stream: open connections (stream 0) and calls
+    /// in flight. A new reader gets them even when they have left the ring.
     open: BTreeMap<(u32, u32), (u64, Bytes)>,
 }
 
-/// Some lines of the ring.
+/// Consecutive lines of the ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Position of the first line.
     pub first: u64,
     /// The lines, without line feeds.
     pub lines: Vec<Bytes>,
-    /// Lines that were dropped before `first` and after the position that was asked for.
+    /// How many lines left the ring between the position that was asked for and `first`.
     pub lost: u64,
 }
 
@@ -78,23 +78,23 @@ pub struct Batch {
 pub struct Fill {
     /// Observations in the ring.
     pub lines: u64,
-    /// Bytes, bookkeeping included.
+    /// Memory of the ring in bytes, bookkeeping included.
     pub bytes: u64,
-    /// Age of the oldest line, `None` when empty.
+    /// Age of the oldest line, `None` when the ring is empty.
     pub age: Option<Duration>,
 }
 
-/// An observation as the service gives it, without a line feed. Redacted, as in a session: what a subscriber gets may end in a
-/// file.
+/// Returns an observation as the line that the service sends, without a line feed. It is redacted as in a session,
+/// because a subscriber may write it to a file.
 pub fn line(o: &Observation) -> Bytes {
     let mut line = Vec::with_capacity(256);
     format::encode(o, &mut line);
-    // As long as it is: it waits in the ring.
+    // Without spare capacity, as the line stays in the ring for minutes.
     Bytes::copy_from_slice(line.trim_ascii_end())
 }
 
 impl Ring {
-    /// A ring that keeps at most this many bytes and nothing that is older.
+    /// Returns a ring that keeps at most `max_bytes` and no line that is older than `max_age`.
     pub fn new(max_bytes: usize, max_age: Duration) -> Self {
         Self {
             state: Mutex::default(),
@@ -104,12 +104,13 @@ impl Ring {
         }
     }
 
-    /// Takes observations, in order, as of `now` by the monotonic clock.
+    /// Appends observations, in order, with the arrival `now` by the monotonic clock.
     pub fn push<O: Borrow<Observation>>(&self, observations: &mut Vec<O>, now: Instant) {
         if observations.is_empty() {
             return;
         }
-        // Made before the lock is taken: readers wait for the appending only, and now and then for a block to be packed.
+        // Encoded before the lock is taken: readers wait only for the appending, and now and then for a block to be
+        // compressed.
         let lines: Vec<Bytes> = observations.iter().map(|o| line(o.borrow())).collect();
         let mut state = self.lock();
         for (o, line) in observations.drain(..).zip(lines) {
@@ -136,7 +137,8 @@ impl Ring {
         self.news.send_modify(|n| n.next = next);
     }
 
-    /// Lines from a position on: at most `max_bytes`, at least one when there is one. There can be more behind them.
+    /// Returns the lines from position `from` on: at most `max_bytes`, but at least one line when there is one. More
+    /// lines may follow.
     pub fn read(&self, from: u64, max_bytes: usize) -> Batch {
         let mut first = from;
         loop {
@@ -151,7 +153,7 @@ impl Ring {
                     lost: first - from,
                 };
             };
-            // Unpacked without the lock: who writes does not wait for a reader.
+            // Decompressed without the lock, so that the writer does not wait for a reader.
             drop(state);
             let lines = block.lines(first);
             if !lines.is_empty() {
@@ -161,13 +163,13 @@ impl Ring {
                     lost: first - from,
                 };
             }
-            // What cannot be unpacked is lost, as if it had left the ring.
+            // A block that cannot be decompressed is lost, as if it had left the ring.
             first = block.end();
         }
     }
 
-    /// Where a reader begins that wants all there is: the lines of what is still open but has left the ring, and the
-    /// position of the oldest line.
+    /// Returns where a reader begins that wants everything: the lines in `open` that have left the ring, and the
+    /// position of the oldest line in the ring.
     pub fn oldest(&self) -> (Vec<Bytes>, u64) {
         let state = self.lock();
         let first = state.first();
@@ -177,7 +179,7 @@ impl Ring {
         (lines, first)
     }
 
-    /// Arrival of the oldest line; `None` when there is none.
+    /// Returns the arrival of the oldest line; `None` when there is none.
     pub fn begin(&self) -> Option<Nanos> {
         match format::decode(self.read(0, 1).lines.first()?) {
             Line::Observation(o) => Some(o.stamp.seen),
@@ -185,22 +187,22 @@ impl Ring {
         }
     }
 
-    /// Position after the newest line.
+    /// Returns the position after the newest line.
     pub fn next(&self) -> u64 {
         self.news.borrow().next
     }
 
-    /// For waiting.
+    /// Returns a receiver that wakes its owner when lines come or the ring is finished.
     pub fn news(&self) -> watch::Receiver<News> {
         self.news.subscribe()
     }
 
-    /// No line will come any more: readers end when they have read the rest.
+    /// Marks the ring as finished: no line will come any more, and readers end when they have read the rest.
     pub fn finish(&self) {
         self.news.send_modify(|n| n.finished = true);
     }
 
-    /// How full it is, as of `now`.
+    /// Returns how full the ring is, as of `now`.
     pub fn fill(&self, now: Instant) -> Fill {
         let mut state = self.lock();
         state.trim(self.max_bytes, self.max_age, now);
@@ -218,7 +220,7 @@ impl Ring {
     }
 }
 
-/// The first lines that have at most so many bytes, at least one.
+/// Returns the first of the lines, as many as have at most `max_bytes` together, but at least one.
 fn at_most(max_bytes: usize, lines: impl Iterator<Item = Bytes>) -> Vec<Bytes> {
     let mut bytes = 0;
     let fits = |line: &Bytes| {
@@ -230,23 +232,23 @@ fn at_most(max_bytes: usize, lines: impl Iterator<Item = Bytes>) -> Vec<Bytes> {
 }
 
 impl State {
-    /// Position of the oldest line.
+    /// Returns the position of the oldest line.
     fn first(&self) -> u64 {
         self.blocks.front().map_or(self.unpacked, Block::first)
     }
 
-    /// Position after the newest line.
+    /// Returns the position after the newest line.
     fn next(&self) -> u64 {
         self.unpacked + self.lines.len() as u64
     }
 
-    /// Arrival of the oldest line.
+    /// Returns the arrival of the oldest line.
     fn began(&self) -> Option<Instant> {
         let line = || self.lines.front().map(|(came, _)| *came);
         self.blocks.front().map(Block::began).or_else(line)
     }
 
-    /// The block that has the line at a position, when it is in one.
+    /// Returns the block that contains the line at `position`; `None` when the line is not in a block.
     fn block(&self, position: u64) -> Option<Block> {
         let at = self.blocks.partition_point(|b| b.end() <= position);
         self.blocks.get(at).cloned()
@@ -263,9 +265,9 @@ impl State {
         self.lines.push_back((now, line));
     }
 
-    /// Makes a block of the newest lines.
+    /// Compresses the newest lines into a block.
     fn pack(&mut self) {
-        // What cannot be packed stays as it is: the bounds hold all the same.
+        // Lines that cannot be compressed stay as they are; the limits of the ring hold all the same.
         let Some(block) = Block::of(self.unpacked, self.lines.iter()) else {
             return;
         };
@@ -273,7 +275,7 @@ impl State {
         self.unpacked = block.end();
         self.unpacked_bytes = 0;
         self.blocks.push_back(block);
-        // With its room: the next lines need it.
+        // The capacity is kept for the next lines.
         self.lines.clear();
     }
 
@@ -384,7 +386,7 @@ mod tests {
         assert!(ring.fill(clock::monotonic()).bytes <= (size * 5) as u64);
     }
 
-    /// A line of so many bytes and more, that no other is like.
+    /// A line of at least `bytes` bytes that no other line resembles.
     fn long(n: usize, bytes: usize) -> Observation {
         let word = format!("{n} {:x} ", n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut o = note(n);
@@ -395,7 +397,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a reader gets does not depend on what is packed.
+        /// What a reader gets does not depend on which lines are compressed.
         #[test]
         fn lines_are_the_same_packed_or_not(
             pushes in vec((1_usize..300, 1_usize..3_000, 0_u64..20), 1..12),
@@ -415,7 +417,7 @@ mod tests {
                 prop_assert!(fill.age <= Some(Duration::from_secs(60) + SPAN));
                 let (open, oldest) = ring.oldest();
                 prop_assert_eq!((open, oldest + fill.lines), (Vec::new(), given.len() as u64));
-                // Nothing leaves that had room and was not old.
+                // No line leaves the ring that fits and is not too old.
                 let bytes: usize = given.iter().map(|(_, l)| l.len() + ENTRY).sum();
                 let young = given.iter().all(|(came, _)| now - *came <= Duration::from_secs(60));
                 prop_assert!(bytes > room || !young || oldest == 0);

@@ -1,4 +1,4 @@
-//! gRPC on a unix socket, several subscribers, none of which can hold up anything.
+//! The gRPC service on a unix socket, with several subscribers, none of which can delay the process.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,25 +29,26 @@ use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
-/// Lines of one message, bytes.
+/// Size of the lines in one message, bytes.
 const BATCH: usize = 256 << 10;
-/// How long lines may gather before a subscriber gets them: a message for each call would cost more than the call.
+/// How long lines are collected before a subscriber gets them: a message for each call would cost more than the call.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long subscribers may take to read the rest when the service stops.
+/// How long subscribers have to read the rest when the service stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Who serves: what [`Info`](wire::INFO) tells of it besides the ring and the subscribers.
+/// The process that hosts the service. It supplies what the service itself does not know.
 pub trait Host: Send + Sync {
-    /// How it is doing, and its clock (`now`). The service itself sets `version`, `epoch`, `subscribers` and what is of the ring.
+    /// Returns the state of the process and its clock (`now`). The service itself sets `version`, `epoch`,
+    /// `subscribers` and the fields about the ring.
     fn info(&self) -> InfoResponse;
-    /// A subscriber was turned away because of its user id.
+    /// Counts a subscriber that was refused because of its user id.
     fn refused(&self);
-    /// Gives the lines of what arrived from `since` to `until`, in order of arrival, as far as it is kept besides the ring. Called
-    /// on a thread that may wait for a disk. The error is why they cannot be had.
+    /// Passes the lines that arrived from `since` to `until`, in order of arrival, to `give`, as far as they are kept
+    /// outside the ring. Called on a thread that may wait for a disk. The error says why the lines cannot be read.
     fn past(&self, since: Nanos, until: Nanos, give: Past<'_>) -> Result<(), String>;
 }
 
-/// Takes observations of the past, in order; `false` ends the reading because the subscriber has gone.
+/// Takes lines of the past, in order. Returns `false` when the subscriber has disconnected, which ends the reading.
 pub type Past<'a> = &'a mut dyn FnMut(Vec<Bytes>) -> bool;
 
 /// The service: cheap to clone.
@@ -70,7 +71,7 @@ struct Inner {
 }
 
 impl Service {
-    /// A service that reads this ring. Its epoch begins now.
+    /// Returns a service that streams from `ring`. Its epoch is the current time.
     pub fn new(ring: Arc<Ring>, host: Arc<dyn Host>) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -81,7 +82,7 @@ impl Service {
             }),
         }
     }
-    /// Who is fed now.
+    /// Returns the number of subscribers that are being served.
     pub fn subscribers(&self) -> u64 {
         self.inner.subscribers.load(Ordering::Relaxed)
     }
@@ -127,7 +128,8 @@ impl Inner {
             }
         } else {
             let (open, first) = self.ring.oldest();
-            // A ring that is empty is told too: nobody waits for what is not there.
+            // An empty ring sends an empty batch as well, so that the subscriber does not wait for lines that do not
+            // exist.
             let tells = !open.is_empty() || first == self.ring.next();
             if tells && to.send(Ok(self.batch(first, open, 0))).await.is_err() {
                 return;
@@ -139,7 +141,7 @@ impl Inner {
             let finished = news.borrow_and_update().finished;
             let mut got = self.ring.read(position, BATCH);
             if got.lines.is_empty() {
-                // The end, the subscriber's leaving, or more.
+                // The ring is finished, the subscriber disconnects, or lines come.
                 if finished
                     || tokio::select! {
                         () = to.closed() => true,
@@ -148,7 +150,7 @@ impl Inner {
                 {
                     return;
                 }
-                // Not when the service stops: then nothing gathers any more.
+                // Once the service stops, there is nothing more to collect.
                 if !news.borrow().finished {
                     tokio::time::sleep(GATHER).await;
                 }
@@ -166,8 +168,8 @@ impl Inner {
         }
     }
 
-    /// Gives what is kept of the time before the ring, which has what is open too. Returns where the ring begins; `None` when the
-    /// subscriber has left.
+    /// Sends what the host keeps of the time before the ring; this includes what is still open. Returns the position
+    /// where the ring begins; `None` when the subscriber has disconnected.
     async fn past(
         self: &Arc<Self>,
         since: Nanos,
@@ -222,7 +224,7 @@ impl Inner {
     }
 }
 
-/// The gap record of a subscriber that was too slow.
+/// Returns the gap that tells a subscriber that it was too slow.
 fn missed(since: Nanos, lost: u64) -> Bytes {
     gap(
         since,
@@ -270,7 +272,7 @@ impl ServerStreamingService<SubscribeRequest> for Subscribe {
     type ResponseStream = ReceiverStream<Result<Batch, Status>>;
     type Future = std::future::Ready<Result<Response<Self::ResponseStream>, Status>>;
     fn call(&mut self, request: Request<SubscribeRequest>) -> Self::Future {
-        // Two batches on their way; everything else stays in the ring.
+        // Two batches may be under way; everything else stays in the ring.
         let (to, stream) = mpsc::channel(2);
         let subscriber = Subscriber::new(Arc::clone(&self.0));
         tokio::spawn(async move {
@@ -323,8 +325,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes connections of subscribers on a socket, and on a bound address where there is one: of who connects there nothing is
-    /// known, so that it has to be a loopback that only the wanted can reach.
+    /// Accepts subscribers on a unix socket, and on `tcp` when there is one. Nothing is known about a client of `tcp`,
+    /// so it has to be a loopback address that only permitted clients can reach.
     pub fn bind(socket: Socket, tcp: Option<std::net::TcpListener>) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -342,7 +344,7 @@ impl Server {
         })
     }
 
-    /// Serves until the ring is finished and subscribers had a moment to read the rest.
+    /// Serves until the ring is finished and subscribers have had `LAST_WORDS` to read the rest.
     pub fn run(self, service: &Service, log: &Log) {
         let Self {
             runtime,
@@ -350,7 +352,7 @@ impl Server {
             tcp,
             socket,
         } = self;
-        // Subscribers come after the kubelet and after the decoder.
+        // The kubelet and the decoder get the CPU before subscribers do.
         rustix::process::nice(10).ok();
         let ended = runtime.block_on(async {
             let listener = UnixListener::from_std(listener)?;
@@ -409,7 +411,7 @@ fn may_subscribe(stream: &UnixStream) -> bool {
         .is_ok_and(|cred| socket::may_use(cred.uid()))
 }
 
-/// Serves one connection; when the ring is finished, ends it once its streams have ended.
+/// Serves one connection. When the ring is finished, the connection ends once its streams have ended.
 async fn carry<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, service: Service) {
     let mut news = service.inner.ring.news();
     let service = service_fn(move |request: http::Request<Incoming>| {
@@ -419,7 +421,7 @@ async fn carry<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, se
         http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service)
     );
     tokio::select! {
-        // A broken connection is the subscriber's business: it sees the same.
+        // An error of the connection is not logged: the subscriber sees the same error.
         _ = connection.as_mut() => return,
         _ = news.wait_for(|n| n.finished) => connection.as_mut().graceful_shutdown(),
     }

@@ -1,4 +1,5 @@
-//! Unix sockets that only their owner can reach: 0600 in a 0700 folder, one process at a time, stale ones taken over.
+//! Unix sockets that only their owner can reach: mode 0600 in a folder of mode 0700, one process at a time. Stale
+//! sockets are taken over.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,56 +10,57 @@ use std::path::{Path, PathBuf};
 use kflow_model::patient;
 use rustix::fs::{FlockOperation, flock};
 
-/// Why a socket could not be had.
+/// Why a socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The path has no folder or no file name.
     #[error("{0} is not a path to a socket: give one like /run/kflow/cri.sock")]
     Path(PathBuf),
-    /// The folder can be entered by others.
+    /// Other users can enter the folder.
     #[error(
         "folder {dir} has mode {mode:03o} and owner {uid}: others could reach the socket; use a folder of its own, or chmod 700 and chown it to {me}"
     )]
     Folder {
         dir: PathBuf,
         mode: u32,
-        /// Its owner.
+        /// Owner of the folder.
         uid: u32,
-        /// Who kflow runs as.
+        /// User id that kflow runs as.
         me: u32,
     },
-    /// Another kflow holds the lock.
+    /// Another kflow process holds the lock.
     #[error("another kflow serves {0}: stop it first (its lock file is held)")]
     Held(PathBuf),
-    /// Somebody answers on the path who is not kflow.
+    /// A process that is not kflow listens on the path.
     #[error(
         "somebody listens on {0} already: a live socket is never taken over; choose another path"
     )]
     Live(PathBuf),
-    /// The path is taken by something that is not a socket.
+    /// Something that is not a socket has the path.
     #[error("{0} exists and is not a socket: move it away or choose another path")]
     NotASocket(PathBuf),
-    /// The system refused an operation.
+    /// A system call failed.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         path: PathBuf,
         source: io::Error,
     },
 }
 
-/// A path that this process alone may listen on. The lock is held, and the path removed, for as long as it lives.
+/// A path on which only this process may listen. While this value lives, the lock is held; when it is dropped, the path
+/// is removed.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
     staging: PathBuf,
-    // Held, never read: closing it gives the lock back.
+    // Held, never read: closing the file releases the lock.
     _lock: File,
 }
 
 impl Socket {
-    /// Makes the folder if it is missing, takes the lock, and removes a stale socket. Does not listen yet.
+    /// Creates the folder if it is missing, takes the lock, and removes a stale socket. Does not listen yet.
     pub fn claim(path: &Path) -> Result<Self, Error> {
         let its = path.to_path_buf();
         patient::ask(path, move || Self::claim_now(&its)).map_err(io_error("look at", path))?
@@ -94,7 +96,7 @@ impl Socket {
             Ok(meta) if !meta.file_type().is_socket() => {
                 return Err(Error::NotASocket(path.to_path_buf()));
             }
-            // The lock is free, so no kflow serves it; but a runtime might.
+            // The lock was free, so no kflow serves the path; but another program, such as a runtime, might.
             Ok(_) => match UnixStream::connect(path) {
                 Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                     fs::remove_file(path).map_err(io_error("remove the stale socket", path))?;
@@ -112,17 +114,17 @@ impl Socket {
         })
     }
 
-    /// Listens. The socket appears on its path at once with its final mode: it is bound under another name first.
-    /// May be called again after the listener was dropped.
+    /// Listens on the path. The socket is bound under another name first, so that it appears with its final mode. May
+    /// be called again after the listener was dropped.
     pub fn listen(&self) -> Result<UnixListener, Error> {
         let (path, staging) = (self.path.clone(), self.staging.clone());
         patient::ask(&self.path, move || listen(&path, &staging))
             .map_err(io_error("listen on", &self.path))?
     }
 
-    /// Removes the path, so that a client is told "no such file" from now on.
+    /// Removes the path, so that a new client gets "no such file".
     pub fn unlink(&self) {
-        // Gone already is as good, and a stale one is taken over.
+        // Errors do not matter: the path may be gone already, and a stale socket is taken over.
         let path = self.path.clone();
         drop(patient::ask(&self.path, move || fs::remove_file(path)));
     }
@@ -181,7 +183,7 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Io { what, path, source }
 }
 
-/// True when a process with this user id may use the socket: root, or whoever runs kflow.
+/// True when a process with this user id may use the socket: root, or the user that kflow runs as.
 pub fn may_use(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }

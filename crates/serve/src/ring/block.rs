@@ -1,26 +1,27 @@
-//! Lines that came one after another, packed.
+//! Consecutive lines of the ring, compressed.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use prost::bytes::Bytes;
 
-/// Level of zstd: the fastest, since every line is packed and few blocks are ever read.
+/// Compression level of zstd: the fastest, since every line is compressed and few blocks are ever read.
 const LEVEL: i32 = 1;
 
-/// See the [module](self). Cheap to clone.
+/// A block of compressed lines, cheap to clone. See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     first: u64,
     lines: u64,
-    /// Arrival of the oldest line and of the newest.
+    /// Arrivals of the oldest and of the newest line.
     came: (Instant, Instant),
-    /// The lines with a line feed after each, as zstd packs them, and their bytes.
+    /// The lines with a line feed after each, compressed, and their uncompressed size in bytes.
     packed: Arc<(Box<[u8]>, usize)>,
 }
 
 impl Block {
-    /// Packs lines, of which the first has this position; `None` when there are none, or they cannot be packed.
+    /// Compresses lines, the first of which has the position `first`; `None` when there are none, or they cannot be
+    /// compressed.
     pub(super) fn of<'a>(
         first: u64,
         lines: impl DoubleEndedIterator<Item = &'a (Instant, Bytes)> + ExactSizeIterator + Clone,
@@ -41,32 +42,32 @@ impl Block {
         })
     }
 
-    /// Position of its first line.
+    /// Returns the position of the first line.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Position after its last line.
+    /// Returns the position after the last line.
     pub(super) fn end(&self) -> u64 {
         self.first + self.lines
     }
 
-    /// Arrival of its oldest line.
+    /// Returns the arrival of the oldest line.
     pub(super) fn began(&self) -> Instant {
         self.came.0
     }
 
-    /// Arrival of its newest line.
+    /// Returns the arrival of the newest line.
     pub(super) fn ended(&self) -> Instant {
         self.came.1
     }
 
-    /// Memory that it takes.
+    /// Returns the memory that the block takes, bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>() + self.packed.0.len()
     }
 
-    /// Its lines from a position on; none when they cannot be unpacked.
+    /// Returns the lines from position `from` on; none when the block cannot be decompressed.
     pub(super) fn lines(&self, from: u64) -> Vec<Bytes> {
         let (packed, length) = &*self.packed;
         let Ok(text) = zstd::bulk::decompress(packed, *length).map(Bytes::from) else {
