@@ -13,10 +13,10 @@ const FILES: [&str; 4] = [
     "run/kflow/otlp.sock",
     "run/kflow/otlp.sock.lock",
 ];
-/// The spool that the manifest has, from there; a spool has one file that is no segment.
+/// The spool's folder in the manifest, from the node's root. `LOCK` is the one file in a spool that is not a segment.
 const SPOOL: &str = "var/lib/kflow/spool";
 const LOCK: &str = "lock";
-/// The agent's folders, each below the next.
+/// The agent's folders, inner ones before outer ones.
 const FOLDERS: [&str; 3] = [SPOOL, "var/lib/kflow", "run/kflow"];
 
 /// Something that could not be removed.
@@ -27,16 +27,16 @@ pub struct Error {
     pub source: io::Error,
 }
 
-/// What became of it.
+/// What was removed, and what was left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// Files that were removed.
     pub files: usize,
-    /// Folders in which something else is: they stay.
+    /// Folders that stay because other files are in them.
     pub left: Vec<PathBuf>,
 }
 
-/// Removes it below `root`. What is not there is no error.
+/// Removes the agent's files and folders below `root`. A missing file or folder is not an error.
 pub fn clean(root: &Path) -> Result<Cleaned, Error> {
     let mut cleaned = Cleaned::default();
     let spool = root.join(SPOOL);

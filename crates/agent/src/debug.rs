@@ -1,9 +1,10 @@
 //! `--debug-pod`: an agent on one node without an installation, as a Job. No other object is created.
 //!
-//! The command deletes the Job when it ends. If it cannot (it was killed, or the apiserver is unreachable), the Job goes without it: the
-//! agent exits once it has had no subscriber for [`UNWATCHED`], `activeDeadlineSeconds` ([`MOST`]) bounds the Job, and the cluster deletes
-//! a finished Job (`ttlSecondsAfterFinished`, stable since Kubernetes 1.23). The pod has no service account token and makes no
-//! request to the apiserver; the command makes them with the user's own rights.
+//! The command deletes the Job when it ends. If it cannot (it was killed, or the apiserver is unreachable), the Job
+//! ends without it: the agent exits once it has had no subscriber for [`UNWATCHED`], `activeDeadlineSeconds` ([`MOST`])
+//! bounds the Job, and the cluster deletes a finished Job (`ttlSecondsAfterFinished`, stable since Kubernetes 1.23).
+//! The pod has no service account token and makes no request to the apiserver; the command makes all requests, with the
+//! user's own rights.
 
 use std::time::Duration;
 
@@ -21,14 +22,15 @@ use crate::objects::{self, Object, list};
 pub const UNWATCHED: Duration = Duration::from_secs(120);
 /// `activeDeadlineSeconds` of the Job.
 pub const MOST: Duration = Duration::from_secs(4 * 3600);
-/// `app.kubernetes.io/name` of the pod. Not that of the DaemonSet's pods: other viewers must not take it for an installed agent.
+/// `app.kubernetes.io/name` of the pod. It differs from that of the DaemonSet's pods, so that other viewers do not take
+/// this pod for an installed agent.
 const NAME: &str = "kflow-debug";
-/// How often the cluster is asked how far it is.
+/// Pause between two requests for the state of the pod.
 const LOOK: Duration = Duration::from_millis(500);
-/// What a container waits for and does not get by waiting (`pkg/kubelet/images/types.go` of Kubernetes 1.36).
+/// Waiting reasons of a container that waiting does not resolve (`pkg/kubelet/images/types.go` of Kubernetes 1.36).
 const HOPELESS: [&str; 3] = ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
 
-/// Which agent, and where.
+/// The agent to start: its node, image and namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub node: String,
@@ -36,20 +38,20 @@ pub struct Wanted {
     pub namespace: String,
 }
 
-/// Why there is none.
+/// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Manifest(#[from] manifest::Error),
     #[error(transparent)]
     Cluster(#[from] objects::Error),
-    /// A pod would be made and removed again.
+    /// The node does not exist, so the Job's pod would be created and removed again.
     #[error("there is no node {0}: kubectl get nodes")]
     NoNode(String),
-    /// The Job makes no pod, or its pod does not run.
+    /// The Job creates no pod, or its pod cannot run.
     #[error("the agent for {node} does not start: {why}")]
     Fails { node: String, why: String },
-    /// Nothing says that it will not, and it did not in time.
+    /// The pod is not ready in time, and nothing says that it never will be.
     #[error("the agent for {node} did not start within {}: {why}", kflow_model::units::wait(*.patience))]
     Late {
         node: String,
@@ -58,7 +60,8 @@ pub enum Error {
     },
 }
 
-/// The Job: the pod of an installation's DaemonSet, without account, spool and folder on the node.
+/// Returns the Job. Its pod is that of an installation's DaemonSet, without service account, spool and folder on the
+/// node.
 fn job(wanted: &Wanted, name: &str) -> Result<Object, manifest::Error> {
     let mut template = manifest::pod_template(&wanted.image)?;
     let labels = json!({
@@ -73,7 +76,7 @@ fn job(wanted: &Wanted, name: &str) -> Result<Object, manifest::Error> {
     spec.remove("serviceAccountName");
     spec.remove("nodeSelector");
     spec.insert("automountServiceAccountToken".to_owned(), json!(false));
-    // Past the scheduler: a node that takes no pods is one to look at, too.
+    // The scheduler is bypassed, because a node that accepts no pods may be the one to look at.
     spec.insert("nodeName".to_owned(), json!(wanted.node));
     spec.insert("restartPolicy".to_owned(), json!("Never"));
     spec.insert("terminationGracePeriodSeconds".to_owned(), json!(5));
@@ -107,7 +110,7 @@ fn job(wanted: &Wanted, name: &str) -> Result<Object, manifest::Error> {
     let resources = container
         .get_mut("resources")
         .and_then(Value::as_object_mut);
-    // A full node has none left, and its kubelet would refuse the pod.
+    // A full node has no resources left, and its kubelet would refuse a pod that requests any.
     let none = json!({"cpu": "0", "memory": "0"});
     resources
         .ok_or_else(bug)?
@@ -127,7 +130,7 @@ fn job(wanted: &Wanted, name: &str) -> Result<Object, manifest::Error> {
     Object::of(job).ok_or_else(bug)
 }
 
-/// An agent's Job. Dropping it leaves it to end by itself.
+/// The Job of an agent. When this value is dropped, the Job ends by itself.
 pub struct DebugPod {
     client: Client,
     wanted: Wanted,
@@ -141,10 +144,10 @@ impl std::fmt::Debug for DebugPod {
 }
 
 impl DebugPod {
-    /// Makes the Job. `name` is one that no other has, of at most 63 letters, digits and `-`.
+    /// Creates the Job. `name` has to be unique, of at most 63 letters, digits and `-`.
     pub async fn create(client: Client, wanted: Wanted, name: &str) -> Result<Self, Error> {
         let job = job(&wanted, name)?;
-        // Who may not read nodes learns it of the pod.
+        // A user who may not read nodes learns from the pod that the node does not exist.
         if let Ok(None) = manifest::node(&wanted.node)?.get(&client).await {
             return Err(Error::NoNode(wanted.node));
         }
@@ -156,12 +159,12 @@ impl DebugPod {
         })
     }
 
-    /// `Job default/kflow-debug-1f`
+    /// Returns the Job's kind, namespace and name for people: `Job default/kflow-debug-1f`.
     pub fn what(&self) -> String {
         self.job.what()
     }
 
-    /// The label selector of its pod.
+    /// Returns the label selector of the Job's pod.
     pub fn labels(&self) -> String {
         format!("app.kubernetes.io/instance={}", self.job.name)
     }
@@ -170,7 +173,8 @@ impl DebugPod {
         &self.wanted.namespace
     }
 
-    /// Waits until its pod runs. `progress` is told what is waited for, when that changes.
+    /// Waits until the pod is ready, for at most `patience`. `progress` gets what the pod waits for, whenever that
+    /// changes.
     pub async fn ready(
         &self,
         patience: Duration,
@@ -207,7 +211,7 @@ impl DebugPod {
         if let Some(pod) = pods.first() {
             return Ok(of_pod(&pod.data));
         }
-        // The Job's controller tells by an event why it makes none: a quota, a policy, a webhook.
+        // The Job controller reports by an Event why it creates no pod: a quota, a policy, a webhook.
         let events = self.job.events(&self.client).await.unwrap_or_default();
         let text = |e: &DynamicObject, path: &str| {
             let value = e.data.pointer(path).and_then(Value::as_str);
@@ -220,14 +224,14 @@ impl DebugPod {
         })
     }
 
-    /// Deletes the Job, and by it its pod. The cluster does the rest in its own time.
+    /// Deletes the Job and with it its pod. Does not wait until the pod is gone.
     pub async fn end(&self) -> Result<(), Error> {
         self.job.delete(&self.client).await?;
         Ok(())
     }
 }
 
-/// How far the pod is.
+/// How far the start of the pod has come.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Ready,
@@ -289,7 +293,7 @@ mod tests {
         assert_eq!(spec["nodeName"], "node1");
         assert!(spec.get("serviceAccountName").is_none());
         assert_eq!(spec["automountServiceAccountToken"], false);
-        // Nothing of it can be written on the node.
+        // The pod can write nothing on the node.
         for v in spec["volumes"].as_array().unwrap() {
             let mount = container["volumeMounts"].as_array().unwrap();
             let mount = mount.iter().find(|m| m["name"] == v["name"]).unwrap();

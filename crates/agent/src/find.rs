@@ -1,4 +1,4 @@
-//! What a node has, by names and texts of its files. Pure: [`look`](crate::look) reads them.
+//! Finds out what a node has from the names and contents of its files. Pure: [`look`](crate::look) reads the files.
 
 mod spans;
 
@@ -11,13 +11,13 @@ use kflow_sources::klog::pods::component_of;
 
 pub use spans::{CRIO_VARIABLES, Crio, KUBELET_SPANS};
 
-/// How Kubernetes came to a node, as far as it decides where things are.
+/// How Kubernetes was installed on a node, as far as this decides where files are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
-    /// A kubelet of its own with static pods beside it, or none: kubeadm, and what is laid out like it.
+    /// A separate kubelet, with static pods beside it or without: kubeadm, and installations with the same layout.
     #[default]
     Kubeadm,
-    /// kubeadm in a container (<https://kind.sigs.k8s.io>).
+    /// A kubeadm cluster whose nodes are containers (<https://kind.sigs.k8s.io>).
     Kind,
     /// One process that is kubelet and control plane.
     K3s,
@@ -27,12 +27,13 @@ pub enum Distribution {
     MicroShift,
     K0s,
     MicroK8s,
-    /// No shell, no journal: logs by its own API.
+    /// It has no shell and no journal: logs are read through its own API.
     Talos,
 }
 
 impl Distribution {
-    /// A file or folder that only this one has, from `/`; those that hold another one's come first.
+    /// A file or folder that only this distribution has, from `/`. A distribution that may also have another one's
+    /// comes before that one.
     ///
     /// k3s and RKE2: <https://docs.k3s.io/cli/server> (`--data-dir`), <https://docs.rke2.io/reference/server_config>.
     /// MicroShift: `pkg/config/files.go` (`DefaultConfigFile`). kind: `images/base/files/kind/bin` and
@@ -59,7 +60,7 @@ impl Distribution {
         }
     }
 
-    /// The folder of static pods' manifests, from `/`.
+    /// Returns the folder of static pods' manifests, from `/`.
     ///
     /// kubeadm: `cmd/kubeadm/app/constants/constants.go` (`ManifestsSubDirName`). RKE2: `pkg/podexecutor/staticpod.go`
     /// (`agent/pod-manifests` below its data folder).
@@ -70,7 +71,7 @@ impl Distribution {
         }
     }
 
-    /// The kubelet's log where it is a file and not its unit's journal, from `/`.
+    /// Returns the kubelet's log, from `/`, where it is a file and not the journal of its unit.
     ///
     /// RKE2: <https://docs.rke2.io/reference/logging>.
     pub const fn kubelet_log(self) -> Option<&'static str> {
@@ -80,7 +81,7 @@ impl Distribution {
         }
     }
 
-    /// The log of the runtime that it brings, from `/`.
+    /// Returns the log of the container runtime that the distribution comes with, from `/`.
     ///
     /// k3s: `pkg/agent/containerd/containerd.go` (`cfg.Containerd.Log`). RKE2: <https://docs.rke2.io/reference/logging>.
     pub const fn containerd_log(self) -> Option<&'static str> {
@@ -91,11 +92,11 @@ impl Distribution {
         }
     }
 
-    /// The audit log where no static pod says it and the distribution writes one by itself, from `/`.
+    /// Returns the audit log that the distribution has without a flag in a static pod's manifest, from `/`.
     ///
     /// MicroShift: `pkg/controllers/kube-apiserver.go` (`audit-log-path`). k3s writes none unless it is told to;
-    /// its guide for hardening names this file (<https://docs.k3s.io/security/hardening-guide>). Talos: static pods are not files
-    /// there, `internal/app/machined/pkg/controllers/k8s/control_plane_static_pod.go` (`audit-log-path`).
+    /// its hardening guide names this file (<https://docs.k3s.io/security/hardening-guide>). Talos, whose static pods
+    /// are not files: `internal/app/machined/pkg/controllers/k8s/control_plane_static_pod.go` (`audit-log-path`).
     pub const fn audit_log(self) -> Option<&'static str> {
         match self {
             Self::MicroShift => Some("var/log/kube-apiserver/audit.log"),
@@ -111,33 +112,35 @@ impl Distribution {
     }
 }
 
-/// What was read of a node.
+/// What was read on a node.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub distribution: Distribution,
-    /// Names in `/var/log/pods`; `None` where it cannot be read.
+    /// Names in `/var/log/pods`; `None` when the folder cannot be read.
     pub pod_logs: Option<Vec<String>>,
-    /// Static pods: file name and text.
+    /// Manifests of static pods: file name and text.
     pub manifests: Vec<(String, String)>,
-    /// The files of which [`Distribution`] knows that exist, absolute.
+    /// Those of the files named by [`Distribution`] that exist, absolute.
     pub files: Vec<PathBuf>,
     /// The kubelet's configuration file, and its text.
     pub kubelet: Option<(PathBuf, String)>,
     /// The file of [`apiserver_tracing`], and its text.
     pub apiserver: Option<(PathBuf, String)>,
-    /// What the environment of a containerd that runs says of its spans: `NAME=VALUE`.
+    /// Variables of a running containerd's environment that configure its spans: `NAME=VALUE`. `None` when no such
+    /// process can be read.
     pub containerd: Option<Vec<String>>,
-    /// What a CRI-O that runs was given.
+    /// Configuration of a running CRI-O. `None` when no such process can be read.
     pub crio: Option<Crio>,
 }
 
-/// Something that was looked for.
+/// Something that was looked for on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub what: &'static str,
     pub there: bool,
     pub found: String,
-    /// The lines that would add it; empty when it is there, or when nothing would.
+    /// Configuration that would add what is missing; empty when nothing is missing, or when no configuration would add
+    /// it.
     pub todo: String,
 }
 
@@ -160,19 +163,19 @@ impl Finding {
     }
 }
 
-/// What follows for an agent.
+/// What an agent follows on a node, and what to report about the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Components of the control plane that write below `/var/log/pods`.
+    /// Components of the control plane whose logs are below `/var/log/pods`.
     pub control: Vec<Component>,
     pub audit_logs: Vec<PathBuf>,
-    /// Other logs of components.
+    /// Other logs, each with the component that writes it.
     pub logs: Vec<(Component, PathBuf)>,
     pub kubelet_log: Option<PathBuf>,
     pub findings: Vec<Finding>,
 }
 
-/// Component, name of its container, name for people.
+/// Component, name of its container, name of its log for people.
 const COMPONENTS: [(Component, &str, &str); 3] = [
     (Component::Apiserver, "kube-apiserver", "apiserver log"),
     (Component::Scheduler, "kube-scheduler", "scheduler log"),
@@ -220,15 +223,15 @@ struct HostPath {
     path: PathBuf,
 }
 
-/// A static pod of the apiserver: what its flags say, with paths of the node.
+/// What the flags of the apiserver in a static pod say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Apiserver {
     audit_log: Option<String>,
-    /// The audit log as the node has it.
+    /// Path of the audit log on the node; `None` when it lies in no folder of the node.
     on_node: Option<PathBuf>,
-    /// The file that says where its spans go.
+    /// Path of the tracing configuration in the container.
     tracing: Option<String>,
-    /// The same as the node has it.
+    /// Path of the tracing configuration on the node; `None` when it lies in no folder of the node.
     tracing_on_node: Option<PathBuf>,
 }
 
@@ -246,7 +249,7 @@ fn apiserver(text: &str) -> Option<Apiserver> {
     };
     let audit_log = flag("--audit-log-path").map(str::to_owned);
     let tracing = flag("--tracing-config-file").map(str::to_owned);
-    // The innermost mount that a path lies in.
+    // A path belongs to the innermost mount that contains it.
     let on_node = |path: &String| {
         let mounts = c.volume_mounts.iter();
         let (mount, rest) = mounts
@@ -254,7 +257,7 @@ fn apiserver(text: &str) -> Option<Apiserver> {
             .max_by_key(|(m, _)| m.mount_path.components().count())?;
         let volume = pod.spec.volumes.iter().find(|v| v.name == mount.name)?;
         let host = &volume.host_path.as_ref()?.path;
-        // A mounted file leaves nothing of the path.
+        // When the file itself is mounted, nothing of the path remains.
         Some(if rest.as_os_str().is_empty() {
             host.clone()
         } else {
@@ -269,13 +272,13 @@ fn apiserver(text: &str) -> Option<Apiserver> {
     })
 }
 
-/// The file by which an apiserver in a static pod is told where its spans go, as the node has it.
+/// Returns the path on the node of the file that configures the tracing of an apiserver in a static pod.
 pub fn apiserver_tracing(manifests: &[(String, String)]) -> Option<PathBuf> {
     let server = manifests.iter().find_map(|(_, text)| apiserver(text))?;
     server.tracing_on_node
 }
 
-/// What an agent follows on a node, what it does not find, and what would add it.
+/// Returns what an agent follows on a node, what is missing there, and what would add it.
 pub fn found(seen: &Seen) -> Found {
     let mut found = Found::default();
     let it = seen.distribution;
@@ -298,7 +301,7 @@ pub fn found(seen: &Seen) -> Found {
     found
 }
 
-/// Logs of the control plane. A node without any is a worker, and lacks nothing.
+/// Adds the logs of the control plane. A node without any is a worker, and lacks nothing.
 fn control(seen: &Seen, found: &mut Found) {
     let Some(folders) = &seen.pod_logs else {
         found.findings.push(Finding::missing(
@@ -332,7 +335,7 @@ fn control(seen: &Seen, found: &mut Found) {
     }
 }
 
-/// How an audit log is added, for a static pod.
+/// How to add an audit log to an apiserver in a static pod.
 const AUDIT: &str = "in the apiserver's static pod, with a policy and mounts of both: --audit-policy-file=/etc/kubernetes/audit.yaml --audit-log-path=/var/log/kubernetes/audit.log";
 
 fn audit(seen: &Seen, own: Option<PathBuf>, found: &mut Found) {

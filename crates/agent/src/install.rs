@@ -1,8 +1,8 @@
-//! Puts the agents into a cluster, and takes them out again.
+//! Installs the agents into a cluster, and uninstalls them.
 //!
-//! Uninstalling leaves nothing: before the DaemonSet goes, its pods are replaced by ones that remove the agent's files from
-//! their node (`kflow agent clean`); one that is ready has done it. No agent has a right to write in the cluster for that, and
-//! none has to be told on which of its ends it is the last.
+//! Uninstalling leaves nothing behind: before the DaemonSet is deleted, its pods are replaced by pods that remove the
+//! agent's files from their node (`kflow agent clean`); such a pod is ready once it has done so. For this no agent
+//! needs a right to write in the cluster, and none has to know which of its terminations is the last.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use kflow_sources::agent::LABEL;
 use crate::manifest::{self, Wanted};
 use crate::objects::{Error, Object, is_ours, list};
 
-/// How often a cluster is asked how far it is.
+/// Pause between two requests for the state of the cluster.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What was done with an object.
@@ -26,9 +26,9 @@ pub enum Did {
     Changed,
     Unchanged,
     Removed,
-    /// There was none.
+    /// The object did not exist.
     Absent,
-    /// It stays, for this reason.
+    /// The object stays, for this reason.
     Left(String),
 }
 
@@ -45,15 +45,15 @@ impl Did {
     }
 }
 
-/// Told of each object: what it is called, and what was done.
+/// Called for each object with its name and what was done.
 pub type Tell<'a> = &'a mut (dyn FnMut(&str, &Did) + Send);
 
-/// How far a DaemonSet is, node by node.
+/// State of a DaemonSet's rollout, node by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
     pub wanted: u64,
     pub ready: u64,
-    /// Nodes whose pod is not ready, with why.
+    /// Nodes whose pod is not ready, each with the reason.
     pub waiting: Vec<(String, String)>,
 }
 
@@ -63,7 +63,8 @@ impl Rollout {
     }
 }
 
-/// Applies the manifest. With `only_there`, agents have to be there already, and what is left open is as they have it.
+/// Applies the manifest. With `only_there`, agents have to be installed already, and what `wanted` leaves open stays as
+/// they have it.
 pub async fn install(
     client: &Client,
     wanted: &Wanted,
@@ -111,7 +112,7 @@ pub async fn install(
     Ok(())
 }
 
-/// Refuses objects that are not kflow's, that are of agents in another namespace, or that a release of Helm manages.
+/// Refuses objects that are not kflow's, that belong to agents in another namespace, or that a Helm release manages.
 fn may_change(
     objects: &[Object],
     before: &[Option<DynamicObject>],
@@ -134,8 +135,8 @@ fn may_change(
     Ok(())
 }
 
-/// The release of Helm that an object belongs to (`pkg/action/validate.go` of Helm): what is changed without it, it would
-/// change back, and a release whose objects are gone is still listed.
+/// Returns an error when the object belongs to a Helm release (`pkg/action/validate.go` of Helm): Helm would revert a
+/// change that is made without it, and would still list a release whose objects are gone.
 fn release(there: &DynamicObject) -> Option<Error> {
     let text = |key: &str| Some(there.metadata.annotations.as_ref()?.get(key)?.clone());
     Some(Error::Helm {
@@ -164,12 +165,12 @@ async fn looked_at(
     Ok(all)
 }
 
-/// The namespace that a binding gives its right to.
+/// Returns the namespace of the subject to which a binding grants its role.
 fn subject(object: &DynamicObject) -> Option<&str> {
     object.data.pointer("/subjects/0/namespace")?.as_str()
 }
 
-/// What to know of a namespace that was there before kflow.
+/// Returns a remark about a namespace that existed before kflow.
 fn foreign_namespace(there: &DynamicObject) -> String {
     const LEVEL: &str = "pod-security.kubernetes.io/enforce";
     let labels = there.metadata.labels.as_ref();
@@ -182,8 +183,8 @@ fn foreign_namespace(there: &DynamicObject) -> String {
     }
 }
 
-/// Waits until every node that is wanted has a pod of the DaemonSet's newest template that is ready, and gives how far it
-/// came.
+/// Waits until every wanted node has a ready pod of the DaemonSet's newest template, for at most `patience`, and
+/// returns the last state.
 pub async fn rolled_out(
     client: &Client,
     namespace: &str,
@@ -208,7 +209,7 @@ pub async fn rolled_out(
     }
 }
 
-/// `None` while the controller has not seen the newest template.
+/// Returns the state of the rollout; `None` while the DaemonSet controller has not observed the newest template.
 async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, InstallError> {
     let Some(set) = manifest::daemon_set(namespace)?.get(client).await? else {
         let namespace = namespace.to_owned();
@@ -249,7 +250,7 @@ async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, In
     }))
 }
 
-/// True for a pod whose containers answer.
+/// True for a pod whose condition `Ready` is true.
 pub(crate) fn is_ready(pod: &Value) -> bool {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
     conditions.is_some_and(|all| {
@@ -258,7 +259,7 @@ pub(crate) fn is_ready(pod: &Value) -> bool {
     })
 }
 
-/// Why a pod is not ready: what a container of it waits for, or its phase.
+/// Returns why a pod is not ready: what one of its containers waits for, else its phase.
 pub(crate) fn unready(pod: &Value) -> String {
     let of = |list: &str| {
         let all = pod.pointer(list).and_then(Value::as_array);
@@ -287,13 +288,13 @@ pub(crate) fn unready(pod: &Value) -> String {
 /// What an uninstallation left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remains {
-    /// Nodes on which files may be left, with why.
+    /// Nodes on which files may remain, each with the reason.
     pub nodes: Vec<(String, String)>,
-    /// Objects that were asked to go and are still there.
+    /// Objects that were deleted but still exist.
     pub objects: Vec<String>,
 }
 
-/// Removes files and objects. What does not go in time is told and does not hold up the rest.
+/// Removes the agents' files and objects. What is not removed in time is reported and does not hold up the rest.
 pub async fn uninstall(
     client: &Client,
     namespace: &str,
@@ -336,7 +337,8 @@ pub async fn uninstall(
     Ok(remains)
 }
 
-/// Removes files alone: the objects, and the DaemonSet whose pods have done so, are for whoever made them.
+/// Removes only the agents' files. The objects stay, the DaemonSet with the pods that removed the files included, for
+/// their owner (such as Helm) to delete.
 pub async fn only_files(
     client: &Client,
     namespace: &str,
@@ -358,7 +360,7 @@ pub async fn only_files(
     Ok(remains)
 }
 
-/// Lets every node remove its files. Gives the nodes that did not say that they have.
+/// Makes every node with an agent remove its files. Returns the nodes that did not confirm it, each with the reason.
 async fn clean(
     client: &Client,
     object: &Object,
@@ -375,7 +377,7 @@ async fn clean(
     let mut cleaning = there.clone();
     cleaning.metadata.managed_fields = None;
     let (mut template, strategy) = manifest::cleaning(image)?;
-    // On the nodes that have an agent, and as their images were pulled.
+    // The pods run on the nodes that have an agent, and pull their image in the same way.
     let pod = there.data.pointer("/spec/template/spec");
     for field in ["nodeSelector", "tolerations", "imagePullSecrets"] {
         if let (Some(value), Some(spec)) = (
@@ -404,7 +406,7 @@ async fn clean(
     Ok(missing)
 }
 
-/// Why a namespace stays: it is not kflow's, or other pods live in it.
+/// Returns why a namespace stays: it is not kflow's, or other pods are in it. `None` when it can be deleted.
 async fn kept(
     client: &Client,
     there: &DynamicObject,

@@ -6,21 +6,21 @@
 //!                                            └────────▶ counts ──▶ /metrics
 //! ```
 //!
-//! It has no world: who looks makes one of what is served.
+//! The agent has no world: each viewer makes its own from the observations that the agent serves.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`clean`] | removes what an agent leaves on its node |
-//! | [`debug`] | an agent on one node for as long as somebody looks |
-//! | [`find`] | what a node has, by its files: distribution, logs of the control plane, audit log, tracing. Pure |
-//! | [`install`] | puts the agents into a cluster, and takes them out |
-//! | [`look`] | reading those files |
-//! | [`manifest`] | what an installation is made of. Pure |
-//! | [`metrics`] | what is counted of what it sees. Pure |
-//! | [`nodes`] | the agents of a cluster, node by node |
-//! | `objects` | the objects of an installation, one by one |
-//! | [`run`] | the process |
-//! | [`scrape`] | serves a page of metrics |
+//! | [`debug`] | an agent on one node for as long as a command needs it |
+//! | [`find`] | what a node's files say of it: distribution, logs of the control plane, audit log, tracing. Pure |
+//! | [`install`] | installs the agents into a cluster, and uninstalls them |
+//! | [`look`] | reads the files that [`find`] judges |
+//! | [`manifest`] | the objects of an installation. Pure |
+//! | [`metrics`] | counts of what the agent sees. Pure |
+//! | [`nodes`] | the state of the agents of a cluster, node by node |
+//! | `objects` | requests to the apiserver about the objects of an installation |
+//! | [`run`] | the agent's process |
+//! | [`scrape`] | serves the page of metrics by HTTP |
 
 pub mod clean;
 pub mod debug;

@@ -1,5 +1,5 @@
-//! Reads what [`find`](crate::find) judges. A file system that does not answer within 5 s is left out, and told by
-//! [`patient::late`].
+//! Reads the files that [`find`](crate::find) judges. A file system that does not answer within 5 s is left out, and
+//! [`patient::late`] names it.
 
 use std::fs;
 use std::io;
@@ -9,14 +9,14 @@ use kflow_model::patient;
 
 use crate::find::{CRIO_VARIABLES, Crio, Distribution, Found, Seen, apiserver_tracing, found};
 
-/// Where the kubelet keeps the logs of pods, from `/` (`podLogsDir` of its configuration has this default since 1.32; before,
-/// it could not be set).
+/// Folder in which the kubelet keeps the logs of pods, from `/` (the default of `podLogsDir` in its configuration since
+/// 1.32; before, it could not be set).
 pub const POD_LOGS: &str = "var/log/pods";
 
-/// Where the kubelet's configuration is unless it was given another (`kubeadm`, `kind`).
+/// The kubelet's configuration file, unless the kubelet was given another one (`kubeadm`, `kind`).
 const CONFIGURATION: &str = "/var/lib/kubelet/config.yaml";
 
-/// Longest manifest or configuration that is read, bytes.
+/// Size of the largest manifest or configuration that is read, bytes.
 const MOST: u64 = 1 << 20;
 
 fn text(path: &Path) -> Option<String> {
@@ -47,8 +47,8 @@ fn names(path: &Path) -> Option<Vec<String>> {
     })
 }
 
-/// Arguments and environment of a program that runs, of the first process of that name which lets itself be read. Of its variables
-/// only those that are asked for: others may hold secrets.
+/// Returns arguments and environment of a running program: of the first process of that name that can be read. Only
+/// variables for which `is_asked` is true are kept, because others may hold secrets.
 fn process(
     root: &Path,
     program: &str,
@@ -74,7 +74,8 @@ fn process(
     })
 }
 
-/// What a CRI-O that runs was given, with the texts of its configuration.
+/// Returns the arguments, environment and configuration files of a running CRI-O; `None` when no such process can be
+/// read.
 fn crio(root: &Path) -> Option<Crio> {
     let (arguments, environment) = process(root, "crio", |name| CRIO_VARIABLES.contains(&name))?;
     let mut crio = Crio {
@@ -95,7 +96,8 @@ fn exists(path: &Path) -> bool {
     ask(path, Path::try_exists).unwrap_or(false)
 }
 
-/// What a node has below `root`: `/`, or a copy for a test. `configuration` is the file that a running kubelet was given.
+/// Reads what a node has below `root`: `/`, or a copy in a test. `configuration` is the file that a running kubelet was
+/// given.
 pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
     let is_talos = text(&root.join("etc/os-release"))
         .is_some_and(|t| t.lines().any(|l| l.trim() == "ID=talos"));
@@ -147,7 +149,7 @@ pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
     }
 }
 
-/// What an agent follows, with the paths of `root`; `configuration` as [`seen`] has it.
+/// Returns what an agent follows, with paths below `root`; `configuration` is as in [`seen`].
 pub fn found_at(root: &Path, configuration: Option<&Path>) -> Found {
     let mut all = found(&seen(root, configuration));
     for (_, path) in &mut all.logs {
@@ -159,7 +161,7 @@ pub fn found_at(root: &Path, configuration: Option<&Path>) -> Found {
     all
 }
 
-/// An absolute path of the node, in the root that is looked at.
+/// Returns an absolute path of the node as a path below `root`.
 fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -222,7 +224,7 @@ mod tests {
             "etc/crio/crio.conf.d/20-b.conf",
             &to("unix:///run/kflow/otlp.sock"),
         );
-        // A CRI-O that does not run has none to send.
+        // A CRI-O that is not running sends no spans.
         assert_eq!(spans(), None);
         put(root.path(), "proc/7/comm", "crio\n");
         put(

@@ -1,4 +1,5 @@
-//! What an installation is made of: one text, of which what is applied and what is printed are made. Pure.
+//! The objects of an installation. Both the objects that are applied and the YAML that is printed are made from one
+//! text. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::objects::Object;
 
 /// Name of the DaemonSet.
 pub(crate) const DAEMON_SET: &str = "kflow-agent";
-/// Label of all that an installation makes; its value is `kflow`.
+/// Label of every object of an installation; its value is `kflow`.
 pub(crate) const PART_OF: &str = "app.kubernetes.io/part-of";
 
 /// What may differ between installations.
@@ -18,44 +19,44 @@ pub struct Wanted {
     pub image: String,
     /// Secret with which the nodes pull the image.
     pub pull_secret: Option<String>,
-    /// Labels that a node has to have, beside that of its system.
+    /// Labels that a node has to have, besides `kubernetes.io/os`.
     pub node_selector: BTreeMap<String, String>,
-    /// Secret whose keys are the agents' environment.
+    /// Secret whose keys become the agents' environment variables.
     pub env_secret: Option<String>,
     /// Arguments of `kflow agent run`.
     pub args: Vec<String>,
 }
 
-/// What cannot be written into a manifest.
+/// Why a manifest cannot be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// `metav1.ObjectMeta` takes none of this name.
+    /// `metav1.ObjectMeta` does not accept this name.
     #[error("{0:?} is no name of a namespace: lower-case letters, digits and -")]
     Namespace(String),
-    /// A reference has no blanks, quotes or line ends.
+    /// An image reference has no blanks, quotes or line ends.
     #[error("{0:?} is no image: name one like registry.example/kflow:0.1.0")]
     Image(String),
     #[error("{0:?} is no name of a secret: lower-case letters, digits, - and .")]
     Secret(String),
-    /// `metav1.LabelSelector`, or the manifest's own label.
+    /// `metav1.LabelSelector` does not accept the label, or it is the manifest's own label.
     #[error(
         "{key:?}={value:?} is no label to choose nodes by: name one like example.com/pool=blue; kubernetes.io/os is linux"
     )]
     Label { key: String, value: String },
     #[error("the argument {0:?} has characters that nobody types")]
     Argument(String),
-    /// What is embedded is not what it is taken for, which only a bug makes so.
+    /// The embedded text does not have the expected form, which is a bug.
     #[error("the embedded manifest cannot be read (a bug): {0}")]
     Embedded(String),
 }
 
-/// The label by which the manifest chooses nodes.
+/// The label by which the manifest itself selects nodes.
 const SYSTEM: &str = "kubernetes.io/os";
-/// How the agents' command begins.
+/// Number of words in the agents' command before the arguments: `/kflow agent run`.
 const COMMAND: usize = 3;
 
 impl Wanted {
-    /// With what it leaves open as the DaemonSet has it that is there.
+    /// Returns a copy in which everything left open is as in the DaemonSet that exists.
     #[must_use]
     pub(crate) fn or_as_there(&self, set: &Value) -> Self {
         let mut wanted = self.clone();
@@ -90,7 +91,7 @@ impl Wanted {
     }
 }
 
-/// The manifest as YAML, with the reason for each right as a comment.
+/// Returns the manifest as YAML, with the reason for each right as a comment.
 pub fn yaml(wanted: &Wanted) -> Result<String, Error> {
     if !is_name(&wanted.namespace, 63, "") {
         return Err(Error::Namespace(wanted.namespace.clone()));
@@ -128,7 +129,8 @@ pub fn yaml(wanted: &Wanted) -> Result<String, Error> {
 const PULL_SECRET: &str = "\n      imagePullSecrets:\n        - name: ";
 const ENV_SECRET: &str = "\n          envFrom:\n            - secretRef:\n                name: ";
 
-/// The same as a template of Helm, without the namespace: that is the release's, and is there before anything of it is.
+/// Returns the manifest as a template of a Helm chart, without the Namespace: it is the release's, and exists before
+/// any object of the release.
 pub fn chart() -> Result<String, Error> {
     let text = include_str!("agent.yaml");
     let (_, rest) = text
@@ -164,7 +166,7 @@ fn is_name(name: &str, longest: usize, more: &str) -> bool {
         && name.ends_with(outer)
 }
 
-/// `apimachinery/pkg/util/validation`, `IsQualifiedName` and `IsValidLabelValue`.
+/// As in `apimachinery/pkg/util/validation`, `IsQualifiedName` and `IsValidLabelValue`.
 fn is_label(key: &str, value: &str) -> bool {
     let part = |text: &str| {
         let outer = |c: char| c.is_ascii_alphanumeric();
@@ -181,7 +183,7 @@ fn is_label(key: &str, value: &str) -> bool {
     key && (value.is_empty() || part(value))
 }
 
-/// `distribution/reference`: path, tag and digest.
+/// Inserts the image, whose characters have to be those of `distribution/reference`: path, tag and digest.
 fn with_image(text: &str, image: &str) -> Result<String, Error> {
     let is_reference = |c: char| c.is_ascii_alphanumeric() || "._-/:@+".contains(c);
     if !image.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -197,7 +199,7 @@ fn embedded(text: &str) -> Result<Value, Error> {
     serde_saphyr::from_str(text).map_err(|e| Error::Embedded(e.to_string()))
 }
 
-/// The same as objects, in the order in which they are made.
+/// Returns the manifest as objects, in the order in which they are created.
 pub(crate) fn objects(wanted: &Wanted) -> Result<Vec<Object>, Error> {
     let text = yaml(wanted)?;
     let object = |text| {
@@ -207,7 +209,7 @@ pub(crate) fn objects(wanted: &Wanted) -> Result<Vec<Object>, Error> {
     text.split("\n---\n").map(object).collect()
 }
 
-/// The DaemonSet by its name.
+/// Returns the DaemonSet with only its name and namespace.
 pub(crate) fn daemon_set(namespace: &str) -> Result<Object, Error> {
     let value = serde_json::json!({
         "apiVersion": "apps/v1",
@@ -217,13 +219,13 @@ pub(crate) fn daemon_set(namespace: &str) -> Result<Object, Error> {
     Object::of(value).ok_or_else(|| Error::Embedded("an object has no name".to_owned()))
 }
 
-/// A node by its name.
+/// Returns a Node with only its name.
 pub(crate) fn node(name: &str) -> Result<Object, Error> {
     let value = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     Object::of(value).ok_or_else(|| Error::Embedded("an object has no name".to_owned()))
 }
 
-/// The pod of an agent as the DaemonSet makes it.
+/// Returns the pod template of the agents' DaemonSet.
 pub(crate) fn pod_template(image: &str) -> Result<Value, Error> {
     let wanted = Wanted {
         namespace: "kflow".to_owned(),
@@ -236,7 +238,7 @@ pub(crate) fn pod_template(image: &str) -> Result<Value, Error> {
     template.ok_or_else(|| Error::Embedded("there is no DaemonSet".to_owned()))
 }
 
-/// Template and update strategy of a DaemonSet whose pods remove the agent's files from their nodes.
+/// Returns the template and update strategy of a DaemonSet whose pods remove the agent's files from their nodes.
 pub(crate) fn cleaning(image: &str) -> Result<(Value, Value), Error> {
     let mut all = embedded(&with_image(include_str!("clean.yaml"), image)?)?;
     let mut part = |name: &str| all.get_mut(name).map_or(Value::Null, Value::take);

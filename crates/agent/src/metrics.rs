@@ -1,8 +1,8 @@
 //! What an agent counts of what it sees, for Prometheus.
 //!
-//! It makes no world of it: calls, bytes, losses and how its sources, its spool and its store stand; pod starts and verdicts are what
-//! a viewer makes of the same observations. No label has values that others choose: methods are those of the CRI, codes those of
-//! gRPC, sources kflow's own.
+//! The counts need no world: calls, bytes, losses, and the state of the sources, the spool and the store. Pod starts
+//! and verdicts are derived by viewers from the same observations. No label has values that come from outside: methods
+//! are those of the CRI, codes those of gRPC, sources kflow's own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -12,34 +12,34 @@ use kflow_model::cri::{CallEnd, CallKey, CallOutcome, code_name, method};
 use kflow_model::{Body, Evidence, Nanos, Source};
 use kflow_sources::live::{SourceStatus, Status};
 
-/// Upper bounds of the lengths of calls, s: lists take milliseconds, pulls minutes.
+/// Upper bounds of the buckets of call durations, s: lists take milliseconds, pulls minutes.
 const BOUNDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 240.0,
 ];
-/// Calls in flight that are remembered. A kubelet has some hundreds.
+/// Number of calls in flight that are tracked at most. A kubelet has some hundreds.
 const MOST: usize = 1 << 16;
-/// The family of lengths.
+/// Name of the histogram of call durations.
 const LENGTH: &str = "kflow_cri_call_duration_seconds";
-/// In the place of a method that the CRI of this kflow does not have.
+/// Label value for a method or code that this kflow does not know.
 const OTHER: &str = "other";
-/// In the place of a method or code that nothing told.
+/// Label value for a method or code that was not observed.
 const UNKNOWN: &str = "unknown";
 
-/// Lengths of calls of a method.
+/// Histogram of the durations of the calls of one method.
 #[derive(Clone, Debug, Default)]
 struct Lengths {
-    /// By the first bound that is not exceeded; the last has none.
+    /// Number of calls by the first bound that their duration does not exceed; the last bucket has no bound.
     buckets: [u64; BOUNDS.len() + 1],
     sum_ns: i64,
 }
 
-/// What was counted since the agent began.
+/// What was counted since the agent started.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// By method and code.
+    /// Number of calls that ended, by method and code.
     ended: BTreeMap<(&'static str, &'static str), u64>,
     lengths: BTreeMap<&'static str, Lengths>,
-    /// Method and begin.
+    /// Method and start of each call in flight.
     open: HashMap<CallKey, (&'static str, Nanos)>,
     untracked: u64,
     request_bytes: u64,
@@ -72,7 +72,7 @@ fn code_of(end: &CallEnd) -> &'static str {
 }
 
 impl Counts {
-    /// Takes an observation, in order of arrival.
+    /// Counts an observation. Observations have to come in order of arrival.
     pub fn take(&mut self, o: &Evidence) {
         *self.observations.entry(o.source).or_default() += 1;
         match &o.body {
@@ -98,7 +98,7 @@ impl Counts {
                         .add(o.stamp.at.since(at).max(0));
                 }
             }
-            // Its calls end with it, and are told as ended.
+            // The connection's calls have ended with it, each with a `CallEnd` of its own.
             Body::Conn(c) if !c.open => self.open.retain(|key, _| key.conn != c.conn),
             Body::Gap(g) => {
                 *self.gaps.entry(g.of).or_default() += 1;
@@ -124,17 +124,17 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// What an agent is asked for beside its counts.
+/// State that the page shows besides the counts.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub sources: Vec<SourceStatus>,
-    /// The spool, where there is one.
+    /// State of the spool, `None` when there is none.
     pub spool: Option<kflow_store::Status>,
-    /// What is sent into a store, where there is one.
+    /// State of the upload into a store, `None` when there is none.
     pub store: Option<kflow_store::upload::Status>,
 }
 
-/// Writes the page.
+/// Writes the page of metrics.
 pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Result<()> {
     let mut page = Page::new(out);
     calls(&mut page, counts)?;
@@ -167,7 +167,8 @@ pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Re
     page.end()
 }
 
-/// A count of each source that there is, 0 too: of one that appears with its first count Prometheus knows no increase.
+/// Writes a count for every source, also when it is 0: Prometheus sees no increase when a series first appears with its
+/// first count.
 fn by_source(
     page: &mut Page<impl io::Write>,
     name: &str,
@@ -182,7 +183,7 @@ fn by_source(
     Ok(())
 }
 
-/// Writes the family of sources.
+/// Writes the family `kflow_sources`.
 pub fn sources(page: &mut Page<impl io::Write>, all: &[SourceStatus]) -> io::Result<()> {
     page.family(
         "kflow_sources",

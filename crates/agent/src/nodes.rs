@@ -1,4 +1,4 @@
-//! The agents of a cluster, node by node, as somebody sees them who has a kubeconfig.
+//! The agents of a cluster, node by node, as a user with a kubeconfig sees them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,46 +19,46 @@ use kflow_sources::agent::{LABEL, OwnAgent, Way, own_agent, reach};
 use crate::install::{is_ready, unready};
 use crate::objects::{Error, list};
 
-/// Agents that are asked at the same time.
+/// How many agents are asked at the same time.
 const TOGETHER: usize = 8;
-/// How long one may take to answer.
+/// How long an agent may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A node, and its agent.
+/// A node and its agent.
 #[derive(Debug)]
 pub struct Node {
     pub name: String,
     pub agent: Agent,
 }
 
-/// What is known of a node's agent.
+/// What is known about a node's agent.
 #[derive(Debug)]
 pub enum Agent {
-    /// The node has no pod of it.
+    /// The node has no agent pod.
     None,
-    /// It has one that does not answer, and why.
+    /// The node has an agent pod that does not answer, for the reason `why`.
     Silent { pod: String, why: String },
-    /// What it says of itself.
+    /// The agent answers with its state.
     Answers {
-        /// Empty of one that was asked by its socket on this machine.
+        /// Name of the agent's pod; empty when the agent was asked through its socket on this machine.
         pod: String,
         info: Box<InfoResponse>,
     },
 }
 
-/// The nodes of a cluster that are known.
+/// The known nodes of a cluster.
 #[derive(Debug, Default)]
 pub struct Nodes {
-    /// By name.
+    /// Sorted by name.
     pub all: Vec<Node>,
-    /// Why nodes without an agent are not among them, when they could not be listed.
+    /// Why the nodes could not be listed, so that nodes without an agent are missing; `None` when they were listed.
     pub unlisted: Option<Error>,
-    /// What there is to say of the agent on this machine.
+    /// A remark about the agent on this machine.
     pub note: Option<String>,
 }
 
-/// All nodes, or the one that is named. `here` is the socket of an agent on this machine, which is asked where its node has
-/// none that answers, or pods of agents cannot be listed.
+/// Returns all nodes, or only the one named `only`. `here` is the socket of an agent on this machine, which is asked
+/// when its node has no agent pod that answers, or when the agents' pods cannot be listed.
 pub async fn nodes(
     client: &Client,
     namespace: &str,
@@ -71,7 +71,7 @@ pub async fn nodes(
     let listed = match agents {
         Ok(pods) => pods,
         Err(e) => {
-            // Whether an unnamed node is one of this cluster is not known.
+            // Without a given name, it is not known whether this machine's node is one of the cluster.
             let Some(own) = own.filter(|_| only.is_some()) else {
                 return Err(e);
             };
@@ -91,7 +91,7 @@ pub async fn nodes(
             continue;
         };
         let node = node.to_owned();
-        // One that ends is told of only where there is no other.
+        // A pod that is being deleted is shown only when its node has no other agent pod.
         if pod.metadata.deletion_timestamp.is_none() || !pods.contains_key(&node) {
             pods.insert(node, pod);
         }
@@ -118,7 +118,7 @@ pub async fn nodes(
         let (client, namespace) = (client.clone(), namespace.to_owned());
         let turns = Arc::clone(&turns);
         asked.spawn(async move {
-            // It is never closed.
+            // Cannot fail: the semaphore is never closed.
             let _turn = turns.acquire_owned().await;
             let agent = match pod {
                 None => Agent::None,
@@ -129,7 +129,7 @@ pub async fn nodes(
     }
     let mut all = Vec::new();
     while let Some(done) = asked.join_next().await {
-        // A panic of a task was told by the panic hook.
+        // The panic hook has reported a panic of a task.
         all.extend(done);
     }
     let silent = |n: &&mut Node| !matches!(n.agent, Agent::Answers { .. });
@@ -153,7 +153,7 @@ pub async fn nodes(
     })
 }
 
-/// The row of the agent on this machine.
+/// Returns the row of the agent on this machine.
 fn row(own: OwnAgent) -> Node {
     Node {
         name: own.node,

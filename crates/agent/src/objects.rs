@@ -1,4 +1,4 @@
-//! The objects of an installation in a cluster, one by one.
+//! Requests to the apiserver about single objects of an installation.
 
 use std::time::Duration;
 
@@ -15,43 +15,44 @@ use crate::manifest::PART_OF;
 
 /// How long the apiserver may take for one request.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Who owns the fields that are applied.
+/// Field manager of the fields that kflow applies.
 pub(crate) const MANAGER: &str = "kflow";
 
-/// Why a step was not done.
+/// Why a request was not made, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The apiserver refused, with its own sentence.
+    /// The request failed; `why` is the apiserver's own message when there is one.
     #[error("cannot {verb} {what}: {why}")]
     Refused {
         verb: &'static str,
         what: String,
         why: String,
     },
-    /// An object of this name belongs to somebody else.
+    /// An object of this name exists that is not kflow's.
     #[error(
         "{what} exists and is not kflow's (it has no label app.kubernetes.io/part-of: kflow): remove it, or label it so"
     )]
     NotOurs { what: String },
-    /// Cluster-wide objects have one name.
+    /// The agents are in another namespace. Cluster-wide objects have one name, so there is one installation at most.
     #[error(
         "the agents of this cluster are in namespace {namespace}: name it with --agent-namespace {namespace}, or uninstall them there first"
     )]
     Elsewhere { namespace: String },
-    /// Helm keeps a list of what it made.
+    /// A Helm release manages the objects; Helm keeps a list of them.
     #[error(
         "the agents of this cluster are those of Helm's release {release} in namespace {namespace}: helm upgrade {release} -n {namespace}, or helm uninstall {release} -n {namespace}"
     )]
     Helm { release: String, namespace: String },
-    /// The agent on this machine, whose node has the same name, is no help; what is said of it.
+    /// The request failed, and the agent on this machine is not asked instead, because its node, of the same name, is in
+    /// another cluster; the text is about that agent.
     #[error("{0}; {1}")]
     Stranger(Box<Error>, String),
-    /// There is nothing to upgrade.
+    /// There is no installation to upgrade.
     #[error("no agents in namespace {namespace}: kflow agent install --image IMAGE")]
     NotInstalled { namespace: String },
 }
 
-/// One object: what it is called, and what it is to be.
+/// An object of an installation: its identity, and its wanted state.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) kind: String,
@@ -62,7 +63,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Reads one document of a manifest.
+    /// Reads one document of a manifest; `None` when it has no apiVersion, kind or name.
     pub(crate) fn of(value: Value) -> Option<Self> {
         let text = |path: &str| Some(value.pointer(path)?.as_str()?.to_owned());
         let (api, kind) = (text("/apiVersion")?, text("/kind")?);
@@ -77,7 +78,7 @@ impl Object {
         })
     }
 
-    /// `DaemonSet kflow/kflow-agent`
+    /// Returns kind, namespace and name for people: `DaemonSet kflow/kflow-agent`.
     pub(crate) fn what(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} {namespace}/{}", self.kind, self.name),
@@ -92,13 +93,13 @@ impl Object {
         }
     }
 
-    /// What the cluster has.
+    /// Returns the object as the cluster has it; `None` when it does not exist.
     pub(crate) async fn get(&self, client: &Client) -> Result<Option<DynamicObject>, Error> {
         self.ask("look at", self.api(client).get_opt(&self.name))
             .await
     }
 
-    /// Applies it; everything in it is kflow's.
+    /// Applies the object server-side; kflow becomes the owner of every field in it.
     pub(crate) async fn apply(&self, client: &Client) -> Result<DynamicObject, Error> {
         let params = PatchParams::apply(MANAGER).force();
         let api = self.api(client);
@@ -107,7 +108,7 @@ impl Object {
             .await
     }
 
-    /// Makes it; an error where there is one of its name.
+    /// Creates the object; an error when an object of its name exists.
     pub(crate) async fn create(&self, client: &Client) -> Result<(), Error> {
         let params = PostParams {
             field_manager: Some(MANAGER.to_owned()),
@@ -123,7 +124,7 @@ impl Object {
         Ok(())
     }
 
-    /// Events about it.
+    /// Returns the Events about the object.
     pub(crate) async fn events(&self, client: &Client) -> Result<Vec<DynamicObject>, Error> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Event"));
         let namespace = self.namespace.as_deref().unwrap_or("default");
@@ -137,7 +138,7 @@ impl Object {
         Ok(all.items)
     }
 
-    /// Puts an object in the place of what is there, if it is still what was looked at.
+    /// Replaces the object by `with`; an error when the object has changed since `with` was read.
     pub(crate) async fn replace(
         &self,
         client: &Client,
@@ -152,7 +153,7 @@ impl Object {
             .await
     }
 
-    /// Asks for its end, with what it owns. False when there is none.
+    /// Deletes the object and what it owns. Returns false when it does not exist.
     pub(crate) async fn delete(&self, client: &Client) -> Result<bool, Error> {
         let api = self.api(client);
         let params = DeleteParams::foreground();
@@ -188,7 +189,7 @@ async fn asked<T>(
     Err(Error::Refused { verb, what, why })
 }
 
-/// All objects of a kind that a selector fits.
+/// Returns all objects of a kind that a label selector matches.
 pub(crate) async fn list(
     client: &Client,
     (group, version, kind): (&str, &str, &str),

@@ -1,4 +1,4 @@
-//! The process: takes what the sources see, keeps it in a ring and in a spool, and serves both.
+//! The agent's process: it takes what the sources see, keeps it in a ring and in a spool, and serves both.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -27,13 +27,14 @@ use crate::find::Finding;
 use crate::metrics::{self, Counts, State};
 use crate::scrape::{self, Page};
 
-/// Observations that are taken at once.
+/// How many observations are taken at once.
 const BATCH: usize = 4096;
-/// Observations of a turn: each is redacted.
+/// Number of observations in a turn, each of which has to be redacted.
 const TURN: usize = 8;
-/// Longest pause between two looks at the clock and at whether to stop.
+/// Longest pause between two readings of the clock and of the flag to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long what was closed last is sent when the agent ends: less than a pod is given by default (30 s).
+/// How long the agent sends the segments that were closed last when it ends: less than a pod's default grace period (30
+/// s).
 const LAST: Duration = Duration::from_secs(15);
 
 /// How an agent keeps and serves what it sees.
@@ -45,11 +46,11 @@ pub struct Options {
     pub serve: PathBuf,
     /// Loopback address of the same service, for a port-forward.
     pub listen: Option<SocketAddr>,
-    /// Folder of the spool, and how much it keeps; `None` keeps nothing on disk.
+    /// Folder and bounds of the spool; `None` keeps nothing on disk.
     pub spool: Option<(PathBuf, Bounds)>,
-    /// Where the spool's segments are sent.
+    /// Store to which the spool's segments are sent.
     pub store: Option<(Store, Cluster)>,
-    /// What is done for that store beside.
+    /// Maintenance of that store by this agent: removing old segments and compacting the index.
     pub tidy: Tidy,
     /// Loopback address of the metrics.
     pub metrics: Option<SocketAddr>,
@@ -57,19 +58,20 @@ pub struct Options {
     pub ring_bytes: usize,
     /// Age of observations that the ring keeps.
     pub ring_age: Duration,
-    /// What was looked for on the node.
+    /// What was found on the node, and what is missing.
     pub findings: Vec<Finding>,
-    /// Folder in which this process sees the node's root, left out of the paths that are told; empty where that is `/`.
+    /// Folder in which this process sees the node's root, removed from the paths that the agent reports; empty when it
+    /// is `/`.
     pub root: String,
 }
 
-/// Why an agent could not start.
+/// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The observation service could not be had.
+    /// The observation service cannot start.
     #[error(transparent)]
     Serve(#[from] kflow_serve::Error),
-    /// The sources could not be started.
+    /// The sources cannot start.
     #[error(transparent)]
     Sources(#[from] kflow_engine::live::Error),
     /// Other machines could reach the address.
@@ -77,7 +79,7 @@ pub enum Error {
         "{0} can be reached from other machines: an agent listens on loopback only, and who looks comes by way of the apiserver; name 127.0.0.1:{port}", port = .0.port()
     )]
     NotLoopback(SocketAddr),
-    /// The address cannot be had.
+    /// The agent cannot listen on the address.
     #[error(
         "cannot listen on {addr}: {source}; is another agent running in this network namespace?"
     )]
@@ -85,7 +87,7 @@ pub enum Error {
         addr: SocketAddr,
         source: std::io::Error,
     },
-    /// A thread could not be started.
+    /// A thread cannot be started.
     #[error("cannot start the agent's thread: {0}")]
     Thread(#[source] std::io::Error),
 }
@@ -106,24 +108,24 @@ pub struct Agent {
 /// How an agent ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// The spool was closed in time, where there is one.
+    /// True when the spool was closed in time, or there is none.
     pub closed: bool,
-    /// Segments that the store does not have.
+    /// Number of segments that the store does not have.
     pub waiting: usize,
-    /// Why the store takes nothing, while it is so.
+    /// Why the store accepts nothing; `None` when it does.
     pub failing: Option<String>,
 }
 
 type Sent = Box<dyn Fn() -> upload::Status + Send + Sync>;
 
-/// State of the agent for `Info`: sources, findings, spool, store.
+/// What `Info` reports about the agent: sources, findings, spool, store.
 struct About {
     options: Options,
     board: Board,
     spool: Option<kflow_store::Ring>,
-    /// How sending into the store stands, where there is one.
+    /// Returns the state of the upload into the store; `None` when there is no store.
     sent: Option<Sent>,
-    /// Why there is no spool, where one was asked for.
+    /// Why there is no spool although one was asked for.
     unkept: Mutex<Option<String>>,
     log: Log,
 }
@@ -227,8 +229,8 @@ impl Host for About {
 }
 
 impl Agent {
-    /// Starts the sources, the spool and the service. When this returns, viewers can connect. A spool that cannot be had is
-    /// told, and nothing else waits for it.
+    /// Starts the sources, the spool and the service. When this returns, viewers can connect. A spool that cannot be
+    /// opened is reported, and the agent runs without it.
     pub fn start(config: &Config, options: Options, log: &Log) -> Result<Self, Error> {
         let socket = Socket::claim(&options.serve).map_err(kflow_serve::Error::from)?;
         let tcp = options.listen.map(listen).transpose()?;
@@ -315,24 +317,24 @@ impl Agent {
         })
     }
 
-    /// How sending into a store stands, where there is one.
+    /// Returns the state of the upload into the store; `None` when there is no store.
     pub fn upload(&self) -> Option<upload::Status> {
         self.upload.as_ref().map(Uploader::status)
     }
 
-    /// How many listen at the moment.
+    /// Returns how many subscribers are connected.
     pub fn subscribers(&self) -> u64 {
         self.service.subscribers()
     }
 
-    /// False when its thread has ended, which only a bug makes it do.
+    /// False when the agent's thread has ended, which only a bug causes.
     pub fn works(&self) -> bool {
         self.take.as_ref().is_some_and(|t| !t.is_finished())
     }
 
     /// Ends the sources, closes the spool and sends it, lets viewers read the rest, and removes the socket.
     pub fn stop(mut self) -> Ended {
-        // First the sources: then what they gave is all there is.
+        // The sources end first, so that nothing arrives after what they have sent.
         if let Some(sources) = self.sources.take() {
             sources.stop();
         }
@@ -341,7 +343,7 @@ impl Agent {
         let closed = keeper.is_none_or(Keeper::stop);
         self.ring.finish();
         if let Some(serve) = self.serve.take() {
-            // A panic of that thread was told by the panic hook.
+            // The panic hook has reported a panic of that thread.
             drop(serve.join());
         }
         let sent = self.upload.take().map(|upload| upload.stop(LAST));
@@ -374,7 +376,7 @@ fn spawn<T: Send + 'static>(
         .map_err(Error::Thread)
 }
 
-/// Takes observations until it is told to stop; then what is left of them.
+/// Takes observations until `stop` is set, and then those that are left. Returns the spool's keeper.
 fn take(
     mut from: Receiver<Observation>,
     keeper: Option<Keeper>,
@@ -392,7 +394,7 @@ fn take(
     let mut turns = Turns::of(TURN);
     loop {
         let stopping = stop.load(Ordering::Relaxed);
-        // A time-out is no end: nothing has come.
+        // A time-out is not the end of the channel: nothing has arrived.
         let n = waiting
             .block_on(async { tokio::time::timeout(LOOK, from.recv_many(&mut got, BATCH)).await })
             .unwrap_or(usize::MAX);
@@ -406,7 +408,7 @@ fn take(
         if n < BATCH {
             turns.waited();
         }
-        // As a session would hold it: what is served may end in a file.
+        // Redacted as in a session, because a subscriber may write to a file what it gets.
         let mut all: Vec<Evidence> = Vec::with_capacity(got.len());
         for o in got.drain(..) {
             all.push(Arc::new(format::redacted(o)));

@@ -1,4 +1,4 @@
-//! The page of metrics, by HTTP on loopback: `/metrics`.
+//! Serves the page of metrics by HTTP on loopback: `/metrics`.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,17 +17,17 @@ use tokio::sync::Semaphore;
 
 use kflow_export::open_metrics;
 
-/// Connections at once; others wait.
+/// How many connections are served at once; others wait.
 const AT_ONCE: usize = 8;
-/// How long one may take.
+/// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after a connection that could not be accepted: descriptors are short, as a rule.
+/// Pause after a connection could not be accepted, usually for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes the page.
+/// Returns the page of metrics.
 pub type Page = Arc<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>;
 
-/// Serves until the process ends.
+/// Serves the page until the process ends.
 pub fn serve(listener: TcpListener, page: &Page) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -53,7 +53,7 @@ pub fn serve(listener: TcpListener, page: &Page) -> io::Result<()> {
                     .timer(TokioTimer::new())
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(stream), answers);
-                // Who asks and goes away has its answer or not.
+                // An error or a time-out concerns the client only.
                 drop(tokio::time::timeout(PATIENCE, served).await);
             });
         }

@@ -8,22 +8,23 @@ use kflow_sources::agent::SPANS;
 
 use super::{Finding, Seen, apiserver};
 
-/// What [`Finding::what`] says of where the kubelet sends its spans.
+/// [`Finding::what`] of the finding about the kubelet's spans.
 pub const KUBELET_SPANS: &str = "kubelet spans";
-/// The same of the runtime.
+/// [`Finding::what`] of the finding about the container runtime's spans.
 const RUNTIME_SPANS: &str = "runtime spans";
 
-/// What decides where a CRI-O sends its spans; what comes later counts.
+/// What decides where a CRI-O sends its spans. Each field overrides those before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crio {
-    /// Its configuration files in the order in which it reads them, and their texts.
+    /// Configuration files in the order in which CRI-O reads them, with their texts. A later file overrides earlier
+    /// ones.
     pub files: Vec<(PathBuf, String)>,
-    /// [`CRIO_VARIABLES`] of its environment: `NAME=VALUE`.
+    /// Those [`CRIO_VARIABLES`] that are in its environment: `NAME=VALUE`.
     pub environment: Vec<String>,
     pub arguments: Vec<String>,
 }
 
-/// Variables by which CRI-O is told where its configuration is and where its spans go (`internal/criocli/criocli.go`).
+/// Variables that tell CRI-O where its configuration is and where to send its spans (`internal/criocli/criocli.go`).
 pub const CRIO_VARIABLES: [&str; 4] = [
     "CONTAINER_CONFIG",
     "CONTAINER_CONFIG_DIR",
@@ -32,8 +33,8 @@ pub const CRIO_VARIABLES: [&str; 4] = [
 ];
 
 impl Crio {
-    /// The last value of a flag, else that of its variable. CRI-O takes `-x V`, `--x V` and `--x=V` for the same, and a flag without
-    /// a value for `true`.
+    /// Returns the last value of a flag, else that of its variable. CRI-O takes `-x V`, `--x V` and `--x=V` alike, and
+    /// a flag without a value as `true`.
     fn given(&self, names: &[&str], variable: &str) -> Option<&str> {
         let flag = self.arguments.iter().enumerate().rev();
         let flag = flag.filter_map(|(at, a)| {
@@ -53,19 +54,19 @@ impl Crio {
                 .map(|(_, v)| v)
         })
     }
-    /// The file that it reads first (`pkg/config/config_unix.go`, `CrioConfigPath`).
+    /// Returns the configuration file that CRI-O reads first (`pkg/config/config_unix.go`, `CrioConfigPath`).
     pub fn file(&self) -> &Path {
         let given = self.given(&["config", "c"], "CONTAINER_CONFIG");
         Path::new(given.unwrap_or("/etc/crio/crio.conf"))
     }
-    /// The folder of those that it reads then.
+    /// Returns the folder of the configuration files that CRI-O reads after [`file`](Self::file).
     pub fn folder(&self) -> &Path {
         let given = self.given(&["config-dir", "d"], "CONTAINER_CONFIG_DIR");
         Path::new(given.unwrap_or("/etc/crio/crio.conf.d"))
     }
 }
 
-/// What is said of everybody's spans.
+/// Returns the findings about the spans of the kubelet, the apiserver and the runtime.
 pub(super) fn found(seen: &Seen) -> impl Iterator<Item = Finding> {
     let spans = [
         kubelet_spans(seen),
@@ -87,7 +88,7 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// The endpoint, where it is the agent's; else what it is.
+    /// Returns the endpoint when it is the agent's; the error says where the spans are sent otherwise.
     fn sent_to(self, own: &str) -> Result<String, String> {
         let endpoint = self.endpoint.unwrap_or_else(|| "localhost:4317".to_owned());
         if endpoint == own {
@@ -98,7 +99,8 @@ impl Tracing {
     }
 }
 
-/// What is said of somebody's spans: the agent's endpoint to which they are sent, or where they are, and the lines that send them to it.
+/// Returns the finding about a component's spans. `sent` is the agent's endpoint, or where the spans go instead; `todo`
+/// is the configuration that would send them to the agent.
 fn spans(what: &'static str, sent: Result<String, String>, todo: String) -> Finding {
     match sent {
         Ok(endpoint) => Finding::there(what, format!("sent to the agent, {endpoint}")),
@@ -106,9 +108,9 @@ fn spans(what: &'static str, sent: Result<String, String>, todo: String) -> Find
     }
 }
 
-/// Where the kubelet sends its spans.
+/// Returns the finding about the kubelet's spans; `None` when its configuration was not read.
 ///
-/// A unix socket is an endpoint that Kubernetes takes: `component-base/tracing/api/v1/config.go` (`validateEndpoint`).
+/// Kubernetes accepts a unix socket as endpoint: `component-base/tracing/api/v1/config.go` (`validateEndpoint`).
 fn kubelet_spans(seen: &Seen) -> Option<Finding> {
     let (path, text) = seen.kubelet.as_ref()?;
     let own = format!("unix://{SPANS}");
@@ -125,7 +127,8 @@ fn kubelet_spans(seen: &Seen) -> Option<Finding> {
     Some(spans(KUBELET_SPANS, sent, todo))
 }
 
-/// Where an apiserver in a static pod sends its spans. Its `TracingConfiguration` takes the endpoints that the kubelet's takes.
+/// Returns the finding about the spans of an apiserver in a static pod. Its `TracingConfiguration` accepts the same
+/// endpoints as the kubelet's.
 fn apiserver_spans(seen: &Seen) -> Option<Finding> {
     let mut manifests = seen.manifests.iter();
     let server = manifests.find_map(|(_, text)| apiserver(text))?;
@@ -146,10 +149,12 @@ fn apiserver_spans(seen: &Seen) -> Option<Finding> {
     Some(spans("apiserver spans", sent, todo))
 }
 
-/// Where a containerd 2 sends its spans: its environment says it (`docs/tracing.md` of it).
+/// Returns the finding about the spans of a containerd 2, which are configured by its environment (`docs/tracing.md` of
+/// containerd).
 ///
-/// Of the endpoint, a URL, OpenTelemetry's exporter joins host and path to gRPC's target (`otlptracegrpc`,
-/// `internal/otlpconfig/envconfig.go`), so that the host `unix:` makes one of the path of a socket. Tried with containerd 2.1.9.
+/// OpenTelemetry's exporter joins host and path of the endpoint, a URL, to gRPC's target (`otlptracegrpc`,
+/// `internal/otlpconfig/envconfig.go`). So with the host `unix:` the target is the path of a socket. Tried with
+/// containerd 2.1.9.
 fn containerd_spans(seen: &Seen) -> Option<Finding> {
     let environment = seen.containerd.as_ref()?;
     let value = |name: &str| {
@@ -169,7 +174,7 @@ fn containerd_spans(seen: &Seen) -> Option<Finding> {
         Some(endpoint) if endpoint == own => {
             Err("not sent by gRPC, which the socket takes".to_owned())
         }
-        // An endpoint may hold a password.
+        // The endpoint is not repeated, because it may hold a password.
         Some(_) => Err("sent elsewhere, not to the agent".to_owned()),
         None => Err("containerd sends none".to_owned()),
     };
@@ -196,12 +201,13 @@ struct CrioTracing {
     tracing_endpoint: Option<String>,
 }
 
-/// Where a CRI-O sends its spans: its configuration says it, or its environment, or its flags (`internal/criocli/criocli.go`,
-/// `mergeTracingConfig`). Its exporter takes what the kubelet's takes (`internal/opentelemetry/tracing_config.go`).
+/// Returns the finding about the spans of a CRI-O, which are configured by its files, its environment or its flags
+/// (`internal/criocli/criocli.go`, `mergeTracingConfig`). Its exporter accepts the same endpoints as the kubelet's
+/// (`internal/opentelemetry/tracing_config.go`).
 fn crio_spans(seen: &Seen) -> Option<Finding> {
     let crio = seen.crio.as_ref()?;
     let own = format!("unix://{SPANS}");
-    // Of a file that cannot be read it is not known what it says; CRI-O would not start with it.
+    // What a file that cannot be parsed configures is not known; CRI-O would not start with it.
     let mut broken = None;
     let mut set = CrioTracing::default();
     for (path, text) in &crio.files {

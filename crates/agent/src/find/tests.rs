@@ -1,7 +1,7 @@
 use super::*;
 
-/// As kubeadm writes it (`cmd/kubeadm/app/phases/controlplane/manifests.go`), with the audit flags and mounts of its guide;
-/// what is not read is left out.
+/// A manifest as kubeadm writes it (`cmd/kubeadm/app/phases/controlplane/manifests.go`), with the audit flags and
+/// mounts of its guide. Fields that are not read are left out.
 const KUBEADM: &str = r"apiVersion: v1
 kind: Pod
 metadata:
@@ -75,7 +75,7 @@ fn a_control_plane_of_static_pods_is_found_with_its_audit_log() {
             Component::ControllerManager
         ]
     );
-    // By the innermost mount.
+    // Decided by the innermost mount.
     assert_eq!(found.audit_logs, [Path::new("/srv/audit/audit.log")]);
     let missing: Vec<&str> = (found.findings.iter())
         .filter(|f| !f.there)
@@ -162,7 +162,7 @@ fn talos_has_its_audit_log_where_no_static_pod_says_it() {
         ..Seen::default()
     };
     assert_eq!(found(&seen).audit_logs, [log]);
-    // A worker has none, and lacks none.
+    // A worker has no audit log, and lacks none.
     seen.files.clear();
     seen.pod_logs = Some(Vec::new());
     assert_eq!(said(&found(&seen), "audit log"), None);
@@ -207,7 +207,7 @@ fn where_the_kubelets_spans_go_is_read_in_its_configuration() {
     );
     let elsewhere = with("tracing: {endpoint: \"10.0.0.1:4317\"}\n");
     assert!(!elsewhere.there && elsewhere.found.contains("10.0.0.1:4317"));
-    // What it says to write is what it then finds.
+    // The line that the finding advises is accepted afterwards.
     let line = elsewhere.todo.split("restarted: ").nth(1).unwrap();
     let here = with(&format!("kind: KubeletConfiguration\n{line}\n"));
     assert!(here.there && here.todo.is_empty(), "{here:?}");
@@ -232,7 +232,7 @@ fn where_a_containerds_spans_go_is_read_in_its_environment() {
     assert!(!none.there && none.found.contains("sends none"), "{none:?}");
     let elsewhere = with(&["OTEL_EXPORTER_OTLP_ENDPOINT=http://u:t0ps3cret@10.0.0.1:4317"]);
     assert!(!elsewhere.there && !elsewhere.found.contains("t0ps3cret"));
-    // What it says to write is what it then finds.
+    // The line that the finding advises is accepted afterwards.
     let line = none.todo.split("Environment=").nth(1).unwrap();
     let variables: Vec<&str> = line.split(' ').collect();
     let here = with(&variables);
@@ -263,10 +263,10 @@ fn where_a_crios_spans_go_is_read_in_its_files_environment_and_flags() {
     };
     let none = with(&[OFF], &[], &["crio"]);
     assert!(!none.there && none.found == "CRI-O sends none", "{none:?}");
-    // What it says to write is what it then finds, as the last file.
+    // The line that the finding advises is accepted afterwards, in the last file.
     let line = none.todo.split("(no pod is): ").nth(1).unwrap();
     assert!(with(&[OFF, OTHER, line], &[], &["crio"]).there);
-    // A flag counts more than a variable, and that more than a file.
+    // A flag overrides a variable, and a variable overrides a file.
     let own = "unix:///run/kflow/otlp.sock";
     let variable = format!("CONTAINER_TRACING_ENDPOINT={own}");
     for (environment, arguments, there) in [
@@ -349,7 +349,7 @@ fn where_an_apiservers_spans_go_is_read_in_the_file_of_its_static_pod() {
     );
     let elsewhere = with(FLAG, Some("endpoint: 10.0.0.1:4317"));
     assert!(!elsewhere.there && elsewhere.found.contains("10.0.0.1:4317"));
-    // What it says to write is what it then finds.
+    // The text that the finding advises is accepted afterwards.
     let file = none.todo.split("in FILE: ").nth(1).unwrap();
     let here = with(FLAG, Some(file));
     assert!(here.there && here.todo.is_empty(), "{here:?}");
