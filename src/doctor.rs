@@ -1,4 +1,5 @@
-//! What would work on this machine with the rights at hand, and the exact line for what would not. Changes nothing.
+//! Checks what would work on this machine with the current rights, and gives the exact command for what would not.
+//! Changes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -17,29 +18,28 @@ pub mod kubelet;
 mod logs;
 mod unit;
 
-/// How a part stands.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// It would work.
+    /// Works.
     Works,
-    /// It would work, but somebody should know something.
+    /// Works, with a reservation.
     Warning,
-    /// It would not work.
+    /// Does not work.
     Off,
 }
 
-/// One finding.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The part that was checked.
     pub what: &'static str,
-    /// How it stands.
     pub health: Health,
     pub found: String,
-    /// What to do, a command or a line of configuration each; empty when nothing is to do.
+    /// The remedy, one command or line of configuration per line; empty when none is needed.
     pub todo: String,
-    /// Without it nothing can be said of the pods that were asked about.
+    /// True when the pods cannot be read without this part.
     #[serde(skip)]
     pub needed: bool,
 }
@@ -66,7 +66,7 @@ impl Check {
     }
 }
 
-/// Sockets of runtimes, as the distributions place them.
+/// Sockets of runtimes, at the paths of the distributions.
 const SOCKETS: [(&str, &str); 6] = [
     ("containerd", "run/containerd/containerd.sock"),
     ("CRI-O", "run/crio/crio.sock"),
@@ -82,7 +82,8 @@ const SOCKETS: [(&str, &str); 6] = [
     ("cri-dockerd", "run/cri-dockerd.sock"),
 ];
 
-/// The socket of the runtime that this machine's kubelet uses. Without a kubelet: the only one that exists.
+/// The socket of the runtime that this machine's kubelet uses. Without a kubelet: the only known socket that exists.
+/// `None` when it is not certain.
 pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
     match kubelet::upstream(root) {
         Ok(found) => Some(found.endpoint),
@@ -90,7 +91,7 @@ pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
             let mut there = Vec::new();
             for (_, path) in SOCKETS {
                 let path = root.join(path);
-                // Whether it is the only one has to be known.
+                // An error leaves open whether there is only one.
                 if files::exists(&path).ok()? {
                     there.push(path);
                 }
@@ -101,8 +102,8 @@ pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Looks at everything. `root` is `/`, or a copy of what matters for a test. What was found is redacted: answers and
-/// command lines are quoted in it.
+/// Runs all checks. `root` is `/`, or in a test a folder with the relevant files. The texts are redacted, because
+/// they quote answers and command lines.
 pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = looked_at(root, config).await;
     for check in &mut all {
@@ -246,16 +247,16 @@ async fn runtimes(root: &Path) -> Vec<Check> {
     all
 }
 
-/// What to do about what only root may.
+/// The remedy for what only root may do.
 const AS_ROOT: &str = "run as root: sudo kflow doctor";
 
-/// True when there is a socket, which this user may not use; or when this user may not even know.
+/// True when this user may not connect to the socket, or may not even see whether it exists.
 fn denied(socket: &Path) -> bool {
     files::ask(socket, |p| std::os::unix::net::UnixStream::connect(p))
         .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// The proxy, and where it listens. `ebpf`: the eBPF tap works, and nothing asks for a proxy.
+/// Checks the proxy; also returns where it listens. `ebpf`: the eBPF tap works, and the arguments request no proxy.
 async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
     let path = config
         .proxy
@@ -296,7 +297,7 @@ async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
             Health::Off,
             format!("the runtime at {} does not answer", i.upstream),
         ),
-        // Whether there is one is not known: nothing is to be started.
+        // A proxy may be running, so the remedy is not to start one.
         Err(e) if denied(&path) => {
             Check::new("CRI proxy", Health::Off, e.to_string()).todo(AS_ROOT)
         }
@@ -312,7 +313,7 @@ async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
     (check, listens)
 }
 
-/// Which tap a run on this node would use, and whether the eBPF one would work.
+/// Checks the tap that a run on this node would use.
 fn tapped(config: &Config) -> Check {
     let what = "CRI tap";
     let missing = |e: &tap::Error| match e {
@@ -347,7 +348,7 @@ fn tapped(config: &Config) -> Check {
     }
 }
 
-/// The lines that help against what is missing.
+/// The remedies for what is missing.
 fn helps(all: &[tap::needs::Missing]) -> String {
     let mut lines: Vec<&str> = all.iter().map(|m| m.help.as_str()).collect();
     lines.retain(|l| !l.is_empty());
@@ -394,7 +395,8 @@ fn inotify(root: &Path) -> Check {
     let path = root.join("proc/sys/fs/inotify/max_user_watches");
     let watches = files::text(&path).ok();
     match watches.and_then(|t| t.trim().parse::<u64>().ok()) {
-        // A pod takes about 20 directories and 5 cgroups; a node has 110 pods, and others watch too.
+        // A pod takes about 20 directories and 5 cgroups; a node has up to 110 pods, and other programs use inotify
+        // too.
         Some(n) if n < 8192 => Check::new(
             "inotify",
             Health::Warning,

@@ -1,4 +1,4 @@
-//! The `kflow` program: arguments, wiring and exit statuses around the libraries of the workspace.
+//! The `kflow` program: arguments, wiring and exit codes around the libraries of the workspace.
 
 #![expect(
     unreachable_pub,
@@ -8,15 +8,17 @@
 mod cli;
 mod doctor;
 
-/// A session is millions of small allocations on several threads, where the allocator decides how long a seek takes
-/// (docs/benchmarks.md). An agent holds little for months: by glibc's, with one arena, it takes less (docs/agent.md).
+/// A session is millions of small allocations on several threads, so the allocator decides how long a seek takes
+/// (docs/benchmarks.md). An agent holds little memory for months: with glibc's allocator and one arena it takes less
+/// (docs/agent.md).
 #[cfg(not(feature = "node"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    // In pages of 2 MiB a session takes a tenth more memory, and an agent, which fills little of them, more than twice as much; the
-    // system clears each whole when its first byte is written. Where the kernel lets nobody choose, it is as it was.
+    // With 2 MiB pages a session takes a tenth more memory, and an agent, which fills few of them, more than twice as
+    // much; the kernel clears each page as a whole on its first write. Where the kernel refuses the setting, nothing
+    // changes.
     let _kept_where_refused = rustix::thread::disable_transparent_huge_pages(true);
     cli::main()
 }

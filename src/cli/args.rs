@@ -1,4 +1,4 @@
-//! What can be said on the command line. Only clap: completions and man pages are made from it.
+//! The command line's grammar. Uses only clap: completions and man pages are generated from it.
 
 /// How what is looked at is named, in the help of every command that takes it.
 macro_rules! named {
@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 impl Command {
-    /// True when panes are drawn, and nothing else may be written to the terminal.
+    /// True when the command draws panes, so that nothing else may be written to the terminal.
     pub const fn owns_terminal(&self) -> bool {
         matches!(self, Self::Tui(_) | Self::Replay(_) | Self::Demo(_))
     }
@@ -130,7 +130,7 @@ kflow man .")]
 }
 
 impl Command {
-    /// The form of a result that is rows for a program.
+    /// The machine-readable form of the command's result; `None` when it has none.
     pub const fn rows(&self) -> Option<Rows> {
         match self {
             Self::Timeline(a) => a.output.rows(),
@@ -382,17 +382,17 @@ pub struct ExportArgs {
     pub input: Input,
 }
 
-/// An expression that calls are looked through with.
+/// Parses a filter expression over calls.
 fn of_calls(text: &str) -> Result<Query, String> {
     expression(text, "call", CallRecord::FIELDS, CallRecord::NUMBERS)
 }
 
-/// An expression that pods are looked through with.
+/// Parses a filter expression over pods.
 fn of_pods(text: &str) -> Result<Query, String> {
     expression(text, "pod", PodRecord::FIELDS, PodRecord::NUMBERS)
 }
 
-/// What no call, or no pod, has, is refused: nothing would be found, as if there were none.
+/// Parses a filter expression. Refuses fields that a `thing` does not have: it would match nothing, as if there were no `thing`.
 fn expression(
     text: &str,
     thing: &str,
@@ -411,7 +411,7 @@ fn expression(
     ))
 }
 
-/// The same, as it was typed: the terminal shows it.
+/// Checks a filter expression and returns its text, which the terminal shows.
 fn filter(text: &str) -> Result<String, String> {
     query::parse(text)
         .map(|_| text.to_owned())
@@ -442,7 +442,7 @@ pub struct CallFilter {
     pub no_noise: bool,
 }
 
-/// `Z`, `+02:00`, `-0530`, `+2` in seconds east of UTC.
+/// Parses `Z`, `+02:00`, `-0530` or `+2` to seconds east of UTC.
 fn parse_offset(s: &str) -> Result<i32, String> {
     let bad = || format!("{s:?} is not an offset such as +02:00, -0530 or Z");
     if matches!(s, "Z" | "z" | "UTC" | "utc") {

@@ -1,5 +1,5 @@
-//! What runs, for commands that stay: where all pods that are asked about lie on one node, that node with its agent is followed as if it
-//! had been named; of pods on several nodes the agents of each are listened to.
+//! Live sources for commands that keep running. If the pods that the command is about are on one node, this follows
+//! the node with its agent, as if `--node` named it; if they are on several nodes, it follows the agent of each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,51 +18,51 @@ use kflow_model::{Source, Text, clock};
 /// See the [module](self).
 pub(super) struct Watched {
     cluster: Cluster,
-    /// Agents may be asked.
+    /// True when agents may be queried.
     asks: bool,
-    /// What was said of the nodes.
+    /// The last message about the followed node.
     said: String,
-    /// What was told of the agent of each node.
+    /// The reported state of each node's agent.
     told: BTreeMap<Text, Told>,
-    /// What was said of the agent on this machine.
+    /// The last message about the agent on this machine.
     note: Option<String>,
     begun: Instant,
     joined: Joined,
 }
 
-/// What was told of the agent of a node.
+/// The reported state of a node's agent.
 struct Told {
     how: How,
-    /// Since when it is so.
+    /// Since when this state holds.
     since: Instant,
     lost: u64,
 }
 
-/// How the agent of a node is heard.
+/// Connection to a node's agent.
 #[derive(Clone, PartialEq, Eq)]
 enum How {
     Heard,
-    /// It was heard before.
+    /// Lost, after it was up; with the reason.
     Off(String),
     Silent(String),
 }
 
-/// What is known now.
+/// The current snapshot, and what it is about.
 pub(super) struct Look {
     pub(super) snapshot: Arc<Snapshot>,
-    /// The node that it is of, where it is of one.
+    /// The node of the snapshot; `None` when it is of the cluster.
     pub(super) node: Option<Text>,
-    /// The pods are on several nodes, whose agents may be listened to.
+    /// True when the pods are on several nodes, whose agents may be followed.
     pub(super) several: bool,
-    /// It is soon known what an agent saw.
+    /// True while an agent's data is about to arrive.
     pub(super) coming: bool,
 }
 
-/// How long what agents saw is waited for before anything is told.
+/// Longest wait for the data of agents before the first answer.
 const COMING: Duration = Duration::from_secs(10);
 
 impl Watched {
-    /// Once it has told what there is.
+    /// Starts the sources, and waits for their initial data.
     pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         let asks = agents::asks(input);
         let config = Config {
@@ -83,13 +83,13 @@ impl Watched {
         })
     }
 
-    /// Fails once the engine has ended by itself.
+    /// An error when the engine has ended by itself.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         self.cluster.main().check()?;
         Ok(self.cluster.live().check()?)
     }
 
-    /// What is known now.
+    /// The current state. Follows the node of the pods if there is only one.
     pub(super) fn look(&mut self, pod: Option<&str>) -> Look {
         let whole = self.cluster.main().snapshot();
         let alone = |several| Look {
@@ -121,7 +121,7 @@ impl Watched {
             return alone(several);
         };
         let of_node = self.cluster.live().snapshot();
-        // Before its first picture it has no scope.
+        // Before its first snapshot the run has no scope.
         let scope = of_node.scope.as_deref();
         if scope.is_none() || !has_told(&of_node, scope) {
             return Look {
@@ -156,7 +156,8 @@ impl Watched {
         clock::monotonic().saturating_duration_since(self.begun) < COMING
     }
 
-    /// What is known of several nodes, by the agent of each and by the apiserver; `None` while that is not known yet, or again.
+    /// The current state of several nodes, each from its agent and the apiserver; `None` while the agents' data is
+    /// about to arrive.
     pub(super) fn hear(&mut self, nodes: &[Text], said: Said) -> Option<Vec<(Text, NodeHeard)>> {
         let heard = self.cluster.listen(nodes)?;
         let coming = heard.iter().any(|(_, h)| matches!(h, Hearing::Coming));
@@ -188,7 +189,7 @@ impl Watched {
         Some(known)
     }
 
-    /// What is to be told of agents, and is remembered as told.
+    /// The messages about changed states of agents; stores the new states as reported.
     fn changes(&mut self, all: Vec<(Text, How, u64)>, said: Said) -> Vec<String> {
         let now = clock::monotonic();
         let (mut heard, mut silent) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
@@ -200,7 +201,7 @@ impl Watched {
                 lines.push(format!("lost of {node}: {}", counted(more, "observation")));
             }
             let same = before.is_some_and(|t| {
-                // The words of a reason may change.
+                // The wording of a reason may change.
                 std::mem::discriminant(&t.how) == std::mem::discriminant(&how)
             });
             match (&how, before) {
@@ -233,7 +234,7 @@ impl Watched {
         lines
     }
 
-    /// Tells how the agent of the open node is heard, where that changed after it was heard.
+    /// Reports changes in the connection to the followed node's agent.
     fn tell_of_open(&mut self, node: Text, of_node: &Snapshot) {
         let agent = of_node.sources.iter().find(|s| s.name == AGENT);
         let how = match agent {

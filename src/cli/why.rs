@@ -1,4 +1,4 @@
-//! `kflow why` and `kflow causes`: verdicts, and the catalogue that they come from.
+//! `kflow why` and `kflow causes`: verdicts, and the catalogue of their causes.
 
 mod heard;
 
@@ -28,7 +28,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.ever {
         return all_incidents(args);
     }
-    // Of now, the agents of all nodes that have such pods are asked below.
+    // Without `--at`, `heard` below queries the agents of all nodes concerned.
     let source = if args.input.at.is_some() {
         Observations::open(&args.input, args.pod.as_deref())?
     } else {
@@ -65,7 +65,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// Everything that was ever not well in a recording.
+/// `kflow why --ever`: all incidents of a recording.
 fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     anyhow::ensure!(
         args.input.session.is_some(),
@@ -94,7 +94,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         && incidents.is_empty()
         && of_it.is_empty()
     {
-        // A node may be gone by now.
+        // The node may no longer exist.
         let node = diagnose::node_asked(query);
         if node.is_none_or(|n| world.node(n).is_none()) {
             return pods::no_pods(query, asked);
@@ -103,7 +103,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let knowledge = Knowledge::clone(&found.knowledge).after(since);
     let clear = match unknown::every(asked).map_or_else(|| knowledge.known(), Err) {
         Ok(clear) => clear,
-        // That nothing was ever wrong needs that nothing was overlooked.
+        // "Nothing was ever wrong" requires complete data.
         Err(u) if incidents.is_empty() => return Err(u.into()),
         Err(u) => {
             out::conclude(&u.to_string());
@@ -147,7 +147,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     Ok(if incidents.is_empty() { OK } else { VERDICT })
 }
 
-/// An incident of what was asked about: one of the pods, the owner itself or one of its pods, or a node.
+/// True when an incident is about the query: one of its pods, the owner itself or one of its pods, or the node.
 fn is_about(i: &Incident, query: &str, targets: &[Target<'_>]) -> bool {
     if let Subject::Node(name) = &i.subject {
         return diagnose::node_asked(query) == Some(name.as_str());
@@ -165,17 +165,18 @@ fn is_about(i: &Incident, query: &str, targets: &[Target<'_>]) -> bool {
     })
 }
 
-/// What `why` says.
+/// The answer of `why`.
 enum Answer {
-    /// Verdicts; none, or none that is bad, when all that was asked about is well.
+    /// The verdicts; empty, or without a bad one, when everything in the query is well.
     Verdicts(Vec<Arc<Verdict>>),
-    /// It cannot be known.
+    /// Data is missing that the answer needs.
     Unknown(Unknown),
-    /// Nothing has that name; the sentence that says so.
+    /// Nothing has the name; with the message.
     None(String),
 }
 
-/// A verdict needs what shows it. That all is well, and that there is no such pod, needs that nothing was overlooked.
+/// A bad verdict needs only its own evidence. The answers that all is well, or that the pod does not exist, need
+/// complete data.
 fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     let (world, at) = (asked.world, asked.at);
     let Some(query) = &args.pod else {
@@ -231,7 +232,7 @@ fn written(
     out.write_all(text.as_bytes())
 }
 
-/// No verdict: all pods are well, or those that were asked for are on their way.
+/// The text without a verdict: all pods are well, or the pods of the query are on their way.
 fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     let world = asked.world;
     let Some(query) = &args.pod else {
@@ -289,7 +290,8 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     text
 }
 
-/// Tells the verdicts, and again whenever another cause, stage or state holds; until it is interrupted.
+/// `kflow why --watch`: prints the verdicts, and again whenever a cause, stage, state or attempt changes, until
+/// interrupted.
 fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     anyhow::ensure!(
         args.input.session.is_none() && args.input.at.is_none(),
@@ -320,14 +322,14 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
                     .collect();
                 let mut text = Vec::new();
-                // Written into memory.
+                // Writing into memory cannot fail.
                 written(&mut text, args, &v, asked).ok();
                 (Ok(now), String::from_utf8_lossy(&text).into_owned())
             }
             Answer::Unknown(u) => {
                 last = ERROR;
                 let text = match args.output.rows() {
-                    // Written into memory.
+                    // Writing into memory cannot fail.
                     Some(form) => {
                         kflow_export::unknown::rows(&mut json, &u, form).ok();
                         String::from_utf8_lossy(&json).into_owned()
@@ -354,7 +356,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         told = Some(now);
         let mut out = out::stdout();
         let written = match (args.output, args.output.rows()) {
-            // A document each.
+            // Each answer is a YAML document.
             (Format::Yaml, _) => write!(out, "---\n{text}"),
             (Format::Name, _) | (_, Some(_)) => out.write_all(text.as_bytes()),
             (_, None) => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
@@ -374,13 +376,14 @@ fn is_bad(v: &Verdict) -> bool {
     !v.state.is_well()
 }
 
-/// The pods of a target that are there.
+/// The pods of a target that exist.
 fn there<'t>(target: &'t Target<'_>) -> impl Iterator<Item = &'t Pod> {
     let pods = target.pods().iter().copied();
     pods.filter(|p| p.gone.is_none())
 }
 
-/// The verdict on each target: the newest pod of a name, or an owner, claim or node and those of its pods that are not well.
+/// The verdict on each target: on the newest pod of a name; or on an owner, claim or node, and on those of its pods
+/// that are not well.
 fn of_targets(world: &World, targets: &[Target<'_>], now: Nanos) -> Vec<Arc<Verdict>> {
     let mut verdicts = Vec::new();
     for target in targets {
@@ -394,7 +397,7 @@ fn of_targets(world: &World, targets: &[Target<'_>], now: Nanos) -> Vec<Arc<Verd
     verdicts.into_iter().map(Arc::new).collect()
 }
 
-/// Everything that is not well, worst first: owners without pods, then by state, then by age.
+/// All verdicts on what is not well, worst first: owners before pods, then by state, then by age.
 fn all(world: &World, now: Nanos) -> Vec<Arc<Verdict>> {
     let (pods, owners) = Diagnoser::new().update(world, now);
     let mut verdicts: Vec<Arc<Verdict>> = pods

@@ -1,4 +1,4 @@
-//! The agent of the node that is looked at.
+//! Checks the agent of the node.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use kflow_engine::live::{Agent, Config, Place, connect};
 use kflow_model::units::wait;
 use kflow_sources::agent::{Absent, Mark, SOCKET, Way, reach};
 
-/// How long an agent may take: a port-forward through the apiserver is part of it.
+/// Longest wait for an agent, which includes a port-forward through the apiserver.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The agent whose socket this machine has, whether or not it answers.
+/// The agent at this machine's socket, whether or not it answers; `None` without a socket.
 pub fn own(root: &Path) -> Option<Agent> {
     let socket = root.join(SOCKET.strip_prefix('/').unwrap_or(SOCKET));
-    // A folder that this user may not look into may hold one.
+    // A folder that this user may not read may contain the socket.
     let there = files::exists(&socket).unwrap_or(true);
     there.then(|| Agent {
         place: Place::Socket(socket),
@@ -26,8 +26,8 @@ pub fn own(root: &Path) -> Option<Agent> {
     })
 }
 
-/// Whether there is one, how it is doing, and what it lacks; nothing where none is looked for. Of one that answers also whether the
-/// kubelet sends it its spans.
+/// Checks the agent, and each finding about a missing source; empty when the arguments look for no agent. If the
+/// agent answers, also returns whether the kubelet sends its spans to it.
 pub(super) async fn agent(config: &Config) -> (Vec<Check>, Option<bool>) {
     const WHAT: &str = "agent";
     let Some(place) = config.agent.as_ref().map(|a| a.place.clone()) else {
@@ -35,7 +35,7 @@ pub(super) async fn agent(config: &Config) -> (Vec<Check>, Option<bool>) {
     };
     let node = config.scope.as_ref().and_then(|s| s.node.clone());
     let through = match (&place, node) {
-        // What stands in the way to the apiserver is told of it.
+        // A failure to reach the apiserver has a check of its own.
         (Place::Pods { .. }, Some(node)) => (connect(config).await).ok().map(|(c, _)| (c, node)),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! What the apiserver would let kflow do. A `SelfSubjectAccessReview` is an answer, not an object: nothing is stored.
+//! Checks the apiserver and kflow's rights. A `SelfSubjectAccessReview` is a question: the apiserver stores nothing.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use kflow_model::units::wait;
 use kflow_sources::kube::live::escape;
 use kflow_sources::live::root;
 
-/// How long an apiserver may take.
+/// Longest wait for an apiserver or a kubelet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What kflow asks for: verbs, group, resource, subresource, and what it gives.
+/// A right that kflow uses: verbs, group, resource, subresource, and its purpose.
 type Want = (
     &'static [&'static str],
     &'static str,
@@ -28,7 +28,7 @@ type Want = (
     &'static str,
 );
 
-/// The same as `deploy/rbac.yaml`.
+/// Must be the same as in `deploy/rbac.yaml`.
 const WANTED: [Want; 11] = {
     const ALL: &[&str] = &["get", "list", "watch"];
     const WATCH: &[&str] = &["list", "watch"];
@@ -59,8 +59,8 @@ const WANTED: [Want; 11] = {
     ]
 };
 
-/// `containerRuntimeEndpoint` of the running kubelet of the scope's node, by way of the apiserver. `None` when there is
-/// no node in the scope, no right (`get` on `nodes/proxy`), or the kubelet has none in its configuration.
+/// `containerRuntimeEndpoint` of the running kubelet on the scope's node, by way of the apiserver. `None` without a
+/// node in the scope, without the right (`get` on `nodes/proxy`), or when the kubelet's configuration has none.
 pub(super) async fn live_endpoint(config: &Config) -> Option<String> {
     #[derive(Deserialize)]
     struct Configz {
@@ -81,7 +81,7 @@ pub(super) async fn live_endpoint(config: &Config) -> Option<String> {
     Some(configz.kubeletconfig.container_runtime_endpoint)
 }
 
-/// Status and body of an answer that is whole within [`PATIENCE`]: a server may send its head and then nothing.
+/// Status and body of a response that is complete within [`PATIENCE`]: a server may stall after the header.
 async fn answer(client: &Client, request: Request<Body>) -> Result<(StatusCode, Bytes), String> {
     let whole = async {
         let response = client.send(request).await.map_err(|e| root(&e))?;
@@ -96,7 +96,7 @@ async fn answer(client: &Client, request: Request<Body>) -> Result<(StatusCode, 
         .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
 }
 
-/// One check for reaching the cluster, and one for each right.
+/// Checks the connection to the cluster, and each right.
 pub(super) async fn rights(config: &Config) -> Vec<Check> {
     if config.scope.is_none() {
         return vec![Check::new(
@@ -118,7 +118,7 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
     let user = who(&client).await.unwrap_or_else(|| "USER".to_owned());
     let mut all = Vec::new();
     for (verbs, group, resource, sub, gives) in WANTED {
-        // Who asks the kubelet itself needs no way through the apiserver.
+        // A kubelet that is queried directly needs no right at the apiserver.
         if sub == "proxy" && config.kubelet.is_some() && config.kubelet_log != KubeletLog::Remote {
             continue;
         }
@@ -162,7 +162,7 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
     all
 }
 
-/// The lines that give a user a right.
+/// The commands that grant a user a right.
 fn grant(verbs: &[&str], group: &str, resource: &str, user: &str) -> String {
     let role = format!("kflow-{}", resource.replace('/', "-"));
     let of = if group.is_empty() {
@@ -176,7 +176,7 @@ fn grant(verbs: &[&str], group: &str, resource: &str, user: &str) -> String {
     )
 }
 
-/// Who the apiserver takes kflow for. `None` before Kubernetes 1.28, or when it does not say.
+/// The user name that the apiserver sees; `None` before Kubernetes 1.28, or on failure.
 async fn who(client: &Client) -> Option<String> {
     #[derive(Deserialize)]
     struct Review {
@@ -204,7 +204,7 @@ async fn who(client: &Client) -> Option<String> {
     Some(review.status.user_info.username)
 }
 
-/// The kubelet's own endpoints: pods, health, metrics, settings.
+/// Checks the kubelet's own endpoints.
 pub(super) async fn kubelet(config: &Config) -> Check {
     const WHAT: &str = "kubelet itself";
     let Some(address) = &config.kubelet else {

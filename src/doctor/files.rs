@@ -1,5 +1,4 @@
-//! Files of the node that is looked at. A file system that does not answer is an error, and a line of its own among what
-//! was found ([`late`]).
+//! Reads the node's files. A file system that does not answer is an error, and is listed by [`late`].
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,7 +8,7 @@ use kflow_model::patient;
 
 use super::{Check, Health};
 
-/// Asks the file system of a path.
+/// Runs `question` on a path; an error when its file system does not answer in time.
 pub(super) fn ask<T: Send + 'static>(
     path: &Path,
     question: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
@@ -18,22 +17,21 @@ pub(super) fn ask<T: Send + 'static>(
     patient::ask(path, move || question(&its))?
 }
 
-/// The text of a file.
 pub(super) fn text(path: &Path) -> io::Result<String> {
     ask(path, |p| fs::read_to_string(p))
 }
 
-/// The text of a file; `None` where there is none.
+/// The text of a file; `None` when it does not exist.
 pub(super) fn text_if_any(path: &Path) -> io::Result<Option<String>> {
     if_any(text(path))
 }
 
-/// What a folder holds, sorted; nothing where there is no folder.
+/// The paths in a folder, sorted; empty when it does not exist.
 pub(super) fn entries_if_any(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(if_any(entries(path))?.unwrap_or_default())
 }
 
-/// What a folder holds, sorted.
+/// The paths in a folder, sorted.
 pub(super) fn entries(path: &Path) -> io::Result<Vec<PathBuf>> {
     ask(path, |p| {
         let all: io::Result<Vec<PathBuf>> = fs::read_dir(p)?.map(|e| Ok(e?.path())).collect();
@@ -44,7 +42,7 @@ pub(super) fn entries(path: &Path) -> io::Result<Vec<PathBuf>> {
     })
 }
 
-/// True when there is something at a path; an error when that is not known.
+/// True when the path exists; an error when that is unknown.
 pub(super) fn exists(path: &Path) -> io::Result<bool> {
     ask(path, Path::try_exists)
 }
@@ -57,7 +55,7 @@ fn if_any<T>(got: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// What was asked for and not answered in time.
+/// A check with the paths whose file systems did not answer in time; `None` when all did.
 pub(super) fn late() -> Option<Check> {
     let all = patient::late();
     let named: Vec<String> = all.iter().map(|p| p.display().to_string()).collect();

@@ -1,4 +1,5 @@
-//! Where this node's kubelet takes its runtime endpoint from, and how to change that without touching vendor files.
+//! Finds where this node's kubelet takes its runtime endpoint from, and how to change the endpoint without editing
+//! vendor files.
 
 use std::fs;
 use std::io;
@@ -10,43 +11,41 @@ mod embedded;
 
 use embedded::embedded;
 
-/// A place where the endpoint is set.
+/// An endpoint and the place that sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The file, or the running process.
+    /// The file, or the process or unit with the flag.
     pub place: String,
-    /// What is set there, without `unix://`.
+    /// The endpoint, without `unix://`.
     pub endpoint: PathBuf,
-    /// What to do to change it.
+    /// How to change it.
     pub change: String,
 }
 
-/// Why it is not known which runtime a kubelet uses. Another runtime's socket is never a substitute for it.
+/// Why the runtime of a kubelet is unknown. The socket of another runtime is never used instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// No kubelet, no unit and no configuration of one.
+    /// There is no kubelet process, no unit and no configuration.
     #[error("no kubelet on this machine")]
     NoKubelet,
-    /// More than one runs in this mount namespace.
+    /// Several kubelets run in this mount namespace.
     #[error("{0} kubelets run on this machine, and it is not known which of them is meant")]
     Several(usize),
-    /// What the kubelet is given cannot be read.
+    /// A file or process that sets the endpoint cannot be read.
     #[error("cannot read {path}, which sets the kubelet's runtime endpoint: {why}")]
     Unreadable { path: String, why: String },
-    /// The endpoint is no Unix socket.
+    /// The endpoint is not a Unix socket.
     #[error("the kubelet's runtime endpoint is {endpoint} ({place}), and that is no Unix socket")]
     NoSocket {
-        /// What is set.
         endpoint: String,
-        /// File or flag that names it.
+        /// The file or flag that sets it.
         place: String,
     },
-    /// The endpoint does not exist.
+    /// The socket does not exist.
     #[error("the kubelet's runtime endpoint is {endpoint} ({place}), and there is no such socket")]
     Gone {
-        /// What is set.
         endpoint: String,
-        /// File or flag that names it.
+        /// The file or flag that sets it.
         place: String,
     },
     /// A kubelet before 1.24 that uses Docker without a CRI socket.
@@ -54,17 +53,17 @@ pub enum Unknown {
         "the kubelet uses Docker without a runtime's socket (dockershim, before Kubernetes 1.24: {flag} of {place}), so that no proxy can be put between"
     )]
     Dockershim {
-        /// What says so.
+        /// The flag that shows it.
         flag: String,
-        /// Process or unit that it was given to.
+        /// The process, unit or file with the flag.
         place: String,
     },
-    /// Every place names kflow's own socket.
+    /// Every place sets kflow's own socket.
     #[error(
         "the kubelet uses kflow's proxy already ({place}), and nothing says which runtime is behind it"
     )]
     OnlyKflow {
-        /// File or flag that names it.
+        /// The file or flag that sets it.
         place: String,
     },
 }
@@ -72,8 +71,9 @@ pub enum Unknown {
 /// The kubelet's default since 1.24 (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT: &str = "/run/containerd/containerd.sock";
 const FLAG: &str = "--container-runtime-endpoint";
-/// Flags that kubelets refuse since 1.24, which is without dockershim (CHANGELOG-1.24.md: "the following dockershim related
-/// flags are also removed along with dockershim", #106907): a kubelet that was given one has another default.
+/// Flags that kubelets since 1.24, which lack dockershim, refuse (CHANGELOG-1.24.md: "the following dockershim
+/// related flags are also removed along with dockershim", #106907). A kubelet that was given one has another default
+/// endpoint.
 const OF_DOCKERSHIM: [&str; 8] = [
     "--network-plugin",
     "--network-plugin-mtu",
@@ -85,15 +85,16 @@ const OF_DOCKERSHIM: [&str; 8] = [
     "--image-pull-progress-deadline",
 ];
 const DROP_IN: &str = "deploy/install.sh (a systemd drop-in with --container-runtime-endpoint=unix:///run/kflow/cri.sock)";
-/// Where install.sh writes down the runtime that the kubelet used.
+/// File in which install.sh stores the kubelet's previous runtime endpoint.
 const INSTALLED: &str = "etc/kflow/proxy.env";
 
-/// Where the kubelet's calls go now.
+/// The kubelet's current endpoint.
 pub fn find(root: &Path) -> Result<Found, Unknown> {
     search(root, &|_| true)
 }
 
-/// The socket of the runtime that this machine's kubelet uses, or used before kflow's proxy was put between. It exists.
+/// The socket of this machine's kubelet's runtime; if kflow's proxy is in between, the one before it was installed.
+/// The socket exists.
 pub fn upstream(root: &Path) -> Result<Found, Unknown> {
     let is_runtime = |endpoint: &str| !is_own(&socket(endpoint));
     let found = match search(root, &is_runtime) {
@@ -125,15 +126,15 @@ pub fn upstream(root: &Path) -> Result<Found, Unknown> {
     }
 }
 
-/// True for sockets that kflow's proxy listens on when it is installed.
+/// True for sockets of an installed kflow proxy.
 fn is_own(socket: &Path) -> bool {
     ["/run/kflow", "/var/run/kflow"]
         .iter()
         .any(|d| socket.starts_with(d))
 }
 
-/// Looks in the order in which the kubelet lets one setting win over another: flags, drop-in configuration, configuration
-/// file. Of values that `wanted` refuses, those that they hide are taken; when there is none, the refused one.
+/// Searches by the kubelet's precedence: flags, drop-in configuration, configuration file. A value that `wanted`
+/// refuses is skipped in favour of those that it overrides; when there is none, returns the refused value.
 fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> {
     if let Some(found) = embedded(root)? {
         return Ok(found);
@@ -163,7 +164,7 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
     };
     if let Some(args) = &args {
         without_socket(args, what, false)?;
-        // Of a flag that is given twice the last counts.
+        // When a flag is repeated, the last one counts.
         for endpoint in flags(args, FLAG).into_iter().rev() {
             let from_kubeadm = read(kubeadm)?.is_some_and(|t| t.contains(&endpoint));
             let place = || {
@@ -199,7 +200,7 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
             return Ok(found(place.into(), DEFAULT));
         }
     } else {
-        // Neither a process nor a unit: the places of the distributions.
+        // Without a process and a unit: the files of the distributions.
         let words = unit::words(
             &read(kubeadm)?
                 .unwrap_or_default()
@@ -242,7 +243,8 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
     Ok(found("the kubelet's default".into(), DEFAULT))
 }
 
-/// An error for a kubelet that its flags tell to use Docker by itself; `by_default`: because they name no endpoint.
+/// An error for a kubelet whose flags select its built-in Docker support. `by_default`: no endpoint is set, so the
+/// flags of dockershim are sufficient evidence.
 fn without_socket(args: &[String], place: &str, by_default: bool) -> Result<(), Unknown> {
     let docker = flags(args, "--container-runtime").pop().as_deref() == Some("docker");
     let old = || OF_DOCKERSHIM.iter().find(|f| !flags(args, f).is_empty());
@@ -264,8 +266,8 @@ pub(super) fn unreadable(path: &str, why: &dyn std::fmt::Display) -> Unknown {
     }
 }
 
-/// The `.conf` files of a folder and of those in it, as the kubelet walks them
-/// (`cmd/kubelet/app/server.go`, `mergeKubeletConfigurations`).
+/// Collects the `.conf` files below a folder, in the order of the kubelet (`cmd/kubelet/app/server.go`,
+/// `mergeKubeletConfigurations`).
 fn drop_ins(dir: &Path, all: &mut Vec<PathBuf>) -> Result<(), Unknown> {
     let unread = |path: &Path, e: &io::Error| unreadable(&path.display().to_string(), e);
     for path in files::entries(dir).map_err(|e| unread(dir, &e))? {
@@ -311,51 +313,52 @@ pub fn unit(root: &Path) -> &'static str {
     found.map_or("kubelet", |(_, unit)| unit)
 }
 
-/// The name under which this machine's kubelet registers its node, when it is given one (`--hostname-override`; without it
-/// the name is the machine's own, in small letters: `pkg/util/node/node.go`, `GetHostname`).
+/// The node name that this machine's kubelet was given (`--hostname-override`); `None` without the flag. The node's
+/// name is then the host name in lower case: `pkg/util/node/node.go`, `GetHostname`.
 pub fn node_name(root: &Path) -> Option<String> {
     let args = process_flags(root).ok()??;
     flags(&args, "--hostname-override").pop()
 }
 
-/// The configuration file that a running kubelet was given, as it names it.
+/// The configuration file of the running kubelet, as given in its flags.
 pub fn configuration(root: &Path) -> Option<PathBuf> {
     let args = process_flags(root).ok()??;
     flags(&args, "--config").pop().map(PathBuf::from)
 }
 
-/// The file that a running kubelet writes its log to, when it does not write to the journal; as the kubelet names it.
+/// The file that the running kubelet writes its log to, as a path of its mount namespace; `None` when it writes to
+/// the journal.
 pub fn log_file(root: &Path) -> Option<PathBuf> {
     let fd = process(root)?.join("fd/2");
     let to = files::ask(&fd, |p| fs::read_link(p)).ok()?;
-    // A pipe or a socket has no path; /dev/null has no log. A log that does not answer is one all the same.
+    // A pipe or a socket has no path, and /dev/null has no log. A file that does not answer counts as a log.
     match files::ask(&below(root, &to.display().to_string()), |p| Ok(p.is_file())) {
         Ok(true) | Err(_) => Some(to),
         Ok(false) => None,
     }
 }
 
-/// What decides where the kubelet's calls go, besides what is set on this machine.
+/// Facts about the kubelet's endpoint beside the files on this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known<'a> {
-    /// The runtime's socket as a person named it.
+    /// The runtime's socket in the arguments.
     pub(super) runtime: Option<&'a Path>,
-    /// Where a proxy of kflow listens.
+    /// Where kflow's proxy listens.
     pub(super) proxy: Option<&'a Path>,
     /// `containerRuntimeEndpoint` in the running kubelet's `/configz`.
     pub(super) live: Option<&'a str>,
-    /// The socket whose clients the eBPF tap would follow, where that works.
+    /// The socket whose clients the eBPF tap would follow, if the tap works.
     pub(super) followed: Option<&'a Path>,
-    /// This user may not ask whether there is a proxy.
+    /// True when this user may not find out whether a proxy runs.
     pub(super) hidden: bool,
 }
 
-/// The finding as a check. What the running kubelet itself says counts for more than any file.
+/// Checks the kubelet's endpoint. The running kubelet's `/configz` takes precedence over files.
 pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
     let set = match find(root) {
         Ok(set) => Some(set),
         Err(Unknown::NoKubelet) => None,
-        // What it says itself counts for more than what cannot be read.
+        // `/configz` takes precedence over a file that cannot be read.
         Err(_) if known.live.is_some_and(|l| !l.is_empty()) => None,
         Err(e) => {
             let todo = match e {
@@ -436,7 +439,7 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
         Health::Warning,
         format!("{text}: not tapped"),
     );
-    // Whoever names a runtime may name any; else it is the kubelet's own, and no other that happens to be there.
+    // The runtime in the arguments counts; else the kubelet's own, never another one that exists.
     let upstream = known.runtime.unwrap_or(&found.endpoint);
     check.todo(format!(
         "kflow proxy --listen /run/kflow/cri.sock --upstream {}\n{}",
@@ -445,7 +448,7 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
     ))
 }
 
-/// An absolute path of the node, in the root that is looked at.
+/// An absolute path on the node, below `root`.
 pub(super) fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
@@ -454,7 +457,7 @@ fn socket(endpoint: &str) -> PathBuf {
     PathBuf::from(endpoint.strip_prefix("unix://").unwrap_or(endpoint))
 }
 
-/// The arguments of the running kubelet, `None` when none runs.
+/// The arguments of the running kubelet; `None` when none runs, an error when several do.
 fn process_flags(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
     let all = processes(root);
     let [one] = all.as_slice() else {
@@ -474,13 +477,13 @@ fn process_flags(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
     ))
 }
 
-/// The folder in `/proc` of a running kubelet.
+/// The `/proc` folder of a running kubelet.
 pub fn process(root: &Path) -> Option<PathBuf> {
     processes(root).into_iter().next()
 }
 
-/// The folders in `/proc` of running kubelets, without those in containers (kind, nested nodes): their files are not this
-/// machine's.
+/// The `/proc` folders of running kubelets, without those in containers (kind, nested nodes), which have other files
+/// than this machine.
 fn processes(root: &Path) -> Vec<PathBuf> {
     let its = root.to_owned();
     files::ask(&root.join("proc"), move |proc| Ok(kubelets(&its, proc))).unwrap_or_default()
@@ -499,19 +502,19 @@ fn kubelets(root: &Path, proc: &Path) -> Vec<PathBuf> {
         .filter(|p| {
             let status = fs::read_to_string(p.join("status")).unwrap_or_default();
             let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name));
-            // One that has ended and that nobody has waited for is still listed.
+            // A zombie process is still listed.
             let runs = field("State:").is_none_or(|s| !s.trim_start().starts_with('Z'));
             runs && match &own {
                 Some(own) => namespace(p).is_none_or(|n| n == *own),
-                // Where process 1 does not let itself be looked at: one in a pid namespace below has more numbers than one
-                // (proc_pid_status(5)).
+                // When process 1's namespace is not readable: a process in a child pid namespace has more than one
+                // NSpid (proc_pid_status(5)).
                 None => field("NSpid:").is_none_or(|ids| ids.split_whitespace().count() < 2),
             }
         })
         .collect()
 }
 
-/// Values of `--name=value` or `--name value`, in order.
+/// Values of `--name=value` or `--name value`, in order, without empty ones.
 fn flags(args: &[String], name: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut args = args.iter();

@@ -1,4 +1,4 @@
-//! What a node writes, or sends, by itself: logs, audit records, spans.
+//! Checks what the node writes or sends by itself: logs, audit records, spans.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,10 +14,10 @@ use kflow_model::units::wait;
 use kflow_sources::klog::live::remote::{Kubelet, Offer};
 
 const WHAT: &str = "kubelet log";
-/// How long `journalctl`, or a kubelet, may take.
+/// Longest wait for `journalctl` or a kubelet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The kubelet's log: where the arguments say, else where this system keeps it.
+/// Checks the kubelet's log: where the arguments name it, else in the system's usual places.
 pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
     let asked = &config.kubelet_log;
     match asked {
@@ -43,7 +43,7 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
         KubeletLog::Journal(unit) => unit.as_str(),
         _ => unit(root),
     };
-    // What does not answer is there: looking into it says so.
+    // A path that does not answer counts as existing: opening it reports the error.
     let there = |p: &Path| files::exists(p).unwrap_or(true);
     let plain = root.join("var/log/kubelet.log");
     if let Some(path) = log_file(root).or_else(|| there(&plain).then_some(plain)) {
@@ -70,7 +70,7 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
             .todo("sudo usermod --append --groups systemd-journal $USER");
     }
     let found = format!("the journal of unit {unit}");
-    // A copy of a root has no journal that could be asked.
+    // A copy of a root has no journal that journalctl could read.
     if root != Path::new("/") {
         return Check::new(WHAT, Health::Works, found);
     }
@@ -87,7 +87,7 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
     }
 }
 
-/// What the node's kubelet gives of its log by way of the apiserver: it is asked.
+/// Checks which log the node's kubelet offers by way of the apiserver, by querying it.
 async fn remote(config: &Config) -> Check {
     let node = config.scope.as_ref().and_then(|s| s.node.as_deref());
     let Some(node) = node else {
@@ -119,7 +119,7 @@ async fn remote(config: &Config) -> Check {
     }
 }
 
-/// True when a unit's journal has anything.
+/// True when a unit's journal has an entry.
 async fn entries(unit: &str) -> Result<bool, String> {
     let mut command = Command::new("journalctl");
     command
@@ -152,7 +152,7 @@ fn file(what: &'static str, path: &Path, flag: &str) -> Check {
     }
 }
 
-/// The audit log: of the arguments, or of an apiserver that runs here as a static pod.
+/// Checks the audit log: from the arguments, or of an apiserver that runs here as a static pod.
 pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     const WHAT: &str = "audit";
     const MANIFEST: &str = "etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -181,7 +181,8 @@ pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     }
 }
 
-/// Whether spans could be received. `agent`: whether the kubelet sends its spans to the agent that was asked, if one was.
+/// Checks whether spans can be received. `agent`: whether the kubelet sends its spans to the queried agent; `None`
+/// without one.
 pub(super) async fn spans(asked: &Control, agent: Option<bool>) -> Check {
     const WHAT: &str = "spans";
     let sends = "in the kubelet's configuration: tracing: {endpoint: \"127.0.0.1:4317\", samplingRatePerMillion: 1000000}";

@@ -1,4 +1,4 @@
-//! The command line that systemd starts the kubelet with, from the unit's files.
+//! Reads the kubelet's command line from the files of its systemd unit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::files;
 use super::kubelet::{Unknown, below, unreadable};
 
-/// Folders of unit files, those that win first (`systemd.unit(5)`, "Unit File Load Path").
+/// Folders of unit files, by precedence (`systemd.unit(5)`, "Unit File Load Path").
 const FOLDERS: [&str; 5] = [
     "etc/systemd/system",
     "run/systemd/system",
@@ -15,10 +15,10 @@ const FOLDERS: [&str; 5] = [
     "lib/systemd/system",
 ];
 
-/// Files of kflow's own, which are left out: what is asked for is how the kubelet runs without it.
+/// kflow's own files, which are ignored: the result is the command line without kflow.
 const OWN: [&str; 2] = ["50-kflow.conf", "/etc/kflow/kubelet.env"];
 
-/// The words of the kubelet's command line, variables expanded; `None` when it has no unit.
+/// The words of the kubelet's command line, with variables expanded; `None` when it has no unit.
 pub(super) fn command_line(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
     let text = |path: &Path| {
         files::text_if_any(path).map_err(|e| unreadable(&path.display().to_string(), &e))
@@ -32,7 +32,7 @@ pub(super) fn command_line(root: &Path) -> Result<Option<Vec<String>>, Unknown> 
     let Some(main) = main else {
         return Ok(None);
     };
-    // A drop-in of one name is taken from the folder that wins, and all are read by name.
+    // Of drop-ins with the same name, the folder of highest precedence wins; all are read by name.
     let mut drop_ins: BTreeMap<std::ffi::OsString, PathBuf> = BTreeMap::new();
     for dir in FOLDERS.iter().rev() {
         let dir = root.join(dir).join("kubelet.service.d");
@@ -50,11 +50,11 @@ pub(super) fn command_line(root: &Path) -> Result<Option<Vec<String>>, Unknown> 
     let mut unit = Unit::default();
     unit.read(&main);
     for path in drop_ins.values() {
-        // One that is masked leads to /dev/null.
+        // A masked drop-in is a link to /dev/null.
         unit.read(&text(path)?.unwrap_or_default());
     }
     let mut variables = unit.variables;
-    // Settings from files win over those of the unit (`systemd.exec(5)`, EnvironmentFile=).
+    // Variables from files override those of the unit (`systemd.exec(5)`, EnvironmentFile=).
     for file in unit.files {
         let set = text(&below(root, &file))?.unwrap_or_default();
         for line in set.lines() {
@@ -71,7 +71,7 @@ pub(super) fn command_line(root: &Path) -> Result<Option<Vec<String>>, Unknown> 
     for (name, value) in &variables {
         line = line.replace(&format!("${{{name}}}"), value);
     }
-    // Longer names first: $KUBELET_EXTRA_ARGS is not $KUBELET followed by letters.
+    // Longer names first, so that `$KUBELET` is not replaced within `$KUBELET_EXTRA_ARGS`.
     for (name, value) in variables.iter().rev() {
         line = line.replace(&format!("${name}"), value);
     }
@@ -94,7 +94,7 @@ impl Unit {
             };
             let value = value.trim();
             match key.trim() {
-                // An empty setting takes back those before it.
+                // An empty value clears the earlier ones.
                 "ExecStart" => self.start = (!value.is_empty()).then(|| value.to_owned()),
                 "Environment" if value.is_empty() => self.variables.clear(),
                 "Environment" => {
@@ -117,7 +117,7 @@ impl Unit {
     }
 }
 
-/// Words of a line, quotes taken off.
+/// Splits a line into words, and removes quotes.
 pub(super) fn words(line: &str) -> Vec<String> {
     let (mut all, mut word, mut quote, mut open) = (Vec::new(), String::new(), None, false);
     for c in line.chars() {

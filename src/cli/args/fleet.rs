@@ -30,7 +30,7 @@ pub enum FleetFormat {
 }
 
 impl FleetFormat {
-    /// The form of rows for a program.
+    /// The machine-readable form of rows; `None` for a form for people.
     pub const fn rows(self) -> Option<Rows> {
         match self {
             Self::Text | Self::Html | Self::Parquet => None,

@@ -1,4 +1,4 @@
-//! The forms of results.
+//! The output formats (`-o`).
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -33,7 +33,7 @@ pub enum RowsFormat {
 }
 
 impl RowsFormat {
-    /// The form of rows for a program.
+    /// The machine-readable form of rows; `None` for a form for people.
     pub const fn rows(self) -> Option<Rows> {
         match self {
             Self::Text => None,
@@ -66,7 +66,7 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
-    /// The form of rows for a program.
+    /// The machine-readable form of rows; `None` for a form for people.
     pub const fn rows(self) -> Option<Rows> {
         match self {
             Self::Text | Self::Wide | Self::Name => None,
@@ -103,7 +103,7 @@ pub enum TimelineFormat {
 }
 
 impl TimelineFormat {
-    /// The form of rows for a program.
+    /// The machine-readable form of rows; `None` for a form for people.
     pub const fn rows(self) -> Option<Rows> {
         match self {
             Self::Text | Self::Name => None,
@@ -136,11 +136,11 @@ pub enum WhyFormat {
 }
 
 impl WhyFormat {
-    /// True when there is a sentence also where there is nothing to tell.
+    /// True for a form that has a sentence even without verdicts.
     pub const fn is_for_people(self) -> bool {
         matches!(self, Self::Text | Self::Markdown)
     }
-    /// The form of rows for a program.
+    /// The machine-readable form of rows; `None` for a form for people.
     pub const fn rows(self) -> Option<Rows> {
         match self {
             Self::Text | Self::Name | Self::Markdown => None,
@@ -155,7 +155,7 @@ impl WhyFormat {
 /// Formats of `kflow export`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// What `kflow_export` writes.
+    /// A format that `kflow_export` writes.
     Timelines(Kind),
     /// A picture of one pod's timeline.
     Svg,

@@ -1,4 +1,4 @@
-//! Arguments of the commands that look at something that runs.
+//! Arguments of commands with live sources.
 
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use std::net::SocketAddr;
@@ -147,22 +147,22 @@ pub struct LiveArgs {
     pub control: ControlArgs,
 }
 
-/// An agent that runs for one command.
+/// The agent of `--debug-pod`, which runs for one command.
 #[derive(Clone, Debug)]
 pub struct Debugged {
     pub namespace: String,
-    /// Label selector of its pod.
+    /// Label selector of the agent's pod.
     pub labels: String,
 }
 
 impl LiveArgs {
-    /// Namespace of agents that were installed.
+    /// Namespace of the installed agents.
     pub fn agents(&self) -> &str {
         let named = self.agent_namespace.as_deref();
         named.unwrap_or(kflow_sources::agent::NAMESPACE)
     }
 
-    /// A flag that is given and means something only for what runs.
+    /// The first given flag that applies only to live sources; `None` when there is none.
     pub fn live_flag(&self) -> Option<&'static str> {
         [
             ("--context", self.context.is_some()),
@@ -227,7 +227,7 @@ pub struct ControlArgs {
 }
 
 impl ControlArgs {
-    /// A flag that is given.
+    /// The first given flag; `None` when there is none.
     fn flag(&self) -> Option<&'static str> {
         [
             ("--otlp", !self.otlp.is_empty()),

@@ -30,7 +30,7 @@ pub enum StatsFormat {
 }
 
 impl StatsFormat {
-    /// The form of rows for a program.
+    /// The machine-readable form of rows; `None` for a form for people.
     pub const fn rows(self) -> Option<Rows> {
         match self {
             Self::Text | Self::Wide | Self::Openmetrics => None,
@@ -66,7 +66,7 @@ impl From<By> for GroupBy {
     }
 }
 
-/// From a moment on and before another, as they were written.
+/// A time range as written on the command line: begin included, end excluded.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     from: Moment,
@@ -74,7 +74,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Reads `00:40..00:50`, `-1h..-30m`, `..50%`: what is left out is the begin, or the end.
+    /// Parses `00:40..00:50`, `-1h..-30m` or `..50%`; a missing side stands for the begin or the end.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (from, to) = text
             .split_once("..")
@@ -90,10 +90,10 @@ impl Range {
         })
     }
 
-    /// The two moments in what lies between these.
+    /// Resolves the range within the known time.
     pub fn within(self, known: (Nanos, Nanos)) -> (Nanos, Nanos) {
         let to = match self.to {
-            // What happened in the last moment belongs to it.
+            // The last moment is included.
             Moment::End => known.1.plus(1),
             to => to.within(known, None, |_| 0),
         };
@@ -101,7 +101,7 @@ impl Range {
     }
 }
 
-/// One of two that are compared.
+/// One side of a comparison.
 #[derive(Clone, Debug)]
 pub enum Side {
     Time(Range),
@@ -112,7 +112,7 @@ impl Side {
     fn parse(text: &str) -> Result<Self, String> {
         match Range::parse(text) {
             Ok(range) => Ok(Self::Time(range)),
-            // A slip of the hand in a time is no file that is missing.
+            // A range with a typing error is not reported as a missing file.
             Err(why) if text.contains("..") && !text.contains('/') && !Path::new(text).exists() => {
                 Err(why)
             }

@@ -1,4 +1,4 @@
-//! Arguments of what is kept in a store.
+//! Arguments about stores.
 
 use clap::{Args as ClapArgs, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -64,8 +64,8 @@ pub struct KeepArgs {
 }
 
 impl KeepArgs {
-    /// A flag that is given and means something only with a store. (clap's `requires` is waived by the file, with which a
-    /// store does not go.)
+    /// The first given flag that applies only with `--store`; `None` when there is none. (clap waives `requires` when the file is
+    /// given, which conflicts with a store.)
     pub fn flag(&self) -> Option<&'static str> {
         [
             ("--cluster", self.cluster.is_some()),

@@ -1,11 +1,11 @@
-//! Arguments of the commands around the terminal.
+//! Arguments of the commands for the terminal UI.
 
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
 use super::RowsFormat;
 
-/// A speed: thousandths of real time, 0 is as fast as it goes.
+/// Playing speed in thousandths of real time; 0 for as fast as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed(pub u32);
 

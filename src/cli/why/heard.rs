@@ -1,5 +1,5 @@
-//! `kflow why` of what runs on several nodes: the agents of those with pods that are not well, or on their way, are asked too, so
-//! that their verdicts know of calls.
+//! `kflow why` over several live nodes: queries the agents of the nodes with pods that are not well or on their way,
+//! so that their verdicts are based on CRI calls too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use kflow_engine::ask::{ApiTold, NodeTold};
 use kflow_model::pod::{Condition, PodPhase};
 use kflow_model::{Nanos, PodUid, Text};
 
-/// What a node's world says of its pods that were asked about, and of the node.
+/// The verdicts by a node's own world, on its requested pods and on the node.
 struct Judged {
     now: Nanos,
     ahead: i64,
@@ -28,12 +28,12 @@ const SAID: Said = Said {
     silent: "are judged by the API alone",
 };
 
-/// Of whom agents are asked.
+/// The pods whose nodes' agents are queried.
 struct Concerned {
     pods: BTreeMap<Text, Vec<PodUid>>,
-    /// Those with most to ask about first.
+    /// The nodes with most such pods first.
     nodes: Vec<Text>,
-    /// What is well is not told.
+    /// True when pods that are well are left out.
     only_bad: bool,
 }
 
@@ -51,7 +51,7 @@ impl Concerned {
     }
 }
 
-/// Gives verdicts of what is watched what the agents of their nodes know by now. False while it is not known, or not again, what that is.
+/// Updates verdicts with the current data of the nodes' agents. Returns false while that data is about to arrive.
 pub(super) fn listening(
     args: &WhyArgs,
     watched: &mut Watched,
@@ -73,7 +73,7 @@ pub(super) fn listening(
     true
 }
 
-/// Gives verdicts what the agents of their nodes know; the moment that they are of then.
+/// Updates verdicts with data from the nodes' agents. Returns the moment that the verdicts are then of.
 pub(super) fn heard(
     args: &WhyArgs,
     source: &Observations,
@@ -114,7 +114,7 @@ pub(super) fn heard(
     Ok(at)
 }
 
-/// Nodes to ask, and of each the pods that are not well or on their way: of the targets, or of all.
+/// The nodes to query, each with its pods that are not well or on their way: of the targets, or of all pods.
 fn asked_about(
     targets: Option<&[Target<'_>]>,
     world: &World,
@@ -145,7 +145,7 @@ fn asked_about(
     of_node
 }
 
-/// By the API it starts or stops, or has failed.
+/// True when the API shows the pod as starting, stopping or failed.
 fn is_unsettled(p: &PodView) -> bool {
     p.deletion_requested.is_some()
         || p.api.as_ref().is_none_or(|a| {
@@ -174,7 +174,8 @@ fn judged(
     }
 }
 
-/// Puts what a node's own world says into the place of what the apiserver alone shows. What is well is left out with `only_bad`.
+/// Replaces verdicts that are based on the API alone by those of a node's own world. With `only_bad`, verdicts that
+/// are well are left out.
 fn put(verdicts: &mut Vec<Arc<Verdict>>, only_bad: bool, node: &Text, judged: Judged) {
     let mut put = |is_of: &dyn Fn(&Verdict) -> bool, now: Option<Verdict>| {
         let place = verdicts.iter().position(|v| is_of(v));

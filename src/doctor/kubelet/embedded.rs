@@ -1,10 +1,10 @@
-//! k3s, RKE2 and microk8s: the kubelet is a part of another process.
+//! k3s, RKE2 and microk8s: the kubelet runs inside another process.
 
 use std::path::Path;
 
 use super::{Found, Unknown, below, files, socket, unit, unreadable};
 
-/// Distributions that run the kubelet inside their own process.
+/// The endpoint on distributions that run the kubelet inside their own process; `None` on others.
 pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
     let known = |path: &Path| {
         let shown = format!("/{}", path.strip_prefix(root).unwrap_or(path).display());
@@ -19,8 +19,8 @@ pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
         if !exists(&format!("var/lib/rancher/{name}"))? && !exists(&path)? {
             continue;
         }
-        // Its own setting `container-runtime-endpoint` would switch its containerd off; an argument for the kubelet
-        // wins over the one that it makes itself.
+        // The distribution's own setting `container-runtime-endpoint` would disable its containerd. A kubelet
+        // argument overrides the one that the distribution generates.
         let dir = format!("/etc/rancher/{name}/config.yaml.d");
         let change = format!(
             "mkdir -p {dir}; echo 'kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]' > {dir}/50-kflow.yaml\nsystemctl restart {}",
@@ -57,7 +57,7 @@ pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
         .unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
     Ok(Some(Found {
         place: format!("/{microk8s}"),
-        // The shell that starts it knows these.
+        // The start script's shell expands these variables.
         endpoint: socket(
             &set.replace("${SNAP_COMMON}", "/var/snap/microk8s/common")
                 .replace("${SNAP_DATA}", "/var/snap/microk8s/current"),
@@ -72,7 +72,7 @@ pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
 fn flag(text: &str, name: &str) -> Option<String> {
     let mut words = text.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     while let Some(word) = words.next() {
-        // `KUBELET_KUBEADM_ARGS=` may stand before the first.
+        // The first flag may follow `KUBELET_KUBEADM_ARGS=`.
         let Some((_, after)) = word.split_once(name) else {
             continue;
         };
@@ -85,11 +85,11 @@ fn flag(text: &str, name: &str) -> Option<String> {
     None
 }
 
-/// Value of a top-level key of a YAML mapping or of a JSON object: no more is needed of either.
+/// Value of a top-level key in a YAML mapping or a JSON object, without a full parser.
 fn yaml_value(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let line = line.trim_end().trim_end_matches(',');
-        // Top level: not indented in YAML; in JSON the key is quoted.
+        // A top-level key is not indented in YAML; in JSON it is quoted.
         let line = if line.starts_with(' ') {
             line.trim_start().strip_prefix('"').map(|l| (l, true))
         } else {

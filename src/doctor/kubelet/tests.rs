@@ -276,7 +276,7 @@ fn an_embedded_kubelet_gets_its_endpoint_by_an_argument_and_keeps_its_runtime() 
         let todo = endpoint(root.path(), Known::default()).todo;
         let last = todo.lines().last().unwrap();
         assert_eq!(last, format!("systemctl restart {service}"));
-        // The distribution's own setting of that name switches its containerd off.
+        // The distribution's own setting of that name would disable its containerd.
         assert!(!todo.contains("'container-runtime-endpoint"), "{todo}");
         assert!(
             todo.contains("kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]"),
@@ -293,7 +293,7 @@ const SOCKETS: [&str; 3] = [
     "run/cri-dockerd.sock",
 ];
 
-/// The upstream on a machine that has the sockets of three runtimes.
+/// Runs `upstream` on a machine that has the sockets of three runtimes.
 fn beside(files: &[(&str, &str)]) -> Result<String, String> {
     let all: Vec<(&str, &str)> = SOCKETS
         .map(|s| (s, ""))
@@ -323,7 +323,7 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
     let dockerd = Ok("/run/cri-dockerd.sock");
     let containerd = Ok("/run/containerd/containerd.sock");
     for (files, want) in [
-        // Where kubeadm puts it, in three generations.
+        // kubeadm's places, in three generations.
         (vec![("var/lib/kubelet/config.yaml", CRIO)], crio),
         (
             vec![
@@ -370,7 +370,7 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             )],
             crio,
         ),
-        // The running kubelet: a flag, its last; a drop-in before the file; the default.
+        // The running kubelet: the last flag; a drop-in before the file; the default.
         (
             own("kubelet\0--container-runtime-endpoint=unix:///run/x.sock\0--container-runtime-endpoint\0/run/cri-dockerd.sock\0").to_vec(),
             dockerd,
@@ -389,7 +389,7 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             ),
             containerd,
         ),
-        // One that does not run: its unit, with and without what the environment adds.
+        // A kubelet that does not run: its unit, with and without flags from the environment.
         (
             vec![("usr/lib/systemd/system/kubelet.service", UNIT), ("c.yaml", CRIO)],
             crio,
@@ -416,7 +416,7 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             ],
             crio,
         ),
-        // One that is tapped: what kflow's flag hides.
+        // A tapped kubelet: the endpoint that kflow's flag overrides.
         (
             with(
                 &own("kubelet\0--config=/c.yaml\0--container-runtime-endpoint=unix:///run/kflow/cri.sock\0"),
@@ -434,7 +434,7 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             ),
             dockerd,
         ),
-        // What is not known is refused.
+        // Unknown endpoints are refused.
         (vec![], Err("no kubelet on this machine")),
         (
             with(&own("kubelet\0--config=/c.yaml\0"), &[("c.yaml", TAPPED)]),
@@ -464,7 +464,7 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             ),
             Err("2 kubelets run on this machine"),
         ),
-        // That of kind, on a machine whose process 1 cannot be looked at; and one that has ended.
+        // A kubelet of kind, on a machine whose process 1 is not readable; and a kubelet that has exited.
         (
             with(
                 &own("kubelet\0--config=/c.yaml\0"),
@@ -500,7 +500,7 @@ fn what_runs_is_asked_of_the_kubelets_runtime_and_of_no_other() {
     ]);
     let socket = super::super::runtime_socket(root.path());
     assert_eq!(socket.as_deref(), Some(Path::new("/run/crio/crio.sock")));
-    // Without a kubelet the only runtime is meant, and of two none.
+    // Without a kubelet, an only runtime is used; of two, neither.
     assert_eq!(
         super::super::runtime_socket(node(&[(SOCKETS[0], ""), (SOCKETS[1], "")]).path()),
         None
