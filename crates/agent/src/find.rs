@@ -124,7 +124,7 @@ pub struct Seen {
     pub files: Vec<PathBuf>,
     /// The kubelet's configuration file, and its text.
     pub kubelet: Option<(PathBuf, String)>,
-    /// The file of [`apiserver_tracing`], and its text.
+    /// The file that [`apiserver_tracing`] returns, and its text.
     pub apiserver: Option<(PathBuf, String)>,
     /// Variables of a running containerd's environment that configure its spans: `NAME=VALUE`. `None` when no such
     /// process can be read.

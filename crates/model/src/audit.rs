@@ -8,7 +8,7 @@ use super::{Nanos, ObjectRef, Pairs, Text};
 /// Stage of a request at which the apiserver writes a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AuditStage {
-    /// After authentication, before the rest.
+    /// The request was authenticated, and nothing else was done with it yet.
     RequestReceived,
     /// The headers of a long-running response were sent; the body is not complete.
     ResponseStarted,

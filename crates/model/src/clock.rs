@@ -96,9 +96,9 @@ mod tests {
             // Both clocks advance equally.
             (reading(base, 100, 100, 0), None),
             (reading(base, 60_000, 60_000, 0), None),
-            // Slewed.
+            // The wall clock is slewed.
             (reading(base, 61_000, 61_001, 0), None),
-            // Set back by an hour, and forth.
+            // The wall clock is set back by an hour, and forth again.
             (reading(base, 61_100, 61_101 - hour, 0), Some(-hour * MILLI)),
             (reading(base, 61_200, 61_201 - hour, 0), None),
             (reading(base, 61_300, 61_301, 0), Some(hour * MILLI)),

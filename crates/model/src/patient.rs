@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert_eq!(open(), Some(1));
         assert!(late().contains(&path));
-        // The thread ends.
+        // A writer opens the pipe, so that the thread ends.
         std::fs::write(&path, "").unwrap();
         while open() != Some(0) {
             std::thread::yield_now();

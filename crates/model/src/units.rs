@@ -28,10 +28,10 @@ pub const DAY: i64 = 24 * HOUR;
 /// A text that is not a duration or not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// No duration.
+    /// The text is not a duration.
     #[error("{0:?} is not a duration: write 250ms, 2s, 1m30s or 1.5h")]
     Duration(String),
-    /// No size.
+    /// The text is not a size.
     #[error(
         "{0:?} is not a size: write 512 (bytes), 64KiB or 64K (64·1024), 16MiB or 16M (16·1024²), 2GB (2·1000³)"
     )]

@@ -251,7 +251,7 @@ fn gap(since: Nanos, lost: u64, why: &str) -> Bytes {
 
 struct Subscribe(Arc<Inner>);
 
-/// Counts a subscriber for as long as it is fed.
+/// Counts a subscriber for as long as it is served.
 struct Subscriber(Arc<Inner>);
 
 impl Subscriber {

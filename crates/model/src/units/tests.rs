@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Columns: every character of these forms takes one.
+/// Returns the width in columns: every character of these forms takes one.
 fn columns(s: &str) -> usize {
     s.chars().count()
 }
@@ -163,7 +163,7 @@ fn a_time_shows_no_digit_that_is_not_known() {
     assert_eq!(date_and_clock(t, 1, -5 * 3600), "1969-12-31 19:00:01.5");
 }
 
-/// Lengths of every magnitude alike.
+/// Returns durations from 0 to `i64::MAX` ns, of which every magnitude is equally likely.
 fn length() -> impl Strategy<Value = i64> {
     (0_u32..63, any::<i64>()).prop_map(|(shift, n)| (n & i64::MAX) >> shift)
 }
