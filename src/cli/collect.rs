@@ -61,7 +61,8 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
         std::thread::sleep(POLL);
         live.check()?;
         let snapshot = live.snapshot();
-        complete = has_told(&snapshot, scope).then(|| complete.unwrap_or_else(clock::monotonic));
+        let has_all = has_told(&snapshot, scope) && !is_behind(&snapshot);
+        complete = has_all.then(|| complete.unwrap_or_else(clock::monotonic));
         let enough = match input.for_time {
             Some(time) => {
                 let late = if is_silent(&snapshot) {
@@ -80,11 +81,10 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
     }
 }
 
-/// True once every list has ended or failed for good, it is known whether the node has an agent, and everything that
-/// an agent or a proxy saw before has arrived.
+/// True once every list has ended or failed for good, and it is known whether the node has an agent.
 pub(super) fn has_told(snapshot: &Snapshot, scope: Option<&Scope>) -> bool {
     let lists: Vec<(Text, Text)> = scope.into_iter().flat_map(asked_for).collect();
-    answered(snapshot.world.coverage(), &lists) && !is_looked_for(snapshot) && !is_behind(snapshot)
+    answered(snapshot.world.coverage(), &lists) && !is_looked_for(snapshot)
 }
 
 /// True while a proxy or an agent still sends what it saw before the connection.

@@ -77,11 +77,14 @@ impl Watching {
             }
         }
     }
-    /// The newest answer, whole.
-    fn newest(&self) -> Vec<Value> {
+    /// Its answers so far, each whole.
+    fn all(&self) -> Vec<Vec<Value>> {
         let out = self.out.lock().unwrap();
         let all = serde_json::Deserializer::from_str(&out).into_iter::<Vec<Value>>();
-        all.map_while(Result::ok).last().unwrap_or_default()
+        all.map_while(Result::ok).collect()
+    }
+    fn newest(&self) -> Vec<Value> {
+        self.all().pop().unwrap_or_default()
     }
     /// The rows so far, of `-o jsonl`.
     fn rows(&self) -> Vec<Value> {
@@ -247,6 +250,28 @@ fn an_agent_that_dies_and_a_node_that_goes_are_told_and_the_watch_goes_on() {
         played.with_agent(3, ends).unwrap();
         let ended = |all: &[Value]| invented(all).is_some_and(|v| method(v).is_empty());
         watching.answers("its end", ended).await;
+        assert_eq!(watching.ends().await, Some(1));
+    });
+}
+
+#[test]
+fn what_an_agent_saw_of_one_node_stands_after_it_has_died() {
+    block_on(async {
+        let played = Played::of(sick(4, 4, &[])).await;
+        let watching = Watching::start(&played, &["ns-3/invented-0"]);
+        let waits = |all: &[Value]| invented(all).is_some_and(|v| method(v) == "RunPodSandbox");
+        watching.answers("a call", waits).await;
+        let before = watching.all().len();
+        played.kill(3);
+        watching
+            .tells("the agent of simulated-3 is not heard any more, and what it saw stands as it was: ")
+            .await;
+        played.revive(3);
+        watching
+            .tells("the agent of simulated-3 is heard again, after ")
+            .await;
+        let since = watching.all().split_off(before);
+        assert!(since.iter().all(|all| waits(all)), "{since:#?}");
         assert_eq!(watching.ends().await, Some(1));
     });
 }
