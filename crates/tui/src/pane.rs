@@ -263,12 +263,12 @@ fn no_pod(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let (text, hint) = if o.kind == "Node" {
         (
             format!("{} is selected.", named(o)),
-            "Why it stands still: 5. What it does: 6. Choose a pod in the list: 1.",
+            "Why it stands still: 5. What it does: 6. Its log: 4. The list of pods: 1.",
         )
     } else {
         (
             format!("{} is selected, and it has no pod.", named(o)),
-            "Why it cannot make any: 5. Choose a pod in the list: 1.",
+            "Why it cannot make any: 5. Its log: 4. The list of pods: 1.",
         )
     };
     empty(ctx, canvas, &text, hint);
