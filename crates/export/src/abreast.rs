@@ -1,5 +1,5 @@
-//! Pods of several nodes side by side on one axis of time: a row each, with its node, and how far the clocks are apart that their times
-//! are by.
+//! Pods of several nodes side by side on one time axis: a row for each pod with its node, and how much the clocks of
+//! the nodes differ.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,19 +16,20 @@ use kflow_model::offset::Offset;
 use kflow_model::units::{duration, estimate, time_of_day};
 use kflow_model::{Nanos, ObjectRef, Text};
 
-/// Columns of the axis.
+/// Width of the axis, columns.
 const COLUMNS: u16 = 56;
-/// Widest name of a pod, columns.
+/// Widest column of pod names.
 const NAME: usize = 40;
 
-/// Whose clock the times of a pod are by.
+/// The clock that a pod's times are by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The one that all have in common: of a recording, or of a node that is looked at alone.
+    /// The clock that all pods have in common: that of a recording, or of the only node.
     Common,
-    /// Its node's, as its agent told it.
+    /// The clock of the pod's node, as the node's agent reports it.
     Node(Offset),
-    /// The apiserver's: nothing of its node was heard. `None` where it told none.
+    /// The apiserver's clock, as nothing of the pod's node was received. `None` where the apiserver did not report its
+    /// clock.
     Apiserver(Option<Offset>),
 }
 
@@ -40,7 +41,7 @@ impl Clock {
             Self::Apiserver(_) => Some("apiserver"),
         }
     }
-    /// How far it is ahead of the clock of who shows the pods.
+    /// Returns how far the clock is ahead of this machine's; `None` when that is unknown or needless.
     const fn offset(self) -> Option<Offset> {
         match self {
             Self::Common => None,
@@ -50,16 +51,16 @@ impl Clock {
     }
 }
 
-/// A pod in its row.
+/// A pod with what its row needs.
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub pod: Pod,
     pub clock: Clock,
-    /// The moment that it is of, by that clock.
+    /// The moment that the pod's state is as of, by `clock`.
     pub now: Nanos,
 }
 
-/// The pods of an owner, as a world knows them, by the clock that all of it have in common.
+/// Returns the pods of an owner in one world, whose clock they have in common.
 pub fn of(world: &World, owner: &ObjectRef, now: Nanos) -> Vec<Lane> {
     let lane = |pod: &Pod| Lane {
         pod: Pod::clone(pod),
@@ -70,11 +71,11 @@ pub fn of(world: &World, owner: &ObjectRef, now: Nanos) -> Vec<Lane> {
 }
 
 impl Lane {
-    /// What its clock is ahead of that of who shows it for certain, ns.
+    /// Returns by how much the pod's clock is certainly ahead of this machine's, ns.
     pub fn ahead(&self) -> i64 {
         self.clock.offset().map_or(0, Offset::certain_ns)
     }
-    /// A moment of its clock by that of who shows it.
+    /// Converts a moment of the pod's clock to this machine's clock.
     pub fn shown(&self, at: Nanos) -> Nanos {
         at.plus(self.ahead().saturating_neg())
     }
@@ -86,7 +87,8 @@ impl Lane {
         let first = self.stages().map(|s| s.start.at).min();
         first.unwrap_or(self.pod.created)
     }
-    /// Until when there is something to show: it was gone, or ready, or still goes on.
+    /// Returns the end of what the row shows: when the pod was gone, now while a stage goes on, else when it became
+    /// ready.
     pub fn until(&self) -> Nanos {
         let p: &PodView = &self.pod;
         let last = || self.stages().filter_map(|s| s.end).map(|e| e.at).max();
@@ -98,7 +100,7 @@ impl Lane {
     }
 }
 
-/// From when until when the rows go, by the clock of who shows them.
+/// The time axis, by this machine's clock.
 #[derive(Clone, Copy)]
 struct Axis {
     begin: Nanos,
@@ -109,7 +111,7 @@ impl Axis {
     fn of(lanes: &[Lane]) -> Option<Self> {
         let begin = lanes.iter().map(|l| l.shown(l.began())).min()?;
         let end = lanes.iter().map(|l| l.shown(l.until())).max()?;
-        // Rounded up: the end lies in the last column.
+        // Rounded up, so that the end lies in the last column.
         let column = end.since(begin).max(0) / i64::from(COLUMNS) + 1;
         Some(Self { begin, column })
     }
@@ -117,7 +119,7 @@ impl Axis {
         self.begin
             .plus(self.column.saturating_mul(i64::from(COLUMNS)))
     }
-    /// The row of a pod.
+    /// Draws the row of a pod.
     fn row(self, lane: &Lane) -> String {
         let (begun, until) = (lane.shown(lane.began()), lane.shown(lane.until()));
         let ready = lane.pod.became_ready.map(|e| lane.shown(e.at));
@@ -131,7 +133,7 @@ impl Axis {
                     let to = s.end.map_or(until, |e| lane.shown(e.at)).min(end);
                     (from < to).then(|| (to.since(from), s))
                 });
-                // What takes most of a column is in it.
+                // A column shows the stage that takes most of its time.
                 let most = within.max_by_key(|(ns, s)| (*ns, s.stage));
                 match most {
                     Some((_, s)) if s.outcome == Outcome::Error => '!',
@@ -187,7 +189,7 @@ fn apart(offset: Offset) -> String {
     }
 }
 
-/// Of each node how far the clock is off that the times of its pods are by, and where that is known to less than a column.
+/// Describes for each node how far its clock is off, and whether that is known to less than a column.
 pub fn clocks(lanes: &[Lane], column_ns: i64) -> Vec<String> {
     let mut clocks: BTreeMap<(bool, &Text), Clock> = BTreeMap::new();
     for l in lanes.iter().filter(|l| l.clock != Clock::Common) {
@@ -216,7 +218,7 @@ pub fn clocks(lanes: &[Lane], column_ns: i64) -> Vec<String> {
     clocks.into_iter().map(line).collect()
 }
 
-/// Rows for people.
+/// Writes the rows for people.
 pub fn text(out: &mut impl Write, lanes: &[Lane], colour: bool) -> io::Result<()> {
     let Some(axis) = Axis::of(lanes) else {
         return Ok(());
@@ -267,14 +269,14 @@ pub fn text(out: &mut impl Write, lanes: &[Lane], colour: bool) -> io::Result<()
     writeln!(out, "{}", paint.dim(&legend))
 }
 
-/// A pod in its row, by the clock of who shows it.
+/// A pod and its stages, by this machine's clock.
 #[derive(Debug, Serialize)]
 pub struct LaneJson<'a> {
     uid: &'a str,
     namespace: &'a str,
     name: &'a str,
     node: &'a str,
-    /// `node` or `apiserver`; `null` where all have one in common.
+    /// `node` or `apiserver`; `null` where all pods have one clock in common.
     clock: Option<&'static str>,
     clock_ahead_ns: Option<i64>,
     clock_within_ns: Option<i64>,

@@ -15,25 +15,25 @@ use kflow_model::cri::{CallOutcome, Service, code_name};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid};
 
-/// Which calls.
+/// Which calls are shown.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Only calls about one of these pods.
     pub pods: Option<Vec<PodUid>>,
     /// Only these methods, when there are any; case does not matter.
     pub methods: Vec<String>,
-    /// Only those that an expression holds for.
+    /// Only calls that match.
     pub query: Option<Query>,
-    /// Only failed ones.
+    /// Only failed calls.
     pub errors: bool,
-    /// Only those that took, or take, longer; ns.
+    /// Only calls that took longer than this so far, ns.
     pub slower_than_ns: Option<i64>,
-    /// Fold the loops' own calls that went well.
+    /// Fold the successful calls of the kubelet's loops.
     pub no_noise: bool,
 }
 
 impl Filter {
-    /// True when a call passes, folding apart.
+    /// True when a call passes, before folding.
     fn takes(&self, c: &Call, now: Nanos) -> bool {
         self.pods.as_ref().is_none_or(|p| p.contains(&c.pod_uid))
             && (self.methods.is_empty()
@@ -48,13 +48,13 @@ impl Filter {
             && (!self.errors || c.is_error())
             && self.slower_than_ns.is_none_or(|ns| c.duration(now) > ns)
     }
-    /// True when a call is folded away.
+    /// True when a call is folded.
     fn folds(&self, c: &Call) -> bool {
         self.no_noise && c.is_noise() && !c.is_error()
     }
 }
 
-/// Full name of a service.
+/// Returns the full name of a CRI service.
 pub const fn service_name(s: Service) -> &'static str {
     match s {
         Service::Runtime => "runtime.v1.RuntimeService",
@@ -66,8 +66,8 @@ pub const fn service_name(s: Service) -> &'static str {
     }
 }
 
-/// Status of a call as one word: the gRPC status by name, how it ended without one, `?` when it is not known, empty while
-/// it is in flight.
+/// Returns the status of a call as one word: the gRPC status by name, else how the call ended without one. `?` when the
+/// status is unknown, empty while the call is in flight.
 pub fn status(c: &Call) -> &'static str {
     match (c.outcome, c.code) {
         (None, _) => "",
@@ -80,7 +80,7 @@ pub fn status(c: &Call) -> &'static str {
     }
 }
 
-/// Widest column of nodes, characters.
+/// Widest column of node names, characters.
 const NODE: usize = 32;
 
 #[derive(Default, Serialize)]
@@ -142,18 +142,18 @@ impl<'a> CallJson<'a> {
 
 #[derive(Default, Serialize)]
 struct Followed<'a> {
-    /// Empty where it is not known.
+    /// Empty when the node is unknown.
     node: &'a str,
     #[serde(flatten)]
     call: CallJson<'a>,
 }
 
-/// A call as its row.
+/// Returns the row of a call.
 pub fn row(call: &Call) -> impl Serialize + '_ {
     CallJson::of(call)
 }
 
-/// A row a call. Folded calls are left out.
+/// Writes a row per call, without the folded ones.
 pub fn rows(
     out: &mut impl Write,
     world: &World,
@@ -167,41 +167,42 @@ pub fn rows(
     rows::write(out, form, rows)
 }
 
-/// The calls of one node, for who follows calls.
+/// The calls of one node, for [`Follow`].
 #[derive(Debug)]
 pub struct OfNode<'a> {
-    /// Empty where it is not known.
+    /// Empty when the node is unknown.
     pub node: &'a str,
     pub world: &'a World,
     pub filter: Filter,
-    /// By the node's clock.
+    /// The current time by the node's clock.
     pub now: Nanos,
-    /// That clock is ahead of the others' by so much, ns.
+    /// How far the node's clock is ahead of the others', ns.
     pub ahead: i64,
 }
 
-/// How calls are written.
+/// How [`Follow`] writes calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// As rows, or for people.
+    /// As rows, or with `None` for people.
     pub rows: Option<Rows>,
     pub wide: bool,
     pub colour: bool,
 }
 
-/// Calls as they end, each once, in the forms that can be continued: all but one JSON array.
+/// Writes calls as they end, each once, in the formats that can be continued: all but a JSON array.
 #[derive(Debug, Default)]
 pub struct Follow {
-    /// Of calls that the world of a node still holds; a run that begins anew numbers connections anew.
+    /// By node, the written calls that its world still holds, by stream and start: a run that restarts numbers its
+    /// connections from 1 again.
     told: HashMap<String, HashSet<(u32, Nanos)>>,
     begun: bool,
-    /// The last head has a column for nodes.
+    /// The last written head has a column for nodes.
     several: bool,
 }
 
 impl Follow {
-    /// Writes the calls that have ended since it was called last, by start; at the end, with `last`, also those in flight. For people a
-    /// call has its node where there are several.
+    /// Writes the calls that ended since the last time, by start; with `last` also those in flight. In the form for
+    /// people, each line names the node if there are several.
     pub fn tell(
         &mut self,
         out: &mut impl Write,
@@ -230,7 +231,7 @@ impl Follow {
         self.begun |= !new.is_empty();
         let Form { rows, wide, colour } = form;
         match rows {
-            // A head, or an empty list, is there also where nothing comes.
+            // A head, or an empty list, is written even if no calls come.
             _ if new.is_empty() && !(first && last) => Ok(()),
             Some(form) => {
                 let new = new.into_iter().map(|(of, c)| Followed {
@@ -263,7 +264,7 @@ impl Follow {
     }
 }
 
-/// Calls for people, one a line. A run of folded calls is one line.
+/// Writes calls for people, one per line. Adjacent folded calls share a line.
 pub fn text(
     out: &mut impl Write,
     world: &World,
@@ -288,7 +289,7 @@ pub fn text(
     fold(out, &mut folded, &paint)
 }
 
-/// How many calls pass a filter, and how many there are in the world's selection.
+/// Returns how many calls pass the filter, and how many the world's selection admits.
 pub fn matched(world: &World, filter: &Filter, now: Nanos) -> (usize, usize) {
     let (mut passed, mut all) = (0, 0);
     for c in selected(world) {
@@ -298,7 +299,7 @@ pub fn matched(world: &World, filter: &Filter, now: Nanos) -> (usize, usize) {
     (passed, all)
 }
 
-/// The calls that a filter takes, by start.
+/// Returns the calls that the filter takes, by start.
 pub fn chosen<'w>(
     world: &'w World,
     filter: &Filter,
@@ -307,7 +308,7 @@ pub fn chosen<'w>(
     selected(world).filter(move |c| filter.takes(c, now))
 }
 
-/// The calls that the world's selection admits, by start.
+/// Returns the calls that the world's selection admits, by start.
 fn selected(world: &World) -> impl Iterator<Item = &Arc<Call>> {
     world.calls().iter().filter(|c| world.selects_call(c))
 }
@@ -328,7 +329,7 @@ fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()>
     Ok(())
 }
 
-/// `node`: width of its column, where there is one.
+/// Writes the head. `node` is the width of the nodes' column, if there is one.
 fn head(out: &mut impl Write, node: Option<usize>, wide: bool, paint: &Paint) -> io::Result<()> {
     let more = if wide { wide_head() } else { String::new() };
     let node = node.map(|width| format!("{:<width$} ", "NODE"));
@@ -343,7 +344,7 @@ fn head(out: &mut impl Write, node: Option<usize>, wide: bool, paint: &Paint) ->
     writeln!(out, "{}", paint.bold(&head))
 }
 
-/// The columns of the wide form.
+/// Returns the head of the additional columns of the wide form.
 fn wide_head() -> String {
     format!(
         "{:>8} {:>9} {:>9} {:>5} {:<13} {:<13} {:<32} ",
@@ -374,7 +375,7 @@ fn line(
     paint: &Paint,
 ) -> io::Result<()> {
     let status = status(c);
-    // Padded before it is painted: escape codes have no width.
+    // Padded before it is coloured, as escape codes have no width.
     let mark = if c.inferred { "?" } else { "" };
     let told = format!("{status}{mark}");
     let status = match (status, c.failed()) {

@@ -1,4 +1,5 @@
-//! The catalogue as text for a terminal, as rows (documented in `docs/json.md`) and as Markdown for `docs/causes.md`.
+//! The catalogue of causes as text for a terminal, as rows (documented in `docs/json.md`) and as Markdown for
+//! `docs/causes.md`.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,7 +10,7 @@ use super::rows::{self, Rows};
 use kflow_core::diagnose::catalogue::{Catalogue, Cause};
 use kflow_core::flow::Stage;
 
-/// One line a cause: id, stage, title.
+/// Returns one line per cause: id, stage, title.
 pub fn table(all: &Catalogue) -> String {
     let mut out = String::from("ID      STAGE      TITLE\n");
     for c in sorted(all) {
@@ -21,7 +22,7 @@ pub fn table(all: &Catalogue) -> String {
     out
 }
 
-/// Everything about one cause.
+/// Describes one cause in full.
 pub fn entry(c: &Cause) -> String {
     let mut out = String::new();
     line(
@@ -54,20 +55,19 @@ pub fn entry(c: &Cause) -> String {
     out
 }
 
-/// The text of a step without what says that it may be left out.
+/// Strips the brackets that mark a step as optional.
 fn shown(text: &str) -> &str {
     let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     inside.unwrap_or(text)
 }
 
-/// A cause as a row.
 #[derive(Serialize)]
 struct Row<'a> {
     cause: &'static str,
     stage: &'static str,
     title: &'a str,
     about: &'a str,
-    /// What it is looked for in; empty where a rule joins several observations.
+    /// The texts that the cause is looked for in; empty when a rule joins several observations.
     looked_for_in: &'a [String],
     joins: bool,
     next: Vec<Step<'a>>,
@@ -81,7 +81,7 @@ struct Step<'a> {
     command: &'a str,
 }
 
-/// Causes as rows.
+/// Writes causes as rows.
 pub fn rows(out: &mut impl io::Write, form: Rows, causes: Vec<&Cause>) -> io::Result<()> {
     let all = causes.into_iter().map(|c| Row {
         cause: c.id.as_str(),
@@ -102,7 +102,7 @@ pub fn rows(out: &mut impl io::Write, form: Rows, causes: Vec<&Cause>) -> io::Re
     rows::values(out, form, all)
 }
 
-/// `docs/causes.md`.
+/// Returns the page `docs/causes.md`.
 pub fn markdown(all: &Catalogue) -> String {
     let mut out = String::from(
         "# Causes\n\nWhat `kflow why` can say, generated from `crates/core/src/diagnose/catalogue.toml`. Ids are stable for ever.\n",
@@ -150,7 +150,7 @@ fn cell(s: &str) -> String {
     s.replace('|', "\\|")
 }
 
-/// Where a fact comes from, in words.
+/// Returns where a cause's facts come from, in words.
 fn source(letters: &str) -> String {
     let words: Vec<&str> = letters
         .split(',')
@@ -168,7 +168,7 @@ fn source(letters: &str) -> String {
 }
 
 fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
-    // Writing to a String does not fail.
+    // Writing to a `String` never fails.
     if out.write_fmt(args).is_ok() {
         out.push('\n');
     }

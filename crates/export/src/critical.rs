@@ -1,4 +1,4 @@
-//! What each start waited for, instant by instant, as text and as rows (documented in `docs/json.md`).
+//! The critical path of each start as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use kflow_core::timeline::critical::{self, Blocker, Critical, Line, Reached};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
-/// A row a piece, pod by pod. Pods of which nothing is known have none.
+/// Writes a row per piece, pod by pod; none for pods without a known timeline.
 pub fn rows(
     out: &mut impl Write,
     world: &World,
@@ -81,7 +81,7 @@ impl<'a> PieceRow<'a> {
     }
 }
 
-/// Pods for people: a line a piece, in order of time; pieces that are short beside the whole are one line.
+/// Writes the paths for people, a line per piece in order of time; adjacent short pieces share a line.
 pub fn text(
     out: &mut impl Write,
     world: &World,

@@ -1,4 +1,4 @@
-//! One choice of format for whoever exports timelines: the command line and the terminal's menu.
+//! Exports timelines in the format that the user chooses, on the command line or in the terminal's menu.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,13 +20,13 @@ pub enum Kind {
     Perfetto,
     /// OpenTelemetry spans as OTLP JSON.
     Otlp,
-    /// The same as protobuf, as a trace store takes it.
+    /// OpenTelemetry spans as OTLP protobuf, as a trace store takes them.
     OtlpProtobuf,
     /// One page for a ticket, with verdicts.
     Html,
-    /// As `kflow timeline -o json`.
+    /// The output of `kflow timeline -o json`.
     Json,
-    /// As `kflow timeline`.
+    /// The output of `kflow timeline`.
     Text,
     /// The sequence diagram of a pod for Mermaid.
     Mermaid,
@@ -35,7 +35,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Perfetto,
         Self::Otlp,
@@ -46,7 +45,7 @@ impl Kind {
         Self::Mermaid,
         Self::PlantUml,
     ];
-    /// Name, what it is for, and the ending of a file's name.
+    /// Returns the name, the description, and the file name extension.
     const fn row(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Perfetto => ("perfetto", "a trace for ui.perfetto.dev", "pftrace"),
@@ -63,23 +62,23 @@ impl Kind {
             Self::PlantUml => ("plantuml", "the same for PlantUML", "puml"),
         }
     }
-    /// Name, as the command line and the palette take it.
+    /// Returns the name that the command line and the palette take.
     pub const fn name(self) -> &'static str {
         self.row().0
     }
-    /// What it is for, in a few words.
+    /// Returns a short description.
     pub const fn help(self) -> &'static str {
         self.row().1
     }
-    /// Ending of a file's name; of two formats that are JSON one says which.
+    /// Returns the file name extension. Two formats are JSON; the extension of one names the format.
     pub const fn ending(self) -> &'static str {
         self.row().2
     }
-    /// True for what a file holds of one pod alone: a diagram.
+    /// True for the formats whose files hold one pod only: the diagrams.
     pub const fn of_one(self) -> bool {
         matches!(self, Self::Mermaid | Self::PlantUml)
     }
-    /// True for what tells of all that was ever wrong, not of now alone.
+    /// True for the formats that include past incidents, not only the present verdicts.
     pub const fn tells_of_the_past(self) -> bool {
         matches!(self, Self::Otlp | Self::OtlpProtobuf | Self::Html)
     }
@@ -94,21 +93,20 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is said of the pods of a world, and of its nodes and owners.
+/// The verdicts on the pods of a world, and on its nodes and owners.
 #[derive(Debug)]
 pub struct Told<'a, S> {
     pub pods: &'a HashMap<PodUid, Arc<Verdict>, S>,
     pub others: &'a [Arc<Verdict>],
-    /// What was ever wrong, as far as it was looked.
+    /// All incidents up to now, as far as the evidence was searched for them.
     pub incidents: &'a [Incident],
 }
 
 impl<S: BuildHasher> Told<'_, S> {
-    /// The verdict on a pod.
     pub fn pod(&self, p: &PodView) -> Option<&Verdict> {
         self.pods.get(&p.uid).map(AsRef::as_ref)
     }
-    /// What was found wrong with each of these pods.
+    /// Returns the findings on each of these pods.
     fn findings<'p>(
         &'p self,
         pods: &'p [Pod],
@@ -121,11 +119,13 @@ impl<S: BuildHasher> Told<'_, S> {
             (&***p, found)
         })
     }
-    /// True for all pods of a world; those of the past, which are left out unless they are asked for, are not missing.
+    /// True when these are all pods of a world. Pods of the past are left out of exports by default and do not count as
+    /// missing.
     fn is_of_all(world: &World, pods: &[Pod]) -> bool {
         pods.len() >= world.pods().iter().filter(|p| !p.past).count()
     }
-    /// The verdicts on nodes and owners of these pods; of all pods of a world, those on owners without pods too.
+    /// Returns the verdicts on nodes and owners of these pods; for all pods of a world, those on owners without pods
+    /// too.
     pub fn of_others<'v>(&'v self, world: &World, pods: &[Pod]) -> Vec<&'v Verdict> {
         let all = Self::is_of_all(world, pods);
         let concerns = |v: &&Verdict| {
@@ -212,7 +212,7 @@ mod tests {
             let mut out = Vec::new();
             let pods = [Arc::clone(&pod)];
             write(kind, &World::new(), &pods, &none, Nanos(5), &mut out).expect("a Vec takes all");
-            // Perfetto's format is binary; names stand in it as they are.
+            // Perfetto's format is binary, but contains names as they are.
             assert!(out.windows(3).any(|w| w == b"web"), "{kind}");
         }
     }

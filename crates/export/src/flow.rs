@@ -1,4 +1,4 @@
-//! The flow map, and what its steps did, as text and as JSON (documented in `docs/json.md`).
+//! The flow map and the runs of its steps, as text and as JSON (documented in `docs/json.md`).
 
 use serde::Serialize;
 use std::io::{self, Write};
@@ -13,33 +13,32 @@ use kflow_core::flow::{Stage, docs};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
 
-/// One pass of a flow: a start of a component, or all of a flow that has no beginning.
+/// One pass of a flow: a start of the flow's component, or the whole flow if nothing begins it anew.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// Index of the flow.
     pub flow: usize,
-    /// Which pass, from 1.
+    /// Number of the pass, from 1.
     pub number: usize,
-    /// Of how many.
+    /// Number of all passes.
     pub of: usize,
-    /// `ns/name` of the pod whose steps they are; empty for the whole session.
+    /// `ns/name` of the pod that the steps are about; empty for the whole session.
     pub pod: String,
-    /// What its steps did; steps of other flows are passed over.
+    /// The steps that were seen. Steps of other flows are ignored.
     pub lit: Vec<StepRuns>,
 }
 
 /// How passes are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// As of when.
+    /// The moment that ages are as of.
     pub now: Nanos,
-    /// Only this step, with all its runs.
+    /// Show only this step, with all its runs.
     pub step: Option<StepId>,
-    /// Also the steps that were not seen.
+    /// Show unseen steps too.
     pub all: bool,
 }
 
-/// Steps of a flow with their depth: a step stands below the one that calls it, when that is in the same flow.
+/// Returns the steps of a flow with their depths: a step stands below the one that calls it, if both are in this flow.
 fn tree(map: &Map, flow: usize) -> Vec<(StepId, &Step, usize)> {
     let steps: Vec<(StepId, &Step)> = map.steps_in(flow).collect();
     let inside = |p: Option<StepId>| p.filter(|p| steps.iter().any(|(id, _)| id == p));
@@ -53,7 +52,7 @@ fn tree(map: &Map, flow: usize) -> Vec<(StepId, &Step, usize)> {
     };
     let mut stack: Vec<_> = below(None).map(|(id, s)| (id, s, 0)).collect();
     while let Some((id, s, depth)) = stack.pop() {
-        // A map of the user's may have a ring of parents.
+        // A user's map may have a cycle of parents.
         if depth > 16 || out.len() > steps.len() {
             continue;
         }
@@ -72,7 +71,7 @@ fn title(out: &mut impl Write, flow: &Flow, more: &str, paint: &Paint) -> io::Re
     )
 }
 
-/// Everything about one step.
+/// Describes one step in full.
 pub fn step_text(out: &mut impl Write, map: &Map, id: StepId) -> io::Result<()> {
     match map.get(id) {
         Some(step) => out.write_all(docs::describe(map, step).as_bytes()),
@@ -80,7 +79,7 @@ pub fn step_text(out: &mut impl Write, map: &Map, id: StepId) -> io::Result<()> 
     }
 }
 
-/// The map for people: flows as trees of functions, with file, kinds of evidence and older names.
+/// Writes the map for people: each flow as a tree of functions, with file, kinds of evidence and former names.
 pub fn map_text(
     out: &mut impl Write,
     map: &Map,
@@ -123,7 +122,7 @@ pub fn map_text(
     Ok(())
 }
 
-/// A text in a column: cut or filled to a width.
+/// Cuts or pads a text to a column's width.
 fn column(s: &str, width: usize) -> String {
     format!("{:<width$}", cut(s, width))
 }
@@ -155,7 +154,7 @@ struct StepJson<'a> {
     unseen: &'a str,
 }
 
-/// The map, a row a flow; flows and steps that `takes` leaves out are not in it.
+/// Writes the map, a row per flow, without the flows and steps that `takes` refuses.
 pub fn map_json(
     out: &mut impl Write,
     map: &Map,
@@ -205,7 +204,7 @@ const fn ended(how: RunEnd) -> &'static str {
     }
 }
 
-/// Begin of a pass: its earliest evidence.
+/// Returns the begin of a pass: its earliest evidence.
 fn begin(map: &Map, pass: &Pass) -> Option<Nanos> {
     pass.lit
         .iter()
@@ -214,7 +213,7 @@ fn begin(map: &Map, pass: &Pass) -> Option<Nanos> {
         .min()
 }
 
-/// What steps did, for people: passes one after the other, each a tree of steps.
+/// Writes what the steps did, for people: the passes in order, each as a tree of steps.
 pub fn lit_text(
     out: &mut impl Write,
     map: &Map,
@@ -281,14 +280,14 @@ pub fn lit_text(
     Ok(())
 }
 
-/// A step that was seen, where it stands in its pass.
+/// A step that was seen, at its place in a pass.
 struct Seen<'a> {
     step: &'a Step,
     lit: &'a StepRuns,
     depth: usize,
-    /// When the pass began.
+    /// The begin of the pass.
     begin: Nanos,
-    /// The pass is a start, of which each step's first run is the story.
+    /// The pass is a start, of which only the first run of each step is shown.
     starts: bool,
 }
 
@@ -301,7 +300,7 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         starts,
     } = seen;
     let failed = l.runs.iter().filter(|r| r.how == RunEnd::Failed).count();
-    // Of a start, each step's first run is the story: loops that it began go on for ever.
+    // In a start only each step's first run matters: loops that begin in it never end.
     let runs = if starts {
         l.runs.get(..1).unwrap_or_default()
     } else {
@@ -339,7 +338,7 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         "  {} {:<18} {:>9} {took:>8} {times:>6} {sign} {} {}",
         step.id,
         time_of_day(l.first.at, l.first.precision),
-        // A scrape tells that it was done, not when.
+        // A scrape shows that the step was done before, not when.
         format!(
             "{}{}",
             if only_by { "≤" } else { "+" },
@@ -430,7 +429,7 @@ struct RunJson<'a> {
     outcome: &'static str,
 }
 
-/// What steps did, a row a pass.
+/// Writes what the steps did, a row per pass.
 pub fn lit_json(
     out: &mut impl Write,
     map: &Map,

@@ -1,7 +1,8 @@
-//! Timelines and verdicts as one HTML page that holds all that it needs, so it can be attached to a ticket.
+//! Timelines and verdicts as one self-contained HTML page, to be attached to a ticket.
 //!
-//! Its script zooms and tells what is pointed at; without it the page says the same. The page's policy lets nothing else
-//! run and nothing load, should a text from outside ever get past `Escaped`.
+//! The script zooms and describes what the pointer is on; without it the page shows the same data. The page's
+//! Content-Security-Policy forbids all other scripts and all loading, in case a text from outside ever gets past
+//! `Escaped`.
 
 mod chart;
 mod verdicts;
@@ -19,16 +20,16 @@ pub type Entry<'a> = (&'a Pod, Option<&'a Verdict>);
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
-/// SHA-256 of the script in base64: a test tells the new one when it changed.
+/// SHA-256 of the script in base64. A test prints the new value after a change.
 const SCRIPT_HASH: &str = "4Atqt7B/p9yJ2wOegbsDVOGcK57nqs74sXsKAnaiI2U=";
 
-/// As many pods are named of those of which the same is said; the others are folded.
+/// Most pods that are named per verdict; the others are folded.
 const NAMED: usize = 20;
-/// On a page of more pods than this, timelines are folded, but for the first of pods that are not well. Chosen: three fit
-/// on a few screens.
+/// On a page with more pods than this, timelines are folded, except the first ones of pods that are not well. Chosen:
+/// three timelines fit on a few screens.
 const UNFOLDED: usize = 3;
 
-/// The begin of a page, up to its heading; `script` is the hash of the only one that may run.
+/// Writes the begin of a page, up to its heading. `script` is the hash of the only script that may run.
 fn begin(title: &str, script: Option<&str>, out: &mut impl Write) -> io::Result<()> {
     let scripts = script.map(|hash| format!("; script-src 'sha256-{hash}'"));
     write!(
@@ -44,14 +45,14 @@ fn begin(title: &str, script: Option<&str>, out: &mut impl Write) -> io::Result<
     )
 }
 
-/// Writes a page in the same style that runs no script; `body` is HTML, its texts [`Escaped`].
+/// Writes a page in the same style without a script. `body` is HTML whose texts have to be [`Escaped`].
 pub fn page(title: &str, body: &str, out: &mut impl Write) -> io::Result<()> {
     begin(title, None, out)?;
     writeln!(out, "{body}</body></html>")
 }
 
-/// Writes a page about these pods, and what is said of their nodes and owners, as of `now`; `incidents` is what was ever said
-/// of them.
+/// Writes a page about these pods and the verdicts on their nodes and owners, as of `now`. `incidents` are their past
+/// and present incidents.
 pub fn write(
     title: &str,
     entries: &[Entry<'_>],
@@ -74,7 +75,7 @@ pub fn write(
         out,
         "<h2 id=\"timelines\">Timelines</h2>\n<ul class=\"legend\">{LEGEND}</ul>"
     )?;
-    // What is not well comes first here too.
+    // Pods that are not well come first.
     let is_well = |v: Option<&Verdict>| v.is_none_or(|v| v.state.is_well());
     let mut sorted: Vec<(usize, &Entry<'_>)> = entries.iter().enumerate().collect();
     sorted.sort_by_key(|(_, (_, v))| is_well(*v));
@@ -93,7 +94,7 @@ const LEGEND: &str = "<li><i></i>done</li><li><i class=\"error\"></i>failed ✗<
 <li><i class=\"cancelled\"></i>cancelled ∅</li><li><i class=\"inferred\"></i>an edge is inferred</li><li><i class=\"bounded\"></i>only bounded</li>\
 <li><i class=\"unknown\"></i>unknown</li><li><i class=\"mark\"></i>mark</li><li><i class=\"mark bad\"></i>bad mark</li>";
 
-/// Whether a timeline can be folded, and is.
+/// Whether a timeline can be folded, and whether it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fold {
     None,
@@ -152,7 +153,7 @@ fn section(
     writeln!(out)
 }
 
-/// Text from outside, made harmless in element content and in quoted attributes.
+/// An untrusted text, escaped for element content and quoted attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 
@@ -165,7 +166,7 @@ impl fmt::Display for Escaped<'_> {
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
-                // Controls are not allowed in HTML, and marks that turn text around could hide what it says.
+                // HTML allows no control characters, and bidirectional overrides could hide what the text says.
                 c if (c.is_control() && c != '\n')
                     || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
                 {

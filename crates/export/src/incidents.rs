@@ -1,4 +1,4 @@
-//! Incidents as text of at most 80 columns, as JSON and as a table of Markdown.
+//! Incidents as text of at most 80 columns, as JSON and as a Markdown table.
 
 use std::io::{self, Write};
 
@@ -11,17 +11,17 @@ use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
 use kflow_model::Nanos;
 use kflow_model::units::{DAY, age, clock, date_and_clock};
 
-/// Columns of a length: `2m41s`, with a `+` when it still lasted.
+/// Width of a length, columns: `2m41s`, with a `+` while the incident lasts.
 const LENGTH: usize = 7;
-/// As many pods are named below an owner.
+/// Most pods that are named below an owner.
 const NAMED: usize = 12;
 
-/// Incidents, a paragraph each, by begin; `now` is the last moment that was looked at.
+/// Returns a paragraph per incident, by begin. `now` is the last moment that was searched.
 pub fn text(incidents: &[&Incident], range: (Nanos, Nanos), now: Nanos) -> String {
     let Some(first) = incidents.first() else {
         return String::new();
     };
-    // Dates where the time of day alone would mislead.
+    // With dates if the time of day alone would be ambiguous.
     let dated = now.since(first.begin.min(range.0)) >= DAY;
     let at = |at: Nanos| {
         if dated {
@@ -67,7 +67,7 @@ pub fn text(incidents: &[&Incident], range: (Nanos, Nanos), now: Nanos) -> Strin
     out
 }
 
-/// Incidents as a table of Markdown, by begin.
+/// Returns the incidents as a Markdown table, by begin.
 pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
     let mut out =
         "| begin (UTC) | length | cause | subject | what |\n|---|---|---|---|---|\n".to_owned();
@@ -85,7 +85,7 @@ pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
     out
 }
 
-/// `shop/deployment/web (12 pods)`.
+/// Returns the subject, with its number of pods: `shop/deployment/web (12 pods)`.
 pub fn subject(i: &Incident) -> String {
     match (&i.subject, i.pods()) {
         (Subject::Owner(_), n @ 1..) => format!("{} ({n} pods)", i.subject),
@@ -93,7 +93,7 @@ pub fn subject(i: &Incident) -> String {
     }
 }
 
-/// The pods of an owner's incident: `pods: web-1, web-2, … and 3 more`.
+/// Names the pods of an owner's incident: `pods: web-1, web-2, … and 3 more`.
 fn names(i: &Incident) -> String {
     let mut pods: Vec<&str> = i.parts.iter().map(|p| p.verdict.pod.as_str()).collect();
     pods.sort_unstable();
@@ -201,7 +201,7 @@ fn json_of(i: &Incident, now: Nanos, within: i64) -> JsonIncident<'_> {
     }
 }
 
-/// An incident without its pods.
+/// An incident without its list of pods.
 #[derive(Default, Serialize)]
 struct CsvIncident<'a> {
     begin_ns: i64,
@@ -245,12 +245,12 @@ impl<'a> CsvIncident<'a> {
     }
 }
 
-/// An incident as its row of CSV. `within`: how exactly ends are known, ns.
+/// Returns the CSV row of an incident. `within` is how exactly ends are known, ns.
 pub fn row(i: &Incident, now: Nanos, within: i64) -> impl Serialize + '_ {
     CsvIncident::of(json_of(i, now, within), i.pods())
 }
 
-/// Incidents, a row each. `within`: how exactly ends are known, ns.
+/// Writes a row per incident. `within` is how exactly ends are known, ns.
 pub fn rows(
     incidents: &[&Incident],
     now: Nanos,

@@ -1,24 +1,24 @@
-//! Timelines, calls and verdicts in other people's formats: pure mappings onto an `impl Write`.
+//! Timelines, calls and verdicts in text, JSON and the formats of other tools: pure mappings onto an `impl Write`.
 //!
 //! | module | writes |
 //! |---|---|
-//! | [`text`] | texts from outside, harmless and cut; durations and times for people |
+//! | [`text`] | untrusted text: made harmless for a terminal, and cut to a width |
 //! | [`rows`] | rows for programs: JSON, JSON lines, YAML, CSV |
-//! | [`names`] | names alone, for kubectl and xargs |
+//! | [`names`] | names only, for kubectl and xargs |
 //! | [`timeline`] | timelines as text and rows |
 //! | [`calls`] | CRI calls as text and rows |
-//! | [`abreast`] | pods of several nodes on one axis of time |
-//! | [`owner`] | what makes pods, and what became of it, as text and rows |
-//! | [`flow`] | the flow map, and what its steps did, as text and JSON |
+//! | [`abreast`] | pods of several nodes on one time axis |
+//! | [`owner`] | owners of pods (Deployment, Job, …) and what happened to them, as text and rows |
+//! | [`flow`] | the flow map and the runs of its steps, as text and JSON |
 //! | [`requests`] | requests to the apiserver as text and rows |
 //! | [`stats`] | how long things took, and what got slower, as text, JSON, CSV and OpenMetrics |
 //! | [`open_metrics`] | metrics for Prometheus, family by family |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`sequence`] | the sequence diagram of a pod for Mermaid and PlantUML |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
-//! | [`mod@file`] | timelines in the format that is chosen |
+//! | [`mod@file`] | timelines in a chosen format |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
-//! | [`unknown`] | what is not known, as JSON |
+//! | [`unknown`] | a missing answer and its reason, as JSON |
 //! | [`incidents`] | incidents as text and JSON |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 

@@ -1,4 +1,4 @@
-//! Names alone, a line each, for kubectl and for xargs.
+//! Names only, one per line, for kubectl and xargs.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,14 +8,15 @@ use kflow_core::correlate::{Call, Pod, Request};
 use kflow_core::diagnose::{Incident, Subject, Verdict};
 use kflow_model::ObjectRef;
 
-/// `pod/web-0` of the namespace that was asked for, as kubectl takes it with the same `-n`. Where none was, kubectl could
-/// mean another namespace by that: then it is `pod/shop/web-0`, which kubectl refuses and kflow takes.
+/// Returns `pod/web-0` for an object in the requested namespace, which kubectl takes with the same `-n`. Without a
+/// requested namespace kubectl could take that for another namespace's pod: then the result is `pod/shop/web-0`, which
+/// kubectl refuses and kflow accepts.
 fn name(kind: &str, namespace: &str, name: &str, within: Option<&str>) -> String {
     let kind = kind.to_lowercase();
     if namespace.is_empty() || within == Some(namespace) {
         format!("{kind}/{name}")
     } else if kind == "pod" {
-        // A namespace may be called as a kind is.
+        // A namespace may have the name of a kind.
         format!("pod/{namespace}/{name}")
     } else {
         format!("{namespace}/{kind}/{name}")
@@ -26,7 +27,7 @@ fn object(o: &ObjectRef, within: Option<&str>) -> String {
     name(&o.kind, &o.namespace, &o.name, within)
 }
 
-/// Writes each name once, in the order of the first.
+/// Writes each name once, where it occurs first.
 fn lines(out: &mut impl Write, names: impl Iterator<Item = String>) -> io::Result<()> {
     let mut told = std::collections::HashSet::new();
     for name in names {
@@ -38,7 +39,7 @@ fn lines(out: &mut impl Write, names: impl Iterator<Item = String>) -> io::Resul
     Ok(())
 }
 
-/// The pods, where they have a name: of some only a UID was told.
+/// Writes the pods that have a name: of some only the UID is known.
 pub fn of_pods(out: &mut impl Write, pods: &[Pod], within: Option<&str>) -> io::Result<()> {
     let names = pods
         .iter()
@@ -55,7 +56,7 @@ pub fn of_objects<'a>(
     lines(out, objects.map(|o| object(o, within)))
 }
 
-/// The pods that calls are about, where they have a name.
+/// Writes the pods that the calls are about, if they have a name.
 pub fn of_calls<'a>(
     out: &mut impl Write,
     calls: impl Iterator<Item = &'a Arc<Call>>,
@@ -68,8 +69,8 @@ pub fn of_calls<'a>(
     )
 }
 
-/// The pods that requests are about, where they have a name: the apiserver gives one to a pod of a `generateName`, and the
-/// audit log has it from its level Request on.
+/// Writes the pods that the requests are about, if they have a name. The apiserver generates the name of a pod with
+/// `generateName`, and the audit log contains it from level Request on.
 pub fn of_requests<'a>(
     out: &mut impl Write,
     requests: impl Iterator<Item = &'a Request>,
@@ -83,7 +84,7 @@ pub fn of_requests<'a>(
     )
 }
 
-/// Whom each verdict is about.
+/// Writes the subject of each verdict.
 pub fn of_verdicts<'a>(
     out: &mut impl Write,
     verdicts: impl Iterator<Item = &'a Verdict>,
@@ -96,7 +97,7 @@ pub fn of_verdicts<'a>(
     lines(out, names)
 }
 
-/// Whom each incident befell: its owner where it is one of several pods.
+/// Writes the subject of each incident: the owner, if several of its pods are affected.
 pub fn of_incidents(
     out: &mut impl Write,
     incidents: &[&Incident],

@@ -4,20 +4,20 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// What Prometheus calls a page of it.
+/// The content type of a page, by which Prometheus recognises the format.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Types of metric families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Its samples end in `_total`.
+    /// The samples' names end in `_total`.
     Counter,
     Gauge,
     Histogram,
     Summary,
 }
 
-/// Writes families one after the other.
+/// Writes metric families one after another.
 #[derive(Debug)]
 pub struct Page<W> {
     out: W,
@@ -28,7 +28,7 @@ impl<W: Write> Page<W> {
         Self { out }
     }
 
-    /// Begins a family. One whose name ends in `_seconds` or `_bytes` has that unit.
+    /// Begins a family. The suffix `_seconds` or `_bytes` of its name sets its unit.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()> {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -47,7 +47,7 @@ impl<W: Write> Page<W> {
         writeln!(self.out, "# HELP {name} {help}")
     }
 
-    /// A sample of the family that was begun last, by its whole name.
+    /// Writes a sample of the current family, by its full name.
     pub fn sample(
         &mut self,
         name: &str,
@@ -63,7 +63,7 @@ impl<W: Write> Page<W> {
         writeln!(self.out, "{end} {value}")
     }
 
-    /// Ends the page.
+    /// Writes the end marker.
     pub fn end(mut self) -> io::Result<()> {
         writeln!(self.out, "# EOF")
     }

@@ -1,8 +1,8 @@
-//! Timelines as OpenTelemetry traces (OTLP): one trace for each [`Episode`] of a pod's life.
+//! Maps timelines to OpenTelemetry traces (OTLP): one trace for each [`Episode`] of a pod's life.
 //!
-//! A trace has a root of the service `kflow`, a span for each stage, and in it the timeline's steps, each of the service that
-//! did the work; what the kubelet's and the runtime's own spans showed links to them. Sending is the shell's business: this
-//! only maps.
+//! A trace has a root span of the service `kflow`, a span for each stage, and in it the timeline's steps, each of the
+//! service that did the work. The steps link to the kubelet's and the runtime's own spans of the same work. This module
+//! only maps; its caller sends.
 
 mod episode;
 mod ids;
@@ -28,31 +28,30 @@ use ids::Ids;
 pub use outbox::Outbox;
 use wire::attribute;
 
-/// Version of the semantic conventions that attributes are named by.
+/// Version of the semantic conventions whose attribute names are used.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.45.0";
-/// The service of what is kflow's own conclusion.
+/// The service of spans that kflow concludes itself.
 const KFLOW: &str = "kflow";
 /// Most events of one span; `OTEL_SPAN_EVENT_COUNT_LIMIT` has the same default.
 const EVENTS: usize = 128;
 
-/// One trace: an episode of a pod's life.
 #[derive(Clone, Debug)]
 pub struct Trace {
     pub episode: Episode,
     pub id: TraceId,
-    /// When the episode ended; `None` while it goes on.
+    /// The end of the episode; `None` while it goes on.
     pub over: Option<Nanos>,
-    /// The root first; a parent comes before its children.
+    /// The root first; each parent before its children.
     pub spans: Vec<Made>,
 }
 
-/// How long after its end a trace, and a span, is taken for final, ns. Chosen: components send their own spans every 5 s
-/// (`OTEL_BSP_SCHEDULE_DELAY`), and everything else sooner.
+/// Time after its end from which a trace or a span counts as final, ns. Chosen: components export their own spans every
+/// 5 s (`OTEL_BSP_SCHEDULE_DELAY`), and all other evidence arrives sooner.
 const SETTLED_NS: i64 = 10 * SECOND;
 
 impl Trace {
-    /// The spans that nothing will change any more, of an episode that is over: what may be sent, as a trace store does not
-    /// take a span back. Empty while the episode goes on.
+    /// Returns the spans that are final, of an episode that is over. Only these may be sent, because a trace store
+    /// cannot replace a span. Empty while the episode goes on.
     pub fn settled(&self, now: Nanos) -> impl Iterator<Item = &Made> {
         let is_past = move |at: Nanos| now.since(at) >= SETTLED_NS;
         let over = self.over.is_some_and(is_past);
@@ -62,33 +61,33 @@ impl Trace {
     }
 }
 
-/// A span, and who did its work.
+/// A span, and the service that did its work.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub id: SpanId,
-    /// Name that the service gives to itself: `kubelet`, `containerd`, `apiserver`.
+    /// The service's own name: `kubelet`, `containerd`, `apiserver`.
     pub service: Text,
-    /// Node that the service runs on; empty for the control plane's, and while it is unknown.
+    /// The node that the service runs on; empty for the control plane's services, and while it is unknown.
     pub node: Text,
-    /// It has not ended: `span` ends at the moment of which it was made.
+    /// The span has not ended: `span.end_time_unix_nano` is the moment that it was made as of.
     pub open: bool,
     pub span: wire::Span,
 }
 
-/// What was found wrong, for events.
+/// What was found wrong with a pod, for events of its spans.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Findings<'a> {
-    /// What was ever wrong, as far as it was looked.
+    /// All incidents up to now, as far as the evidence was searched for them.
     pub incidents: &'a [Incident],
-    /// The verdict on the pod now.
+    /// The present verdict on the pod.
     pub verdict: Option<&'a Verdict>,
 }
 
-/// The traces of a pod's life so far, in the order of time.
+/// Returns the traces of a pod's life so far, in order of time.
 pub fn traces(pod: &PodView, found: Findings<'_>, now: Nanos) -> Vec<Trace> {
     let episodes = episode::of_spans(pod);
     let mut all: Vec<&Episode> = episodes.iter().flatten().collect();
-    // A start of which no step was seen, where its end is known, or nothing else of the pod is.
+    // A start without steps still has a trace if its end is known, or if nothing else is known of the pod.
     if all.is_empty() || pod.became_ready.is_some() {
         all.push(&Episode::Start);
     }
@@ -135,7 +134,7 @@ fn trace(
     for stage in Stage::ALL {
         let all = || steps.iter().filter(move |(_, s)| s.stage == stage);
         let is_garbage = |s: &Span| summary::is_garbage_collection(t, s);
-        // Garbage collection comes minutes later: a stage that has anything else ends before it.
+        // Garbage collection comes minutes later: a stage with any other step ends before it.
         let is_only = all().all(|(_, s)| is_garbage(s));
         let of_stage = || all().filter(move |(_, s)| is_only || !is_garbage(s));
         let Some(from) = of_stage().map(|(_, s)| s.start.at).min() else {
@@ -149,7 +148,7 @@ fn trace(
             (from, to),
             is_open,
         );
-        // A container that runs is no work of the stage.
+        // The run of a container is no work of the stage.
         let works = of_stage().filter(|(_, s)| !s.is_run());
         let work = works.map(|(_, s)| (s.start.at, end_of(s))).collect();
         let service = span::service_of_stage(stage);
@@ -252,7 +251,7 @@ fn be(id: &[u8]) -> u64 {
     id.try_into().map(u64::from_be_bytes).unwrap_or_default()
 }
 
-/// Puts what happened, and what was found wrong, on the root of the episode in which it was.
+/// Adds marks and verdicts as events to the root span of the episode that they belong to.
 fn events(pod: &PodView, found: Findings<'_>, now: Nanos, traces: &mut [Trace]) {
     let parts = || found.incidents.iter().flat_map(|i| &i.parts);
     let of_pod = parts().filter(|p| p.verdict.uid == pod.uid && !p.is_passing());
@@ -297,7 +296,7 @@ fn events(pod: &PodView, found: Findings<'_>, now: Nanos, traces: &mut [Trace]) 
     }
 }
 
-/// Spans as one request's resources: a resource for each service and node.
+/// Groups spans into resources, one per service and node.
 fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpans> {
     let mut by: BTreeMap<(Text, Text), Vec<wire::Span>> = BTreeMap::new();
     for m in spans {
@@ -325,10 +324,10 @@ fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpans> 
         .collect()
 }
 
-/// Spans of one request: the default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+/// Spans per request: the default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 const BATCH: usize = 512;
 
-/// Spans as requests to a trace store, in protobuf, and how many each holds.
+/// Returns requests to a trace store in protobuf, each with its number of spans.
 pub fn requests(spans: impl IntoIterator<Item = Made>) -> impl Iterator<Item = (Vec<u8>, u64)> {
     let mut left = spans.into_iter();
     std::iter::from_fn(move || {
@@ -343,7 +342,7 @@ fn of_pod((pod, found): (&PodView, Findings<'_>), now: Nanos) -> Vec<wire::Resou
     resources(traces(pod, found, now).into_iter().flat_map(|t| t.spans))
 }
 
-/// Writes pods as one `ExportTraceServiceRequest` in OTLP's JSON.
+/// Writes pods as one `ExportTraceServiceRequest` in OTLP's JSON encoding.
 pub fn json<'a>(
     pods: impl IntoIterator<Item = (&'a PodView, Findings<'a>)>,
     now: Nanos,
@@ -369,7 +368,7 @@ pub fn protobuf<'a>(
     out: &mut impl Write,
 ) -> io::Result<()> {
     for pod in pods {
-        // A message that is written in pieces is one: its repeated field goes on.
+        // Concatenated protobuf messages merge into one: its repeated field continues.
         let resource_spans = of_pod(pod, now);
         out.write_all(&wire::Request { resource_spans }.encode_to_vec())?;
     }

@@ -1,5 +1,5 @@
-//! The story of what makes pods (Deployment, ReplicaSet, Job, …) as text and JSON (documented in `docs/json.md`): also
-//! when no pod ever came of it.
+//! What happened to an owner of pods (Deployment, ReplicaSet, Job, …), even if it never had a pod, as text and JSON
+//! (documented in `docs/json.md`).
 
 use serde::Serialize;
 use std::io::{self, Write};
@@ -17,39 +17,36 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, Stamp};
 
-/// Something that happened to an object.
+/// An event in the life of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// Time of the event.
     pub at: Stamp,
-    /// Object that it happened to.
+    /// The object that it happened to.
     pub object: ObjectRef,
-    /// Length of a request, ns.
+    /// The length, if it is a request, ns.
     pub took_ns: Option<i64>,
-    /// One line.
+    /// A description in one line.
     pub text: String,
     /// A failure or a warning.
     pub bad: bool,
-    /// Who told.
+    /// The source that showed it.
     pub source: Source,
 }
 
 /// An owner, what it controls, and what happened to all of them.
 #[derive(Clone, Debug)]
 pub struct Story<'a> {
-    /// The owner.
     pub state: &'a ObjectState,
-    /// Objects that it controls (ReplicaSets of a Deployment, Jobs of a CronJob).
+    /// The objects that the owner controls (ReplicaSets of a Deployment, Jobs of a CronJob).
     pub controls: Vec<&'a ObjectState>,
-    /// Their pods, and its own.
+    /// The pods of the owner and of those objects.
     pub pods: Vec<&'a Pod>,
     /// What happened, by time.
     pub happenings: Vec<Happening>,
-    /// The pods side by side.
     pub lanes: Vec<Lane>,
 }
 
-/// As of `now`, by the clock that all pods of a world have in common.
+/// Collects an owner's story as of `now`, by the clock that all pods of a world have in common.
 pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<'a> {
     let pods = pods_of(world, &state.object);
     let controls = controls(world, state, &pods);
@@ -82,7 +79,7 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
     }
 }
 
-/// What an object controls but pods: the ReplicaSets of a Deployment, the Jobs of a CronJob.
+/// Returns the objects that an owner controls, without pods: the ReplicaSets of a Deployment, the Jobs of a CronJob.
 fn controls<'a>(world: &'a World, state: &ObjectState, pods: &[&Pod]) -> Vec<&'a ObjectState> {
     let mine = |o: &ObjectRef| {
         o.kind == state.object.kind
@@ -107,7 +104,8 @@ fn controls<'a>(world: &'a World, state: &ObjectState, pods: &[&Pod]) -> Vec<&'a
     world.objects().into_iter().filter(is_below).collect()
 }
 
-/// All that was seen of an object (or of a node) itself and of what it controls, by time, each once; nothing of its pods.
+/// Returns all evidence of an object or node and of the objects that it controls, by time, each once; without that of
+/// pods.
 pub fn evidence(world: &World, object: &ObjectRef) -> Vec<Evidence> {
     let mut all = if object.kind == "Node" {
         (world.node(&object.name)).map_or_else(Vec::new, |n| n.evidence.clone())
@@ -122,7 +120,7 @@ pub fn evidence(world: &World, object: &ObjectRef) -> Vec<Evidence> {
     all
 }
 
-/// A stands below B in a chain of owners.
+/// True when A is below B in a chain of owners.
 fn below(chain: &[ObjectRef], a: &ObjectRef, b: &ObjectRef) -> bool {
     let at = |o: &ObjectRef| {
         chain
@@ -147,7 +145,7 @@ fn happening(object: &ObjectRef, e: &Evidence) -> Option<Happening> {
                 e.stamp,
             )
         }
-        // A request is told once: by its end.
+        // Only the end of a request is shown.
         Body::Audit(a) if matches!(a.stage, AuditStage::ResponseComplete | AuditStage::Panic) => {
             let mut text = format!("{} {} {}", a.verb, a.resource, a.code);
             if !a.object.name.is_empty() && a.object.name != object.name {
@@ -196,7 +194,7 @@ fn happening(object: &ObjectRef, e: &Evidence) -> Option<Happening> {
     })
 }
 
-/// A story for people.
+/// Writes a story for people.
 pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result<()> {
     let paint = Paint { colour };
     let o = &story.state.object;
@@ -267,7 +265,7 @@ impl<'a> HappeningJson<'a> {
     }
 }
 
-/// What befell an owner, or what it controls.
+/// A row of CSV: one event of an owner or of an object that it controls.
 #[derive(Default, Serialize)]
 struct HappeningRow<'a> {
     owner_kind: &'a str,
@@ -277,7 +275,7 @@ struct HappeningRow<'a> {
     happening: HappeningJson<'a>,
 }
 
-/// A row an owner; in CSV one for each thing that befell it.
+/// Writes a row per owner; in CSV a row per event.
 pub fn rows(out: &mut impl Write, stories: &[Story<'_>], form: Rows) -> io::Result<()> {
     if form == Rows::Csv {
         let rows = stories.iter().flat_map(|s| {

@@ -1,9 +1,9 @@
-//! Timelines as a Perfetto trace (protobuf TrackEvent), to open in the Perfetto UI: a group a pod, a track a stage, what was
-//! said of the pod, of nodes and of owners as instants, arrows from a container's pull to its create and from its create to its start, and
-//! counters of the runtime's calls.
+//! Timelines as a Perfetto trace (protobuf TrackEvent) for the Perfetto UI: a group per pod, a track per stage,
+//! verdicts on pods, nodes and owners as instants, arrows from a container's pull to its create and from the create to
+//! its start, and counters of the runtime's calls.
 //!
-//! Slices of one track have to nest, so spans of a stage that overlap without nesting (containers that are made side
-//! by side) get a track each.
+//! Slices of one track have to nest, so spans of a stage that overlap without nesting (containers that are created at
+//! the same time) are spread over several tracks.
 
 mod lanes;
 mod packet;
@@ -27,7 +27,8 @@ use packet::{
     SEQUENCE, STATE_CLEARED, TracePacket, TrackDescriptor, TrackEvent, UNIT_COUNT, number, text,
 };
 
-/// Writes these pods as one trace, with the runtime's calls in the time that they span. Open spans end at `now` and say so.
+/// Writes these pods as one trace, with the runtime's calls of the same time. Open spans end at `now` and are marked as
+/// open.
 pub fn write<S: BuildHasher>(
     world: &World,
     pods: &[Pod],
@@ -75,7 +76,7 @@ pub fn write<S: BuildHasher>(
     pods.iter().try_for_each(|p| w.pod(p, told.pod(p), now))
 }
 
-/// First and last moment of these pods.
+/// Returns the first and the last moment of these pods.
 fn range(pods: &[Pod], now: Nanos) -> Option<(Nanos, Nanos)> {
     let ranges = pods.iter().filter_map(|p| {
         let (first, last) = p.timeline.range()?;
@@ -96,7 +97,7 @@ struct Writer<'a, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// A trace is `repeated TracePacket packet = 1`.
+    /// Writes a packet: a trace is `repeated TracePacket packet = 1`.
     fn packet(&mut self, p: &TracePacket) -> io::Result<()> {
         let mut head = vec![0x0a];
         prost::encoding::encode_varint(p.encoded_len() as u64, &mut head);
@@ -141,14 +142,15 @@ impl<W: Write> Writer<'_, W> {
         })
     }
 
-    /// What the runtime had to do meanwhile: of all pods, because calls wait for each other.
+    /// Writes counters of the runtime's calls, of all pods because calls wait for one another.
     fn counters(&mut self, calls: &CallLog, (first, last): (Nanos, Nanos)) -> io::Result<()> {
         if calls.is_empty() {
             return Ok(());
         }
         let group = self.track("CRI calls of all pods", None, 0)?;
         let is_pull = |c: &Call| c.method == method::PULL_IMAGE;
-        // The kubelet's relist begins with it; unfiltered it is housekeeping and garbage collection too.
+        // A relist of the kubelet begins with this call. Housekeeping and garbage collection also make it without a
+        // filter.
         let is_relist = |c: &Call| c.method == method::LIST_POD_SANDBOX && !c.filtered;
         let counters = [
             ("calls in flight", in_flight(calls, first, |_| true)),
@@ -214,7 +216,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Slices of one lane nest: begins and ends are written in the order of a walk through them.
+    /// Writes the slices of a lane, which nest: begins and ends are in the order of a walk through the tree.
     fn lane(&mut self, track: u64, slices: &[Slice<'_>], arrows: &[Arrow]) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
         for s in slices {
@@ -231,7 +233,7 @@ impl<W: Write> Writer<'_, W> {
                 }
             }
             self.event(s.from, event)?;
-            // A child is cut to its parent where edges of different sources disagree: slices must nest.
+            // A child is cut at its parent's end, because edges of different sources may disagree and slices must nest.
             open.push(open.last().map_or(s.to, |outer| s.to.min(*outer)));
         }
         while let Some(end) = open.pop() {
@@ -252,7 +254,7 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// One more at the start of each call, one less at its end. What began before `first` counts from there.
+/// Returns +1 for the start of each call, −1 for its end. Calls that began before `first` count from `first`.
 fn in_flight(calls: &CallLog, first: Nanos, counted: impl Fn(&Call) -> bool) -> Vec<(Nanos, i64)> {
     calls
         .iter()
@@ -262,7 +264,7 @@ fn in_flight(calls: &CallLog, first: Nanos, counted: impl Fn(&Call) -> bool) -> 
         .collect()
 }
 
-/// The sum of the changes after each moment at which there were any, from 0 at `first` on.
+/// Sums the changes: returns the value from each moment with a change on, beginning with 0 at `first`.
 fn values(mut changes: Vec<(Nanos, i64)>, first: Nanos, last: Nanos) -> Vec<(Nanos, i64)> {
     changes.sort_unstable();
     let mut out = vec![(first, 0)];
@@ -277,7 +279,7 @@ fn values(mut changes: Vec<(Nanos, i64)>, first: Nanos, last: Nanos) -> Vec<(Nan
     out
 }
 
-/// A verdict, at the moment since when it is so.
+/// Makes an instant of a verdict, at the moment since when the verdict holds.
 fn said(track: u64, v: &Verdict, now: Nanos) -> TrackEvent {
     let mut annotations = vec![
         text("sentence", &v.sentence),
@@ -290,7 +292,7 @@ fn said(track: u64, v: &Verdict, now: Nanos) -> TrackEvent {
             annotations.push(text(name, value));
         }
     }
-    // Arguments of one name would hide each other.
+    // Arguments with equal names would hide one another, so they are numbered.
     for (n, p) in (1..).zip(&v.evidence) {
         annotations.push(text(&format!("evidence {n}"), &p.to_string()));
     }

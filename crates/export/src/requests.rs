@@ -13,10 +13,10 @@ use kflow_core::diagnose::admission::{self, Admission, Called};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
 
-/// Cells of the bar in a waterfall.
+/// Width of the bar in a waterfall, characters.
 const BAR: usize = 32;
 
-/// Groups for people, the most frequent first.
+/// Writes groups of requests for people, the most frequent first.
 pub fn groups(out: &mut impl Write, groups: &[RequestGroup], colour: bool) -> io::Result<()> {
     let paint = Paint { colour };
     writeln!(
@@ -51,7 +51,7 @@ pub fn groups(out: &mut impl Write, groups: &[RequestGroup], colour: bool) -> io
     Ok(())
 }
 
-/// The object of a request: `ns/name`, a name, or nothing for a collection.
+/// Returns the object of a request: `ns/name`, a name, or nothing for a cluster-wide collection.
 pub fn object(r: &Request) -> String {
     match (r.object.namespace.as_str(), r.object.name.as_str()) {
         ("", name) => name.to_owned(),
@@ -60,7 +60,7 @@ pub fn object(r: &Request) -> String {
     }
 }
 
-/// Requests for people, one a line.
+/// Writes requests for people, one per line.
 pub fn list<'a>(
     out: &mut impl Write,
     requests: impl Iterator<Item = &'a Request>,
@@ -121,7 +121,7 @@ pub fn list<'a>(
     Ok(())
 }
 
-/// What a request says of itself: who, what was decided, where the time went, through which webhooks it went.
+/// Returns what is known of a request as pairs: the client, the decision, where the time went, and the webhooks.
 pub fn facts(r: &Request) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("audit id", r.audit_id.to_string()),
@@ -196,7 +196,7 @@ fn webhook(w: &Webhook) -> String {
     s
 }
 
-/// First cell and number of cells of a step in a bar of `width` that stands for the whole request.
+/// Returns the first cell and the number of cells of a step, in a bar of `width` cells for the whole request.
 pub fn bar(start: Nanos, end: Nanos, step: &RequestStep, width: usize) -> (usize, usize) {
     let total = end.since(start).max(1) as f64;
     let at = |t: Nanos| ((t.since(start) as f64 / total).clamp(0.0, 1.0) * width as f64) as usize;
@@ -205,7 +205,7 @@ pub fn bar(start: Nanos, end: Nanos, step: &RequestStep, width: usize) -> (usize
     (from, until.saturating_sub(from).max(1))
 }
 
-/// One request for people: what it says of itself, and its waterfall.
+/// Writes one request for people: its facts, and its waterfall.
 pub fn waterfall(out: &mut impl Write, r: &Request, now: Nanos, colour: bool) -> io::Result<()> {
     let paint = Paint { colour };
     let code = match r.code {
@@ -292,7 +292,7 @@ struct GroupJson<'a> {
     max_ns: i64,
 }
 
-/// A row a group.
+/// Writes a row per group.
 pub fn group_rows(out: &mut impl Write, groups: &[RequestGroup], form: Rows) -> io::Result<()> {
     let rows = groups.iter().map(|g| GroupJson {
         client: &g.agent,
@@ -346,7 +346,7 @@ struct LatencyJson<'a> {
     ns: i64,
 }
 
-/// `null` for a number of webhooks is that it is not known.
+/// A number of webhooks is `null` when unknown.
 #[derive(Serialize)]
 struct AdmissionJson {
     refused: bool,
@@ -394,7 +394,7 @@ struct StepJson {
     error: bool,
 }
 
-/// A row a request; in JSON each with its waterfall.
+/// Writes a row per request; in JSON with its waterfall.
 pub fn rows<'a>(
     out: &mut impl Write,
     requests: impl Iterator<Item = &'a Request>,
@@ -409,7 +409,7 @@ pub fn rows<'a>(
     }
 }
 
-/// A request as its row of CSV.
+/// Returns the CSV row of a request.
 pub fn row(r: &Request, now: Nanos) -> impl Serialize + '_ {
     flat(r, now)
 }

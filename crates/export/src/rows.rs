@@ -11,20 +11,20 @@ use serde_saphyr::DoubleQuoted;
 
 use super::text::{clean, is_hostile};
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// One JSON array, a row a line: `jq` reads it whole, `grep` line by line.
+    /// One JSON array with one row per line: `jq` reads the whole, `grep` single lines.
     Json,
-    /// A JSON value a line.
+    /// One JSON value per line.
     Jsonl,
-    /// One YAML sequence, with the keys of the JSON.
+    /// One YAML sequence with the keys of the JSON.
     Yaml,
-    /// A head, and a line a row (RFC 4180).
+    /// A head, and one line per row (RFC 4180).
     Csv,
 }
 
-/// Writes rows whose columns are the keys of their JSON.
+/// Writes rows; the keys of their JSON are the columns.
 pub(crate) fn write<T: Serialize + Default>(
     out: &mut impl Write,
     form: Rows,
@@ -38,7 +38,7 @@ pub(crate) fn write<T: Serialize + Default>(
     }
 }
 
-/// Writes rows below those that are written already.
+/// Appends rows to those already written.
 pub(crate) fn more<T: Serialize + Default>(
     out: &mut impl Write,
     form: Rows,
@@ -50,7 +50,7 @@ pub(crate) fn more<T: Serialize + Default>(
     }
 }
 
-/// Writes values of any kind, in a form that has no table.
+/// Writes values of any type. CSV becomes a JSON array.
 pub fn values<T: Serialize>(
     out: &mut impl Write,
     form: Rows,
@@ -59,7 +59,7 @@ pub fn values<T: Serialize>(
     nested(out, form, values)
 }
 
-/// Writes rows that have lists of objects in them: JSON, as no table takes them.
+/// Writes rows that contain lists of objects, which do not fit in a table: CSV becomes a JSON array.
 pub(crate) fn nested<T: Serialize>(
     out: &mut impl Write,
     form: Rows,
@@ -95,7 +95,8 @@ fn json<T: Serialize>(out: &mut impl Write, row: &T) -> io::Result<()> {
     Ok(row.serialize(&mut to)?)
 }
 
-/// Escapes what JSON may have as it is and a terminal obeys: the other controls, and signs that reorder or hide text.
+/// Escapes the characters that JSON allows but that affect a terminal: the other controls, and characters that reorder
+/// or hide text.
 struct Escaped;
 
 impl Formatter for Escaped {
@@ -124,7 +125,7 @@ fn yaml<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io
         let text = serde_saphyr::to_string(&[row]).map_err(io::Error::other)?;
         for c in text.chars() {
             match c {
-                // It lies between quotes.
+                // The text is between double quotes, so an escape is valid YAML.
                 c if c != '\n' && is_hostile(c) => write!(out, "\\U{:08x}", u32::from(c))?,
                 c => write!(out, "{c}")?,
             }
@@ -137,7 +138,7 @@ fn yaml<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io
     Ok(())
 }
 
-/// A value of JSON with its keys in their order.
+/// A JSON value that keeps its keys in order.
 enum Plain {
     Value(Value),
     List(Vec<Plain>),
@@ -204,8 +205,8 @@ impl<'de> Deserialize<'de> for Plain {
     }
 }
 
-/// The keys of a row that is nothing yet are the head, which is there without rows too. Text is escaped as on a terminal:
-/// CSV has no escapes of its own.
+/// Writes CSV. The head is the keys of a default row, and is written even without rows. Text is escaped as for a
+/// terminal, because CSV has no escapes of its own.
 fn csv<T: Serialize + Default>(
     out: &mut impl Write,
     rows: impl Iterator<Item = T>,
@@ -221,7 +222,7 @@ fn csv<T: Serialize + Default>(
     table.flush()
 }
 
-/// A table whose columns are known only when it is made.
+/// Writes a CSV table whose columns are known only at run time.
 pub fn table(out: &mut impl Write, columns: &[String], rows: &[Vec<Value>]) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(columns.iter().map(|c| clean(c).into_owned()))?;
@@ -236,7 +237,7 @@ fn cells(row: &impl Serialize) -> io::Result<Vec<(String, String)>> {
     Ok(all.into_iter().map(|(key, v)| (key, cell(&v))).collect())
 }
 
-/// A list is its items with a space between them.
+/// Formats a cell; the items of a list are separated by spaces.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -246,7 +247,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// An object with its keys in order.
+/// An object that keeps its keys in order.
 struct Keys(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Keys {
@@ -286,7 +287,7 @@ mod tests {
         String::from_utf8(out).expect("UTF-8")
     }
 
-    /// What a terminal obeys.
+    /// True for characters that affect a terminal.
     fn harms(c: char) -> bool {
         c != '\n' && is_hostile(c)
     }
@@ -327,7 +328,7 @@ mod tests {
         assert!(text.starts_with("- zebra"), "{text}");
         assert_eq!(read[1]["zebra"], rows()[1].zebra, "{text}");
         assert!(!text.contains(harms), "{text:?}");
-        // What YAML would take for something else stays a string, for readers of 1.1 too.
+        // Texts that YAML could take for another type stay strings, also for readers of YAML 1.1.
         let odd = [
             "no",
             "on",

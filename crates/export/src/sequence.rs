@@ -1,7 +1,7 @@
-//! The sequence diagram of a pod for Mermaid and PlantUML: the rows of the terminal's pane, in their order.
+//! The sequence diagram of a pod for Mermaid and PlantUML, with the same rows as the terminal's pane.
 //!
-//! Names and messages come from outside. Whatever either language may read as more than a letter is written as that
-//! language's own form of the character (`#59;`, `<U+003B>`), so a text stays one text.
+//! Names and messages are untrusted. Each character that a language could read as syntax is written in that language's
+//! own escape (`#59;`, `<U+003B>`), so that a text stays one text.
 
 use std::io::{self, Write};
 
@@ -10,23 +10,23 @@ use kflow_core::sequence::{Diagram, Message, Party, What};
 use kflow_model::Nanos;
 use kflow_model::units::{duration, time_of_day};
 
-/// What differs between the languages.
+/// What differs between the two languages.
 struct Language {
     first: &'static str,
     last: &'static str,
-    /// Writes a character so that it is nothing but that.
+    /// Escapes a character.
     escape: fn(char) -> String,
-    /// Words that are more than words, wherever they stand.
+    /// Words that are syntax wherever they occur.
     words: &'static [&'static str],
     participant: fn(Party) -> String,
     call: &'static str,
-    /// A warning, which has no answer.
+    /// The arrow of a warning, which has no answer.
     bad: &'static str,
     open: &'static str,
     waits: &'static str,
     back: &'static str,
     failed: &'static str,
-    /// A delay before and after its text.
+    /// What stands before and after the text of a delay.
     delay: (&'static str, &'static str),
 }
 
@@ -34,7 +34,7 @@ const MERMAID: Language = Language {
     first: "sequenceDiagram",
     last: "",
     escape: |c| format!("#{};", u32::from(c)),
-    // `end` closes a block; a line with a style and a colour loses its last semicolon before it is read.
+    // `end` closes a block; a line with a style and a colour loses its last semicolon before it is parsed.
     words: &["end", "style", "classdef"],
     participant: |p| format!("    participant {} as {}", p.id(), p.name()),
     call: "->>",
@@ -61,7 +61,7 @@ const PLANTUML: Language = Language {
     delay: ("...", "..."),
 };
 
-/// A text from outside in a language.
+/// Escapes an untrusted text for a language.
 fn safe(l: &Language, text: &str) -> String {
     let text = clean(text);
     let mut out = String::with_capacity(text.len());
@@ -73,7 +73,7 @@ fn safe(l: &Language, text: &str) -> String {
         };
         let plain =
             c.is_alphanumeric() || c == ' ' || matches!(c, '.' | ',' | '(' | ')' | '+' | '×' | '…');
-        // A single one of these is a letter; two of them are a style, an arrow or a delay.
+        // A single one of these is plain text; two in a row are a style, an arrow or a delay.
         let single = matches!(c, '-' | '/' | '_' | ':' | '=');
         let again = out.ends_with(c) && !c.is_alphanumeric() && c != ' ';
         if l.words.iter().any(special) || !(plain || single) || again {
@@ -86,7 +86,7 @@ fn safe(l: &Language, text: &str) -> String {
     out
 }
 
-/// What stands on an arrow that goes out.
+/// Returns the text on the arrow of a message.
 fn said(m: &Message, now: Nanos) -> String {
     let mut text = format!("{} {}", time_of_day(m.at, m.precision), m.text);
     if m.times > 1 {
@@ -100,7 +100,8 @@ fn said(m: &Message, now: Nanos) -> String {
     text
 }
 
-/// What stands on the arrow that comes back: the code, and how long it took; to what, where its call is not next to it.
+/// Returns the text on the arrow of an answer: the code and the length. With `apart`, the message's text comes first,
+/// because its call is not the row above.
 pub fn answered(m: &Message, apart: bool, now: Nanos) -> String {
     if apart {
         return format!("{}: {}", m.text, answered(m, false, now));
@@ -158,19 +159,17 @@ fn diagram(
             }
         }
     }
-    // Who is still at work is so to the last row.
+    // Participants that are still active stay active to the last row.
     for p in working {
         writeln!(out, "    deactivate {}", p.id())?;
     }
     write!(out, "{}", l.last)
 }
 
-/// Writes the diagram for Mermaid.
 pub fn mermaid(title: &str, d: &Diagram, now: Nanos, out: &mut impl Write) -> io::Result<()> {
     diagram(&MERMAID, title, d, now, out)
 }
 
-/// Writes the diagram for PlantUML.
 pub fn plantuml(title: &str, d: &Diagram, now: Nanos, out: &mut impl Write) -> io::Result<()> {
     diagram(&PLANTUML, title, d, now, out)
 }

@@ -1,4 +1,5 @@
-//! How long things took, and what got slower: text and rows (documented in `docs/json.md` and `docs/stats.md`), and OpenMetrics.
+//! Statistics of lengths, and their comparisons: as text and rows (documented in `docs/json.md` and `docs/stats.md`),
+//! and in OpenMetrics.
 
 use serde::Serialize;
 use std::io::{self, Write};
@@ -10,14 +11,14 @@ use super::timeline::Paint;
 use kflow_core::stats::{Difference, Judgement, Row};
 use kflow_model::units::duration;
 
-/// A quantile that is told.
+/// A quantile that is shown.
 struct Quantile {
     permille: usize,
-    /// Head of its column.
+    /// The head of its column.
     head: &'static str,
-    /// Its label in OpenMetrics.
+    /// Its `quantile` label in OpenMetrics.
     label: &'static str,
-    /// Only where there is room.
+    /// Only shown in wide tables.
     wide: bool,
 }
 
@@ -43,7 +44,7 @@ fn quantiles(wide: bool) -> impl Iterator<Item = &'static Quantile> {
     QUANTILES.iter().filter(move |q| wide || !q.wide)
 }
 
-/// The fields that JSON and CSV have in common.
+/// The fields that JSON and CSV share.
 #[derive(Default, Serialize)]
 struct Figures<'a> {
     measure: String,
@@ -135,7 +136,7 @@ struct DifferenceCsv<'a> {
     p50_difference_ns: Option<i64>,
 }
 
-/// A row a measure and group; in CSV with the slowest pod alone.
+/// Writes a row per measure and group; in CSV with the slowest pod only.
 pub fn rows(out: &mut impl Write, all: &[Row], form: Rows) -> io::Result<()> {
     if form != Rows::Csv {
         return rows::write(out, form, all.iter().map(RowJson::of));
@@ -147,7 +148,7 @@ pub fn rows(out: &mut impl Write, all: &[Row], form: Rows) -> io::Result<()> {
     rows::write(out, form, rows)
 }
 
-/// A row a difference; in CSV without the quantiles that nobody compares.
+/// Writes a row per difference; in CSV only with the quantiles that are compared.
 pub fn difference_rows(out: &mut impl Write, all: &[Difference], form: Rows) -> io::Result<()> {
     if form != Rows::Csv {
         let rows = all.iter().map(|d| DifferenceJson {
@@ -181,7 +182,7 @@ pub fn difference_rows(out: &mut impl Write, all: &[Difference], form: Rows) -> 
     rows::write(out, form, rows)
 }
 
-/// A table for people; wide with sums and all of the slowest.
+/// Writes a table for people; wide with sums and all slowest pods.
 pub fn text(out: &mut impl Write, rows: &[Row], wide: bool, colour: bool) -> io::Result<()> {
     let paint = Paint { colour };
     let group = width(rows.iter().map(|r| r.group.as_str()));
@@ -248,13 +249,13 @@ fn share(r: &Row) -> String {
         .map_or_else(String::new, |p| format!("{}.{} %", p / 10, p % 10))
 }
 
-/// Widest of some texts, within what a table bears.
+/// Returns the width of the widest text, at most 48 characters.
 fn width(texts: impl Iterator<Item = impl AsRef<str>>) -> usize {
     let widest = texts.map(|t| t.as_ref().chars().count()).max();
     widest.unwrap_or(0).min(48)
 }
 
-/// What differs for people: what is sure first; wide with more quantiles.
+/// Writes differences for people, significant ones first; wide with more quantiles.
 pub fn differences(
     out: &mut impl Write,
     all: &[Difference],
@@ -322,7 +323,7 @@ fn judged(d: &Difference) -> String {
     }
 }
 
-/// Summaries in OpenMetrics.
+/// Writes the rows as summaries in OpenMetrics.
 pub fn open_metrics(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     const LENGTH: &str = "kflow_duration_seconds";
     let mut page = Page::new(out);

@@ -1,9 +1,9 @@
-//! Texts from outside, made harmless for a terminal.
+//! Makes untrusted text harmless for a terminal.
 
 use std::borrow::Cow;
 
-/// True for characters that steer a terminal or reorder what is read: controls, escapes, bidi marks and overrides,
-/// zero-width and other invisible ones.
+/// True for characters that control a terminal or change how a text reads: control characters, bidirectional marks and
+/// overrides, zero-width and other invisible characters.
 pub fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -12,9 +12,9 @@ pub fn is_hostile(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// One harmless line: line breaks and tabs become a space, everything else that steers becomes `·`.
+/// Returns the text as one harmless line: line breaks and tabs become spaces, other hostile characters become `·`.
 pub fn clean(s: &str) -> Cow<'_, str> {
-    // Nearly everything is plain ASCII: a look at its bytes is enough.
+    // Nearly every text is plain ASCII, which a look at its bytes shows.
     if s.bytes().all(|b| (0x20..0x7f).contains(&b)) || !s.chars().any(is_hostile) {
         return Cow::Borrowed(s);
     }
@@ -29,7 +29,7 @@ pub fn clean(s: &str) -> Cow<'_, str> {
     )
 }
 
-/// At most `width` characters, the last one `…` when something was cut.
+/// Cuts a text to at most `width` characters, the last one `…` if something was cut.
 pub fn cut(s: &str, width: usize) -> Cow<'_, str> {
     match s.char_indices().nth(width) {
         None => Cow::Borrowed(s),

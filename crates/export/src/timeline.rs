@@ -12,7 +12,7 @@ use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, summary};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid, Source};
 
-/// A row a pod: in JSON with its timeline, in CSV with the time that each stage took.
+/// Writes a row per pod: in JSON with its timeline, in CSV with the time that each stage took.
 pub fn rows(out: &mut impl Write, pods: &[Pod], form: Rows) -> io::Result<()> {
     match form {
         Rows::Csv => rows::write(out, form, pods.iter().map(|p| PodRow::of(p))),
@@ -22,7 +22,7 @@ pub fn rows(out: &mut impl Write, pods: &[Pod], form: Rows) -> io::Result<()> {
     }
 }
 
-/// Times of stages are empty where they were not seen.
+/// The time of a stage is empty if the stage was not seen.
 #[derive(Default, Serialize)]
 struct PodRow<'a> {
     uid: &'a str,
@@ -265,7 +265,7 @@ impl<'a> PodJson<'a> {
     }
 }
 
-/// Pods with their timelines for people: a line for each span, indented below the span that it lies in.
+/// Writes pods with their timelines for people: a line per span, indented below the span that contains it.
 pub fn text(
     out: &mut impl Write,
     world: &World,
@@ -393,7 +393,7 @@ pub fn started(s: &PodStart) -> String {
             text.push_str(&format!(" + {} {what}", duration(ns)));
         }
     }
-    // A tenth of a second is what two watches differ by.
+    // Two watches may see a change up to a tenth of a second apart.
     if let Some(l) = &s.logged
         && l.total_ns - s.total_ns > 100_000_000
     {
@@ -414,7 +414,7 @@ pub fn started(s: &PodStart) -> String {
     text
 }
 
-/// How deep a span lies; 0 for one without a parent.
+/// Returns the depth of a span; 0 without a parent.
 pub(super) fn depth(s: &Span, spans: &[Span]) -> usize {
     let mut depth = 0;
     let mut parent = s.parent;
@@ -438,7 +438,7 @@ fn container(name: &str) -> String {
 fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> String {
     let took = format!(
         "{}{}",
-        // A length is as inexact as its edges are.
+        // A length is marked as inexact if an edge of its span is.
         if s.start.precision > 999_999_999 || s.end.is_some_and(|e| e.precision > 999_999_999) {
             "~"
         } else {
@@ -473,7 +473,7 @@ fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> Stri
     if !s.message.is_empty() {
         line.push_str(&format!(": {}", cut(&clean(&s.message), 160)));
     }
-    // A stage is the envelope of its steps.
+    // A stage lasts from its first to its last step, which is longer than it worked if the steps leave gaps.
     let whole = duration(s.duration(now));
     if whole != duration(work_ns) {
         line.push_str(&paint.dim(&format!(" over {whole}")));
@@ -488,9 +488,8 @@ fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> Stri
     line
 }
 
-/// ANSI colours, when wanted.
+/// Writes ANSI colours, if wanted.
 pub(super) struct Paint {
-    /// Escape codes for colour are written.
     pub(super) colour: bool,
 }
 

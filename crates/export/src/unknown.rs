@@ -1,4 +1,4 @@
-//! What is not known, for programs.
+//! A question that cannot be answered, as rows for programs.
 
 use std::io::{self, Write};
 
@@ -18,8 +18,7 @@ struct Row<'a> {
     sentence: String,
 }
 
-/// One row with the state `unknown`, in the place of what was asked for. Nothing in CSV, whose columns are those of what
-/// was asked for.
+/// Writes one row with the state `unknown` instead of an answer. Nothing in CSV, whose columns are those of the answer.
 pub fn rows(out: &mut impl Write, u: &Unknown, form: Rows) -> io::Result<()> {
     if form == Rows::Csv {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Verdicts as text of at most 80 columns, as JSON, and as Markdown for a ticket or a chat.
 //!
-//! Pure: nothing here looks at a clock or a terminal. Text from outside is put on one line without control characters
-//! before it gets here (see [`kflow_core::diagnose::text`]) and is escaped once more by [`clean`].
+//! Pure: nothing here reads a clock or a terminal. Untrusted text arrives as one line without control characters (see
+//! [`kflow_core::diagnose::text`]) and is escaped once more by [`clean`].
 
 pub(crate) mod evidence;
 mod groups;
@@ -17,16 +17,16 @@ use kflow_model::{Nanos, ObjectRef};
 pub use markdown::{escaped, markdown};
 pub use rows::rows;
 
-/// Widest line, columns.
+/// Most columns of a line.
 pub const WIDTH: usize = 80;
 
-/// Most pods without an owner, and most owners, that are named below a verdict that is true of all of them.
+/// Most pods without an owner, and most owners, that are named below a verdict which holds for all of them.
 const NAMED: usize = 20;
-/// Most pods of one owner that are named there.
+/// Most pods of one owner that are named below such a verdict.
 const NAMED_OF_OWNER: usize = 3;
 
-/// Verdicts as text, grouped by cause. Of verdicts that say the same, the first is written whole and the others by name; with
-/// `each`, every one is written whole.
+/// Returns verdicts as text, grouped by cause. Of verdicts that say the same, the first is written in full and the
+/// others by name; with `each`, every one is written in full.
 pub fn report<'v>(
     verdicts: impl IntoIterator<Item = &'v Verdict>,
     now: Nanos,
@@ -58,7 +58,8 @@ pub fn report<'v>(
     reports.join("\n")
 }
 
-/// What a verdict does to those that follow from it: what has failed does not go on when it is over.
+/// Returns what a verdict does to those that follow from it. Failed ones are over: the cause ended them, and does not
+/// hold them up.
 fn leads(behind: &[&Verdict]) -> &'static str {
     match behind.first().map(|v| v.state) {
         Some(State::Failed) => "ended",
@@ -86,7 +87,7 @@ fn held_up(group: &[&Verdict], now: Nanos) -> String {
 
 /// `997 more: 499 of shop/deployment/web (web-1, web-2, web-3, …), shop/alone and 477 others (--each tells each)`
 ///
-/// Who stands in another stage than the first is told with it.
+/// A pod in another stage than the first one's is named with its stage.
 fn alike(first: &Verdict, others: &[&Verdict]) -> String {
     let stage = |v: &Verdict| {
         if v.stage == first.stage {
@@ -132,7 +133,7 @@ fn alike(first: &Verdict, others: &[&Verdict]) -> String {
     value + " (--each tells each)"
 }
 
-/// The verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).
+/// Returns the verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).
 pub fn text(v: &Verdict, now: Nanos) -> String {
     let mut out = String::new();
     headline(v, now, &mut out);
@@ -212,7 +213,7 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
         push(out, format!("{left}{:pad$}{}", "", v.cause_id()).trim_end());
         return;
     }
-    // Too long for one line: the name, then how it stands.
+    // Too long for one line: the subject first, its state in lines below.
     let pad = WIDTH
         .saturating_sub(who.chars().count() + v.cause_id().chars().count())
         .max(2);
@@ -222,7 +223,8 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
     }
 }
 
-/// How it stands, and since when: `stuck in image for 2m41s, backing off`, `crash-looping in start, now running for 12 s`.
+/// Returns the state and its duration: `stuck in image for 2m41s, backing off`,
+/// `crash-looping in start, now running for 12 s`.
 pub fn standing(v: &Verdict, now: Nanos) -> String {
     let since = span(now.since(v.since));
     let stage = v.stage.name();
@@ -251,7 +253,7 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
     }
 }
 
-/// `ns/pod`, `deployment/name (ns)` of an owner without pods, or `node/name`.
+/// Returns the subject: `ns/pod`, `deployment/name (ns)` for an owner without pods, or `node/name`.
 pub fn subject(v: &Verdict) -> String {
     match (&v.owner, v.pod.is_empty()) {
         (Some(o), true) if o.namespace.is_empty() => {
@@ -264,7 +266,7 @@ pub fn subject(v: &Verdict) -> String {
 }
 
 fn evidence(v: &Verdict, out: &mut String) {
-    // The text is bounded, not the JSON: the best evidence comes first.
+    // Only the text is limited, not the JSON. The best evidence comes first.
     const MOST: usize = 4;
     let (shown, more) = told_once(&v.evidence, MOST);
     for (i, (p, also)) in shown.into_iter().enumerate() {
@@ -301,7 +303,7 @@ fn push(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// Breaks at spaces; a word longer than a line is broken where the line ends.
+/// Wraps a text at spaces. A word that is longer than a line is broken at the line's end.
 pub fn wrap(s: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let mut lines = Vec::new();
@@ -330,7 +332,7 @@ pub fn wrap(s: &str, width: usize) -> Vec<String> {
     lines.iter().map(|l| l.trim_end().to_owned()).collect()
 }
 
-/// A command over several lines that can be pasted: broken at spaces outside of quotes, with a backslash.
+/// Wraps a command for pasting: it is broken at spaces outside of quotes, with a backslash.
 fn wrap_command(command: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

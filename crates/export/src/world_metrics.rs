@@ -1,6 +1,6 @@
-//! What a world tells Prometheus: how long pods took to start, and what is wrong now.
+//! Metrics of a world for Prometheus: how long pods took to start, and what is wrong now.
 //!
-//! No label has values that others choose: causes are those of the catalogue.
+//! No label takes its values from users, so their number is limited: causes are those of the catalogue.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,29 +12,29 @@ use rustc_hash::FxHashSet;
 
 use crate::open_metrics::{Kind, Page};
 
-/// The kubelet's own bounds of `kubelet_pod_start_sli_duration_seconds`, s (kubernetes, `pkg/kubelet/metrics/metrics.go`).
+/// Buckets of the kubelet's `kubelet_pod_start_sli_duration_seconds`, s (kubernetes, `pkg/kubelet/metrics/metrics.go`).
 const BOUNDS: [f64; 25] = [
     0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0,
     300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
 ];
-/// The family of starts.
+/// Name of the family of starts.
 const START: &str = "kflow_pod_start_sli_duration_seconds";
-/// In the place of a cause where a verdict names none.
+/// The label's value for a verdict without a cause.
 const UNKNOWN: &str = "unknown";
 
-/// Starts of pods that were counted.
+/// A histogram of the starts of pods.
 #[derive(Clone, Debug, Default)]
 pub struct Starts {
-    /// Those that are still in the world.
+    /// The counted pods that are still in the world.
     counted: FxHashSet<PodUid>,
-    /// By the first bound that is not exceeded; the last has none.
+    /// Counts by the first bound that is not exceeded; the last one counts starts beyond all bounds.
     buckets: [u64; BOUNDS.len() + 1],
     sum_ns: i64,
 }
 
 impl Starts {
-    /// Counts what has started since the last look. A pod leaves the world some time after it is gone, so that looks as far apart as
-    /// those of a collector miss none.
+    /// Counts the starts since the last look. A gone pod stays in the world for some time, so looks as far apart as a
+    /// collector's scrapes miss none.
     pub fn look(&mut self, world: &World) {
         let mut there = FxHashSet::default();
         for pod in world.pods() {
@@ -61,7 +61,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Writes the families: starts, and what these verdicts name.
+/// Writes the families: the starts, and the causes of these verdicts.
 pub fn write<'a>(
     page: &mut Page<impl Write>,
     starts: &Starts,

@@ -1,4 +1,4 @@
-//! A pod's timeline: an axis with ticks, a row of marks, and a row for each span.
+//! A pod's timeline: an axis with ticks, a row with marks, and a row per span.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ const TOOLS: &str = "<div class=\"tools\" hidden>\
 <button data-do=\"right\" title=\"later (Right)\">→</button>\
 <span class=\"dim\">drag or + − 0 zoom, arrows move</span></div>";
 
-/// Writes what a pod did, as of `now`.
+/// Writes a pod's timeline, as of `now`.
 pub(super) fn write(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> {
     let t = &pod.timeline;
     let Some((first, last)) = t.range() else {
@@ -84,7 +84,7 @@ pub(super) fn write(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Resu
     list_of_marks(pod, out)
 }
 
-/// What a mark says, on one line.
+/// Describes a mark in one line.
 fn mark(m: &Mark) -> String {
     let container = if m.container.is_empty() {
         String::new()
@@ -99,7 +99,7 @@ fn mark(m: &Mark) -> String {
     format!("{container}{}{times}", m.text)
 }
 
-/// Marks and unknown times as a table: on paper nothing can be pointed at.
+/// Writes marks and gaps as a table too, because paper has no pointer.
 fn list_of_marks(pod: &PodView, out: &mut impl Write) -> io::Result<()> {
     let t = &pod.timeline;
     let mut rows: Vec<(Nanos, u32, bool, String)> = t
@@ -131,12 +131,12 @@ fn list_of_marks(pod: &PodView, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</table></details>")
 }
 
-/// A span's name, how long it worked, and a bar for each time in which it did. A stage is the envelope of its steps: a
-/// thin line joins them.
+/// Writes a row: a span's name, how long it worked, and a bar for each interval in which it worked. A thin line joins
+/// the bars of a stage, which spans all its steps.
 fn row(pod: &PodView, s: &Span, scale: &Scale, now: Nanos, out: &mut impl Write) -> io::Result<()> {
     let (work, whole) = (summary::work_ns(&pod.timeline, s, now), s.duration(now));
     let (worked, lasted) = (duration(work), duration(whole));
-    // What three digits do not tell apart is not told apart.
+    // Lengths that are equal in three digits are written once.
     let took = if worked == lasted {
         lasted
     } else {
@@ -185,7 +185,7 @@ fn row(pod: &PodView, s: &Span, scale: &Scale, now: Nanos, out: &mut impl Write)
     writeln!(out, "</div></div>")
 }
 
-/// At most six moments, ns from the begin: by ten up to ten seconds, then as clocks and calendars do.
+/// Returns at most six ticks, ns from the begin: powers of ten up to ten seconds, then units of clocks and calendars.
 fn ticks(length: i64) -> impl Iterator<Item = i64> {
     let tens = (0..11).flat_map(|n| [1, 2, 5].map(|by| by * 10_i64.pow(n)));
     let clock = [
@@ -201,7 +201,7 @@ fn ticks(length: i64) -> impl Iterator<Item = i64> {
     (0..=length / step).map(move |n| n * step)
 }
 
-/// A tick's time without digits that say nothing: `30s`, `2m`, `1.5s`.
+/// Formats a tick's time without trailing zeros: `30s`, `2m`, `1.5s`.
 fn tick(at: i64) -> String {
     let text = duration(at);
     let (number, unit) = match text.find(|c: char| c.is_alphabetic()) {
@@ -218,11 +218,11 @@ struct Scale {
 }
 
 impl Scale {
-    /// Share of the whole, in percent.
+    /// Returns a moment as a percentage of the whole.
     fn percent(&self, at: Nanos) -> f64 {
         at.since(self.first).clamp(0, self.length) as f64 / self.length as f64 * 100.0
     }
-    /// Left edge and width as the style sheet takes them; it sees to it that nothing vanishes.
+    /// Returns the left edge and the width for the style sheet, which keeps narrow bars visible.
     fn place(&self, from: Nanos, to: Nanos) -> String {
         let x = self.percent(from);
         format!("--x:{x:.4};--w:{:.4}", (self.percent(to) - x).max(0.0))

@@ -1,4 +1,4 @@
-//! What is said of pods, nodes and owners, each thing once; and what was said before and is over.
+//! The verdicts on pods, nodes and owners, each once, and past incidents.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use kflow_core::diagnose::{Incident, State, Subject, Verdict};
 use kflow_model::Nanos;
 use kflow_model::units::{self, date_and_clock};
 
-/// Most pieces of evidence that are written of one verdict.
+/// Most pieces of evidence per verdict.
 const EVIDENCE: usize = 6;
 
-/// What is said of the pods, and of others, each verdict once.
+/// Writes the present verdicts on the pods and on others, each once.
 pub(super) fn now(
     entries: &[Entry<'_>],
     others: &[&Verdict],
@@ -101,7 +101,7 @@ pub(super) fn now(
     Ok(())
 }
 
-/// Whom verdicts are about: nodes and owners, which have no timeline to lead to, and links to pods.
+/// Returns the subjects of verdicts: nodes and owners, which have no timeline, and links to pods.
 fn whom(told: &[&Verdict], entries: &[Entry<'_>]) -> Vec<String> {
     let of = |v: &Verdict| {
         let pod = |(_, (_, of)): &(usize, &Entry<'_>)| of.is_some_and(|of| std::ptr::eq(of, v));
@@ -114,7 +114,7 @@ fn whom(told: &[&Verdict], entries: &[Entry<'_>]) -> Vec<String> {
     each.collect()
 }
 
-/// Names beside each other, many of them folded.
+/// Writes a list of names, of which many are folded.
 fn names(all: Vec<String>, out: &mut impl Write) -> io::Result<()> {
     let (named, others) = all.split_at(all.len().min(NAMED));
     write!(out, "{}", named.join(", "))?;
@@ -128,7 +128,7 @@ fn names(all: Vec<String>, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-/// What was not well before and is over: nothing of it is among the verdicts.
+/// Writes the incidents that are over, which no present verdict mentions.
 pub(super) fn before(
     entries: &[Entry<'_>],
     incidents: &[&Incident],
@@ -156,7 +156,7 @@ pub(super) fn before(
         let links =
             links.map(|(n, (pod, _))| format!("<a href=\"#p{n}\">{}</a>", Escaped(&pod.key())));
         let whole = match i.subject {
-            // The pod itself is a link, where it is on the page.
+            // A pod of this page is a link instead.
             Subject::Pod { ref uid, .. } if entries.iter().any(|(p, _)| p.uid == *uid) => None,
             _ => Some(Escaped(&befallen(i)).to_string()),
         };

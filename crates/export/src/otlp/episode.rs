@@ -1,5 +1,5 @@
-//! A pod's life in episodes, each a trace: its start, each restart of a container, its termination. A trace of a whole life
-//! would last for weeks, and a trace store cuts or loses such.
+//! Divides a pod's life into episodes, each a trace: the start, each restart of a container, the termination. One trace
+//! of the whole life would last for weeks, and trace stores cut or lose such traces.
 
 use kflow_core::correlate::PodView;
 use kflow_core::flow::Stage;
@@ -7,19 +7,20 @@ use kflow_core::timeline::{RUN, Span};
 use kflow_model::cri::method;
 use kflow_model::{Nanos, Text};
 
-/// Which part of a pod's life a trace tells.
+/// The part of a pod's life that a trace covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Episode {
-    /// From its creation until it is Ready.
+    /// From the pod's creation until it is Ready.
     Start,
-    /// From the end of a container's attempt until the next one is started; `attempt` is the next one's, from 1.
+    /// From the end of a container's attempt until the start of the next one. `attempt` is the next one's number, from
+    /// 1.
     Restart { container: Text, attempt: u32 },
-    /// From the request to delete it until it is gone.
+    /// From the request to delete the pod until the pod is gone.
     Termination,
 }
 
 impl Episode {
-    /// Name of its root span. A container that ended and was not started again has had no restart, so far.
+    /// Returns the name of the episode's root span. A container that ended and did not start again has not restarted.
     pub(super) fn name(&self, pod: &PodView) -> &'static str {
         match self {
             Self::Start => "pod start",
@@ -34,7 +35,7 @@ impl Episode {
     }
 }
 
-/// Steps that end an attempt of a container: they belong to what follows it.
+/// Steps that end an attempt of a container, and so belong to the episode after it.
 const ENDINGS: [&str; 4] = [
     method::STOP_CONTAINER,
     method::REMOVE_CONTAINER,
@@ -42,9 +43,9 @@ const ENDINGS: [&str; 4] = [
     "PreStopHook",
 ];
 
-/// The episode of each span of a pod, in the timeline's order; `None` for the span of a whole stage, which several episodes
-/// can have, and for the run of a container, which is no work of anybody's. The run of an init container is: the pod waits
-/// for its end.
+/// Returns the episode of each span of a pod, in the timeline's order. `None` for the span of a whole stage, which may
+/// belong to several episodes, and for the run of a container, during which nothing works on the pod. The run of an
+/// init container has an episode, because the pod waits for its end.
 pub(super) fn of_spans(pod: &PodView) -> Vec<Option<Episode>> {
     let spans = &pod.timeline.spans;
     let mut all: Vec<Option<Episode>> = Vec::with_capacity(spans.len());
@@ -82,7 +83,7 @@ fn of(spans: &[Span], span: &Span) -> Episode {
     }
 }
 
-/// True for a relist that ended after the container's attempt had: it saw that end, not the start.
+/// True for a relist that ended after the container's attempt: the relist saw the attempt's end, not its start.
 fn saw_end(spans: &[Span], relist: &Span) -> bool {
     let same =
         |s: &&Span| s.step == RUN && s.container == relist.container && s.attempt == relist.attempt;
@@ -94,10 +95,11 @@ fn saw_end(spans: &[Span], relist: &Span) -> bool {
         .is_some_and(|ended| relist.end.is_none_or(|e| e.at >= ended))
 }
 
-/// When an episode ended; `None` while it goes on. `last` is the last end of its spans, `open` is whether one of them goes on.
+/// Returns the end of an episode; `None` while it goes on. `last` is the last end of its spans; `open` says whether one
+/// of them goes on.
 pub(super) fn end(pod: &PodView, episode: &Episode, last: Nanos, open: bool) -> Option<Nanos> {
     let t = &pod.timeline;
-    // Where no API tells that it is gone, the runtime tells that nothing of it lives.
+    // Where no API shows that the pod is gone, the runtime may show that nothing of it is left.
     let is_gone = pod.gone.is_some() || pod.is_remnant();
     let is_over = is_gone || pod.phase.is_over();
     match episode {
@@ -118,7 +120,7 @@ pub(super) fn end(pod: &PodView, episode: &Episode, last: Nanos, open: bool) -> 
     }
 }
 
-/// The starts of an attempt of a container.
+/// Returns the starts of an attempt of a container.
 fn starts<'p>(
     pod: &'p PodView,
     container: &'p Text,

@@ -1,8 +1,8 @@
-//! Ids that stay: they are made of what a span is, not of where it stands, so that what is seen later, or seen by one more
-//! source, changes no id that was given.
+//! Stable ids: an id is made of what a span is, not of its position, so later evidence or a further source never
+//! changes an id that was sent.
 //!
-//! A start's trace has the pod's UID as its id, so that it can be found by it. Other ids are SipHash-2-4 of what is named
-//! below, with a key of zeros.
+//! The id of a start's trace is the pod's UID, so that the trace can be found by it. All other ids are SipHash-2-4 (key
+//! of zeros) of the parts that are listed below.
 
 use rustc_hash::FxHashMap;
 use siphasher::sip::SipHasher24;
@@ -15,7 +15,6 @@ use kflow_core::flow::Stage;
 use kflow_core::timeline::Span;
 use kflow_model::{Body, Source, SpanId, TraceId};
 
-/// The ids of one pod's spans.
 pub(super) struct Ids {
     uid: String,
     start: TraceId,
@@ -34,7 +33,7 @@ impl Ids {
             start,
             steps: Vec::with_capacity(episodes.len()),
         };
-        // Of what is alike in all else, the first is 0.
+        // Counts spans with equal keys: the first one has number 0.
         let mut alike: FxHashMap<_, u32> = FxHashMap::default();
         for (span, episode) in pod.timeline.spans.iter().zip(episodes) {
             let id = episode.as_ref().map(|e| {
@@ -75,7 +74,7 @@ impl Ids {
         span_id(&[&self.trace(episode).to_string(), "stage", stage.name()])
     }
 
-    /// Id of a step by its place in the timeline.
+    /// Returns the id of a step by its index in the timeline.
     pub(super) fn step(&self, at: usize) -> Option<SpanId> {
         self.steps.get(at).copied().flatten()
     }
@@ -94,8 +93,8 @@ impl Ids {
     }
 }
 
-/// The id that a component gave to what a span tells, where it is known from the span's first moment on: of a call, by its
-/// `traceparent`; of what nothing but a component's own span tells, that span's.
+/// Returns the id that a component itself gave to the work, if it is known from the span's first moment: for a call,
+/// that of its `traceparent`; for a step that only a component's own span shows, that span's id.
 fn own(span: &Span) -> Option<SpanId> {
     let only_spans = || span.evidence.iter().all(|e| e.source == Source::Otlp);
     span.evidence.iter().find_map(|e| match &e.body {
@@ -109,7 +108,7 @@ fn trace_id(parts: &[&str]) -> TraceId {
     let mut h = SipHasher24x128::new();
     write(&mut h, parts);
     let hash = siphasher::sip128::Hasher128::finish128(&h).as_u128();
-    // Zeros mean none.
+    // An id of zeros is invalid.
     TraceId(hash.max(1))
 }
 
@@ -119,7 +118,7 @@ fn span_id(parts: &[&str]) -> SpanId {
     SpanId(h.finish().max(1))
 }
 
-/// Each part with its length before it: no two lists are the same bytes.
+/// Hashes each part with its length before it, so that different lists never give the same bytes.
 fn write(h: &mut impl Hasher, parts: &[&str]) {
     for p in parts {
         h.write(&(p.len() as u64).to_le_bytes());

@@ -1,4 +1,4 @@
-//! What of a run goes to a trace store, and when: each span once, as soon as nothing will change it any more.
+//! Decides what is sent to a trace store and when: each span once, as soon as it is final.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -7,22 +7,22 @@ use kflow_core::correlate::{Pod, PodView};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, PodUid, SpanId};
 
-/// How often a pod of which something new is told all the time is looked at, ns. Chosen: some looks an hour cost nothing.
+/// Interval of looks at a pod that changes all the time, ns. Chosen: a few looks per hour and pod cost nothing.
 const RESTLESS_NS: i64 = 30 * SECOND;
 
-/// What was given out of each pod.
+/// The spans that were handed out, by pod.
 #[derive(Debug)]
 pub struct Outbox {
-    /// What was over before is not told: another run, or nobody, saw it.
+    /// Episodes that ended before this moment are not sent: they belong to another run, or nobody saw them.
     since: Nanos,
     pods: FxHashMap<PodUid, Told>,
 }
 
 #[derive(Debug, Default)]
 struct Told {
-    /// The newest evidence at the last look, and when that was.
+    /// The time of the newest evidence at the last look, and the time of that look.
     looked: Option<(Nanos, Nanos)>,
-    /// Nothing is left to give of what had been seen then.
+    /// Everything known at the last look has been handed out.
     is_done: bool,
     spans: FxHashSet<SpanId>,
 }
@@ -38,8 +38,8 @@ impl Told {
     }
 }
 
-/// True for a pod that was Ready before and that nothing has happened to since, which is most of them: its timeline need not
-/// be derived.
+/// True for a pod that was Ready before `since` and unchanged after. That is most pods, and their timelines need not be
+/// derived.
 fn is_of_before(pod: &PodView, since: Nanos) -> bool {
     let was_ready = pod.became_ready.is_some_and(|e| e.at < since);
     let first = pod.restarts == 0 && pod.containers.iter().all(|c| c.attempt == 0);
@@ -55,7 +55,7 @@ impl Outbox {
         }
     }
 
-    /// What has become final since the last time. Pods that are no longer there are forgotten.
+    /// Returns the spans that have become final since the last call. Forgets pods that are no longer in `pods`.
     pub fn take<'a>(
         &mut self,
         pods: &[Pod],

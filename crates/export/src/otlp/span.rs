@@ -1,5 +1,5 @@
-//! One span: its names and attributes by OpenTelemetry's semantic conventions (1.45: rpc, http, k8s, container, process),
-//! and what they have no name for under `kflow.`.
+//! Makes one span: names and attributes follow OpenTelemetry's semantic conventions (1.45: rpc, http, k8s, container,
+//! process); what they have no name for is under `kflow.`.
 
 use crate::why::confidence_name;
 use kflow_core::correlate::PodView;
@@ -12,7 +12,7 @@ use kflow_model::{Body, Nanos, Source, SpanId, Text, TraceId};
 
 use super::wire::{self, KeyValue, Status, attribute, kind};
 
-/// Trace, own id, and the parent's.
+/// A trace's id, the span's own id, and its parent's.
 pub(super) type Id = (TraceId, SpanId, Option<SpanId>);
 
 pub(super) fn new(
@@ -40,7 +40,7 @@ pub(super) fn new(
     }
 }
 
-/// A time before 1970 is 0.
+/// Converts to ns since 1970; a time before 1970 becomes 0.
 fn unix(at: Nanos) -> u64 {
     u64::try_from(at.0).unwrap_or_default()
 }
@@ -57,7 +57,7 @@ pub(super) fn of_pod(pod: &PodView, attributes: &mut Vec<KeyValue>) {
     }
 }
 
-/// Owners of the kinds that the conventions have a name for.
+/// Adds the owners whose kinds have a name in the conventions.
 pub(super) fn of_owners(pod: &PodView, attributes: &mut Vec<KeyValue>) {
     for owner in &pod.owners {
         let kind = match owner.kind.as_str() {
@@ -86,9 +86,9 @@ pub(super) fn link(trace: TraceId, span: SpanId, service: &str) -> wire::Link {
     }
 }
 
-/// A step of the timeline.
+/// Makes the span of a timeline's step.
 pub(super) fn of_step(pod: &PodView, s: &Span, id: Id, times: (Nanos, Nanos)) -> wire::Span {
-    // A wait can have calls among its evidence, and is none.
+    // A wait may have a call among its evidence, but is no call itself.
     let call = s.evidence.iter().find_map(|e| match &e.body {
         Body::CallStart(c) if s.call == Some(c.key) => Some(&**c),
         _ => None,
@@ -133,7 +133,7 @@ pub(super) fn of_step(pod: &PodView, s: &Span, id: Id, times: (Nanos, Nanos)) ->
             Code::Exit(_) | Code::None => "_OTHER".to_owned(),
         };
         a.push(attribute("error.type", &*kind));
-        // Of what did not fail it stays unset: that it is ok is for the application to say.
+        // The status of a success stays unset, because only the application may set `Ok`.
         span.status = Some(Status {
             message: s.message.to_string(),
             code: Status::ERROR,
@@ -143,7 +143,7 @@ pub(super) fn of_step(pod: &PodView, s: &Span, id: Id, times: (Nanos, Nanos)) ->
     span
 }
 
-/// `runtime.v1.RuntimeService/RunPodSandbox`; `None` while the method is not known.
+/// Returns `runtime.v1.RuntimeService/RunPodSandbox`; `None` while the method is unknown.
 fn full_method(call: &CallStart) -> Option<String> {
     let service = match call.service {
         Service::Runtime => "runtime.v1.RuntimeService",
@@ -171,10 +171,10 @@ fn of_call(call: &CallStart, method: Option<&str>, a: &mut Vec<KeyValue>) {
     }
 }
 
-/// What a span's code is.
+/// The kind of a span's status code.
 enum Code {
     None,
-    /// As the conventions write it: `DEADLINE_EXCEEDED`.
+    /// In the spelling of the conventions: `DEADLINE_EXCEEDED`.
     Grpc(&'static str),
     Http(i64),
     Exit(i64),
@@ -194,7 +194,7 @@ fn code(s: &Span, is_call: bool) -> Code {
     }
 }
 
-/// The conventions' name of a gRPC status, of Go's (`NotFound`).
+/// Converts Go's name of a gRPC status (`NotFound`) to the conventions' name.
 fn grpc(name: &str) -> Option<&'static str> {
     const NAMES: [&str; 17] = [
         "OK",
@@ -221,7 +221,8 @@ fn grpc(name: &str) -> Option<&'static str> {
         .map(|(_, n)| n)
 }
 
-/// The spans that components themselves made of it: the kubelet's, of which the call carried the id, and those that came.
+/// Returns links to the components' own spans of the step: the kubelet's span whose id the call carried, and spans
+/// among the evidence.
 fn links(s: &Span) -> Vec<wire::Link> {
     let is_call = |c: &CallStart| s.call == Some(c.key);
     let mut seen: Vec<(TraceId, SpanId, &str)> = Vec::new();
@@ -242,9 +243,9 @@ fn links(s: &Span) -> Vec<wire::Link> {
         .collect()
 }
 
-/// Who did a step's work, by the name that it gives to itself in its own spans.
+/// Returns the service that did a step's work, by its name in its own spans.
 pub(super) fn service(s: &Span) -> Text {
-    // The kubelet is a call's client; what only a component's own span tells is that component's.
+    // Of a call the kubelet is the client; a step that only a component's own span shows is that component's.
     if s.call.is_some() {
         return "kubelet".into();
     }
@@ -274,7 +275,7 @@ const fn name(c: Component) -> &'static str {
     }
 }
 
-/// Who leads a stage.
+/// Returns the service that leads a stage.
 pub(super) const fn service_of_stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Api => name(Component::Apiserver),
@@ -283,7 +284,7 @@ pub(super) const fn service_of_stage(stage: Stage) -> &'static str {
     }
 }
 
-/// True for what runs on the pod's node; the control plane may be anywhere.
+/// True for services on the pod's node; those of the control plane may be anywhere.
 pub(super) fn is_of_node(service: &str) -> bool {
     ![
         Component::Apiserver,
@@ -294,7 +295,7 @@ pub(super) fn is_of_node(service: &str) -> bool {
     .contains(&service)
 }
 
-/// What was wrong, from when; `until` is `None` while it is.
+/// Makes an event of a verdict that held from `since`; `until` is `None` while it holds.
 pub(super) fn of_verdict(v: &Verdict, since: Nanos, until: Option<Nanos>) -> wire::Event {
     let mut attributes = vec![
         attribute("kflow.state", v.state.name()),

@@ -54,7 +54,7 @@ fn a_trace_is_found_by_the_uid_where_it_is_one() {
     let spans = || vec![span(Stage::Image, "PullImage", "c", 0, (5, Some(9)))];
     let by_uid = of(&pod("81226506-aa00-404e-9d17-93c2c3f03142", spans()));
     assert_eq!(by_uid[0].id.to_string(), "81226506aa00404e9d1793c2c3f03142");
-    // A static pod's UID is a hash without dashes.
+    // The UID of a static pod is a hash without dashes.
     let of_file = of(&pod("5b0f1e2ba7b44e8f9d1793c2c3f03142", spans()));
     assert_eq!(
         of_file[0].id.to_string(),
@@ -65,7 +65,8 @@ fn a_trace_is_found_by_the_uid_where_it_is_one() {
         assert!(trace.id.is_valid(), "{odd}");
         assert_eq!(trace.id, of(&pod(odd, spans()))[0].id);
     }
-    // Of every version of kflow, as a store has what others sent. Computed by another implementation of SipHash.
+    // These ids must not change with a version of kflow, as a store keeps those that were sent. Computed with another
+    // implementation of SipHash.
     assert_eq!(
         of(&pod("u1", spans()))[0].id.to_string(),
         "c10f4ddcec3ed345a0da0b9c7e194b18"

@@ -1,8 +1,8 @@
-//! OTLP's trace messages as far as kflow fills them (`opentelemetry/proto/trace/v1/trace.proto`). One set of types has both
-//! forms: protobuf, and the JSON that OTLP asks for (ids in hex, 64-bit numbers as text, enums as numbers).
+//! The part of OTLP's trace messages that kflow fills (`opentelemetry/proto/trace/v1/trace.proto`). One set of types
+//! has both encodings: protobuf, and OTLP's JSON (ids in hex, 64-bit numbers as text, enums as numbers).
 //!
-//! Not those of `opentelemetry-proto` (0.33): they come only together with the SDK and an executor, twelve packages that kflow
-//! does not have otherwise, and their JSON writes every field, as `"parentSpanId": ""` of a root.
+//! The types of `opentelemetry-proto` (0.33) are not used: they depend on the SDK and an executor, twelve packages that
+//! kflow does not need otherwise, and their JSON writes every field, such as `"parentSpanId": ""` for a root.
 
 use prost::{Message, Oneof};
 use serde::{Serialize, Serializer};
@@ -15,7 +15,7 @@ pub struct Request {
     pub resource_spans: Vec<ResourceSpans>,
 }
 
-/// Spans of one service.
+/// The spans of one service and node.
 #[derive(Clone, PartialEq, Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSpans {
@@ -62,7 +62,7 @@ pub struct Span {
     #[prost(bytes = "vec", tag = "2")]
     #[serde(serialize_with = "hex")]
     pub span_id: Vec<u8>,
-    /// Empty of a root.
+    /// Empty for a root.
     #[prost(bytes = "vec", tag = "4")]
     #[serde(serialize_with = "hex", skip_serializing_if = "Vec::is_empty")]
     pub parent_span_id: Vec<u8>,
@@ -90,7 +90,7 @@ pub struct Span {
     #[prost(message, repeated, tag = "13")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
-    /// Absent while it is unset.
+    /// `None` when the status is unset.
     #[prost(message, optional, tag = "15")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
@@ -190,7 +190,7 @@ impl From<i64> for Value {
     }
 }
 
-/// An attribute.
+/// Makes an attribute.
 pub fn attribute(key: &str, value: impl Into<Value>) -> KeyValue {
     KeyValue {
         key: key.to_owned(),

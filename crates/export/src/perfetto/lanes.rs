@@ -1,21 +1,21 @@
-//! What lies where: slices of a stage in tracks in which they nest, and arrows between them.
+//! Lays out slices: those of a stage in lanes in which they nest, and arrows between them.
 
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline, summary};
 use kflow_model::Nanos;
 use kflow_model::cri::method;
 
-/// A time in which a span worked.
+/// An interval in which a span worked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice<'a> {
     pub(super) span: &'a Span,
-    /// Place of the span in its timeline.
+    /// The span's index in its timeline.
     pub(super) index: usize,
     pub(super) from: Nanos,
     pub(super) to: Nanos,
 }
 
-/// The slices of a stage and of its steps: one for each time in which they worked.
+/// Returns the slices of a stage and of its steps: one per interval in which they worked.
 pub(super) fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
     t.spans
         .iter()
@@ -34,7 +34,7 @@ pub(super) fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
         .collect()
 }
 
-/// One step led to another: places of the two spans. Only a stage pauses, so each of them is one slice.
+/// An arrow between two steps, by their spans' indices. Only stages have several slices, so each step is one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrow {
     pub(super) id: u64,
@@ -42,7 +42,7 @@ pub(super) struct Arrow {
     pub(super) to: usize,
 }
 
-/// From a container's pull to its create, and from its create to its start.
+/// Returns arrows from each container's pull to its create, and from the create to its start.
 pub(super) fn arrows(t: &Timeline, next: &mut u64) -> Vec<Arrow> {
     let mut all = Vec::new();
     for (to, s) in t.spans.iter().enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn arrows(t: &Timeline, next: &mut u64) -> Vec<Arrow> {
             _ => continue,
         };
         let mut before = t.spans.iter().enumerate().take(to).rev();
-        // The newest of either kind: a pull before the container's last create was for that one.
+        // The newest of both kinds: a pull before the container's last create belongs to that create.
         let from = before.find(|(_, b)| {
             let kind = b.step == step || b.step == s.step;
             kind && b.container == s.container && b.outcome == Outcome::Ok
@@ -71,7 +71,7 @@ pub(super) fn arrows(t: &Timeline, next: &mut u64) -> Vec<Arrow> {
     all
 }
 
-/// Spreads slices over lanes so that in each lane any two either nest or do not touch.
+/// Spreads slices over lanes, so that any two in a lane either nest or do not overlap.
 pub(super) fn lanes(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
     slices.sort_by_key(|s| (s.from, std::cmp::Reverse(s.to), !s.span.is_stage()));
     let mut lanes: Vec<(Vec<Nanos>, Vec<Slice<'_>>)> = Vec::new();
@@ -130,7 +130,7 @@ pub(super) mod tests {
             .iter()
             .map(|l| l.iter().map(|s| s.span.step.as_str()).collect())
             .collect();
-        // The stage works from the first step on.
+        // The stage works from its first step on.
         assert_eq!(names, [vec!["create", "a", "c"], vec!["b"]]);
     }
 
@@ -149,7 +149,7 @@ pub(super) mod tests {
             ("CreateContainer", "a", Outcome::Ok),
             ("StartContainer", "b", Outcome::Ok),
             ("StartContainer", "a", Outcome::Ok),
-            // A restart, without a pull, and a create that nothing is known of.
+            // A restart without a pull, and a start whose create is unknown.
             ("CreateContainer", "a", Outcome::Ok),
             ("StartContainer", "a", Outcome::InFlight),
             ("StartContainer", "c", Outcome::Ok),

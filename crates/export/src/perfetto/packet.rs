@@ -1,4 +1,5 @@
-//! The few messages and fields of `perfetto.protos` that a trace needs; their numbers are part of that format and never change.
+//! The messages and fields of `perfetto.protos` that kflow writes. Their numbers are part of that format and never
+//! change.
 
 use prost::Message;
 
@@ -42,10 +43,10 @@ pub(super) struct TrackDescriptor {
     pub(super) name: String,
     #[prost(uint64, optional, tag = "5")]
     pub(super) parent: Option<u64>,
-    /// Makes it a counter's track.
+    /// Makes the track a counter.
     #[prost(message, optional, tag = "8")]
     pub(super) counter: Option<Counter>,
-    /// `EXPLICIT`: children stand in the order of `sibling_rank`.
+    /// `EXPLICIT`: children are ordered by `sibling_rank`.
     #[prost(uint32, optional, tag = "11")]
     pub(super) child_ordering: Option<u32>,
     #[prost(int32, optional, tag = "12")]
@@ -74,10 +75,10 @@ pub(super) struct TrackEvent {
     pub(super) name: Option<String>,
     #[prost(int64, optional, tag = "30")]
     pub(super) value: Option<i64>,
-    /// Arrows that begin here.
+    /// Ids of arrows that begin here.
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub(super) flows: Vec<u64>,
-    /// Arrows that end here.
+    /// Ids of arrows that end here.
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
     pub(super) flows_end: Vec<u64>,
 }

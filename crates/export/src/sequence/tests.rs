@@ -1,11 +1,11 @@
-//! The diagrams are read back by a reader of the few forms of either language that are written.
+//! Parses the written diagrams with a small parser of the forms that are used.
 
 use super::*;
 use kflow_core::sequence::Message;
 use kflow_model::Source;
 use proptest::prelude::*;
 
-/// What a reader of a language finds.
+/// What the parser found in a diagram.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     calls: usize,
@@ -24,7 +24,7 @@ const IDS: [&str; 6] = [
     "images",
 ];
 
-/// Undoes `#59;`; whatever else a reader of Mermaid takes for syntax in a text is an error.
+/// Undoes `#59;`. Anything else in a text that Mermaid would read as syntax is an error.
 fn mermaid_text(s: &str) -> Result<String, String> {
     let lower = s.to_ascii_lowercase();
     for word in ["end", "style", "classdef", "%%", "<", "$$"] {
@@ -51,7 +51,7 @@ fn mermaid_text(s: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Undoes `<U+003B>`; Creole, tags, functions and escapes in a text are errors.
+/// Undoes `<U+003B>`. Creole, tags, functions and escapes in a text are errors.
 fn plantuml_text(s: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = s;
@@ -77,7 +77,7 @@ fn creole(s: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a diagram line by line; a line that is none of the grammar is an error.
+/// Parses a diagram line by line. A line outside the grammar is an error.
 fn read(
     text: &str,
     arrows: &[(&str, char)],

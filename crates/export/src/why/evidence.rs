@@ -1,11 +1,11 @@
-//! What the text says of evidence: each thing once, with the digits that were measured.
+//! Evidence in text: each statement once, with as many digits of its time as were measured.
 
 use kflow_core::diagnose::Proof;
 use kflow_model::{Source, units};
 
-/// The best pieces of evidence that say something of their own, each with the sources that say the same, and how many
-/// more there are. One failure is told by the call, by an event and by a log line or two, each in a frame of its own:
-/// whoever reads wants it once.
+/// Returns the best pieces of evidence that differ from one another, each with the other sources of the same statement,
+/// and the number of pieces left out. The call, an Event and log lines often report one failure, each with a prefix of
+/// its own; readers want it once.
 pub(crate) fn told_once(
     evidence: &[Proof],
     most: usize,
@@ -15,7 +15,7 @@ pub(crate) fn told_once(
     for p in evidence {
         if let Some((first, also)) = shown.iter_mut().find(|(q, _)| same_end(q.said(), p.said())) {
             let mut other = p;
-            // The call itself says it best, then the one in the smaller frame.
+            // The call itself is preferred, then the message with the shorter prefix.
             let call = |p: &Proof| p.source == Source::Cri;
             let length = |p: &Proof| p.to_string().len();
             if call(p) && !call(first) || call(p) == call(first) && length(p) * 2 < length(first) {
@@ -35,21 +35,21 @@ pub(crate) fn told_once(
     (shown, more)
 }
 
-/// True when two messages end in the same error: errors are wrapped at their begin. What names nothing ("context
-/// deadline exceeded") can be the end of different ones.
+/// True when two messages end in the same error, as wrapping adds text in front. A short error without a quoted name
+/// ("context deadline exceeded") may end different errors, and does not count.
 fn same_end(a: &str, b: &str) -> bool {
     let (a, b) = (innermost(a), innermost(b));
     a == b && (a.contains('"') || a.chars().count() > 30)
 }
 
-/// The last part of a wrapped error.
+/// Returns the innermost error of a wrapped one: what follows the last `: `.
 fn innermost(text: &str) -> String {
     let text = text.rsplit_once(": ").map_or(text, |(_, last)| last);
     text.trim_end_matches(['"', '.', ' ', '\\'])
         .replace('\\', "")
 }
 
-/// Time of day (UTC) with the digits that were measured, at most three.
+/// Returns the time of day (UTC) with as many digits as were measured, at most three.
 pub(crate) fn clock(p: &Proof) -> String {
     units::clock(p.at, units::digits(p.precision).min(3), 0)
 }

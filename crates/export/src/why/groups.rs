@@ -1,25 +1,25 @@
-//! Which verdicts say the same, and which follow from another one.
+//! Groups verdicts that say the same, and attaches those that follow from another one.
 
 use std::collections::HashMap;
 
 use kflow_core::diagnose::{About, CauseId, State, Verdict};
 
-/// Verdicts that say the same, and below them what they hold up.
+/// Verdicts that say the same, and the verdicts that follow from them.
 #[derive(Debug, Default)]
 pub struct Group<'v> {
-    /// At least one.
+    /// The verdicts that say the same, at least one.
     pub told: Vec<&'v Verdict>,
-    /// Those that follow from it, each as many as say the same.
+    /// The verdicts that follow from those, in lists that say the same.
     pub behind: Vec<Vec<&'v Verdict>>,
 }
 
-/// Verdicts that say the same, in the order of the first of each, but those of one cause beside each other. Within a group
-/// those of one owner stand beside each other too.
+/// Groups verdicts that say the same, in the order of each group's first; groups of the same cause are adjacent. Within
+/// a group, verdicts of one owner are adjacent too.
 ///
-/// A node's or owner's verdict says the same as those of the pods that it holds up: they follow from it, and are of its group.
+/// The verdict on a node or an owner and the verdicts on the pods that it holds up say the same, so they share a group.
 ///
-/// A verdict that follows from another one's by its own words ([`Verdict::behind`]) stands below that one's group, however many
-/// are in between; it is a group of its own while nothing is said of whom it waits for.
+/// A verdict with other words that follows from another one ([`Verdict::behind`]) is attached to the group at the root
+/// of that chain. Without a verdict on what it waits for, it is a group of its own.
 pub fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Group<'v>> {
     rooted(alike_by_words(verdicts))
 }
@@ -39,7 +39,7 @@ fn rooted(groups: Vec<Vec<&Verdict>>) -> Vec<Group<'_>> {
             places.get(&follows).copied().filter(|at| *at != n)
         })
         .collect();
-    // Whoever waits for whom waits for him: in a circle nobody is the root, and each stands for itself.
+    // Follow the chain of waits to its root. A cycle has no root: each of its groups stands for itself.
     let root = |n: usize| {
         let mut at = n;
         for _ in 0..ahead.len() {
@@ -86,7 +86,7 @@ fn alike_by_words<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Ve
     ranked.into_iter().map(|(_, g)| by_owner(g)).collect()
 }
 
-/// Those of one owner beside each other, owners in the order of their first.
+/// Sorts a group so that verdicts of one owner are adjacent, in the order of each owner's first.
 fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
     let mut places = HashMap::new();
     let mut ranked: Vec<(usize, &Verdict)> = Vec::with_capacity(group.len());
@@ -98,8 +98,8 @@ fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
     ranked.into_iter().map(|(_, v)| v).collect()
 }
 
-/// What a verdict says, apart from how long it has been so and how often it was. What has a cause is the same in every stage
-/// in which pods wait for it, and whether they try again or not.
+/// Returns what a verdict says, without its duration and its number of repeats. Verdicts with the same cause and words
+/// are equal in every stage, and whether or not the pods retry.
 fn words(v: &Verdict) -> (&str, Option<(&'static str, State)>, bool, &str) {
     let stand = v.cause.is_none().then(|| (v.stage.name(), v.state));
     (v.cause_id(), stand, v.state.is_well(), &v.same)

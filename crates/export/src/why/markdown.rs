@@ -1,4 +1,4 @@
-//! Verdicts as Markdown: what a ticket or a chat shows well, and short enough to be pasted.
+//! Verdicts as Markdown for a ticket or a chat, short enough to be pasted.
 
 use super::evidence::{clock, precision, source_name, told_once};
 use super::{Group, alike, confidence_name, groups, held_up, leads, push, standing, subject};
@@ -6,10 +6,10 @@ use crate::text::clean;
 use kflow_core::diagnose::{Catalogue, Verdict};
 use kflow_model::Nanos;
 
-/// Evidence in a section; the best comes first. Chosen: a section stays on a screen.
+/// Most pieces of evidence per section, best first. Chosen: a section fits on a screen.
 const EVIDENCE: usize = 6;
 
-/// A section for each verdict, and one for all of which the same is true.
+/// Returns a section per verdict; verdicts that say the same share a section.
 pub fn markdown<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
     let sections: Vec<String> = groups(verdicts)
         .iter()
@@ -70,7 +70,7 @@ fn section(group: &Group<'_>, now: Nanos) -> Option<String> {
         push(&mut out, &format!("- {}", escaped(&n.text)));
         if !n.command.is_empty() {
             let command = clean(&n.command);
-            // A fence is longer than what it holds.
+            // The fence has to be longer than any run of backticks in the command.
             let longest = command.split(|c| c != '`').map(str::len).max();
             let fence = "`".repeat(longest.map_or(3, |l| (l + 1).max(3)));
             push(&mut out, &format!("\n  {fence}sh\n  {command}\n  {fence}"));
@@ -79,7 +79,7 @@ fn section(group: &Group<'_>, now: Nanos) -> Option<String> {
     Some(out)
 }
 
-/// What stands beside the sentence, as a list.
+/// Appends the facts of a verdict as a list.
 fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
     push(out, &format!("- since {}", v.since));
     push(out, &format!("- {}", confidence_name(v.confidence)));
@@ -109,7 +109,7 @@ fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
     }
 }
 
-/// Text that means nothing to Markdown, on one line.
+/// Escapes a text for Markdown, on one line.
 pub fn escaped(s: &str) -> String {
     let mut out = String::with_capacity(s.len());
     for c in clean(s).chars() {

@@ -46,7 +46,7 @@ struct JsonStep<'a> {
     command: &'a str,
 }
 
-/// The form that `kflow why -o json` documents.
+/// The format that `docs/json.md` documents for `kflow why -o json`.
 #[derive(Serialize)]
 struct JsonVerdict<'a> {
     uid: &'a str,
@@ -133,7 +133,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
     }
 }
 
-/// A verdict without its lists.
+/// The CSV row of a verdict, without its lists.
 #[derive(Default, Serialize)]
 struct CsvVerdict<'a> {
     uid: &'a str,
@@ -175,7 +175,7 @@ impl<'a> CsvVerdict<'a> {
     }
 }
 
-/// A row a verdict, ages as of `now`.
+/// Writes a row per verdict, with ages as of `now`.
 pub fn rows<'v>(
     out: &mut impl io::Write,
     form: Rows,
