@@ -1,4 +1,4 @@
-//! The scheduler's sentence, clause by clause, and what the nodes say to it.
+//! The scheduler's message on a pod that it cannot place, clause by clause, and what the nodes show about each clause.
 //!
 //! `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are
 //! available: …` (Kubernetes 1.36 `pkg/scheduler/framework/types.go`, `FitError.Error`).
@@ -21,27 +21,26 @@ use kflow_model::{
     pod::{ContainerSpec, PodSeen, PodSpec, Toleration},
 };
 
-/// One reason, and for how many nodes it holds (0 when the scheduler does not tell).
+/// One reason, and the number of nodes that it holds for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause<'a> {
-    /// Number of nodes.
+    /// Number of nodes; 0 when the scheduler gives none.
     pub nodes: u32,
-    /// The reason.
     pub text: &'a str,
 }
 
-/// The sentence, taken apart.
+/// The parts of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sentence<'a> {
-    /// Nodes that were looked at.
+    /// Number of nodes that the scheduler looked at.
     pub total: Option<u32>,
-    /// Why not, in the scheduler's order.
+    /// The reasons why no node fits, in the scheduler's order.
     pub clauses: Vec<Clause<'a>>,
-    /// What preemption would do.
+    /// The reasons why preemption would not help.
     pub preemption: Vec<Clause<'a>>,
 }
 
-/// Takes a message apart. A message of another form is one clause.
+/// Parses a message. A message of another form becomes one clause.
 pub fn parse(message: &str) -> Sentence<'_> {
     let words = scheduler();
     let cut = |text| {
@@ -108,8 +107,9 @@ fn of(list: &[(Text, Text)], resource: &str) -> Quantity {
         .unwrap_or_default()
 }
 
-/// What a pod asks for of a resource: as a whole, where it says so (k8s.io/component-helpers/resource, `PodRequests`); else its
-/// containers together with its sidecars, or its largest init container.
+/// Returns how much of a resource a pod requests (k8s.io/component-helpers/resource, `PodRequests`): its pod-level
+/// request, where it has one; else the larger of the sum of its containers and sidecars, and its largest init
+/// container with the sidecars before it.
 pub fn requested(spec: &PodSpec, resource: &str) -> Quantity {
     if resource == "pods" {
         return Quantity(1000);
@@ -134,12 +134,12 @@ pub fn requested(spec: &PodSpec, resource: &str) -> Quantity {
     main.max(init)
 }
 
-/// What the pods of each node ask for together, by node and resource: read once, asked often.
+/// The requests of all pods of a node, summed by node and resource. Computed once, because it is needed often.
 #[derive(Clone, Debug, Default)]
 pub struct Usage(FxHashMap<Text, FxHashMap<Text, Quantity>>);
 
 impl Usage {
-    /// Adds up the requests of all pods that hold room on a node.
+    /// Sums the requests of all pods that are bound to a node and have not ended.
     pub fn of(world: &World) -> Self {
         let mut all = Self::default();
         for p in world.every_pod() {
@@ -174,7 +174,7 @@ impl Usage {
     }
 }
 
-/// What is left of a resource on the best node: node, left, allocatable.
+/// Returns the node with most of a resource left: its name, what is left, and what is allocatable.
 fn most_left(world: &World, usage: &Usage, resource: &str) -> Option<(Text, Quantity, Quantity)> {
     world
         .nodes()
@@ -191,7 +191,7 @@ fn most_left(world: &World, usage: &Usage, resource: &str) -> Option<(Text, Quan
         .max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))
 }
 
-/// What is missing of a resource on the best node: `node1 has 1900m of 2 left, 62100m too little`.
+/// Returns how much of a resource the best node lacks: `node1 has 1900m of 2 left, 62100m too little`.
 pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) -> Option<String> {
     let want = requested(&pod.spec, resource);
     let (node, left, all) = most_left(world, usage, resource)?;
@@ -204,7 +204,7 @@ pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) ->
         };
         return Some(none + &devices::unoffered(world, resource).unwrap_or_default());
     }
-    // Pods that were bound past the scheduler may ask for more than there is.
+    // Pods that were bound without the scheduler may request more than is allocatable.
     let left = left.max(Quantity::default());
     if left < want {
         Some(format!(
@@ -218,7 +218,8 @@ pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) ->
     }
 }
 
-/// What the pod wants of a node's labels, one requirement a line: `disk=ssd`, `zone in (a, b)`.
+/// Returns what the pod requires of a node's labels: each label's key, and the requirement in words (`disk=ssd`, `zone
+/// in (a, b)`).
 pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
     let mut out: Vec<(Text, String)> = spec
         .node_selector
@@ -244,7 +245,8 @@ pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
     out
 }
 
-/// What the pod wants, and what the nodes have instead: `it wants disk=ssd; node1 has no label disk`.
+/// Returns the labels that the pod requires, and what the nodes have instead: `it wants disk=ssd; node1 has no label
+/// disk`.
 pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen]) -> Option<String> {
     let wanted = wanted_labels(&pod.spec);
     if wanted.is_empty() {
@@ -293,7 +295,7 @@ fn tolerates(tolerations: &[Toleration], (key, value, effect): &(Text, Text, Tex
     })
 }
 
-/// Taints of a node that keep the pod away.
+/// Returns the taints of a node that keep the pod away.
 pub fn untolerated<'n>(pod: &PodSeen, node: &'n NodeSeen) -> Vec<&'n (Text, Text, Text)> {
     node.taints
         .iter()
@@ -301,7 +303,7 @@ pub fn untolerated<'n>(pod: &PodSeen, node: &'n NodeSeen) -> Vec<&'n (Text, Text
         .collect()
 }
 
-/// Taints that the pod does not tolerate: `lab=yes:NoSchedule on node1`.
+/// Returns the taints that the pod does not tolerate, in words: `lab=yes:NoSchedule on node1`.
 pub fn taints(pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
     nodes
         .iter()

@@ -1,4 +1,4 @@
-//! Signals: what went wrong, from whatever source, under the reason that the kubelet or scheduler would report it by.
+//! Signals: failures from any source, under the reason by which the kubelet or the scheduler would report them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ use kflow_model::{
 
 const SIGNALS: &str = include_str!("signals.toml");
 
-/// What errors say, as data.
+/// The texts of errors, as data.
 static ERRORS: LazyLock<Errors> =
     LazyLock::new(|| crate::embedded("signals.toml", toml::from_str(SIGNALS)));
 
-/// `signals.toml`.
+/// The contents of `signals.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Errors {
@@ -69,19 +69,19 @@ struct NodeErrors {
     runtime_down: Vec<Needle>,
 }
 
-/// What joins the clauses of the scheduler's sentence.
+/// The words around the clauses of the scheduler's message.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SchedulerSentence {
-    /// Between the number of nodes and the clauses: what schedulers say.
+    /// Texts between the number of nodes and the clauses, one for each wording of schedulers.
     pub(super) available: Vec<String>,
-    /// Before the clauses on preemption.
+    /// The text before the clauses on preemption.
     pub(super) preemption: String,
-    /// A clause that says nothing.
+    /// A clause that carries no reason.
     pub(super) nothing: String,
 }
 
-/// What joins the clauses of the scheduler's sentence.
+/// Returns the words around the clauses of the scheduler's message.
 pub(super) fn scheduler() -> &'static SchedulerSentence {
     &ERRORS.scheduler
 }
@@ -90,32 +90,33 @@ fn holds(text: &str, any: &[Needle]) -> bool {
     any.iter().any(|t| t.is_in(text))
 }
 
-/// The image that an error is about.
+/// Returns the image that an error is about.
 pub fn image_in(text: &str) -> Option<&str> {
     ERRORS.runtime.image.find("image", text)
 }
-/// The cause at the end of a runtime's error, else the whole of it.
+/// Returns the cause at the end of a runtime's error, else the whole error.
 pub fn cause_in(text: &str) -> &str {
     let after = ERRORS.runtime.cause_after.as_str();
     text.rsplit_once(after).map_or(text, |(_, cause)| cause)
 }
-/// The wait before the next attempt that the kubelet names (`back-off 2m40s restarting failed container=…`), ns.
+/// Returns the wait before the next attempt, ns, that a message of the kubelet names (`back-off 2m40s restarting
+/// failed container=…`).
 pub fn wait_in(text: &str) -> Option<i64> {
     parse_go_duration(ERRORS.runtime.wait.find("wait", text)?)
 }
-/// True when the runtime was away.
+/// True for an error that says that the runtime did not answer.
 pub fn unanswered(text: &str) -> bool {
     holds(text, &ERRORS.runtime.unanswered)
 }
-/// True when a call was given up.
+/// True for an error that says that a call timed out.
 pub fn timed_out(text: &str) -> bool {
     holds(text, &ERRORS.runtime.timed_out)
 }
-/// True when a kubelet skips pods only because it has just started.
+/// True for a reason to skip pods that only means that the kubelet has just started.
 pub fn is_starting(text: &str) -> bool {
     holds(text, &ERRORS.node.starting)
 }
-/// True when a node that is not ready says that its runtime is down.
+/// True for a message of a node's condition Ready that says that the runtime is down.
 pub fn runtime_is_down(text: &str) -> bool {
     holds(text, &ERRORS.node.runtime_down)
 }
@@ -127,33 +128,32 @@ struct ErrorText {
     reason: String,
 }
 
-/// The reason of the first entry of which a text is in the error.
+/// Returns the reason of the first entry that has a text which the error contains.
 fn reason_of(errors: &'static [ErrorText], error: &str) -> Option<&'static str> {
     let held = |e: &&ErrorText| holds(error, &e.contains);
     Some(errors.iter().find(held)?.reason.as_str())
 }
 
-/// Something that went wrong.
+/// A failure that a source reported.
 #[derive(Clone, Debug)]
 pub struct Signal<'a> {
     /// Canonical reason (see `catalogue.toml`).
     pub reason: Cow<'a, str>,
-    /// Container, empty for the pod.
+    /// The container that failed; empty for the whole pod.
     pub container: Text,
-    /// What was said.
+    /// The message of the newest occurrence.
     pub text: Cow<'a, str>,
     /// Time of the newest occurrence.
     pub at: Nanos,
-    /// First time in a row that it was said.
+    /// Time of the first occurrence in an unbroken row.
     pub first: Nanos,
-    /// How often it happened, as far as the source counts.
+    /// Number of occurrences, as far as the source counts them.
     pub count: u32,
-    /// Who saw it.
     pub source: Source,
     pub evidence: &'a Evidence,
 }
 
-/// Reason and text of an Event.
+/// Returns the reason and text of an Event, when it tells of a failure.
 pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
     let message = message.strip_prefix(COMBINED).unwrap_or(message);
     let said = Map::active().event(reason, message);
@@ -187,7 +187,8 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
     Some((canonical, unescaped(message)))
 }
 
-/// A message that quotes another one escapes its quotes, once for each time.
+/// Removes the escaping of quotes (`\"`) that a message gets when another message quotes it, also when it was quoted
+/// twice.
 fn unescaped(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let escaped = |i: usize| bytes.get(i + 1) == Some(&b'"');
@@ -199,7 +200,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once('"') {
         let bare = before.trim_end_matches('\\');
         out.push_str(bare);
-        // What was escaped twice (`\\\"`) is, as what was once (`\"`), a quote.
+        // A quote that was escaped twice (`\\\"`) becomes a quote, like one that was escaped once (`\"`).
         let slashes = before.len() - bare.len();
         let slashes = if slashes < 3 { slashes } else { slashes - 3 };
         out.extend(std::iter::repeat_n('\\', slashes.saturating_sub(1)));
@@ -210,8 +211,8 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What another program's error says, without the frame of its logger (logrus: `time="…" level=error msg="…"`): runc and
-/// conmon write one to their standard error, and CRI-O passes that on as it is.
+/// Returns the message in another program's error, without the frame of its logger (logrus: `time="…" level=error
+/// msg="…"`): runc and conmon write such lines to their standard error, and CRI-O passes them on unchanged.
 pub fn unframed(text: &str) -> Cow<'_, str> {
     static FRAME: LazyLock<Needle> = LazyLock::new(|| "time=\"".into());
     let framed = || {
@@ -225,7 +226,7 @@ pub fn unframed(text: &str) -> Cow<'_, str> {
     framed().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// CRI methods with the reason that a failure of each is reported under.
+/// CRI methods, and the reason under which a failure of each is reported.
 const REPORTED: [(&str, &str); 9] = [
     (method::RUN_POD_SANDBOX, "FailedCreatePodSandBox"),
     (method::PULL_IMAGE, "ErrImagePull"),
@@ -238,18 +239,18 @@ const REPORTED: [(&str, &str); 9] = [
     (method::REMOVE_POD_SANDBOX, "@stop"),
 ];
 
-/// The reason that a failed CRI call is reported under.
+/// Returns the reason under which a failed call of a CRI method is reported.
 pub fn of_method(method: &str) -> Option<&'static str> {
     REPORTED.iter().find(|r| r.0 == method).map(|r| r.1)
 }
 
-/// The one CRI method of which a failure is reported under a reason.
+/// Returns the CRI method whose failures are reported under a reason; `None` when there are several.
 pub fn method_of(reason: &str) -> Option<&'static str> {
     let mut of = REPORTED.iter().filter(|r| r.1 == reason);
     of.next().filter(|_| of.next().is_none()).map(|r| r.0)
 }
 
-/// A failed call's text, as the kubelet prints it.
+/// Returns a failed call's error as the kubelet prints it; `None` for a call that did not fail.
 pub fn call_error(end: &CallEnd) -> Option<String> {
     let error = |code: &str, message: &str| {
         let text = ERRORS.runtime.call.fill(|key| match key {
@@ -271,14 +272,15 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
     }
 }
 
-/// True for a line of which [`of_line`] and everybody else make nothing, as far as that is known without its text.
+/// True for a line that carries nothing for [`of_line`] or any other reader, as far as that is known without reading
+/// its text.
 pub fn is_idle(l: &LogLine) -> bool {
     flow::is_silent(l)
         && l.severity < Severity::Warning
         && !matches!(l.component, Component::Containerd | Component::Crio)
 }
 
-/// Reason, container and text of a log line, when it tells of something that failed for one pod.
+/// Returns reason, container and text of a log line, when it tells of a failure of one pod.
 pub fn of_line<'l>(
     l: &'l LogLine,
     said: Option<&Line<'l>>,
@@ -297,7 +299,7 @@ pub fn of_line<'l>(
     if l.severity < Severity::Warning {
         return None;
     }
-    // An old kubelet quotes the error of a volume's operation once more.
+    // An old kubelet quotes the error of a volume's operation, so that its own quotes are escaped.
     let text = unescaped(if l.error.is_empty() {
         l.message.as_str()
     } else {
@@ -307,7 +309,8 @@ pub fn of_line<'l>(
     Some((reason.into(), Text::clone(&l.container), text))
 }
 
-/// containerd: `RunPodSandbox for &PodSandboxMetadata{…} failed, error`, with `error=`; CRI-O: its stages.
+/// Reads a failure from a line of the runtime's log. containerd: `RunPodSandbox for &PodSandboxMetadata{…} failed,
+/// error`, with `error=`; CRI-O: messages on the stages of a call.
 fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     let all =
         |reason: &'static str, text| Some((Cow::Borrowed(reason), Text::clone(&l.container), text));
@@ -326,7 +329,8 @@ fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     all(of_method(method)?, Cow::Borrowed(l.error.as_str()))
 }
 
-/// `failed to "StartContainer" for "c" with ErrImagePull: "…"`, possibly in a list, or a text of its own.
+/// Reads a failure from an error of the pod's sync: `failed to "StartContainer" for "c" with ErrImagePull: "…"`,
+/// possibly in a list, or a text of another form.
 fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     let all = &ERRORS.sync;
     let names = all.action.names(error).unwrap_or_default();
@@ -338,7 +342,7 @@ fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
         return Some((reason.into(), Text::default(), error.into()));
     };
     let reason = all.renamed.get(reason).map_or(reason, String::as_str);
-    // The text is quoted once more: its own quotes are escaped, and it may end with one.
+    // The text is quoted: its own quotes are escaped, and it may end with one.
     let text = text.trim_end_matches(']');
     let text = text.strip_prefix('"').unwrap_or(text);
     let text = unescaped(text.strip_suffix('"').unwrap_or(text));

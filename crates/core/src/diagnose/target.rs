@@ -1,22 +1,22 @@
-//! What a user asks about: a pod, what makes pods, a claim that pods mount, or a node.
+//! What a user can ask about: a pod, an owner that creates pods, a claim that pods mount, or a node.
 
 use super::{Verdict, why, why_node, why_owner};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use kflow_model::scope::pod_asked;
 use kflow_model::{Nanos, ObjectRef};
 
-/// What a user asked about.
+/// The object that a user asked about.
 #[derive(Clone, Debug)]
 pub enum Target<'w> {
     Pod(&'w Pod),
-    /// An owner and the pods that it has or had, or a claim and those that mount it.
+    /// An owner and the pods that it has or had, or a claim and the pods that mount it.
     Owner(&'w ObjectState, Vec<&'w Pod>),
     /// A node by name, and its pods.
     Node(&'w str, Vec<&'w Pod>),
 }
 
 impl<'w> Target<'w> {
-    /// The verdict on the pod, owner or node itself.
+    /// Returns the verdict on the pod, owner or node itself.
     pub fn verdict(&self, world: &World, now: Nanos) -> Option<Verdict> {
         match self {
             Self::Pod(p) => why(world, p, now),
@@ -24,7 +24,7 @@ impl<'w> Target<'w> {
             Self::Node(name, _) => why_node(world, name, now),
         }
     }
-    /// The pod, or those of an owner, claim or node, gone ones too; oldest first.
+    /// Returns the pod, or the pods of an owner, claim or node, also those that are gone; oldest first.
     pub fn pods(&self) -> &[&'w Pod] {
         match self {
             Self::Pod(p) => std::slice::from_ref(p),
@@ -35,7 +35,7 @@ impl<'w> Target<'w> {
 
 const CLAIM: &str = "PersistentVolumeClaim";
 
-/// Kinds that stand before a slash, and their short forms.
+/// Kinds, and the words for each that a query may have before a slash.
 const KINDS: [(&str, &[&str]); 8] = [
     ("Deployment", &["deploy", "deployment", "deployments"]),
     ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
@@ -50,8 +50,8 @@ const KINDS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Finds `ns/name`, `name`, `pod/name`, `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name` or a UID among what is selected.
-/// Newest first; an owner is given although it has no pod.
+/// Finds what a query names among the selected objects, newest first. A query is `ns/name`, `name`, `pod/name`,
+/// `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name` or a UID. An owner is found also when it has no pod.
 pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     if let Some(name) = node_asked(query) {
         return node(world, name).into_iter().collect();
@@ -66,7 +66,7 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         .filter(|o| o.object.kind == kind && o.object.name == name && within(&o.object.namespace))
         .map(|o| Target::Owner(o, pods_of(world, &o.object)))
         .collect();
-    // One that no object is known of may be named by its pods.
+    // An owner that is not known as an object may be known from its pods.
     if out.is_empty() {
         let pods = world.pods().iter().rev();
         let of_it = pods.filter(|p| within(&p.namespace) && belongs(p, kind, name));
@@ -75,14 +75,14 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     out
 }
 
-/// Namespace, kind and name in `kind/name` and `ns/kind/name`, of what makes pods and of claims.
+/// Returns namespace, kind and name of a query `kind/name` or `ns/kind/name` for an owner of pods or a claim.
 pub fn owner_asked(query: &str) -> Option<(Option<&str>, &'static str, &str)> {
     let kind = |word: &str| {
         let lower = word.to_ascii_lowercase();
         let of_it = |(_, short): &&(&str, &[&str])| short.contains(&lower.as_str());
         KINDS.iter().find(of_it).map(|(kind, _)| *kind)
     };
-    // `pod/ns/name` is a pod also where the namespace is called as a kind is.
+    // `pod/ns/name` is a pod, also when the namespace has the name of a kind.
     let (first, rest) = query
         .split_once('/')
         .filter(|_| pod_asked(query) == query)?;
@@ -92,7 +92,7 @@ pub fn owner_asked(query: &str) -> Option<(Option<&str>, &'static str, &str)> {
     }
 }
 
-/// The name in `node/name`.
+/// Returns the name in a query `node/name`.
 pub fn node_asked(query: &str) -> Option<&str> {
     let (kind, name) = query.split_once('/')?;
     let is_node = ["node", "nodes"]
@@ -101,7 +101,7 @@ pub fn node_asked(query: &str) -> Option<&str> {
     is_node.then_some(name)
 }
 
-/// A node that exists, or that pods are bound to.
+/// Returns a node that exists, or that pods are bound to.
 fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
     let pods = world.pods().iter().filter(|p| p.node == name);
     let pods: Vec<&Pod> = pods.collect();
@@ -114,7 +114,8 @@ fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
     Some(Target::Node(name, pods))
 }
 
-/// The namespace that a query names itself: that of `ns/name` and `pod/ns/name`, none of `kind/name`, `name` and a UID.
+/// Returns the namespace that a query names: for `ns/name` and `pod/ns/name`; `None` for `kind/name`, `name` and a
+/// UID.
 pub fn namespace_of(query: &str) -> Option<&str> {
     let (namespace, _) = pod_asked(query).split_once('/')?;
     if pod_asked(query) != query {
@@ -128,7 +129,7 @@ pub fn namespace_of(query: &str) -> Option<&str> {
     (!is_kind).then_some(namespace)
 }
 
-/// The pods of what makes pods, or of a claim, gone ones too; oldest first.
+/// Returns the pods of an owner, or those that mount a claim, also those that are gone; oldest first.
 pub fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
     let pods = world.pods().iter();
     let of_it =
@@ -144,7 +145,7 @@ fn belongs(pod: &PodView, kind: &str, name: &str) -> bool {
     owners.any(|o| o.kind == kind && o.name == name)
 }
 
-/// True for a pod with a volume of this claim.
+/// True for a pod with a volume from this claim.
 pub(super) fn mounts(pod: &PodView, claim: &str) -> bool {
     pod.api.as_ref().is_some_and(|api| {
         let mut volumes = api.spec.volumes.iter();

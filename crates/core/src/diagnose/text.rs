@@ -1,4 +1,4 @@
-//! Names and sentences: templates with names in them, spans of time and messages in words.
+//! Names and sentences: templates with names in them, and times, lists and messages in words.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use smallvec::SmallVec;
 use super::signal::cause_in;
 use kflow_model::{Text, units::age};
 
-/// Names that a sentence or command may use.
+/// The values of the names that the templates of sentences and commands use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     known: SmallVec<[(Text, Text); 8]>,
-    /// Names whose values say how long or how often, and what of each does not.
+    /// Names whose values say how long or how often, each with the part of its value that does not.
     varying: SmallVec<[(Text, Text); 2]>,
 }
 
-/// Longest piece of a message that goes into a sentence, characters.
+/// The length of the longest message that goes into a sentence, characters.
 const LONGEST: usize = 220;
 
 impl Names {
-    /// Sets a name; an empty value is no name, and the first value stays.
+    /// Sets a name, unless it has a value or the value is empty.
     pub fn set(&mut self, key: &str, value: &str) {
         let value = unframed(value);
         let value = value.trim();
@@ -27,42 +27,42 @@ impl Names {
             self.known.push((key.into(), shorten(value, LONGEST)));
         }
     }
-    /// Sets a name whose value says how long or how often, and so differs among pods of which the same is true;
-    /// `constant` is what of it does not.
+    /// Sets a name whose value says how long or how often, and so differs among pods with the same trouble; `constant`
+    /// is the part of the value that does not differ.
     pub fn vary(&mut self, key: &str, value: &str, constant: &str) {
         if self.get(key).is_none() {
             self.varying.push((key.into(), constant.into()));
         }
         self.set(key, value);
     }
-    /// Sets a name whatever it was before.
+    /// Sets a name, also when it has a value.
     pub fn replace(&mut self, key: &str, value: &str) {
         self.remove(key);
         self.set(key, value);
     }
-    /// Takes a name away.
     pub fn remove(&mut self, key: &str) {
         self.known.retain(|(k, _)| k != key);
         self.varying.retain(|(k, _)| k != key);
     }
-    /// With a name set.
+    /// [`Self::set`], in a chain.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.set(key, value);
         self
     }
-    /// The value of a name.
+    /// Returns the value of a name; `None` when it is not set.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.known
             .iter()
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.as_str())
     }
-    /// All names.
+    /// All names with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.known.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
-    /// Fills a sentence: `{name}` is a name, `[…]` is left out when a name in it is not known.
+    /// Fills a sentence's template: `{name}` becomes the name's value, or `?` without one; `[…]` is left out when a
+    /// name in it has no value.
     pub fn sentence(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 64);
         let mut rest = template;
@@ -81,7 +81,7 @@ impl Names {
         self.fill(rest, &mut out, "?");
         tidy(out)
     }
-    /// A sentence that was filled, with the names alone that do not say how long or how often.
+    /// Returns a filled sentence without the values that say how long or how often.
     pub fn constant(&self, template: &str, sentence: &str) -> String {
         let varies = |key: &str| self.varying.iter().any(|(name, _)| name == key);
         let mut keys = template.split('{').skip(1);
@@ -96,7 +96,7 @@ impl Names {
         }
         names.sentence(template)
     }
-    /// Fills a command: an unknown name is written as `<NAME>`.
+    /// Fills a command's template: a name without a value becomes `<NAME>`.
     pub fn command(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 32);
         let mut rest = template;
@@ -105,7 +105,7 @@ impl Names {
             match tail.split_once('}') {
                 Some((key, after)) if is_name(key) => {
                     match self.get(key) {
-                        // A value of somebody else's making must not end the argument that it is put into.
+                        // A value from the cluster must not end the shell argument that it is put into.
                         Some(v) => out.extend(v.chars().filter(|c| is_plain(*c))),
                         None => {
                             out.push('<');
@@ -124,7 +124,7 @@ impl Names {
         out.push_str(rest);
         out
     }
-    /// Appends the filled template; false when a name is not known.
+    /// Appends the filled template; returns false when a name has no value.
     fn fill(&self, template: &str, out: &mut String, unknown: &str) -> bool {
         let mut complete = true;
         let mut rest = template;
@@ -149,12 +149,12 @@ impl Names {
     }
 }
 
-/// A message without gRPC's frame around each error in it (`rpc error: code = Unknown desc = …`): what the error says
-/// stands behind it. An error that says nothing else keeps its code. What containerd before 2.1 and dockerd put behind an
-/// error that has no code of theirs, `: unknown` (`errdefs.ErrUnknown`), is left out too.
+/// Returns a message without gRPC's frame around each error in it (`rpc error: code = Unknown desc = …`). An error
+/// with nothing behind the frame keeps its code. The suffix `: unknown` (`errdefs.ErrUnknown`), which containerd
+/// before 2.1 and dockerd put behind an error that has no code of theirs, is left out too.
 pub fn unframed(message: &str) -> Cow<'_, str> {
     const DESC: &str = "desc = ";
-    // What is a name and no message has nothing of that.
+    // A text without these characters is a name, and has no frame.
     if memchr::memchr2(b':', b'=', message.as_bytes()).is_none() {
         return Cow::Borrowed(message);
     }
@@ -182,7 +182,7 @@ pub fn unframed(message: &str) -> Cow<'_, str> {
     Cow::Owned(out.replace(DESC, ""))
 }
 
-/// Without `: unknown` at the end of the message, and of each one that is quoted in it.
+/// Returns the message without `: unknown` at its end, and at the end of each message that it quotes.
 fn uncoded(message: &str) -> Cow<'_, str> {
     const UNKNOWN: &str = ": unknown";
     if !message.contains(UNKNOWN) {
@@ -202,7 +202,7 @@ fn uncoded(message: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// How the frame begins.
+/// The begin of gRPC's frame.
 const RPC: &str = "rpc error: code = ";
 
 fn is_name(key: &str) -> bool {
@@ -212,7 +212,7 @@ fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || "-_./:@=,+~".contains(c)
 }
 
-/// One space between words, none before a full stop, no two of them.
+/// Tidies a filled template: single spaces between words, none before a full stop, no two full stops.
 fn tidy(s: String) -> String {
     let bytes = s.as_bytes();
     let plain = bytes.iter().all(|b| *b == b' ' || b.is_ascii_graphic())
@@ -233,9 +233,9 @@ fn tidy(s: String) -> String {
     out
 }
 
-/// At most `most` characters of a message on one line, without control characters.
+/// Shortens a message to at most `most` characters on one line, without control characters.
 pub fn shorten(s: &str, most: usize) -> Text {
-    // Most messages are short and plain: those are taken as they are.
+    // Most messages are short and plain, and need no change.
     if s.len() <= most && s.bytes().all(|b| (b' '..0x7f).contains(&b)) {
         return Text::from(s);
     }
@@ -246,7 +246,7 @@ pub fn shorten(s: &str, most: usize) -> Text {
         out.extend(s.chars().map(clean));
         return out.into();
     }
-    // The end of an error is its cause, the beginning says who: both stay.
+    // An error begins with who failed and ends with the cause: both stay, and the middle goes.
     let head = most * 2 / 3;
     let tail = most.saturating_sub(head + 3);
     out.extend(
@@ -294,7 +294,7 @@ pub fn number(n: impl std::fmt::Display) -> Text {
     n.to_string().into()
 }
 
-/// What a hook's error comes down to: the runtime says who failed in ever more words, and last of all why.
+/// Returns the cause in a hook's error, shortened: the runtime says in many words who failed, and only at the end why.
 pub fn hook_error(text: &str) -> String {
     shorten(cause_in(text).trim().trim_end_matches(['"', '.']), 160).to_string()
 }

@@ -1,5 +1,5 @@
-//! Which causes a message tells, matched once for each message in a run of the diagnosis: an Event and the log line that
-//! repeats it have the same message, and so have the replicas of one owner.
+//! Which causes a message shows, matched once for each message in a run of the diagnosis: an Event and the log line
+//! that repeats it have the same message, and so have the replicas of one owner.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use super::catalogue::{Catalogue, Cause};
 use super::signal::unframed;
 use super::text::Names;
 
-/// Most messages that are remembered: those that repeat are few.
+/// The largest number of messages that are remembered: few messages repeat.
 const TEXTS: usize = 1024;
 
-/// The causes whose patterns match a message of an Event's reason.
+/// The causes that match one message under one reason.
 #[derive(Debug, Default)]
 pub struct Told<'c> {
     /// Highest first.
@@ -24,7 +24,7 @@ pub struct Told<'c> {
 #[derive(Debug)]
 struct Hit<'c> {
     cause: &'c Cause,
-    /// The first of its patterns that hits; `None` where the reason alone is enough.
+    /// Index of the first pattern that matches; `None` when the reason alone is enough.
     pattern: Option<usize>,
     names: OnceCell<Names>,
 }
@@ -37,7 +37,7 @@ impl<'c> Told<'c> {
             names: OnceCell::new(),
         }));
     }
-    /// The highest of them that is allowed, with the names that the text gives.
+    /// Returns the highest allowed cause, with the names in the text.
     pub fn best(&self, text: &str, allow: impl Fn(&Cause) -> bool) -> Option<(&'c Cause, Names)> {
         let hit = self.causes.iter().find(|h| allow(h.cause))?;
         let read = || {
@@ -50,7 +50,7 @@ impl<'c> Told<'c> {
     }
 }
 
-/// By text, then by reason.
+/// Matched causes by text, then by reason.
 type Known = FxHashMap<Box<str>, SmallVec<[(Box<str>, Rc<Told<'static>>); 1]>>;
 
 /// The messages that one thread has matched in one run of the diagnosis.
@@ -60,7 +60,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// The causes that a text under a reason tells.
+    /// Returns the causes that a text under a reason shows.
     pub fn told(&self, reason: &str, text: &str) -> Rc<Told<'static>> {
         let mut known = self.known.borrow_mut();
         let same = |(r, _): &&(Box<str>, Rc<_>)| **r == *reason;

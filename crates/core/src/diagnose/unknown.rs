@@ -1,13 +1,14 @@
-//! "I do not know": what could not be read, so that neither "well" nor "there is no such pod" can be said.
+//! "I do not know": answers that cannot be given because something could not be read. Without it, neither "well" nor
+//! "there is no such pod" can be said.
 //!
-//! | asked | what it needs |
+//! | question | what its answer needs |
 //! |---|---|
 //! | [`every`]: is every pod of a scope well? | complete lists of its pods, and no failure of what shows that an owner cannot make any |
 //! | [`known`]: is this pod well? | the list that showed it, still followed, and its Events |
 //! | [`absent`]: is there no such pod? | a complete list of its namespace |
-//! | [`none`]: are there no pods? | the same of the scope |
-//! | [`elsewhere`]: what is there in this namespace, on this node? | something that was seen of it |
-//! | [`outside`]: as of this moment? | a moment within what was recorded |
+//! | [`none`]: are there no pods? | a complete list of the scope |
+//! | [`elsewhere`]: what is there in this namespace, on this node? | an observation of the namespace or node |
+//! | [`outside`]: how was it at this moment? | a moment within what was recorded |
 
 mod alone;
 mod missing;
@@ -24,7 +25,7 @@ pub use missing::elsewhere;
 use trouble::help;
 pub use trouble::{Trouble, troubles};
 
-/// Kinds without which nobody sees that something is kept from making pods, or that a pod failed.
+/// Kinds that show that an owner cannot create pods, or that a pod failed.
 const TELLING: [&str; 6] = [
     "events",
     "deployments",
@@ -34,30 +35,30 @@ const TELLING: [&str; 6] = [
     "jobs",
 ];
 
-/// True for a kind without which it is not known how pods are; the others leave details out.
+/// True for a kind without which the health of pods is not known; without another kind only details are missing.
 pub fn is_needed(resource: &str) -> bool {
     resource == "pods" || TELLING.contains(&resource)
 }
 
-/// What kind of answer is missing.
+/// Why an answer is missing, as a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The apiserver's answer to what had to be read.
+    /// The apiserver could not be read.
     Failed(Failure),
-    /// No source was told to read it.
+    /// kflow was not told to read it.
     NotAsked,
     /// The recording does not hold it.
     NotRecorded,
     /// Observations were lost.
     Lost,
-    /// Only a part of the cluster was listed.
+    /// Only a part of the cluster was listed, without what was asked about.
     OutOfScope,
     /// The cluster has no such node.
     NoSuchNode,
 }
 
 impl Reason {
-    /// A word for programs.
+    /// The category's name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Failed(f) => f.name(),
@@ -75,11 +76,11 @@ impl Reason {
 pub struct Unknown {
     /// What is not known: `how pod shop/web-0 is`.
     pub what: String,
-    /// A word for programs: `unreachable`, `not-recorded`.
+    /// The category of the reason.
     pub reason: Reason,
     /// What could not be read, and why.
     pub why: String,
-    /// What would help.
+    /// What the user can do about it.
     pub help: String,
 }
 
@@ -91,25 +92,26 @@ impl std::fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-/// Where a world comes from, and as of when it is asked.
+/// A question's context: the world, where it comes from, and the moment that is asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The world of what was seen up to the moment.
+    /// The world of what was seen up to `at`.
     pub world: &'a World,
     pub at: Nanos,
-    /// What is looked at; `None` for all that a recording holds.
+    /// The part of the cluster that is looked at; `None` for all that a recording holds.
     pub scope: Option<&'a Scope>,
-    /// The last moment of the recording that it is; `None` of what runs.
+    /// The last moment of the recording that the world comes from; `None` for a live world.
     pub recorded: Option<Nanos>,
 }
 
 impl Asked<'_> {
-    /// True when somebody wanted objects of this kind of an apiserver.
+    /// True when an apiserver was asked, or was to be asked, for objects of this kind.
     fn asks(&self, resource: &str) -> bool {
         let live = self.recorded.is_none() && self.scope.is_some();
         live || self.world.coverage().asked(resource)
     }
-    /// Which part of a recording is spoken of, when it is not the whole: ` up to 2026-11-21T00:27:35Z`.
+    /// Names the part of the recording that is asked about: ` up to 2026-11-21T00:27:35Z`; empty for the whole
+    /// recording.
     fn so_far(&self) -> String {
         match self.recorded {
             Some(end) if self.at < end => format!(" up to {}", second(self.at)),
@@ -144,7 +146,7 @@ impl Asked<'_> {
                     "ask as of a later moment (--at), or record with an apiserver to ask".to_owned()
                 },
             ),
-            // A scope is asked about, and nothing has been answered.
+            // An apiserver was asked for a scope, and has not answered.
             Incomplete::NotAsked if self.scope.is_some() => (
                 Reason::Failed(Failure::TimedOut),
                 format!("the apiserver has not answered with a list of {resource}"),
@@ -155,7 +157,7 @@ impl Asked<'_> {
                 format!("no apiserver was asked for {resource}"),
                 "leave out --no-api".to_owned(),
             ),
-            // Whoever asks an apiserver himself has its list first.
+            // Only an agent follows a watch without a list: a run that asks an apiserver itself has the list first.
             Incomplete::NoList if self.recorded.is_none() => (
                 Reason::NotAsked,
                 format!(
@@ -194,7 +196,7 @@ impl Asked<'_> {
                     Some(end) => format!(" (since {}, last list {})", second(f.since), second(end)),
                     None => String::new(),
                 };
-                // It failed whoever recorded it, an agent it may be, and not who asks.
+                // The failure was that of the recorder, which may be an agent, and not of the present run.
                 let (whose, help) = if self.recorded.is_some() {
                     ("where it was recorded, ", "ask as of another moment (--at)")
                 } else {
@@ -236,7 +238,7 @@ impl Asked<'_> {
     }
 }
 
-/// What is missing, without the words of who asks.
+/// Returns what is missing, in words that do not depend on a question.
 pub fn incomplete(why: &Incomplete) -> Unknown {
     let (reason, why, help) = match why {
         Incomplete::Lost(lost) => (Reason::Lost, loss(lost), String::new()),
@@ -269,7 +271,7 @@ fn loss(lost: &Lost) -> String {
     }
 }
 
-/// A moment to the second.
+/// A moment in RFC 3339, to the second.
 fn second(at: Nanos) -> String {
     let text = at.to_rfc3339();
     format!("{}Z", text.get(..19).unwrap_or(&text))
@@ -286,7 +288,7 @@ fn in_words(bounds: &str) -> String {
     }
 }
 
-/// Why it cannot be said that every pod of the scope is well.
+/// Returns why it cannot be said that every pod of the scope is well; `None` when it can.
 pub fn every(asked: Asked<'_>) -> Option<Unknown> {
     let coverage = asked.world.coverage();
     let what = || match asked.scope {
@@ -299,7 +301,7 @@ pub fn every(asked: Asked<'_>) -> Option<Unknown> {
     telling(asked, what)
 }
 
-/// What is missing of what shows that an owner cannot make pods, or that a pod failed.
+/// Returns why the kinds of [`TELLING`] are not known completely.
 fn telling(asked: Asked<'_>, what: impl Fn() -> String) -> Option<Unknown> {
     let coverage = asked.world.coverage();
     TELLING
@@ -311,7 +313,7 @@ fn telling(asked: Asked<'_>, what: impl Fn() -> String) -> Option<Unknown> {
         .map(|(kind, why)| asked.because(what(), kind, &why))
 }
 
-/// Why it cannot be said that a pod is well that nothing bad is known of.
+/// Returns why it cannot be said that a pod is well about which nothing bad is known.
 pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     let coverage = asked.world.coverage();
     let what = || {
@@ -322,7 +324,7 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
         };
         format!("how pod {} is{seen}", pod.key())
     };
-    // A run that asks no apiserver says what the node's own sources say.
+    // A run that asks no apiserver depends on the node's own sources.
     if !asked.asks("pods") && pod.api.is_none() {
         return lost_or_unseen(asked, what())
             .or_else(|| unheard(asked, pod, what))
@@ -339,7 +341,8 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     Some(asked.because(what(), "events", &why))
 }
 
-/// Why it cannot be said that the pods of what has them are well: as [`every`], or by a recording of these alone.
+/// Returns why it cannot be said that the pods of an owner or claim are well. A list of these pods alone is enough;
+/// without one, the answer is that of [`every`].
 pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
     let Some(why) = of_these(asked, owner) else {
         return every(asked);
@@ -351,7 +354,7 @@ pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
     }
 }
 
-/// Whether a list of the pods of what has them, where one is kept for these alone, is complete.
+/// Returns whether a list of the pods of this owner or claim alone is complete; `None` when there is no such list.
 fn of_these(asked: Asked<'_>, owner: &ObjectRef) -> Option<Result<(), Incomplete>> {
     let of = OfOwner {
         kind: &owner.kind,
@@ -363,12 +366,13 @@ fn of_these(asked: Asked<'_>, owner: &ObjectRef) -> Option<Result<(), Incomplete
     Some(why.map_or(Ok(()), Err))
 }
 
-/// What is missing in a list of pods, their calls or requests, where it was asked for.
+/// Returns what may be missing in an answer that lists pods, their calls or requests; `None` when nothing is known to
+/// be missing.
 pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
     unlisted(asked).or_else(|| lost(asked, else_there(asked)))
 }
 
-/// Why it cannot be said that there are no pods.
+/// Returns why it cannot be said that there are no pods.
 pub fn none(asked: Asked<'_>) -> Option<Unknown> {
     partial(asked).or_else(|| {
         let scope = asked.world.selection().scope();
@@ -380,7 +384,8 @@ pub fn none(asked: Asked<'_>) -> Option<Unknown> {
     })
 }
 
-/// What is missing of the pods at this moment: what was lost and listed anew since is not.
+/// Returns what is missing about the pods as they are at this moment. A loss after which the pods were listed anew
+/// does not count.
 pub fn standing(asked: Asked<'_>) -> Option<Unknown> {
     if asked.asks("pods") || asked.asks("events") {
         unlisted(asked)
@@ -399,7 +404,7 @@ fn else_there(asked: Asked<'_>) -> String {
     }
 }
 
-/// Why the pods, or their Events, are not known completely, where they were asked for.
+/// Returns why the pods or their Events are not known completely, when an apiserver was asked for them.
 fn unlisted(asked: Asked<'_>) -> Option<Unknown> {
     let coverage = asked.world.coverage();
     ["pods", "events"].iter().find_map(|kind| {
@@ -412,13 +417,14 @@ fn unlisted(asked: Asked<'_>) -> Option<Unknown> {
         } else {
             coverage.unread(kind, asked.at)?
         };
-        // A watch alone is one more source that knows some of them.
+        // A watch without a list is one more source that knows some pods, unless the selection needs the API's
+        // objects.
         (why != Incomplete::NoList || by_object)
             .then(|| asked.because(else_there(asked), kind, &why))
     })
 }
 
-/// What a recording never had of what was asked for: a complete list of the pods, or of the Events.
+/// Returns why a recording never had a complete list of the pods or of the Events, when these were asked for.
 pub fn never_listed(asked: Asked<'_>) -> Option<Unknown> {
     let coverage = asked.world.coverage();
     ["pods", "events"].iter().find_map(|kind| {
@@ -434,7 +440,7 @@ pub fn never_listed(asked: Asked<'_>) -> Option<Unknown> {
     })
 }
 
-/// What is missing among the CRI calls.
+/// Returns what is missing among the CRI calls.
 pub fn calls(asked: Asked<'_>) -> Option<Unknown> {
     let what = "which calls the kubelet made to the runtime".to_owned();
     if asked.world.calls().is_empty() && asked.world.source(Source::Cri).count == 0 {
@@ -447,7 +453,7 @@ pub fn calls(asked: Asked<'_>) -> Option<Unknown> {
     lost(asked, what)
 }
 
-/// What is missing among the requests to the apiserver.
+/// Returns what is missing among the requests to the apiserver.
 pub fn requests(asked: Asked<'_>) -> Option<Unknown> {
     let what = "which requests the apiserver got".to_owned();
     let told = [Source::Audit, Source::Otlp, Source::Control];
@@ -461,12 +467,13 @@ pub fn requests(asked: Asked<'_>) -> Option<Unknown> {
     lost(asked, what)
 }
 
-/// What a loss leaves unknown; of another kind than pods and Events it leaves out details of theirs ([`troubles`]).
+/// Returns what lost observations of pods, Events or segments leave unknown. A loss of another kind leaves out only
+/// details, which [`troubles`] reports.
 fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
     lost_of(asked, what, &["pods", "events", Gap::SEGMENTS])
 }
 
-/// What is unknown of how things stand, of which no list is: a time in which nobody recorded leaves it out too.
+/// As [`lost`], for a state that no list shows: a time without recording leaves it unknown too.
 fn lost_or_unseen(asked: Asked<'_>, what: String) -> Option<Unknown> {
     let kinds = ["pods", "events", Gap::SEGMENTS, Gap::UNRECORDED];
     lost_of(asked, what, &kinds)
@@ -477,8 +484,8 @@ fn lost_of(asked: Asked<'_>, what: String, kinds: &[&str]) -> Option<Unknown> {
     Some(asked.because(what, "", &Incomplete::Lost(lost.clone())))
 }
 
-/// Why it cannot be said that there is nothing of a name among what is looked at, or that what has it has no pods. Without a
-/// namespace it would have to be none of any.
+/// Returns why it cannot be said that nothing with this name exists in the scope, or that an owner with this name has
+/// no pods. For a name without a namespace, all namespaces have to be known.
 pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     let found = target::find(asked.world, query);
     let is_there = !found.is_empty();
@@ -502,7 +509,7 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
         return Some(asked.because(what, "pods", &why));
     }
     let kind = kind.filter(|_| !is_there)?;
-    // An owner may have no pod: only a list of its kind tells that it is not there.
+    // An owner may have no pod: only a list of its kind shows that it does not exist.
     let resource = format!("{}s", kind.to_lowercase());
     if asked.recorded.is_none() && matches!(kind, "CronJob" | "ReplicationController") {
         return Some(Unknown {
@@ -516,13 +523,13 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     Some(asked.because(what, &resource, &why))
 }
 
-/// Why it cannot be said that there is no node of a name.
+/// Returns why it cannot be said that no node has this name.
 fn absent_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
     let missing = matches!(asked.world.presence(node), Presence::Missing { .. });
     without_nodes(asked, format!("whether there is a node {node}")).filter(|_| !missing)
 }
 
-/// Why it cannot be said that a node is well that nothing bad is known of.
+/// Returns why it cannot be said that a node is well about which nothing bad is known.
 pub fn known_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
     let what = || format!("how node {node} is");
     let coverage = asked.world.coverage();
@@ -538,7 +545,7 @@ fn without_nodes(asked: Asked<'_>, what: String) -> Option<Unknown> {
     Some(asked.because(what, "nodes", &why.unwrap_or(Incomplete::NotAsked)))
 }
 
-/// Why nothing can be said as of a moment: it lies outside of what was recorded.
+/// Returns why nothing can be said as of a moment, when it lies outside of what was recorded.
 pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
     let what = format!("what was so at {}", at.to_rfc3339());
     let Some((begin, end)) = range else {

@@ -1,4 +1,4 @@
-//! What is said of a pod that is well, or that comes and goes for no known reason.
+//! Verdicts on pods that are well, or whose readiness comes and goes for no known reason.
 
 use super::finding::{self, Finding};
 use super::history::{self, PodHistory};
@@ -6,7 +6,7 @@ use super::{Catalogue, Confidence, Recurrence, State, Verdict, incidents, rules,
 use crate::flow::Stage;
 use kflow_model::pod::PodPhase;
 
-/// It comes and goes, for a reason that no rule knows.
+/// The verdict on a pod whose readiness comes and goes for a reason that no rule knows.
 pub(super) fn unexplained(f: &PodHistory<'_>) -> Verdict {
     let mut v = well(f, false);
     let Some(r) = f.flapping() else { return v };
@@ -19,7 +19,7 @@ pub(super) fn unexplained(f: &PodHistory<'_>) -> Verdict {
     v
 }
 
-/// What is said of a pod that is well: whether it always was.
+/// The verdict on a pod that is well, which says whether it always was; or, with `gone`, on one that no longer exists.
 pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     let v = f.view;
     let past: Vec<&signal::Signal<'_>> = f
@@ -35,9 +35,9 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         rules::of_ephemeral(f)
     };
     let before = f.past().filter(|_| !gone);
-    // From the moment on at which it runs and is ready again, however short: after a single exit nothing shows that it
-    // comes again (`crash_loop` wants two), how long it took before depends on what failed, and the words say how long it
-    // is well and how long ago it ended.
+    // The pod counts as recovered as soon as it runs and is ready again: after a single exit nothing shows that
+    // another follows (`crash_loop` needs two), how long the container ran before depends on what failed, and the
+    // sentence says how long the pod has been well and how long ago the container ended.
     let recovered = !gone && (!past.is_empty() || before.is_some());
     let since = f.well_since().unwrap_or_else(|| f.since(Stage::Ready));
     let state = match (gone, recovered) {
@@ -128,7 +128,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     }
 }
 
-/// How and when a container ended last.
+/// Returns how and when a container ended last, in words.
 fn last_time(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>, r: Recurrence) -> String {
     let ago = text::span(f.now.since(r.last));
     let Some(e) = c.exits.last() else {

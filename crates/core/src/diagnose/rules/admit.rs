@@ -104,8 +104,8 @@ fn dies<'a>(
     } else {
         None
     };
-    // A kubelet that its supervisor restarts again and again logs nothing later than this line and the restart; one
-    // that works does.
+    // A kubelet that its supervisor restarts again and again repeats this line; one that still logs `RESTART_NS` after
+    // its newest such line works.
     let works = |n: &NodeHealth, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
     let Some((at, why, o)) = facts.and_then(|n| n.fatal.as_ref().filter(|(at, ..)| !works(n, *at)))
     else {

@@ -6,7 +6,7 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::text::list;
 use kflow_model::{Nanos, Scope};
 
-/// Returns namespace and name of the Service that a webhook was called at, from `Post
+/// Returns namespace and name of the Service that a webhook was called at. The text has the call's address: `Post
 /// "https://mesh.mesh-system.svc:443/inject?timeout=10s"`. The apiserver writes the Service as the host
 /// (k8s.io/apiserver, pkg/util/webhook/client.go, `HookClient`: `serverName = name + "." + namespace + ".svc"`); a
 /// webhook outside of the cluster has another host.

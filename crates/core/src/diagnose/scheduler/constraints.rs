@@ -1,9 +1,10 @@
-//! What a pod wants of its neighbours and of the spread over zones, in words.
+//! A pod's inter-pod affinity and topology spread constraints, in words.
 
 use crate::diagnose::text::list;
 use kflow_model::{Text, pod::PodSpec};
 
-/// What the pod wants of its neighbours: `it must run beside pods with app=cache (same kubernetes.io/hostname)`.
+/// Returns the pod's affinity or anti-affinity to other pods: `it must run beside pods with app=cache (same
+/// kubernetes.io/hostname)`.
 pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
     let affinity: serde_json::Value = serde_json::from_str(&spec.affinity).ok()?;
     let (kind, verb) = if anti {
@@ -26,7 +27,7 @@ pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
     (!all.is_empty()).then(|| format!("it {verb} {}", list(&all)))
 }
 
-/// The topology that a pod is to be spread over: `topology.kubernetes.io/zone`.
+/// Returns the topology keys that a pod has to be spread over: `topology.kubernetes.io/zone`.
 pub fn spread_over(spec: &PodSpec) -> Vec<Text> {
     let all: serde_json::Value = serde_json::from_str(&spec.topology_spread).unwrap_or_default();
     let hard = |c: &&serde_json::Value| {
@@ -72,7 +73,7 @@ fn selector(s: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// One requirement of a selector: its key, and the whole in words.
+/// One requirement of a selector: its key, and the whole requirement in words.
 pub(super) fn requirement(e: &serde_json::Value) -> (Text, String) {
     let text = |k: &str| e.get(k).and_then(serde_json::Value::as_str).unwrap_or("");
     let values: Vec<&str> = e

@@ -4,8 +4,8 @@ use crate::correlate::World;
 use crate::diagnose::text::list;
 use kflow_model::pod::{Condition, PodSeen};
 
-/// Why no node offers an extended resource, as far as nodes and pods tell: `; node1 knows it and has none that is healthy;
-/// gpu/nvidia-device-plugin-x7k2p is not ready`.
+/// Returns why no node offers an extended resource, by the status of nodes and pods: `; node1 knows it and has none
+/// that is healthy; gpu/nvidia-device-plugin-x7k2p is not ready`.
 pub(super) fn unoffered(world: &World, resource: &str) -> Option<String> {
     if !is_extended(resource) {
         return None;
@@ -49,7 +49,8 @@ pub(super) fn unoffered(world: &World, resource: &str) -> Option<String> {
     Some(text)
 }
 
-/// Of a domain that is not Kubernetes' own (pkg/apis/core/v1/helper/helpers.go, `IsExtendedResourceName`).
+/// True for a resource of a domain that is not Kubernetes' own (pkg/apis/core/v1/helper/helpers.go,
+/// `IsExtendedResourceName`).
 fn is_extended(resource: &str) -> bool {
     resource.contains('/')
         && !resource.contains("kubernetes.io/")

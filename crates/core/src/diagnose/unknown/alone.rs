@@ -1,4 +1,4 @@
-//! What the sources of a node cannot tell of a pod when no source of the API is there.
+//! What the sources of a node cannot tell about a pod while no source reads the API.
 
 use super::{Asked, Reason, Unknown};
 use crate::correlate::PodView;
@@ -7,10 +7,11 @@ use crate::diagnose::limits;
 use crate::diagnose::rules::{Health, health};
 use crate::diagnose::text::span;
 
-/// What would help who asks none.
+/// The advice for a run that asks no apiserver.
 pub(super) const ASK: &str = "let an apiserver be asked (without --no-api)";
 
-/// Of a pod that only its node's sources show, in one stage for long: what it waits for, if it does, they do not tell.
+/// For a pod that has been in one stage for long and that only its node's sources show: they do not tell whether it
+/// waits, and for what.
 pub(super) fn unheard(
     asked: Asked<'_>,
     pod: &PodView,
@@ -35,8 +36,8 @@ pub(super) fn unheard(
     Some(without_api(asked, what(), why))
 }
 
-/// Of a pod that looks well, without any source of the API: only the API and the kubelet's log of its probes tell whether it
-/// is ready, and only the API whether what is gone from the node was deleted or has failed.
+/// For a pod that looks well, without any source of the API. Only the API and the kubelet's lines about probes tell
+/// whether it is ready, and only the API tells whether a pod that is gone from the node was deleted or has failed.
 pub(super) fn unready(
     asked: Asked<'_>,
     pod: &PodView,
@@ -48,7 +49,7 @@ pub(super) fn unready(
     let ready = |c: &ContainerHistory<'_>| matches!(c.ready_said, Some((_, true)));
     let runs = mains().any(ContainerHistory::runs);
     let over = pod.gone.is_some() || f.creation_forgotten();
-    // An init container has ended like the whole pod, as far as the tap can tell; of a pod that has ended the kubelet stops
+    // To the tap the end of an init container looks like the end of the pod. When the pod has ended, the kubelet stops
     // the sandbox (SyncTerminatingPod, kubelet.go: killPod).
     let complete = runs || f.sandbox_stopped.is_some();
     let all = mains().all(if runs { ready } else { ended });

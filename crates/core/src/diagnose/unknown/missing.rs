@@ -1,12 +1,12 @@
-//! What a recording, or a cluster, has nothing of: a namespace, a node.
+//! Namespaces and nodes of which a recording or a cluster has nothing.
 
 use super::{Asked, Reason, Unknown};
 use crate::correlate::{Presence, World};
 use crate::diagnose::text::list;
 use kflow_model::Source;
 
-/// Why nothing can be said of the scope: a recording holds nothing of its namespace or node, or the cluster has no such
-/// node.
+/// Returns why nothing can be said about the scope: the recording holds nothing of its namespace or node, or the
+/// cluster has no such node.
 pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
     let (world, scope) = (asked.world, asked.world.selection().scope());
     let what = || format!("what there is in {}", scope.name());
@@ -47,7 +47,7 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
 
 const MEANT: &str = "check that it is a recording of the cluster that is meant";
 
-/// Says so when nothing is known of a node.
+/// Returns a sentence when nothing is known about a node.
 fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
     let world = asked.world;
     let pods = world.every_pod().iter().map(|p| p.node.as_str());
@@ -55,7 +55,7 @@ fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
         return None;
     }
     if asked.recorded.is_none() {
-        // A node that is not registered is what somebody looks into on the node itself.
+        // On the node itself, a node that is not registered may be just what the user looks into.
         let local = Source::ALL
             .into_iter()
             .any(|s| s.is_node() && world.source(s).count > 0);
@@ -76,7 +76,7 @@ fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
     })
 }
 
-/// The namespaces that pods or objects are known of, sorted.
+/// Returns the namespaces of the known pods and objects, sorted.
 fn namespaces(world: &World) -> Vec<&str> {
     let pods = world.every_pod().iter().map(|p| p.namespace.as_str());
     let objects = world.objects().into_iter();

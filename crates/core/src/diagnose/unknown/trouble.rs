@@ -1,4 +1,4 @@
-//! Why the apiserver could not be read: each cause once, in one sentence, with what would help.
+//! Why the apiserver could not be read: each cause once, in one sentence, with advice.
 
 use crate::correlate::{Coverage, Failing};
 use crate::diagnose::text::list;
@@ -6,15 +6,15 @@ use kflow_model::gap::Failure;
 use kflow_model::scope::namespace_of;
 use kflow_model::{Nanos, Text};
 
-/// One cause for which something could not be read, and what it befell.
+/// One cause for which the apiserver could not be read, and the kinds that it concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub since: Nanos,
     pub failure: Failure,
     /// The failure in the words of the first list or watch that met it.
     detail: Text,
-    /// Kinds that could not be read, by namespace; `None` for the whole cluster. The apiserver as a whole is a kind
-    /// without a name.
+    /// Kinds that could not be read, by namespace; `None` for the whole cluster. The empty kind stands for the whole
+    /// apiserver.
     kinds: Vec<(Option<Text>, Vec<Text>)>,
     namespaced: bool,
 }
@@ -27,18 +27,18 @@ impl Trouble {
             failure: f.failure,
             detail: f.detail.clone(),
             kinds: vec![(namespace.map(Text::from), vec![resource.into()])],
-            // Nodes have no namespace: none can be named to read them.
+            // Nodes have no namespace, so that naming one (-n) does not help to read them.
             namespaced: namespace.is_some() || resource == "nodes",
         }
     }
-    /// An apiserver that is away is away for every kind, whichever word of its going each watch heard. Rights that are
-    /// missing are one trouble, wherever they are missing.
+    /// True when two troubles are one. An apiserver that cannot be reached cannot be reached for any kind, whatever
+    /// error each watch got. Missing rights are one trouble, for whatever kinds they are missing.
     fn is_one_with(&self, other: &Self) -> bool {
         self.failure == other.failure
             && (self.detail == other.detail
                 || matches!(self.failure, Failure::Unreachable | Failure::Forbidden))
     }
-    /// Takes the kinds of one that it is one with.
+    /// Takes over the kinds of a trouble that is the same.
     fn join(&mut self, other: Self) {
         self.since = self.since.min(other.since);
         for (namespace, resources) in other.kinds {
@@ -54,7 +54,7 @@ impl Trouble {
             }
         }
     }
-    /// One sentence without a full stop.
+    /// The trouble in one sentence, without a full stop.
     pub fn sentence(&self) -> String {
         match self.failure {
             Failure::Forbidden => {
@@ -81,11 +81,11 @@ impl Trouble {
             _ => self.detail.to_string(),
         }
     }
-    /// What would help.
+    /// What the user can do about it.
     pub const fn help(&self) -> &'static str {
         help(self.failure, self.namespaced)
     }
-    /// Kinds that could not be read: `pods`, `events`; one without a name for all.
+    /// Kinds that could not be read: `pods`, `events`; an empty one stands for all.
     pub fn resources(&self) -> impl Iterator<Item = &str> {
         self.kinds
             .iter()
@@ -98,7 +98,7 @@ impl Trouble {
     }
 }
 
-/// What could not be read of the apiserver at a moment: each cause once, the one that matters most first.
+/// Returns what could not be read of the apiserver at a moment: each cause once, the most important first.
 pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
     let mut all: Vec<Trouble> = Vec::new();
     let mut failures: Vec<_> = coverage.failures(at).collect();
@@ -117,7 +117,8 @@ pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
             None => all.push(new),
         }
     }
-    // What is needed to know how pods are makes them unknown; of the rest it is said that it is missing.
+    // A loss of a needed kind makes the pods' health unknown (see the parent module). Losses of other kinds are
+    // reported here.
     let lost = coverage.losses_by_kind();
     all.extend(lost.filter(|(r, _)| !super::is_needed(r)).map(|(r, l)| {
         let failing = Failing {
@@ -131,7 +132,8 @@ pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
     all
 }
 
-/// What would help against a failure. `namespaced`: of a right, that it can be had for a namespace already named.
+/// Returns what the user can do about a failure. `namespaced`: naming a namespace does not help to get a missing
+/// right, because one is named already or the kind has none.
 pub(super) const fn help(failure: Failure, namespaced: bool) -> &'static str {
     match failure {
         Failure::NoCluster => {
