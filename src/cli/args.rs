@@ -392,7 +392,8 @@ fn of_pods(text: &str) -> Result<Query, String> {
     expression(text, "pod", PodRecord::FIELDS, PodRecord::NUMBERS)
 }
 
-/// Parses a filter expression. Refuses fields that a `thing` does not have: it would match nothing, as if there were no `thing`.
+/// Parses a filter expression. Refuses fields that a `thing` does not have: it would match nothing, as if there were
+/// no `thing`.
 fn expression(
     text: &str,
     thing: &str,

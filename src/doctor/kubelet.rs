@@ -338,7 +338,7 @@ pub fn log_file(root: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Facts about the kubelet's endpoint beside the files on this machine.
+/// Facts about the kubelet's endpoint from other sources than this machine's files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known<'a> {
     /// The runtime's socket in the arguments.

@@ -2,10 +2,12 @@
 //!
 //! [`World::observe`] only files evidence: it joins an observation to a pod by UID, by sandbox, container or trace
 //! id, or by name and time, and keeps what cannot be joined yet. A pod's [`PodView`] and timeline are a pure function
-//! of the *sorted set* of its evidence, derived by [`World::refresh`] for the pods that changed. So the order of
-//! arrival cannot matter: late, early, duplicated and reordered evidence ends in the same timeline by construction.
+//! of the *sorted set* of its evidence: [`World::refresh`] captures the evidence of the pods that changed, and a view is
+//! derived from it at the first read. So the order of arrival cannot matter: late, early, duplicated and reordered
+//! evidence ends in the same timeline by construction.
 //!
-//! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
+//! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking
+//! are clones.
 
 pub mod calls;
 pub mod conditions;

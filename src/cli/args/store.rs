@@ -64,8 +64,8 @@ pub struct KeepArgs {
 }
 
 impl KeepArgs {
-    /// The first given flag that applies only with `--store`; `None` when there is none. (clap waives `requires` when the file is
-    /// given, which conflicts with a store.)
+    /// The first given flag that applies only with `--store`; `None` when there is none. (clap waives `requires` when the
+    /// file is given, which conflicts with a store.)
     pub fn flag(&self) -> Option<&'static str> {
         [
             ("--cluster", self.cluster.is_some()),

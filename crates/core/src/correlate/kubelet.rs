@@ -1,5 +1,5 @@
-//! The kubelet's activity beside single pods: its loops, PLEG, workers, probes, garbage collection, evictions,
-//! leases.
+//! The kubelet's activity on the whole, as opposed to that on one pod: its loops, PLEG, workers, probes, garbage
+//! collection, evictions, leases.
 //!
 //! Kept as counters, the newest time, and a count per second for sparklines. All of them are sums and maxima, so the
 //! order of arrival does not matter, and all are bounded, however long kflow runs. [`Work`] maps facts to kinds of
@@ -48,7 +48,7 @@ pub struct Reading {
     pub before: Option<(Nanos, f64)>,
 }
 
-/// The kubelet's activity beside single pods. See the [module](self).
+/// The kubelet's activity on the whole. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct KubeletActivity {
     work: BTreeMap<Work, Activity>,

@@ -160,7 +160,7 @@ pub struct World {
     unfiled: Unfiled,
     left: retire::Leavers,
     requests: RequestLog,
-    /// True: `requests` stays empty.
+    /// When true, `requests` stays empty.
     without_requests: bool,
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
@@ -267,7 +267,7 @@ impl World {
     pub fn pods(&self) -> &[Pod] {
         self.selected.as_ref().unwrap_or(&self.pods)
     }
-    /// All pods, in the same order: for conclusions that need pods beside the selected ones.
+    /// All pods, in the same order: for conclusions that need other pods than the selected ones.
     pub fn every_pod(&self) -> &[Pod] {
         &self.pods
     }
@@ -353,7 +353,7 @@ impl World {
     pub const fn requests(&self) -> &RequestLog {
         &self.requests
     }
-    /// The kubelet's activity beside single pods.
+    /// The kubelet's activity on the whole, as opposed to that on one pod.
     pub fn kubelet(&self) -> &KubeletActivity {
         &self.kubelet
     }

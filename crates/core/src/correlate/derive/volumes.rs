@@ -9,7 +9,7 @@ use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::pod::Condition;
 use kflow_model::{Evidence, Text};
 
-/// Waits shorter than this (ns) are left out after the first: every later sync waits again.
+/// Waits shorter than this (ns) are left out once the volumes were mounted: every later sync waits again.
 const MOMENT: i64 = 100 * kflow_model::stamp::MILLI;
 
 /// Adds the spans of `volumes`.

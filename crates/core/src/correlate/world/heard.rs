@@ -33,7 +33,7 @@ pub enum Actor {
 /// The newest sign of life.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sign {
-    /// Time of the sign, by the component's own clock.
+    /// Time of the sign: of a lease or an Event by the component's own clock, of a request by the apiserver's.
     pub at: Nanos,
     pub evidence: Evidence,
 }
