@@ -5,7 +5,7 @@ pub mod live;
 
 use kflow_model::{Body, Observation};
 
-/// Keeps the connection numbers of one run unique, although the tap that assigns them may restart at 1.
+/// Keeps the connection numbers of one run unique, although the proxy, agent or tap that assigns them may restart at 1.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     offset: u32,

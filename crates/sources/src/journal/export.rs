@@ -1,12 +1,12 @@
-//! Records of a journal file in the form of `journalctl -o export`, which the decoders of logs read.
+//! Writes records of a journal file in the form of `journalctl -o export`, which the log decoders read.
 
 use std::io::{self, Write as _};
 
 use super::file::{Error, JournalFile, ReadAt, Record, Text};
 use kflow_model::log::Component;
 
-/// Units that a component logs from, the likelier first. On k3s, RKE2 and MicroShift one process is kubelet and more, under its
-/// own unit: [`Component::Kubelet`] reads that.
+/// Returns the systemd units that a component logs from, the likelier first. On k3s, RKE2 and MicroShift one process
+/// runs the kubelet and other components, under a unit of its own, which is among those of [`Component::Kubelet`].
 ///
 /// k3s: `install.sh` (`SYSTEM_NAME`). RKE2: `bundle/lib/systemd/system`. MicroShift: `packaging/systemd/microshift.service`. MicroK8s:
 /// `snap/snapcraft.yaml` (`daemon-kubelite`, `daemon-containerd`). k0s: `cmd/install` (`k0scontroller`, `k0sworker`).
@@ -32,15 +32,15 @@ pub const fn units(component: Component) -> &'static [&'static str] {
     }
 }
 
-/// What a unit wrote.
+/// The records of a unit, in the export form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     pub text: Vec<u8>,
-    /// Records whose text cannot be read, and why the last of them cannot.
+    /// Number of records whose text cannot be read, and why the last of them cannot.
     pub unread: Option<(u64, String)>,
 }
 
-/// All records of the first of these units that has any; `None` where none has.
+/// Returns all records of the first of these units that has any; `None` where none has.
 pub fn of<F: ReadAt>(file: &mut JournalFile<F>, units: &[&str]) -> Result<Option<Exported>, Error> {
     for unit in units {
         let Some(mut place) = file.of_unit(unit)? else {
@@ -58,7 +58,7 @@ pub fn of<F: ReadAt>(file: &mut JournalFile<F>, units: &[&str]) -> Result<Option
                     Text::None => continue,
                     Text::Not(why) => (*why).to_owned(),
                 },
-                // One that is damaged is passed over; what cannot be read is the end.
+                // A damaged record is skipped; any other error ends the reading.
                 Err(e @ Error::Damaged { .. }) => e.to_string(),
                 Err(e) => {
                     out.miss(e.to_string());
@@ -78,7 +78,7 @@ impl Exported {
         self.unread = Some((n + 1, why));
     }
 
-    /// As a stream, which ends with an error where records are missing.
+    /// Returns the text as a stream, which ends with an error if records are missing.
     pub fn stream(self) -> impl io::Read + Send {
         let missing = self.unread.map(|(n, why)| {
             let records = if n == 1 { "record" } else { "records" };
@@ -98,10 +98,10 @@ impl io::Read for Missing {
     }
 }
 
-/// A record as `journalctl -o export` writes it, as far as the decoder looks at it.
+/// Writes a record as `journalctl -o export` does, with only the fields that the decoder reads.
 pub(crate) fn put(record: &Record, message: &[u8], to: &mut Vec<u8>) {
     let plain = |text: &str| text.replace(char::is_control, "");
-    // Into memory: it cannot fail.
+    // Writing into memory cannot fail.
     let mut put = |bytes: &[u8]| to.write_all(bytes).ok();
     put(b"__CURSOR=\n");
     put(format!("__REALTIME_TIMESTAMP={}\n", record.received.0 / 1000).as_bytes());

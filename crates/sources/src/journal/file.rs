@@ -1,12 +1,13 @@
-//! The journal's own files, read without journald's library or program: an agent in a pod has neither, and where the kubelet's
-//! log is in the journal (kubeadm, kind, k3s) it is nowhere else.
+//! Reads the journal's own files without journald's library or program: an agent in a pod has neither, and where the
+//! kubelet logs to the journal (kubeadm, kind, k3s) its log is nowhere else.
 //!
-//! The format is systemd's (`docs/JOURNAL_FILE_FORMAT.md`, `src/libsystemd/sd-journal/journal-def.h`, with the flags of v254): objects that
-//! are only appended, found by offsets. What is read here is the way from a field (`_SYSTEMD_UNIT`) to its values, and from a value
-//! to the entries that have it, in order. A writer may append meanwhile: it links what it wrote when it is whole.
+//! The format is systemd's (`docs/JOURNAL_FILE_FORMAT.md`, `src/libsystemd/sd-journal/journal-def.h`, with the flags
+//! of v254): objects that are only appended, and found by offsets. Read here are only the links from a field
+//! (`_SYSTEMD_UNIT`) to its values, and from a value to the entries that have it, in order. A writer may append at
+//! the same time: it links an object only once the object is complete.
 //!
-//! Pure: reads come through [`ReadAt`]. A damaged file is an error or a record without a text, never a loop: every chain is followed
-//! in the direction in which a file grows.
+//! Pure: reads go through [`ReadAt`]. A damaged file yields an error or a record without a text, never an endless
+//! loop: every chain of links is followed in one direction of the file only.
 
 #[cfg(test)]
 mod tests;
@@ -17,14 +18,14 @@ use std::io;
 use kflow_model::Nanos;
 use kflow_model::stamp::MICRO;
 
-/// What a journal file begins with.
+/// The first bytes of a journal file.
 pub const MAGIC: &[u8; 8] = b"LPKSHHRH";
 
-/// Longest text of a record, bytes: what is longer is left out and told.
+/// Longest text of a record, bytes; a longer one is left out and reported.
 const TEXT_MAX: u64 = 1 << 20;
-/// Longest value of another field that is asked for, bytes.
+/// Longest value of any other field that is read, bytes.
 const SHORT: u64 = 256;
-/// Values of other fields that are kept: the same few stand in all entries of a unit.
+/// Most values of other fields that are cached: the same few occur in all entries of a unit.
 const KEPT: usize = 1024;
 /// Most items of an entry (`ENTRY_FIELD_COUNT_MAX`, src/shared/journal-importer.h).
 const ITEMS_MAX: u64 = 1024;
@@ -40,12 +41,12 @@ const ZSTD: u8 = 4;
 
 /// `HEADER_INCOMPATIBLE_COMPACT`: offsets in entries and arrays have four bytes.
 const COMPACT: u32 = 16;
-/// Compression of each kind, hashes with a key, compact.
+/// The incompatible flags that can be read: compression of each kind, keyed hashes, compact.
 const KNOWN: u32 = 1 | 2 | 4 | 8 | COMPACT;
 
-/// What is read at an offset.
+/// A file that is read at given offsets.
 pub trait ReadAt {
-    /// Fills the buffer, or fails.
+    /// Fills the buffer with the bytes at offset `at`, or fails.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -77,10 +78,10 @@ pub enum Error {
     Damaged { at: u64, what: &'static str },
 }
 
-/// A record.
+/// An entry of the journal, reduced to what kflow uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When journald got it.
+    /// When journald received the record.
     pub received: Nanos,
     pub text: Text,
     /// `SYSLOG_IDENTIFIER` and `_PID`.
@@ -88,49 +89,48 @@ pub struct Record {
     pub pid: String,
 }
 
-/// Its text.
+/// The text of a record (`MESSAGE`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
     Is(Vec<u8>),
-    /// It has none.
+    /// The record has no text.
     None,
-    /// Why it cannot be read.
+    /// The text cannot be read, for this reason.
     Not(&'static str),
 }
 
-/// How far the entries of a value were read.
+/// A position in the list of entries that have a certain value of a field.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The value's object.
+    /// Offset of the value's data object.
     data: u64,
     taken: u64,
-    /// The array that the next one is in, and where there; 0: the value's first.
+    /// Offset of the entry array that has the next entry, and the index in it; 0 stands for the value's first array.
     array: u64,
     index: u64,
 }
 
 impl Place {
-    /// Entries before it.
+    /// Returns how many entries come before this place.
     pub const fn taken(&self) -> u64 {
         self.taken
     }
 }
 
-/// A journal file.
 #[derive(Debug)]
 pub struct JournalFile<F> {
     from: F,
     compact: bool,
-    /// `file_id`: which file it is, whatever it is called.
+    /// `file_id`: identifies the file, whatever its name.
     pub id: [u8; 16],
-    /// `head_entry_realtime`: when its first entry came, µs since the epoch; 0 without one.
+    /// `head_entry_realtime`: when journald received the first entry, µs since the epoch; 0 without one.
     pub begun: u64,
-    /// Begin and size of the table of fields.
+    /// Offset and size of the hash table of fields.
     fields: (u64, u64),
     kept: HashMap<u64, Known>,
 }
 
-/// An object that entries refer to.
+/// The content of a data object that entries refer to.
 #[derive(Clone, Debug)]
 enum Known {
     Ident(String),
@@ -138,7 +138,7 @@ enum Known {
     Other,
 }
 
-/// The begin of an object.
+/// The header of an object.
 struct Object {
     at: u64,
     flags: u8,
@@ -198,17 +198,17 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(Object { at, flags, size })
     }
 
-    /// Bytes of an offset in entries and arrays of entries.
+    /// Size of an offset in entries and in arrays of entries, bytes.
     const fn item(&self) -> u64 {
         if self.compact { 4 } else { 8 }
     }
 
-    /// Where the payload of a data object begins.
+    /// Offset of the payload in a data object, bytes.
     const fn payload(&self) -> u64 {
         if self.compact { 72 } else { 64 }
     }
 
-    /// The objects of all values of a field.
+    /// Returns the offsets of the data objects of all values of a field.
     fn values(&self, name: &[u8]) -> Result<Vec<u64>, Error> {
         let mut values = Vec::new();
         let (begin, size) = self.fields;
@@ -223,7 +223,7 @@ impl<F: ReadAt> JournalFile<F> {
                     while data != 0 {
                         values.push(data);
                         let next = u64_at(&self.bytes::<40>(data)?, 32);
-                        // Newer ones come first: the chain leads towards the file's begin.
+                        // Newer values come first: the chain leads towards the start of the file.
                         data = downwards(data, next)?;
                     }
                 }
@@ -234,7 +234,7 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(values)
     }
 
-    /// The payload of an object, at most so many bytes of it.
+    /// Returns an object's bytes from `begin` on, at most `most` of them.
     fn payload_of(&self, object: &Object, begin: u64, most: u64) -> Result<Vec<u8>, Error> {
         let size = object.size.saturating_sub(begin).min(most);
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
@@ -244,7 +244,8 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(bytes)
     }
 
-    /// A data object: `NAME=value`, at most so many bytes of it.
+    /// Returns the `NAME=value` of a data object, at most `most` bytes if it is not compressed. The inner error says
+    /// why the value cannot be read.
     fn data(&self, at: u64, most: u64) -> Result<Result<Vec<u8>, &'static str>, Error> {
         let object = self.object(at, DATA, "value of a field")?;
         let packed = object.flags & (XZ | LZ4 | ZSTD);
@@ -255,7 +256,7 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(unpacked(packed, &bytes))
     }
 
-    /// The place before the first entry of a unit; `None` while there is none.
+    /// Returns the place before the first entry of a unit; `None` while the unit has none.
     pub fn of_unit(&self, unit: &str) -> Result<Option<Place>, Error> {
         let wanted = format!("_SYSTEMD_UNIT={unit}");
         for data in self.values(b"_SYSTEMD_UNIT")? {
@@ -272,7 +273,7 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(None)
     }
 
-    /// The units that have entries here.
+    /// Returns the units that have entries in this file, sorted.
     pub fn units(&self) -> Result<Vec<String>, Error> {
         let mut units = Vec::new();
         for data in self.values(b"_SYSTEMD_UNIT")? {
@@ -285,13 +286,13 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(units)
     }
 
-    /// How many entries are left.
+    /// Returns how many entries follow a place.
     pub fn left(&self, place: &Place) -> Result<u64, Error> {
         let all = u64_at(&self.bytes::<64>(place.data)?, 56);
         Ok(all.saturating_sub(place.taken))
     }
 
-    /// Passes over entries.
+    /// Moves the place past the next `n` entries, or past all if there are fewer.
     pub fn skip(&self, place: &mut Place, mut n: u64) -> Result<(), Error> {
         while n > 0 {
             let size = match place.taken {
@@ -310,7 +311,8 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(())
     }
 
-    /// Goes to the array that has the next entry; how many items of it are left. 0 where there is none.
+    /// Moves the place to the array that has the next entry. Returns how many items of the array are left; 0 where
+    /// there is no such array.
     fn room(&self, place: &mut Place) -> Result<u64, Error> {
         if place.array == 0 {
             place.array = u64_at(&self.bytes::<64>(place.data)?, 48);
@@ -334,7 +336,7 @@ impl<F: ReadAt> JournalFile<F> {
         }
     }
 
-    /// The next entry; `None` when there is none yet.
+    /// Reads the next entry; `None` when there is none yet.
     pub fn next(&mut self, place: &mut Place) -> Result<Option<Record>, Error> {
         if self.left(place)? == 0 {
             return Ok(None);
@@ -347,7 +349,8 @@ impl<F: ReadAt> JournalFile<F> {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
                 Err(e) => {
-                    // What follows cannot be found: it is told once, and then this is the end.
+                    // The entries that follow cannot be found: the error is returned once, and then the list ends
+                    // here.
                     place.taken = u64::MAX;
                     return Err(e);
                 }
@@ -362,7 +365,7 @@ impl<F: ReadAt> JournalFile<F> {
         }
         then.taken += 1;
         let record = self.entry(entry);
-        // Past an entry that is damaged, too.
+        // Moves past a damaged entry, too.
         *place = then;
         record.map(Some)
     }
@@ -386,7 +389,7 @@ impl<F: ReadAt> JournalFile<F> {
             ident: String::new(),
             pid: String::new(),
         };
-        // A hash of eight bytes follows each offset, where they have eight.
+        // In the form that is not compact, a hash of eight bytes follows each offset.
         let step = if self.compact { 4 } else { 16 };
         let items = (object.size.saturating_sub(64) / step).min(ITEMS_MAX);
         for n in 0..items {
@@ -410,12 +413,12 @@ impl<F: ReadAt> JournalFile<F> {
         Ok(record)
     }
 
-    /// What a value is: a text of a record, or something that is kept.
+    /// Reads a data object: the outer `Ok` holds a value that is cached, or (as `Err`) the text of the record.
     fn look(&mut self, at: u64) -> Result<Result<Known, Text>, Error> {
         const MESSAGE: &[u8] = b"MESSAGE=";
         let begin = match self.data(at, SHORT)? {
             Ok(begin) => begin,
-            // It may be the text, and if it is not, nothing is lost by saying so where there is no other.
+            // An unreadable value may be the record's text, so it counts as a text that cannot be read.
             Err(why) => return Ok(Err(Text::Not(why))),
         };
         if begin.starts_with(MESSAGE) {
@@ -447,7 +450,7 @@ impl<F: ReadAt> JournalFile<F> {
     }
 }
 
-/// Chains of arrays and of fields with one hash are appended to.
+/// Chains of entry arrays, and of fields with the same hash, are appended to: a link leads to a later offset.
 fn onwards(at: u64, next: u64) -> Result<u64, Error> {
     if next != 0 && next <= at {
         let what = "link to what was written later";
@@ -464,14 +467,14 @@ fn downwards(at: u64, next: u64) -> Result<u64, Error> {
     Ok(next)
 }
 
-/// A payload that is compressed, or why it cannot be read.
+/// Decompresses a payload; the error says why it cannot be read.
 fn unpacked(packed: u8, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     let most = usize::try_from(TEXT_MAX).unwrap_or(usize::MAX);
     match packed {
         ZSTD => zstd::bulk::decompress(bytes, most)
             .map_err(|_| "it is compressed, and damaged or too long"),
         LZ4 => {
-            // The size before the block: eight bytes (`compress_blob_lz4`).
+            // The uncompressed size precedes the block, in eight bytes (`compress_blob_lz4`).
             let size = usize::try_from(u64_at(bytes, 0)).unwrap_or(usize::MAX);
             if size > most {
                 return Err("it is too long");

@@ -1,4 +1,4 @@
-//! Lines in, [`LogLine`](kflow_model::log::LogLine) observations out.
+//! Decodes lines of a log into [`LogLine`](kflow_model::log::LogLine) observations.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use crate::{Fed, LineDecoder, TimeHint};
 use kflow_model::log::{Component, Severity};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
-/// Lines that one record may have: a goroutine dump has some hundreds.
+/// Most lines of one record: a goroutine dump has some hundreds.
 const LINES_MAX: u32 = 10_000;
 
 /// Decodes the log of one component, in any of the forms that [`klog`](super) names, mixed as they may be.
 ///
-/// A record is given out with its last line. That is its first line, but for block values (`key=<`), traces of the
+/// A record is emitted with its last line. That is its first line, except for block values (`key=<`), traces of the
 /// apiserver and fatal errors, which are held until they end or the next record begins.
 #[derive(Debug)]
 pub struct KlogDecoder {
@@ -32,13 +32,13 @@ struct Held {
     stamp: Stamp,
     component: Component,
     record: Record,
-    /// Who writes it: in a mixed journal only its lines continue it.
+    /// The writer of the record: in a mixed journal only lines of the same writer continue it.
     origin: String,
     until: Until,
     lines: u32,
 }
 
-/// What ends a held record, besides the next one.
+/// What ends a held record, besides the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
     /// The end of its block value.
@@ -60,7 +60,7 @@ impl KlogDecoder {
         }
     }
 
-    /// One line as the program wrote it.
+    /// Decodes one line as the program wrote it.
     fn text(
         &mut self,
         line: &[u8],
@@ -121,7 +121,7 @@ impl KlogDecoder {
     ) -> Fed {
         let released = self.release(out);
         let observed = |n: usize| Fed::Observed(released + n);
-        // The clock moves on with every line, also with those that are not used.
+        // The year advances with every line, also with those that are not used.
         let Some(at) = self.years.resolve(h.time, received) else {
             return Fed::Malformed("date that its year does not have");
         };
@@ -190,7 +190,7 @@ impl KlogDecoder {
         }
     }
 
-    /// Gives out the held record.
+    /// Emits the held record; returns how many observations that makes.
     fn release(&mut self, out: &mut Vec<Observation>) -> usize {
         match self.held.take() {
             None => 0,
@@ -239,7 +239,7 @@ impl LineDecoder for KlogDecoder {
 }
 
 impl KlogDecoder {
-    /// True for a line of a whole journal that another component wrote, with the same kind of header.
+    /// Returns true for a line of a whole journal that another component wrote, with the same kind of header.
     fn foreign(&self, origin: &str) -> bool {
         let ident = origin.split('[').next().unwrap_or_default();
         let component = match ident {
@@ -256,7 +256,7 @@ impl KlogDecoder {
         component != Some(self.component)
     }
 
-    /// An entry of several lines: observed when any of them is, else what became of the first.
+    /// Decodes an entry of several lines. The result is `Observed` when any line is, else that of the first line.
     fn lines(
         &mut self,
         text: &[u8],
@@ -295,7 +295,7 @@ const fn source(component: Component) -> Source {
     }
 }
 
-/// Lines that are many and say nothing about any pod.
+/// Returns why a line is ignored that is frequent and says nothing about any pod; `None` for any other line.
 fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static str> {
     if location.starts_with("handler.go:") && text().starts_with("error while reading \"/proc/") {
         return Some("cAdvisor reading file descriptors");
@@ -303,7 +303,7 @@ fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static
     if location.starts_with("factory.go:") {
         return Some("cAdvisor choosing a handler");
     }
-    // Of a pod's cgroup it is kept.
+    // A line about a pod's cgroup is kept.
     if location.starts_with("container.go:") {
         let t = text();
         if t.starts_with("Start housekeeping") && !t.contains("/pod") && !t.contains("-pod") {
@@ -327,8 +327,9 @@ fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static
     None
 }
 
-/// The component word that MicroShift puts before every line: `kubelet I1121 …`; `???` when it does not know itself,
-/// which is then the component whose log this is. `None` inside for a component that kflow does not follow.
+/// Splits off the name of the component that MicroShift puts before every line: `kubelet I1121 …`. It writes `???`
+/// when it does not know the component, which is then the one whose log this is. The inner `None` is a component that
+/// kflow does not follow.
 fn prefixed(line: &[u8], own: Component) -> Option<(Option<Component>, &[u8])> {
     let n = memchr::memchr(b' ', line.get(..line.len().min(64))?)?;
     let (word, rest) = line.split_at(n);

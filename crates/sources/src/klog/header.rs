@@ -28,13 +28,14 @@ pub(super) struct Header<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Front<'a> {
     Header(Header<'a>),
-    /// It looks like one, but its numbers make no time or it ends inside.
+    /// It looks like a header, but its numbers make no time or it ends inside.
     Broken,
     /// Something else.
     Other,
 }
 
-/// Reads the header at the front of a line. Takes no regular expression: every line of the log comes through here.
+/// Reads the header at the front of a line. Uses no regular expression, because every line of a log passes through
+/// here.
 pub(super) fn parse(line: &[u8]) -> Front<'_> {
     let [
         level @ (b'I' | b'W' | b'E' | b'F'),

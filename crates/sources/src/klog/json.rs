@@ -44,11 +44,11 @@ pub(super) enum Refused {
     Broken,
     /// An object without `ts` and `msg`.
     NotALog,
-    /// A line that says nothing kflow uses, by the reason given.
+    /// A line that says nothing that kflow uses, with the reason.
     Noise(&'static str),
 }
 
-/// Reads one JSON line: its time, the precision of it in ns, and what it says.
+/// Reads one JSON line: returns its time, the precision of the time in ns, and the log line.
 pub(super) fn parse(
     line: &str,
     component: Component,
@@ -143,7 +143,7 @@ fn time(raw: &str) -> Option<(Nanos, u32)> {
         return None;
     };
     if !frac.bytes().all(|b| b.is_ascii_digit()) {
-        // `1.79e12`, as other tools rewrite it: a float is all that there is.
+        // `1.79e12`, as other tools rewrite it: no digits beyond those of a float are left.
         let ms: f64 = raw.parse().ok()?;
         return Some((Nanos((ms * 1e6) as i64), 1_000));
     }

@@ -1,5 +1,5 @@
-//! Logs that are being written: files that rotate, journald, standard input. The apiserver's way to a node's log is
-//! [`remote`]; a static pod's is the newest of several files ([`pod`]).
+//! Follows logs that are being written: files that rotate, journald, standard input. [`remote`] reads a node's log
+//! through the apiserver; [`pod`] reads a static pod's log, which is the newest of several files.
 
 mod journal;
 mod pod;
@@ -27,16 +27,16 @@ use kflow_model::clock;
 use kflow_model::units::wait;
 use kflow_model::{Observation, Source};
 
-/// How often a file is looked at.
+/// How often a file is checked for new lines.
 const LOOK: Duration = Duration::from_millis(200);
-/// Bytes that are read of it at once.
+/// Bytes that are read from a file at once.
 const CHUNK: usize = 64 << 10;
-/// How much of a file that exists already is read at first, bytes.
+/// How much of the end of an existing file is read at first, bytes.
 const BEFORE: u64 = 4 << 20;
-/// Lines of the journal that are read at first.
+/// How many of the journal's last lines are read at first.
 const LINES_BEFORE: &str = "20000";
 
-/// A decoder, made anew when its input begins anew.
+/// Makes a decoder, which is needed again whenever the input starts again.
 pub type NewDecoder = Box<dyn Fn() -> Box<dyn LineDecoder> + Send + Sync>;
 
 /// A log that is decoded line by line.
@@ -69,7 +69,7 @@ impl Feed {
         buffer.extend(lines.dropped(self.source));
         self.out.send_all(&mut self.buffer).await
     }
-    /// The input ended, or goes on elsewhere.
+    /// Ends the input, or the part of it that continues in another file.
     pub(super) async fn end(&mut self) -> Result<(), Stopped> {
         self.decoder.finish(&mut self.buffer);
         for o in &mut self.buffer {
@@ -91,7 +91,7 @@ pub async fn file(path: PathBuf, source: Source, decoder: NewDecoder, out: Out) 
     follow_file(&path, &mut feed, BEFORE).await.ok();
 }
 
-/// Follows a file, of which at most `before` bytes are read at first.
+/// Follows a file, of which at most the last `before` bytes are read at first.
 async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), Stopped> {
     let mut chunk = vec![0; CHUNK];
     let mut open: Option<Open> = None;
@@ -109,7 +109,7 @@ async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), St
             }
         }
         let Some(o) = &mut open else {
-            // What appears later is read from its beginning.
+            // A file that appears later is read from its beginning.
             first = false;
             sleep(LOOK).await;
             continue;
@@ -121,7 +121,7 @@ async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), St
                 o.position += n as u64;
                 let mut new = chunk.get(..n).unwrap_or_default();
                 if std::mem::take(&mut o.within_line) {
-                    // The beginning of the first line was not read.
+                    // The first line is incomplete: its beginning was not read.
                     let Some(i) = memchr::memchr(b'\n', new) else {
                         o.within_line = true;
                         continue;
@@ -141,7 +141,7 @@ async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), St
                 feed.end().await?;
                 open = None;
             }
-            // Everything up to its end was read, and nobody writes to it any more but for a moment after the rename.
+            // The file was read to its end, and after a rename writers use it for a moment only.
             Ok(Looked::Moved) if o.moved => {
                 feed.end().await?;
                 open = None;
@@ -154,8 +154,8 @@ async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), St
     }
 }
 
-/// Waits for the file system, and says so when it does not answer. It is asked once: a second thread would hang like the
-/// first.
+/// Waits for the file system, and reports in the source's status when it does not answer. The request is made once: a
+/// second thread would hang like the first.
 async fn told_when_slow<T>(out: &Out, path: &Path, answer: impl Future<Output = T>) -> T {
     let mut answer = std::pin::pin!(answer);
     match timeout(SLOW, answer.as_mut()).await {
@@ -183,13 +183,13 @@ struct Open {
 
 /// What a look at a file finds.
 enum Looked {
-    /// So many bytes.
+    /// This many bytes.
     Read(usize),
-    /// Its end, and that it is still the file of that name.
+    /// The end of the file, which still has its name.
     Same,
-    /// Its end, and that it is shorter than before.
+    /// The end of the file, which is shorter than before.
     Shrunk,
-    /// Its end, and that another file has its name.
+    /// The end of the file, whose name another file has now.
     Moved,
 }
 
@@ -219,7 +219,8 @@ impl Open {
         spawn_blocking(open).await.map_err(io::Error::other)?
     }
 
-    /// Reads into a chunk, or looks whether it is the file still. One question to another thread, as five a second are asked.
+    /// Reads into a chunk, or at the end of the file checks whether it is still the same file. Both are one request
+    /// to another thread, because five of them are made each second.
     async fn look(&self, path: &Path, mut chunk: Vec<u8>) -> (Vec<u8>, io::Result<Looked>) {
         let (file, path) = (Arc::clone(&self.file), path.to_owned());
         let (inode, position) = (self.inode, self.position);
@@ -244,7 +245,7 @@ fn stands(file: &File, path: &Path, inode: (u64, u64), position: u64) -> Looked 
     match std::fs::metadata(path) {
         _ if shrunk => Looked::Shrunk,
         Ok(m) if (m.dev(), m.ino()) == inode => Looked::Same,
-        // Renamed, and not there again yet: wait for the new one.
+        // Renamed, and the new file does not exist yet: wait for it.
         Err(_) => Looked::Same,
         Ok(_) => Looked::Moved,
     }
@@ -266,7 +267,8 @@ pub async fn stream(
     }
 }
 
-/// Feeds everything; the number of bytes. While something comes the source is on, whatever was said of it before.
+/// Feeds the whole stream; returns the number of bytes. While bytes arrive, the source's status is on, whatever it
+/// was before.
 async fn read_all(
     from: &mut (impl AsyncRead + Unpin),
     feed: &mut Feed,
@@ -288,11 +290,12 @@ async fn read_all(
     Ok(read)
 }
 
-/// Most of what journalctl complains of that is kept, bytes.
+/// Most of journalctl's standard error that is kept, bytes.
 const COMPLAINT: usize = 4096;
 
-/// Reads what journalctl says on standard error; its first line. That somebody may not read the journal it says at once and
-/// goes on: without right to any entry it follows nothing for ever.
+/// Reads journalctl's standard error to its end, reports it in the source's status, and returns it in one line. When
+/// a user may not read the journal, journalctl says so at once and goes on: without the right to any entry it follows
+/// nothing for ever.
 async fn listen(mut stderr: impl AsyncRead + Unpin, unit: &str, out: &Out) -> String {
     let mut said = Vec::new();
     let mut chunk = [0; 1024];
@@ -307,7 +310,7 @@ async fn listen(mut stderr: impl AsyncRead + Unpin, unit: &str, out: &Out) -> St
     complaint(&said)
 }
 
-/// What it says, in one line.
+/// Joins the first four lines of journalctl's complaint into one.
 fn complaint(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let lines: Vec<&str> = text
@@ -319,7 +322,7 @@ fn complaint(said: &[u8]) -> String {
     lines.join(" ")
 }
 
-/// Follows a unit's journal by way of `journalctl`, which knows the journal's format and who may read it.
+/// Follows a unit's journal through `journalctl`, which knows the journal's format and who may read it.
 pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: Out) {
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
     let mut since: Option<String> = None;
@@ -381,7 +384,7 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
                 }
             }
         }
-        // Whole seconds of journalctl: a moment twice rather than not at all.
+        // journalctl takes whole seconds: better to read a moment twice than not at all.
         since = Some(format!("@{}", began.0.max(clock::now().0) / 1_000_000_000));
         out.pause(backoff.pause()).await;
     }

@@ -1,8 +1,8 @@
-//! Logs of the control plane's static pods, by names below `/var/log/pods`.
+//! Finds the logs of the control plane's static pods, by names below `/var/log/pods`.
 
 use kflow_model::log::Component;
 
-/// Namespaces of the control plane's pods: of OpenShift each component has its own.
+/// Namespaces of the control plane's pods: on OpenShift each component has its own.
 const NAMESPACES: [&str; 4] = [
     "kube-system",
     "openshift-kube-apiserver",
@@ -17,8 +17,9 @@ const COMPONENTS: [(Component, &str); 3] = [
     (Component::ControllerManager, "kube-controller-manager"),
 ];
 
-/// The component whose static pod has this folder below `/var/log/pods`: `NAMESPACE_NAME_UID`, where the name of a static
-/// pod ends with its node's (`pkg/kubelet/kuberuntime/helpers.go`, `BuildPodLogsDirectory`).
+/// Returns the component whose static pod has this folder below `/var/log/pods`, and its container's name. The folder
+/// is `NAMESPACE_NAME_UID`, where the name of a static pod ends with its node's
+/// (`pkg/kubelet/kuberuntime/helpers.go`, `BuildPodLogsDirectory`).
 pub fn component_of(folder: &str) -> Option<(Component, &'static str)> {
     let mut parts = folder.split('_');
     let (namespace, name) = (parts.next()?, parts.next()?);
@@ -32,8 +33,9 @@ pub fn component_of(folder: &str) -> Option<(Component, &'static str)> {
     })
 }
 
-/// The log that a container of a pod writes now: of `0.log`, `1.log`, … in its folder the one with the highest number
-/// (`pkg/kubelet/kuberuntime/helpers.go`, `buildContainerLogsPath`). Rotated ones have a time behind.
+/// Returns the log that a container of a pod writes now: of `0.log`, `1.log`, … in its folder the one with the
+/// highest number (`pkg/kubelet/kuberuntime/helpers.go`, `buildContainerLogsPath`). A rotated log has a time behind
+/// its name.
 pub fn newest<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let numbered = names
         .into_iter()

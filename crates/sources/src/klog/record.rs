@@ -1,4 +1,4 @@
-//! One record: message and fields become a [`LogLine`], pods and containers are found in them.
+//! One log record: makes a [`LogLine`] of message and fields, and finds pods and containers in them.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use kflow_model::{PodRef, Text};
 /// A record that is being put together.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// Its fields are in `fields` until it is complete.
+    /// Its fields are kept in `fields` until the record is complete.
     line: LogLine,
     fields: Vec<(Text, Text)>,
-    /// `kind=` said Pod, `object=` named something: joined when the record is complete.
+    /// The value of `object=`, which names the pod if `kind=` is Pod; decided when the record is complete.
     object: Text,
-    /// `podNamespace=`.
+    /// The value of `podNamespace=`.
     namespace: Text,
     structured: bool,
     /// Key of a block value whose lines are still coming, and the text so far.
@@ -39,7 +39,7 @@ impl Record {
         }
     }
 
-    /// Reads what follows a text header. False when the message itself is cut: nothing can be said then.
+    /// Reads what follows a text header. Returns false when the message itself is cut off: nothing can be said then.
     pub(super) fn text(&mut self, rest: &str) -> bool {
         if let Some(body) = rest.strip_prefix('"') {
             match unquote(body) {
@@ -62,7 +62,7 @@ impl Record {
         self.line.message = cut(text.trim_end(), MESSAGE_MAX);
     }
 
-    /// The message is no constant: pods are searched in it.
+    /// Marks the message as free text, in which pods are searched for.
     pub(super) fn prose(&mut self) {
         self.structured = false;
     }
@@ -118,7 +118,7 @@ impl Record {
         }
     }
 
-    /// Takes one field. Nested values come as their text.
+    /// Takes one field. A nested value is passed as its text.
     pub(super) fn put(&mut self, key: &str, value: Cow<'_, str>) {
         let l = &mut self.line;
         match key {
@@ -177,7 +177,7 @@ impl Record {
                 self.event(&value);
                 self.field(key, &value);
             }
-            // Arguments of exec probes and hooks may hold secrets: the program is enough.
+            // Arguments of exec probes and hooks may hold secrets: only the program is kept.
             "execCommand" | "cmd" => {
                 let first = value
                     .trim_start_matches(['[', '"'])
@@ -203,7 +203,7 @@ impl Record {
         }
     }
 
-    /// `event={"ID":"uid","Type":"ContainerStarted","Data":"id"}`, also as older kubelets print it.
+    /// Reads `event={"ID":"uid","Type":"ContainerStarted","Data":"id"}`, also as older kubelets print it.
     fn event(&mut self, v: &str) {
         let part = |name: &str| {
             let (_, after) = v.split_once(name)?;
@@ -223,10 +223,10 @@ impl Record {
         }
     }
 
-    /// The record is complete.
+    /// Completes the record.
     pub(super) fn into_line(mut self) -> LogLine {
         if let Some((key, text)) = self.block.take() {
-            // The end of the block never came: what there is of it.
+            // The end of the block never came: what arrived of it is kept.
             self.put(&key, Cow::Owned(text));
         }
         let mut l = self.line;
@@ -283,7 +283,7 @@ fn l_more(l: &mut LogLine, list: Vec<PodRef>) {
     }
 }
 
-/// True when ` key=` follows.
+/// Returns true when ` key=` follows, or nothing.
 fn begins_pair(s: &str) -> bool {
     s.strip_prefix(' ').is_some_and(|s| {
         let word = s.find(['=', ' ', '"']).unwrap_or(s.len());

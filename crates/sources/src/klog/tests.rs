@@ -435,7 +435,6 @@ fn new_year_in_a_log_moves_the_year_on() {
     assert_eq!(out[1].stamp.at.since(out[0].stamp.at), 1_000);
 }
 
-/// A value as klog prints it, and the text that it stands for.
 #[test]
 fn cadvisors_housekeeping_is_kept_where_it_is_of_a_pods_cgroup() {
     let line = |path: &str| {

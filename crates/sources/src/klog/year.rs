@@ -1,4 +1,4 @@
-//! Which year, and which zone: klog writes neither.
+//! Finds the year and the time zone of klog's times, which have neither.
 
 use super::header::LocalTime;
 use crate::TimeHint;
@@ -6,17 +6,18 @@ use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 
 const DAY: i64 = 86_400;
-/// The steps in which zones differ: 15 minutes, s.
+/// Time zones differ by multiples of 15 minutes; in seconds.
 const ZONE_STEP: i64 = 900;
-/// Zones lie between UTC-12 and UTC+14, s.
+/// Time zones lie between UTC-12 and UTC+14; in seconds.
 const ZONE_MAX: i64 = 14 * 3600;
 
-/// Turns local times into moments, line after line.
+/// Turns local times into moments, line by line.
 ///
-/// The first line takes its year from what wrapped it, the user, or a moment near the input; else it is of the latest year
-/// in which it had been written when the input was read. Every later line continues from the one before it: over New Year
-/// forwards, and backwards when an older file follows. No line lies after the reading. Of a log that is followed every line
-/// is read when it is written, so each is of the latest such year by itself, however long nothing was written.
+/// The first line takes its year from what wrapped it, from the user, or from a moment near the input; else it gets
+/// the latest year in which it lies before the reading of the input. Every later line continues from the line before
+/// it: forwards over New Year, and backwards when an older file follows. No line lies after the reading. In a log
+/// that is followed, every line is read when it is written, so each gets the latest such year by itself, however long
+/// nothing was written.
 #[derive(Debug)]
 pub(super) struct Years {
     hint: TimeHint,
@@ -29,15 +30,15 @@ impl Years {
         Self { hint, last: None }
     }
 
-    /// The lines that follow are read at this moment.
+    /// Sets the moment at which the lines that follow are read, if the log is followed.
     pub(super) const fn reads_at(&mut self, now: Nanos) {
         if self.hint.grows {
             self.hint.not_after = Some(now);
         }
     }
 
-    /// The moment of a local time. `received` is when a wrapper got the line; it also gives away the zone.
-    /// `None` for a date that its year does not have.
+    /// Returns the moment of a local time; `None` for a date that its year does not have. `received` is when a
+    /// wrapper received the line, which also reveals the zone.
     pub(super) fn resolve(&mut self, t: LocalTime, received: Option<Nanos>) -> Option<Nanos> {
         let mut offset = i64::from(self.hint.utc_offset_s);
         let followed = self.hint.not_after.filter(|_| self.hint.grows);
@@ -49,7 +50,7 @@ impl Years {
             (None, None, None) => match (self.hint.near, self.hint.not_after) {
                 (Some(near), _) => self.written(nearest_year(near, offset, t.month), t, offset),
                 (None, Some(read)) => self.latest(read, t, offset),
-                // Nothing tells: a year in which every date exists.
+                // Nothing is known: a leap year, in which every date exists.
                 (None, None) => 1972,
             },
         };
@@ -59,7 +60,7 @@ impl Years {
         }
         let local = days(year, t.month, t.day) * DAY * SECOND + t.nanos;
         if let Some(r) = received {
-            // The wrapper's clock is the writer's: they differ by the zone and by the time that writing took.
+            // The wrapper's clock is the writer's: the two times differ by the zone and by how long the writing took.
             let apart =
                 (local - r.0 + ZONE_STEP / 2 * SECOND).div_euclid(ZONE_STEP * SECOND) * ZONE_STEP;
             if apart.abs() <= ZONE_MAX {
@@ -69,8 +70,8 @@ impl Years {
         Some(Nanos(local - offset * SECOND))
     }
 
-    /// The year, or the one before where the moment would lie after the reading of the input. The zone is not known for
-    /// sure: a day is allowed.
+    /// Returns `year`, or the year before if the moment would lie after the reading of the input. One day of
+    /// tolerance, because the zone is not certain.
     fn written(&self, year: i64, t: LocalTime, offset: i64) -> i64 {
         let at = (days(year, t.month, t.day) * DAY - offset) * SECOND + t.nanos;
         let future = self
@@ -80,11 +81,11 @@ impl Years {
         if future { year - 1 } else { year }
     }
 
-    /// The latest year with this date that does not lie after the reading of the input.
+    /// Returns the latest year with this date that does not lie after the reading of the input.
     fn latest(&self, read: Nanos, t: LocalTime, offset: i64) -> i64 {
         let (now, ..) = civil((read.0.div_euclid(SECOND) + offset).div_euclid(DAY) + 1);
         let year = self.written(now, t, offset);
-        // The 29th of February is eight years back at most.
+        // The last 29th of February is at most eight years back.
         (0..8)
             .map(|back| year - back)
             .find(|y| t.day <= days_in(*y, t.month))
@@ -92,9 +93,9 @@ impl Years {
     }
 }
 
-/// The first full date that a line of another program in a log bears: logrus' `time="2026-01-20T…`, as containerd and
-/// podman write it, or a date at the begin of a line or of what journald wrapped. Dates inside of klog's own messages may be
-/// of any time (when a certificate ends).
+/// Returns the first full date that another program's line in a log has: logrus' `time="2026-01-20T…`, as containerd
+/// and podman write it, or a date at the start of a line or of what journald wrapped. Dates inside klog's own
+/// messages are not read, because they may be of any time (when a certificate ends).
 pub fn full_date(text: &[u8]) -> Option<Nanos> {
     text.split(|b| *b == b'\n').find_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
@@ -107,7 +108,7 @@ pub fn full_date(text: &[u8]) -> Option<Nanos> {
     })
 }
 
-/// `2026-01-20T10:11:12` or `2026-01-20 10:11:12`, and whatever follows.
+/// Reads `2026-01-20T10:11:12` or `2026-01-20 10:11:12`, with anything behind it.
 fn date(text: &str) -> Option<Nanos> {
     let (day, time) = (text.get(..10)?, text.get(11..19)?);
     matches!(text.as_bytes().get(10), Some(b'T' | b' '))
@@ -116,7 +117,8 @@ fn date(text: &str) -> Option<Nanos> {
         .map(|(at, _)| at)
 }
 
-/// The year of a month that follows (`year`, `month`) in a log: less than half a year away in either direction.
+/// Returns the year of a line in month `next` after a line in (`year`, `month`): the two are at most six months
+/// apart, in either direction.
 const fn continued(year: i64, month: u32, next: u32) -> i64 {
     let apart = next as i64 - month as i64;
     if apart < -6 {

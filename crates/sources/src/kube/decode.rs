@@ -1,7 +1,8 @@
-//! From JSON of the API to observations. Pure.
+//! Turns JSON of the API into observations. Pure.
 //!
-//! Owns which fields of an object kflow reads. They are named in slim structs, so everything else (environment values,
-//! commands, arguments, annotations, managed fields) is skipped by the parser and cannot reach a session.
+//! Decides which fields of an object kflow reads. They are named in slim structs, so that the parser skips everything
+//! else (environment values, commands, arguments, annotations, managed fields), and nothing of it can reach a
+//! session.
 //!
 //! | module | holds |
 //! |---|---|
@@ -33,9 +34,9 @@ pub use lines::{EMPTY_LIST, KubeLines};
 pub use newest::newest_time;
 pub use renewals::Renewals;
 
-/// Decodes one object. `kind` is the object's kind where the JSON does not tell (items of a `PodList`); `stamp` is
-/// the arrival of the list or watch event, and becomes the observation's stamp except for Events, which tell their
-/// own time (see [`EventSeen`](kflow_model::event::EventSeen)).
+/// Decodes one object. `kind` is the object's kind where its JSON does not name it (items of a `PodList`). `stamp` is
+/// the arrival of the list or watch event, and becomes the observation's stamp, except for Events, which have a time
+/// of their own (see [`EventSeen`](kflow_model::event::EventSeen)).
 ///
 /// The error is [`Fed::Ignored`] for what kflow does not use, and [`Fed::Malformed`] for what is not such an object.
 pub fn decode_object(
@@ -72,8 +73,8 @@ pub fn decode_object(
     })
 }
 
-/// Decodes one `{"type":…,"object":…}` of a watch. `resource` names the watch (`pods`), and is used for notes when the
-/// object does not tell its kind (errors).
+/// Decodes one `{"type":…,"object":…}` of a watch. `resource` names the watch (`pods`), and is used for notes when
+/// the object does not name its kind (errors).
 pub fn decode_watch_event(json: &[u8], resource: &str, stamp: Stamp) -> Result<Observation, Fed> {
     let e: lines::WatchLine<'_> =
         serde_json::from_slice(json).map_err(|_| Fed::Malformed("not a watch event"))?;
@@ -117,7 +118,7 @@ fn decode_typed(
     decode_object(object, "", event, stamp)
 }
 
-/// A note of a watch as an observation.
+/// Returns a note of a watch as an observation.
 pub fn note(resource: &str, kind: WatchKind, detail: &str, stamp: Stamp) -> Observation {
     Observation {
         stamp,
@@ -140,7 +141,7 @@ fn or_plural(resource: &str, kind: &str) -> Text {
     }
 }
 
-/// The plural resource of a kind, as in URLs: `networkpolicies` of `NetworkPolicy`.
+/// Returns the plural resource of a kind, as in URLs: `networkpolicies` for `NetworkPolicy`.
 pub fn plural(kind: &str) -> Text {
     let lower = kind.to_ascii_lowercase();
     let plural = if let Some(stem) = lower.strip_suffix('y') {

@@ -1,9 +1,10 @@
-//! Lists and watches of a running apiserver: complete, resumed where they broke, listed anew when they must be.
+//! Lists and watches of a running apiserver: complete, resumed where they broke, listed again where necessary.
 //!
-//! The client library's own watcher gives typed objects; kflow wants the bytes that the apiserver sent, for the same
-//! decoders that read recordings. What a watch owes: a list in pages between `ListBegin` and `ListEnd`, then every
-//! change after its resource version; a connection that breaks in the middle of a line is resumed from the last whole
-//! one; 410 leads to a new list; 429 is obeyed; a watch that says nothing is not trusted for long.
+//! The client library's own watcher returns typed objects; kflow wants the bytes that the apiserver sent, for the
+//! same decoders that read recordings. A watch therefore lists in pages between `ListBegin` and `ListEnd`, and then
+//! reports every change after the list's resource version. It resumes a connection that breaks in the middle of a
+//! line from the last whole line, lists again after a 410, obeys a 429, and does not trust a silent connection for
+//! long.
 
 use std::time::Duration;
 
@@ -34,19 +35,19 @@ pub use kflow_model::Scope;
 pub use scope::{Filter, Pods, Watch, escape, watches};
 pub use token::client;
 
-/// How often renewals of leases that were held back are looked at.
+/// How often renewals of Leases that were held back are checked.
 const RENEWALS: Duration = Duration::from_secs(2);
 
-/// How patient a watch is.
+/// Pauses and time-outs of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// First and longest pause between attempts that fail.
+    /// First and longest pause between failing attempts.
     pub backoff: (Duration, Duration),
     /// Pause after a refusal that only an administrator can change.
     pub forbidden: Duration,
-    /// How long the head of an answer may take, and each further piece of a list.
+    /// How long the head of a response may take, and each further piece of a list.
     pub answer: Duration,
-    /// How long a watch may say nothing; bookmarks come about once a minute.
+    /// How long a watch may send nothing; bookmarks come about once a minute.
     pub stall: Duration,
     /// How long the apiserver is asked to keep a watch open.
     pub watch: Duration,
@@ -64,12 +65,11 @@ impl Default for Pace {
     }
 }
 
-/// An apiserver: the way to it, and its address for people.
+/// An apiserver: the client that reaches it, and its address for messages.
 #[derive(Clone)]
 pub struct Server {
-    /// The way to it.
     pub client: Client,
-    /// `https://10.0.0.1:6443`, empty when it is not known.
+    /// `https://10.0.0.1:6443`; empty when it is not known.
     pub address: Text,
 }
 
@@ -89,7 +89,7 @@ impl From<Client> for Server {
 }
 
 impl Server {
-    /// `the apiserver at https://10.0.0.1:6443`.
+    /// Returns the apiserver's name for messages: `the apiserver at https://10.0.0.1:6443`.
     fn name(&self) -> String {
         if self.address.is_empty() {
             "the apiserver".to_owned()
@@ -130,18 +130,18 @@ pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) 
 
 struct Watching {
     server: Server,
-    /// A failure was told, and no success since.
+    /// A failure was reported, and no success since.
     failing: bool,
     watch: Watch,
     scope: Text,
     pace: Pace,
     out: Out,
-    /// Where to go on; `None` when a list is due.
+    /// The resource version to watch from; `None` when a list is due.
     version: Option<String>,
     leavers: mpsc::Sender<Leaver>,
-    /// Events that were given out: a list brings them again.
+    /// Events that were passed on: a list returns them again.
     occurrences: Occurrences,
-    /// Renewals of leases that were not given out yet.
+    /// Renewals of Leases that are held back.
     renewals: Renewals,
     buffer: Vec<Observation>,
 }
@@ -180,7 +180,7 @@ impl Watching {
                 Trouble::Failed(..) => backoff.pause(),
             };
             if matches!(trouble, Trouble::Gone) || trouble.is_denied() {
-                // Who may list and not watch lists again and again.
+                // A user who may list but not watch lists again and again.
                 self.version = None;
             }
             let text = trouble.to_string();
@@ -259,7 +259,7 @@ impl Watching {
         let kind = header("Content-Type").unwrap_or_default();
         let packed = header("Content-Encoding").filter(|e| !e.eq_ignore_ascii_case("identity"));
         match (status, wait) {
-            // Never asked for, and never unpacked: what it would become has no bound.
+            // Compression is never asked for, and never undone: the size of the result would have no bound.
             (StatusCode::OK, _) if packed.is_some() => failed(
                 Failure::NotKubernetes,
                 format!(
@@ -306,14 +306,14 @@ impl Watching {
         ));
         let mut body = self.get(&uri, "watch").await?.into_body();
         if std::mem::take(&mut self.failing) {
-            // It is followed again, from where it was left.
+            // The watch goes on from where it was left.
             self.tell(WatchKind::Bookmark, &version, None).await?;
         }
         self.out.on(format!("watching {}", self.watch.resource));
         let mut lines = Lines::default();
         let begun = tokio::time::Instant::now();
         let (mut heard, mut looked) = (begun, begun);
-        // Who falls silent sends no frame: renewals that were held back are looked at in between.
+        // A holder that falls silent sends no frame: renewals that were held back are checked in between.
         let step = if self.watch.kind == "Lease" {
             self.pace.stall.min(RENEWALS)
         } else {
@@ -377,8 +377,8 @@ impl Watching {
         }
     }
 
-    /// How long the apiserver is asked to keep the watch open. Events come without bookmarks, because the apiserver
-    /// does not cache them: a quiet watch ends before its silence is taken for a broken connection.
+    /// Returns how long the apiserver is asked to keep the watch open. Watches of Events have no bookmarks, because
+    /// the apiserver does not cache Events: a quiet watch ends before its silence is taken for a broken connection.
     fn lasts(&self) -> Duration {
         if self.watch.resource == "events" {
             self.pace.watch.min(self.pace.stall * 4 / 5)
@@ -429,7 +429,8 @@ impl Watching {
                     uid: meta.uid,
                     deleted: o,
                 };
-                // Too many at a time: better not known than wrong. The next list tells who is gone.
+                // With too many at a time this one is dropped: better unknown than wrong. The next list shows which
+                // objects are gone.
                 drop(self.leavers.try_send(leaver));
             } else {
                 got.extend(self.renewals.take(o));
@@ -442,7 +443,7 @@ impl Watching {
     }
 }
 
-/// Asks of each object that left a selector whether it is gone, or only elsewhere.
+/// Asks for each object that left a selector whether it was deleted, or only no longer matches.
 async fn ask(
     client: Client,
     watch: Watch,
@@ -481,9 +482,9 @@ async fn ask(
                     Err(_) => continue,
                 }
             }
-            // Another one has its name by now, or nobody has.
+            // The object was deleted: another one has its name by now, or none has.
             StatusCode::OK | StatusCode::NOT_FOUND => l.deleted,
-            // Not known; the next list tells.
+            // Unknown; the next list shows it.
             _ => continue,
         };
         if out.send(o).await.is_err() {
@@ -507,7 +508,7 @@ pub fn start(
     }
 }
 
-/// Starts only those watches that an agent has: of the pods that are bound to its node, and of the node.
+/// Starts only the watches that an agent has: of the pods that are bound to its node, and of the node.
 pub fn start_node(
     server: &Server,
     scope: &Scope,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::journal::{Step, Unwrap};
 
-/// `journald`'s own files: see `fixtures/README.md`.
+/// Returns a file that journald wrote: see `fixtures/README.md`.
 fn fixture(name: &str) -> Vec<u8> {
     let path = format!(
         "{}/../../fixtures/journal/{name}",
@@ -26,7 +26,7 @@ fn all(file: &[u8], unit: &str) -> Result<Vec<Record>, Error> {
     Ok(records)
 }
 
-/// What `journalctl -o export` wrote of the same file.
+/// Reads what `journalctl -o export` wrote of the same file.
 fn exported(text: &[u8]) -> Vec<Record> {
     let mut unwrap = Unwrap::default();
     let mut records = Vec::new();
@@ -34,7 +34,7 @@ fn exported(text: &[u8]) -> Vec<Record> {
         if let Step::Entry(entry) = unwrap.line(line) {
             let origin = entry.origin.into_owned();
             let Some((ident, pid)) = origin.split_once('[') else {
-                // Behind the last record.
+                // After the last record.
                 assert_eq!(entry.text.len(), 0);
                 continue;
             };
@@ -67,7 +67,8 @@ fn a_units_records_are_those_that_journalctl_prints() {
     }
 }
 
-/// Reads on past what is damaged, as who follows a journal does.
+/// Reads on past damaged entries, as a follower of a journal does; returns how many entries were read, and how many
+/// were damaged.
 fn lenient(file: &[u8], unit: &str) -> Result<(usize, usize), Error> {
     let mut file = JournalFile::open(file)?;
     let Some(mut place) = file.of_unit(unit)? else {
@@ -119,7 +120,7 @@ fn what_is_damaged_is_told_and_never_read_for_ever() {
     for _ in 0..300 {
         let mut file = whole.clone();
         for _ in 0..random.usize(1..20) {
-            // The header as often as all the rest.
+            // The header is hit as often as all the rest.
             let below = if random.bool() { 300 } else { used };
             let at = random.usize(..below);
             file[at] = random.u8(..);

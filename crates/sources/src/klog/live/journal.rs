@@ -1,6 +1,7 @@
-//! The journal's files while journald writes them, and through their rotation.
+//! Follows the journal's files while journald writes and rotates them.
 //!
-//! They are read in a thread of their own, which may wait for a disk: one that hangs is told, and holds up nothing.
+//! A thread of its own reads the files and may wait for a disk: a disk that hangs is reported, and holds up nothing
+//! else.
 
 #![expect(
     clippy::disallowed_methods,
@@ -23,29 +24,29 @@ use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::units::wait;
 
-/// How often it is looked whether there is more.
+/// How often new entries are looked for.
 const LOOK: Duration = Duration::from_millis(200);
-/// Entries that are read at first.
+/// How many of the unit's last entries are read at first.
 const BEFORE: u64 = 20_000;
-/// Bytes of entries that are handed over at once, about.
+/// About how many bytes of entries are handed over at once.
 const CHUNK: usize = 64 << 10;
-/// The file that journald writes to. Those before are `system@….journal`.
+/// The file that journald writes to. Older files are called `system@….journal`.
 const ACTIVE: &str = "system.journal";
 
-/// The journal's files of a machine, or of several below one folder.
+/// A unit in the journal's files of one machine, or of several machines below one folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
-    /// A folder of files, or of such folders: `/var/log/journal`.
+    /// A folder of journal files, or of one such folder for each machine: `/var/log/journal`.
     pub folder: PathBuf,
     /// `kubelet.service`
     pub unit: String,
 }
 
 impl Journal {
-    /// As `--kubelet-log` names it: `UNIT@/FOLDER`. A unit without a type is a service.
+    /// Parses the form of `--kubelet-log`: `UNIT@/FOLDER`. A unit without a type is a service.
     pub fn named(text: &str) -> Option<Self> {
         let (unit, folder) = text.split_once("@/")?;
-        // `snap.microk8s.daemon-kubelite` has points, and no type.
+        // `snap.microk8s.daemon-kubelite` has dots, but no type.
         let typed = [".service", ".scope", ".slice"]
             .iter()
             .any(|t| unit.ends_with(t));
@@ -56,7 +57,7 @@ impl Journal {
         })
     }
 
-    /// How many entries the unit has; an error says what is there in their place.
+    /// Returns how many entries the unit has; if none, the error says what the journal has instead.
     pub fn look(&self) -> Result<u64, String> {
         let mut entries = 0;
         let mut units = Vec::new();
@@ -85,13 +86,13 @@ impl Journal {
         Ok(entries)
     }
 
-    /// The system's files, those before first and the one that is written last.
+    /// Returns the system journal's files, oldest first: the last one is being written.
     fn files(&self) -> Result<Vec<PathBuf>, String> {
         let failed = |e: std::io::Error| format!("cannot read {}: {e}", self.folder.display());
         let mut folders = vec![self.folder.clone()];
         let inside = fs::read_dir(&self.folder).map_err(failed)?.flatten();
         folders.extend(inside.map(|e| e.path()).filter(|p| p.is_dir()));
-        // Of several machines (an image that was copied) the one that wrote last.
+        // Of several machines' folders (an image that was copied) the one that was written last.
         let written = |f: &PathBuf| fs::metadata(f.join(ACTIVE)).and_then(|m| m.modified()).ok();
         let newest = folders.into_iter().filter(|f| written(f).is_some());
         let Some(folder) = newest.max_by_key(written) else {
@@ -114,7 +115,7 @@ fn open(path: &Path) -> Result<JournalFile<File>, String> {
     JournalFile::open(file).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// A file that is read.
+/// A journal file that is being read.
 struct Open {
     path: PathBuf,
     inode: (u64, u64),
@@ -143,13 +144,13 @@ impl Open {
         left.and_then(Result::ok).unwrap_or(0)
     }
 
-    /// True when another file has its name.
+    /// Returns true when another file has this file's name.
     fn moved(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) != self.inode)
     }
 }
 
-/// What the thread tells.
+/// What the reading thread reports.
 enum Told {
     /// Entries in the form of `journalctl -o export`, and how many could not be read, and why.
     Entries(Vec<u8>, Option<(u64, String)>),
@@ -158,29 +159,31 @@ enum Told {
     Off(String),
 }
 
-/// How far a file was read.
+/// How far a journal file was read: the file's id, and the number of entries.
 #[derive(Clone, Copy)]
 struct Read {
     file: [u8; 16],
     entries: u64,
 }
 
-/// Reads what is there and what comes.
+/// Reads the entries that exist, and those that are added.
 struct Reader {
     journal: Journal,
-    /// Those to be read, in order; the last is the one that is written.
+    /// The files still to be read, oldest first; the last one is being written.
     files: Vec<Open>,
 }
 
 impl Reader {
-    /// Opens as many files as have [`BEFORE`] entries, and goes past the older ones; or those after what was read.
+    /// Opens the newest files that together have [`BEFORE`] entries, and skips older entries; with `after`, opens the
+    /// file that was being read, behind the entries that were read, and the newer files.
     fn begin(journal: Journal, after: Option<Read>) -> Result<Self, String> {
         let mut files = Vec::new();
         let mut entries = 0;
         for path in journal.files()?.into_iter().rev() {
             let open = match Open::at(path, &journal.unit) {
                 Ok(open) => open,
-                // One of before may be removed meanwhile; without the one that is written there is nothing to follow.
+                // An older file may be removed meanwhile; without the file that is being written there is nothing to
+                // follow.
                 Err(_) if !files.is_empty() => continue,
                 Err(why) => return Err(why),
             };
@@ -209,7 +212,7 @@ impl Reader {
         Ok(Self { journal, files })
     }
 
-    /// How far the file was read that is read now.
+    /// Returns how far the current file was read.
     fn so_far(&self) -> Option<Read> {
         let open = self.files.first()?;
         Some(Read {
@@ -224,7 +227,7 @@ impl Reader {
         let Some(open) = self.files.first_mut() else {
             return Err("there is no file".to_owned());
         };
-        // Before the last look at it: what is written until it was moved is read.
+        // Checked before the last read of the file, so that whatever was written until the rename is read.
         let over = older || open.moved();
         if open.place.is_none() {
             let place = open.file.of_unit(unit);

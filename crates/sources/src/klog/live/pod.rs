@@ -1,5 +1,5 @@
-//! The log of a static pod below `/var/log/pods`: another file when its container starts anew, in another folder when its
-//! manifest changes.
+//! Follows the log of a static pod below `/var/log/pods`: it continues in another file when the container restarts,
+//! and in another folder when the manifest changes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use crate::live::{Out, SLOW};
 use kflow_model::Source;
 use kflow_model::log::Component;
 
-/// How often it is looked for another file.
+/// How often a newer file is looked for.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Follows the log of a component's static pod below a folder, beginning a little before its end.
@@ -41,12 +41,13 @@ pub async fn pod(
         if feed.end().await.is_err() {
             return;
         }
-        // A container that has begun since is read from its beginning.
+        // The log of a container that has started since is read from its beginning.
         before = u64::MAX;
     }
 }
 
-/// Ends when another file is written than this one. What was written last into this one has been read by then.
+/// Returns when another file than `path` is the current one in two looks in a row. The end of `path` has been read by
+/// then.
 async fn another(root: &Path, component: Component, path: &Path) {
     let mut seen = false;
     loop {
@@ -60,7 +61,7 @@ async fn another(root: &Path, component: Component, path: &Path) {
     }
 }
 
-/// The file that was written last. `None` as long as the file system does not answer, too.
+/// Returns the log file that was written last; `None` if there is none, or while the file system does not answer.
 async fn current(root: &Path, component: Component) -> Option<PathBuf> {
     timeout(SLOW, found(root, component)).await.ok()?
 }

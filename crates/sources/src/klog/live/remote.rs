@@ -1,9 +1,9 @@
-//! The apiserver's way to a node's kubelet log, in either of the two forms that a kubelet offers.
+//! Follows a node's kubelet log through the apiserver, in either of the two forms that a kubelet offers.
 //!
-//! * `/logs/?query=kubelet` asks the node's journal (`enableSystemLogQuery`, off by default). A kubelet whose log is a
-//!   file refuses to give a part of it this way.
+//! * `/logs/?query=kubelet` asks for the node's journal (`enableSystemLogQuery`, off by default). A kubelet that logs to a
+//!   file refuses to return a part of its log this way.
 //! * `/logs/kubelet.log` is the file in the node's `/var/log` (`enableSystemLogHandler`, on by default), of which a part
-//!   is had as of any file on a web server, by `Range`.
+//!   can be requested by `Range`, as of any file on a web server.
 //!
 //! The query is tried first; where there is none, the file is followed.
 
@@ -26,11 +26,11 @@ use kflow_model::{Nanos, Source};
 
 /// How often a remote log is asked for.
 pub const ASK: Duration = Duration::from_secs(2);
-/// How long before the first question the journal's lines may be.
+/// How far back the first query of the journal reaches, ns.
 const BEFORE: i64 = 600 * SECOND;
-/// How much of a file is read at first, bytes.
+/// How much of the end of a file is read at first, bytes.
 const FILE_BEFORE: u64 = 4 << 20;
-/// How much of a file is asked for at once, bytes.
+/// How much of a file is requested at once, bytes.
 const PIECE: u64 = 4 << 20;
 /// How long an answer may take to begin, and then to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,16 +39,16 @@ const ANSWER_MAX: usize = 64 << 20;
 /// Where a kubelet looks for its own log below `/var/log` (pkg/kubelet/kubelet_server_journal.go).
 pub const FILES: [&str; 2] = ["kubelet.log", "kubelet/kubelet.log"];
 
-/// What a kubelet offers of its log.
+/// The form in which a kubelet offers its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Its journal, by a query.
+    /// The journal, by a query.
     Query,
     /// The file of this name in `/var/log`.
     File(&'static str),
 }
 
-/// A kubelet that is asked by way of the apiserver.
+/// A kubelet that is asked through the apiserver.
 #[derive(Clone)]
 pub struct Kubelet {
     client: Client,
@@ -57,7 +57,7 @@ pub struct Kubelet {
     patience: Duration,
 }
 
-/// Asks for a node's kubelet log again and again, with a pause of `every` between.
+/// Requests a node's kubelet log again and again, with a pause of `every` between.
 pub async fn remote(
     kubelet: Kubelet,
     source: Source,
@@ -95,7 +95,7 @@ struct Log {
     every: Duration,
     feed: Feed,
     since: Nanos,
-    /// Lines of the overlap: the query's resolution is a second.
+    /// The lines of the previous answer, which the next answer may repeat: the query's resolution is one second.
     known: FxHashSet<Vec<u8>>,
     /// The file that is followed, where there is no query.
     file: Option<Following>,
@@ -137,7 +137,7 @@ impl Log {
         self.follow().await
     }
 
-    /// Takes the lines of the journal that were not there the last time.
+    /// Takes the lines of the journal that the previous answer did not have.
     async fn lines(&mut self, text: &[u8], asked: Nanos) -> Result<(), Trouble> {
         self.feed.out.on(format!(
             "log of {} by way of the apiserver, every {}",
@@ -209,16 +209,15 @@ impl Log {
 
 /// A part of a node's file.
 enum Part {
-    /// There is no such file.
+    /// There is no such file, or the kubelet does not serve it in parts.
     None,
-    /// The file has this many bytes, and none from there on.
+    /// The file has this many bytes, and the requested range begins behind them.
     Beyond { length: u64 },
-    /// Bytes of the file, and which one the first is.
+    /// Bytes of the file, and the offset of the first of them.
     Bytes { first: u64, bytes: Vec<u8> },
 }
 
 impl Kubelet {
-    /// The kubelet of a node.
     pub fn new(client: Client, node: &str) -> Self {
         Self {
             client,
@@ -227,7 +226,7 @@ impl Kubelet {
         }
     }
 
-    /// What it offers, or why it offers nothing.
+    /// Returns what the kubelet offers; the error says why it offers nothing.
     pub async fn offer(&self) -> Result<Offer, String> {
         match self.query(clock::now()).await? {
             Some(_) => Ok(Offer::Query),
@@ -235,7 +234,7 @@ impl Kubelet {
         }
     }
 
-    /// The end of the first file that there is.
+    /// Returns the first of [`FILES`] that exists, positioned at most [`FILE_BEFORE`] bytes before its end.
     async fn find(&self) -> Result<Following, String> {
         let node = &self.node;
         for name in FILES {
@@ -275,7 +274,7 @@ impl Kubelet {
             }
             // An empty file has no ranges.
             StatusCode::OK if body.is_empty() => Part::Beyond { length: 0 },
-            // What cannot be had in parts cannot be followed.
+            // A file that is not served in parts cannot be followed.
             StatusCode::OK => Part::None,
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 let length = says.and_then(|(_, length)| length.parse().ok());
@@ -288,7 +287,7 @@ impl Kubelet {
         })
     }
 
-    /// Lines of the journal since then; `None` where the kubelet has no query, or no journal.
+    /// Returns the lines of the journal since a time; `None` where the kubelet has no query, or no journal.
     async fn query(&self, since: Nanos) -> Result<Option<Vec<u8>>, String> {
         let node = &self.node;
         let uri = format!(
@@ -305,8 +304,8 @@ impl Kubelet {
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
             status => return Err(format!("the kubelet of {node} answers {status}")),
         }
-        // Without the query the same path lists the files in /var/log; with it, and a log that is a file, it refuses the
-        // time. Both with 200.
+        // Without the query feature, the same path lists the files in /var/log; with it, a kubelet that logs to a
+        // file refuses the time. Both answer with status 200.
         let listed = body.starts_with(b"<!doctype html>");
         Ok((!listed && !refused(&body)).then_some(body))
     }
@@ -342,7 +341,7 @@ impl Kubelet {
     }
 }
 
-/// What a kubelet says of a log that is a file and a query that has options.
+/// Returns true for the answer of a kubelet that logs to a file to a query with options.
 fn refused(body: &[u8]) -> bool {
     body.trim_ascii_start()
         .starts_with(b"options present and query resolved to log files")

@@ -28,7 +28,7 @@ pub(super) fn decode(
         (Some(s.count.0), s.last_observed_time)
     });
     let told = series_count.or(raw.count).or(raw.deprecated_count);
-    // The API keeps any int32 that a client sends.
+    // The API accepts any int32 that a client sends.
     let count = u32::try_from(told.unwrap_or(1)).unwrap_or(1).max(1);
     let first_told = raw
         .event_time
@@ -89,20 +89,20 @@ pub(super) fn decode(
         annotations,
     };
     if seen.reason.is_empty() && seen.object.name.is_empty() {
-        // The API takes such an Event of anybody who may make one, and it says nothing.
+        // The API accepts such an Event from anybody who may create one, and it says nothing.
         return Err(Fed::Ignored("event without reason and object"));
     }
     Ok((Stamp::new(at, precision, arrival.seen), seen))
 }
 
-/// The nanoseconds of the first occurrence: recorders name an Event `<object>.<hex of UnixNano>`. Trusted only when
-/// it agrees with the time that the object tells, because any name may end in hex digits.
+/// Returns the time of the first occurrence in nanoseconds: recorders name an Event `<object>.<hex of UnixNano>`. It
+/// is trusted only when it agrees with the time that the object has (`told`), because any name may end in hex digits.
 fn name_time(name: &str, told: Option<(Nanos, u32)>) -> Option<Nanos> {
     let (_, hex) = name.rsplit_once('.')?;
     let ns = i64::from_str_radix(hex, 16).ok()?;
     let (told, precision) = told?;
     let off = Nanos(ns).since(told);
-    // A second more than the precision: the recorder reads the clock twice, around a second's edge.
+    // One second more than the precision: the recorder reads the clock twice, around a second's edge.
     (-SECOND..=i64::from(precision) + SECOND)
         .contains(&off)
         .then_some(Nanos(ns))
@@ -124,7 +124,7 @@ fn first_filled<const N: usize>(texts: [Text; N]) -> Text {
         .unwrap_or_default()
 }
 
-/// The host: told, or the instance where that is a plain host name (kubelet), not `<component>-<host>`.
+/// Returns the host: `told`, or the instance where that is a plain host name (kubelet), not `<component>-<host>`.
 fn host(told: &Text, instance: &Text) -> Text {
     if told.is_empty() && !instance.contains("scheduler") {
         instance.clone()
@@ -195,9 +195,9 @@ impl RawRef {
     }
 }
 
-/// Tells a new occurrence from an Event object that was merely seen again (relist, a change of another field).
+/// Tells a new occurrence from an Event object that was only seen again (relist, a change of another field).
 ///
-/// Bounded: when it holds too many objects it forgets them all, which costs a few repeats after a relist.
+/// Bounded: when it holds more than 50,000 objects it forgets them all, which costs a few repeats after a relist.
 #[derive(Clone, Debug, Default)]
 pub struct Occurrences {
     counts: FxHashMap<(Text, Text), (u32, Nanos)>,
@@ -206,7 +206,7 @@ pub struct Occurrences {
 impl Occurrences {
     const MOST: usize = 50_000;
 
-    /// True when this is an occurrence that was not seen yet; it is remembered.
+    /// Returns true when this occurrence was not seen before, and remembers it.
     pub fn is_news(&mut self, e: &EventSeen, stamp: Stamp) -> bool {
         if self.counts.len() > Self::MOST {
             self.counts.clear();
@@ -219,7 +219,7 @@ impl Occurrences {
                 true
             }
             std::collections::hash_map::Entry::Occupied(mut o) => {
-                // The new recorder bumps the time before the count reaches the API.
+                // The newer recorder advances the time before the count reaches the API.
                 let news = now.0 > o.get().0 || now.1.since(o.get().1) > SECOND;
                 if news {
                     o.insert(now);

@@ -15,7 +15,8 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for N<T> {
     }
 }
 
-/// A time with its precision; a text that is none counts as absent, for one odd field must not cost the object.
+/// A time with its precision; a text that is not a time counts as absent, because one odd field must not cost the
+/// object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Time(pub(super) Option<(Nanos, u32)>);
 
@@ -55,7 +56,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// `metadata`, without annotations except those of static pods.
+/// `metadata`; of its annotations only those in [`Annotations`].
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Meta {
@@ -95,7 +96,8 @@ impl Meta {
     pub(super) fn labels(&mut self) -> Vec<(Text, Text)> {
         pairs(std::mem::take(&mut self.labels.0))
     }
-    /// The owner that is the controller; a namespaced object's owner lives in its namespace, or has none (a Node).
+    /// Returns the owner that is the controller, else the first owner. The owner of a namespaced object lives in the
+    /// object's namespace, or in none (a Node).
     pub(super) fn controller(&self) -> Option<ObjectRef> {
         let o = self
             .owner_references
@@ -162,7 +164,7 @@ pub(super) fn pairs<V: Into<PairValue>>(map: BTreeMap<Text, V>) -> Vec<(Text, Te
     map.into_iter().map(|(k, v)| (k, v.into().0)).collect()
 }
 
-/// What a map of names to texts may hold.
+/// A value of a map, as text.
 pub(super) struct PairValue(Text);
 impl From<N<Text>> for PairValue {
     fn from(v: N<Text>) -> Self {

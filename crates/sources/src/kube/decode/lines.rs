@@ -1,12 +1,12 @@
-//! The API's objects as a sequence of lines, whoever wrote them.
+//! Decodes objects of the API from a sequence of lines, whoever wrote them.
 //!
 //! | input | notes of the watch |
 //! |---|---|
 //! | a raw watch of the apiserver, `kubectl get -w -o json --output-watch-events`: `{"type":…,"object":…}` | bookmarks, errors |
-//! | `kubectl get -o json`: one object or list, on many lines or one | none: what the list was bounded by is unknown |
+//! | `kubectl get -o json`: one object or list, on many lines or one | none: the list's selectors are unknown |
 //!
-//! Documents are found by their braces, so white space and line feeds do not matter. Neither has a receive time: the newest
-//! time in the document stands for it (never going back), with that time's own precision.
+//! Documents are found by their braces, so white space and line feeds do not matter. Neither input has a time of
+//! arrival: the newest time in the document stands for it (never going back), with that time's own precision.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,26 +16,26 @@ use super::super::super::{Fed, LineDecoder, TimeHint};
 use super::{Occurrences, decode_object, decode_typed, newest_time, plural};
 use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
-/// Why nothing came of a list: there is nothing of its kind.
+/// Reason for ignoring a list: it has no items.
 pub const EMPTY_LIST: &str = "empty list";
-/// Longest document that is waited for, bytes. A list of 5,000 pods has about 50 MB.
+/// Longest document that is buffered, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 512 << 20;
 
-/// Decodes lines with objects of the API. See the [module](self) for what it takes.
+/// Decodes lines that hold objects of the API. See the [module](self) for the accepted input.
 #[derive(Debug, Default)]
 pub struct KubeLines {
     hint: TimeHint,
     pending: Vec<u8>,
     scan: Scan,
     occurrences: Occurrences,
-    /// The newest arrival so far, where arrivals are guessed.
+    /// The newest estimated arrival so far.
     guessed: Option<Stamp>,
     /// The resource of the newest watch event, for errors that do not name any.
     resource: Text,
 }
 
 impl KubeLines {
-    /// A decoder for one input. The hint is used for documents that tell no time at all.
+    /// A decoder for one input. The hint is used for documents that hold no time at all.
     pub fn new(hint: TimeHint) -> Self {
         Self {
             hint,
@@ -67,7 +67,7 @@ impl KubeLines {
                 let stamp = self.guess(doc);
                 self.list(&kind, &items, stamp, out)
             }
-            // Go writes a list of nothing as null.
+            // Go writes an empty list as null.
             Envelope {
                 kind: Some(kind),
                 items: None,
@@ -91,7 +91,7 @@ impl KubeLines {
         }
     }
 
-    /// The items of a list. `PodList` tells their kind; in a `List` each tells its own.
+    /// Decodes the items of a list. A `PodList` names the kind of its items; in a `List` each item names its own.
     fn list(
         &mut self,
         kind: &str,
@@ -130,7 +130,7 @@ impl KubeLines {
         }
     }
 
-    /// When a document was read: estimated as the end of the newest time in it.
+    /// Returns the estimated time at which a document was read: the end of the newest time in it.
     fn guess(&mut self, doc: &[u8]) -> Stamp {
         let (at, precision) = newest_time(doc)
             .or(self.hint.near.map(|t| (t, 1)))
@@ -148,7 +148,7 @@ impl KubeLines {
         stamp
     }
 
-    /// Takes every document that is complete in `pending`.
+    /// Decodes every document in `pending` that is complete.
     fn drain(&mut self, out: &mut Vec<Observation>) -> Fed {
         let mut fed = Fed::Partial;
         while let Some(end) = self.scan.next_end(&self.pending) {
@@ -163,7 +163,7 @@ impl KubeLines {
     }
 }
 
-/// The sum of two results of one line: nonsense wins, numbers add up.
+/// Combines two results of one line: malformed wins, numbers of observations add up.
 const fn add(a: Fed, b: Fed) -> Fed {
     match (a, b) {
         (Fed::Observed(x), Fed::Observed(y)) => Fed::Observed(x + y),
@@ -178,7 +178,8 @@ impl LineDecoder for KubeLines {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let mut fed = Fed::Partial;
         if line.first() == Some(&b'{') && !self.pending.is_empty() {
-            // Inside a document every line is indented or closes something: the one before was cut off.
+            // Inside a document every line is indented or closes something, so this line begins a new document: the
+            // one before was cut off.
             self.pending.clear();
             self.scan = Scan::default();
             fed = Fed::Malformed("document was cut off");
@@ -222,7 +223,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Where the first object ends, once it does.
+    /// Returns the offset at which the first object ends; `None` while it is incomplete.
     fn next_end(&mut self, text: &[u8]) -> Option<usize> {
         while let Some(rest) = text.get(self.at..) {
             if self.in_string && !self.escaped {
@@ -259,7 +260,7 @@ impl Scan {
     }
 }
 
-/// What a document may be, before it is known what it is.
+/// The fields by which the form of a document is recognised.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]

@@ -147,7 +147,7 @@ struct RawToleration {
 }
 
 impl RawToleration {
-    /// The two that the admission plugin DefaultTolerationSeconds adds to every pod.
+    /// Returns true for the two tolerations that the admission plugin DefaultTolerationSeconds adds to every pod.
     fn is_default(&self) -> bool {
         matches!(
             self.key.0.as_str(),
@@ -228,7 +228,7 @@ fn names(raw: Vec<Named>) -> Vec<Text> {
     raw.into_iter().map(|n| n.name.0).collect()
 }
 
-/// Compact JSON with sorted keys, whatever the white space of the input; empty for nothing.
+/// Returns compact JSON with sorted keys, whatever the white space of the input; empty for an empty value.
 fn compact(value: Option<&serde_json::Value>) -> Text {
     match value {
         Some(v @ serde_json::Value::Object(m)) if !m.is_empty() => cut(&v.to_string(), MESSAGE),
@@ -268,7 +268,7 @@ struct Port {
     host_port: N<i32>,
 }
 
-/// An environment variable: only what its value is taken from. The value itself is not named here.
+/// An environment variable: only where its value is taken from. This struct does not name the value itself.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Env {
@@ -314,7 +314,7 @@ struct Target {
 }
 
 impl Target {
-    /// `:8080/healthz`, without the query: it may hold a token.
+    /// Returns `:8080/healthz`, without the query, which may hold a token.
     fn text(&self) -> String {
         let port = self.port.as_ref().map_or("", |p| p.0.as_str());
         let path = self.path.0.split('?').next().unwrap_or_default();

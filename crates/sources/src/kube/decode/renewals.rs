@@ -1,11 +1,12 @@
-//! Which renewals of leases are passed on.
+//! Decides which renewals of Leases are passed on.
 //!
-//! A kubelet renews its lease every 10 s and a leader every 2 s: a thousand nodes would fill a session with nothing but
-//! that. A renewal is passed on when it is the first, when the holder changes, and when three quarters of the lease's
-//! duration have passed since the one before (30 s of 40 s). One that is held back is passed on when no other has followed
-//! it for three eighths of the duration (15 s of 40 s): the holder has missed its time, and that one was its last sign of
-//! life. So an idle cluster costs one observation per node in 30 s, no living holder looks as if its lease had run out, and
-//! who falls silent is known by its true last renewal well before that.
+//! A kubelet renews its Lease every 10 s and a leader every 2 s: a thousand nodes would fill a session with nothing
+//! else. A renewal is passed on when it is the first, when the holder changes, and when three quarters of the Lease's
+//! duration have passed since the last one that was passed on (30 s of 40 s). A renewal that is held back is passed
+//! on when no other has followed it for three eighths of the duration (15 s of 40 s): the holder has missed its next
+//! renewal, and this one was its last sign of life. So an idle cluster costs one observation per node every 30 s, no
+//! living holder looks as if its Lease had expired, and of a holder that falls silent the true last renewal is known
+//! well before its Lease expires.
 
 use std::collections::HashMap;
 
@@ -13,10 +14,10 @@ use kflow_model::{
     Body, Nanos, Observation, Stamp, Text, object::ObjectSeen, pod::WatchEvent, stamp::SECOND,
 };
 
-/// `nodeLeaseDurationSeconds` of a kubelet, where a lease does not tell its duration.
+/// `nodeLeaseDurationSeconds` of a kubelet, used where a Lease has no duration.
 const DURATION_S: i64 = 40;
 
-/// See the module.
+/// Holds back renewals of Leases; see the module.
 #[derive(Debug, Default)]
 pub struct Renewals {
     known: HashMap<(Text, Text), Known>,
@@ -25,14 +26,14 @@ pub struct Renewals {
 #[derive(Debug)]
 struct Known {
     holder: Text,
-    /// `spec.renewTime` of the last that was passed on.
+    /// `spec.renewTime` of the last renewal that was passed on.
     passed: Nanos,
     duration_ns: i64,
     held: Option<Observation>,
 }
 
 impl Renewals {
-    /// The observation, unless it is a renewal that is held back. What is no lease passes.
+    /// Returns the observation, or `None` for a renewal that is held back. Whatever is not a Lease passes.
     pub fn take(&mut self, o: Observation) -> Option<Observation> {
         let Body::Object(x) = &o.body else {
             return Some(o);
@@ -73,7 +74,8 @@ impl Renewals {
         Some(o)
     }
 
-    /// Renewals that were held back and that no other has followed, as of `now`, stamped with it.
+    /// Returns the renewals that were held back and that no other has followed in time, as of `now`, stamped with
+    /// `now`.
     pub fn due(&mut self, now: Nanos) -> Vec<Observation> {
         let mut due = Vec::new();
         for k in self.known.values_mut() {
@@ -127,7 +129,7 @@ mod tests {
             {
                 passed.push(s);
             }
-            // Asked all the time: nobody is late.
+            // At no moment in between is a holder late.
             for later in 1..10 {
                 assert!(renewals.due(at(s + later)).is_empty(), "{s}+{later}");
             }
@@ -152,7 +154,7 @@ mod tests {
         };
         assert_eq!(renewed(x), Some(at(20)));
         assert!(renewals.due(at(99)).is_empty());
-        // It comes back: at once, when its time has passed.
+        // The holder comes back: its renewal passes at once, because its time has passed.
         assert!(
             renewals
                 .take(lease("n1", 60, "n1", WatchEvent::Modified))

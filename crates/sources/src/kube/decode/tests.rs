@@ -24,8 +24,8 @@ fn feed(text: &str) -> (Vec<Observation>, Vec<Fed>) {
     (out, fed)
 }
 
-/// The lists and watch events in [`WATCH`], whose lines are `{"t":ns,"stream":"pods","kind":"LIST|WATCH","line":…}`: when
-/// each came, the resource, and what the apiserver sent.
+/// The lists and watch events in [`WATCH`], whose lines are `{"t":ns,"stream":"pods","kind":"LIST|WATCH","line":…}`:
+/// the time of arrival, the resource, and what the apiserver sent.
 fn sent() -> impl Iterator<Item = (Stamp, String, serde_json::Value)> {
     WATCH.lines().map(|l| {
         let mut line: serde_json::Value = serde_json::from_str(l).unwrap();
@@ -198,7 +198,8 @@ fn waiting_and_terminated_states_keep_reason_and_code() {
     assert!(last.finished > last.started);
 }
 
-/// Whoever may make Events can make the apiserver list these; they must not cost what is known of the pods.
+/// Anybody who may create Events can make the apiserver list these; they must not count as a loss of what is known of
+/// the pods.
 #[test]
 fn an_event_that_says_nothing_is_no_loss() {
     let decode = |json: &str| {

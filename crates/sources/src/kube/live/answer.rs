@@ -1,4 +1,4 @@
-//! What an apiserver answers: pages of lists, heads of watch lines, bodies, and why a request came to nothing.
+//! Responses of an apiserver: pages of lists, heads of watch lines, bodies, and why a request failed.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::live::{Stopped, root};
 use kflow_model::gap::Failure;
 use kflow_model::units::wait;
 
-/// Largest body that is read, bytes. Every kind is listed at the same time: this bounds what a run holds of them.
+/// Largest body that is read, bytes. All kinds are listed at the same time, so this bounds the memory of a run.
 pub(super) const BODY_MAX: usize = 32 << 20;
-/// How fast a body has to come at least once its first [`Pace::answer`](super::Pace::answer) is over, bytes a second.
+/// Slowest rate at which a body may arrive after its first [`Pace::answer`](super::Pace::answer), bytes a second.
 const SLOWEST: usize = 1024;
 
-/// Longest pause that an apiserver is granted which asks for one. Chosen: about ten times what an apiserver itself asks for
-/// at most, 32 s (`staging/src/k8s.io/apiserver/pkg/util/flowcontrol/dropped_requests_tracker.go`, `maxRetryAfter`), since a
-/// gateway before it may ask for more; what asks for an hour would leave a pod unwatched.
+/// Longest pause that kflow grants an apiserver that asks for one. Chosen: about ten times the longest that an
+/// apiserver itself asks for, 32 s (`staging/src/k8s.io/apiserver/pkg/util/flowcontrol/dropped_requests_tracker.go`,
+/// `maxRetryAfter`), since a gateway before it may ask for more; a server that asks for an hour would leave a pod
+/// unwatched.
 const LATER_MAX: Duration = Duration::from_secs(300);
 
 /// Why a list or watch ended before its time.
@@ -31,16 +32,16 @@ pub(super) enum Trouble {
     /// The resource version is too old.
     #[error("the resource version is too old (410)")]
     Gone,
-    /// "Not now": how long to wait, and what was answered.
+    /// "Not now": how long to wait, and the response in words.
     #[error("{1}")]
     Wait(Duration, String),
-    /// What failed, in words that name the resource only where it matters.
+    /// The kind of failure, and words that name the resource only where it matters.
     #[error("{1}")]
     Failed(Failure, String),
 }
 
 impl Trouble {
-    /// "Not now" (`Retry-After`): kflow waits as long as it is told, and [`LATER_MAX`] at most.
+    /// Makes the error for "not now" (`Retry-After`): kflow waits as long as it is told, and [`LATER_MAX`] at most.
     pub(super) fn later(told: Duration, mut what: String) -> Self {
         if told > LATER_MAX {
             what.push_str(&format!(" and wants to be left alone for {}", wait(told)));
@@ -55,7 +56,7 @@ impl Trouble {
             Self::Failed(failure, _) => *failure,
         }
     }
-    /// True when only an administrator can change it: asking again soon is of no use.
+    /// Returns true when only an administrator can change the cause: asking again soon is of no use.
     pub(super) const fn is_denied(&self) -> bool {
         matches!(
             self.failure(),
@@ -70,7 +71,7 @@ pub(super) struct Page<'a> {
     pub(super) kind: std::borrow::Cow<'a, str>,
     #[serde(default)]
     pub(super) metadata: PageMeta,
-    /// Go writes a list of nothing as null.
+    /// Go writes an empty list as null.
     #[serde(borrow, default)]
     pub(super) items: Option<Vec<&'a RawValue>>,
 }
@@ -82,7 +83,7 @@ pub(super) struct PageMeta {
     pub(super) r#continue: String,
 }
 
-/// What of a watch line decides how the watch goes on.
+/// The part of a watch line that decides how the watch goes on.
 #[derive(Deserialize)]
 pub(super) struct Head {
     pub(super) r#type: String,
@@ -114,16 +115,16 @@ pub(super) struct HeadDetails {
 
 /// Why a body was not read to its end.
 pub(super) enum Cut {
-    /// No further piece came in time, or so few bytes that it would never end.
+    /// No further piece came in time, or the body comes more slowly than [`SLOWEST`].
     Stalled,
     /// The connection broke.
     Broken(String),
-    /// It is larger than [`BODY_MAX`].
+    /// The body is larger than [`BODY_MAX`].
     TooLarge,
 }
 
-/// Reads a body of at most [`BODY_MAX`] bytes. Each piece of it may take as long as `patience`, and all of it as long as
-/// that and what its bytes need at [`SLOWEST`].
+/// Reads a body of at most [`BODY_MAX`] bytes. Each piece may take as long as `patience`, and the whole body as long
+/// as `patience` plus the time that its bytes need at [`SLOWEST`].
 pub(super) async fn collect(mut body: HttpBody, patience: Duration) -> Result<Vec<u8>, Cut> {
     if body.size_hint().lower() > BODY_MAX as u64 {
         return Err(Cut::TooLarge);

@@ -1,4 +1,4 @@
-//! A list, page by page, until its end; whatever answers, it has one.
+//! Reads a list page by page to its end, which comes whatever the server answers.
 
 use super::answer::{BODY_MAX, Cut, Page, Trouble, collect};
 use super::{Watching, escape};
@@ -11,25 +11,25 @@ use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::pod::WatchEvent;
 use kflow_model::units::size;
 
-/// Objects of one page of a list, fewer where they are large.
+/// Objects that one page of a list is asked for; fewer where objects are large.
 const PAGE: u32 = 500;
-/// Most objects of one list. Chosen: several times the pods of the largest cluster that Kubernetes is made for, 150,000
+/// Most objects of one list. Chosen: several times the pods of the largest cluster that Kubernetes supports, 150,000
 /// (kubernetes.io/docs/setup/best-practices/cluster-large).
 const OBJECTS_MAX: usize = 1_000_000;
-/// Most pages in a row that have no object. Chosen: one would do, since an apiserver fills a page as long as there is
-/// something to fill it with (`staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go`, `GetList`: "loop until we have
+/// Most pages in a row without an object. Chosen: one would do, since an apiserver fills a page as long as there are
+/// objects to fill it with (`staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go`, `GetList`: "loop until we have
 /// filled the requested limit"); an aggregated apiserver with a store of its own may not.
 const EMPTY_MAX: u32 = 16;
 
-/// Where a list stands.
+/// How far a list was read.
 struct Pages {
-    /// What the next page is asked for with; empty before the first, and after the last.
+    /// The `continue` token of the next page; empty before the first page, and after the last.
     token: String,
-    /// Objects of a page.
+    /// Objects that a page is asked for.
     limit: u32,
-    /// Objects so far.
+    /// Objects read so far.
     objects: usize,
-    /// Pages without an object since the last that had one.
+    /// Pages without an object since the last page that had one.
     empty: u32,
 }
 
@@ -45,7 +45,8 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// Goes on to the page of this token; an error when the list would have no end.
+    /// Moves to the page of this token, after a page of `objects` objects. Returns an error when the list would have
+    /// no end.
     fn turn(&mut self, token: String, objects: usize) -> Result<(), &'static str> {
         self.objects += objects;
         self.empty = if objects == 0 { self.empty + 1 } else { 0 };
@@ -66,20 +67,20 @@ impl Pages {
 }
 
 impl Watching {
-    /// Lists in pages; afterwards `version` tells where to watch from.
+    /// Lists in pages; afterwards `version` is the resource version to watch from.
     pub(super) async fn list(&mut self) -> Result<(), Trouble> {
         let mut pages = Pages::default();
         let mut begun = false;
         loop {
             let page = self.page(&mut pages).await?;
-            // A proxy may answer anything with 200: only a list of this kind says what exists.
+            // A gateway may answer anything with status 200: only a list of this kind says what exists.
             let page = serde_json::from_slice::<Page<'_>>(&page)
                 .ok()
                 .filter(|p| p.kind.strip_suffix("List") == Some(self.watch.kind))
                 .filter(|p| !p.metadata.resource_version.is_empty())
                 .ok_or_else(|| self.no_apiserver("something that is no list of Kubernetes"))?;
             if !begun {
-                // Begun only now: a list that failed at once says nothing about what exists.
+                // Reported only now: a list that failed at once says nothing about what exists.
                 self.tell(WatchKind::ListBegin, "", None).await?;
                 begun = true;
             }
@@ -104,7 +105,7 @@ impl Watching {
                     Ok(_) | Err(_) => {}
                 }
             }
-            // A list that was not read whole is no evidence of what there is not.
+            // A list of which objects could not be read is no evidence of what does not exist.
             if unread > 0 {
                 let resource = self.watch.resource;
                 let why = format!("the list of {resource} was not read whole");
@@ -130,7 +131,7 @@ impl Watching {
         )
     }
 
-    /// The next page's bytes. One that is too large is asked for again with fewer objects.
+    /// Returns the next page's bytes. A page that is too large is requested again with fewer objects.
     async fn page(&self, pages: &mut Pages) -> Result<Vec<u8>, Trouble> {
         let server = self.server.name();
         loop {

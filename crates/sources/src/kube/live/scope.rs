@@ -1,4 +1,4 @@
-//! What is watched: resources, selectors, and what a selector cannot say.
+//! What is watched: resources, selectors, and filters for what a selector cannot express.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kflow_model::scope::bounds;
 use kflow_model::{Body, Observation, PodUid, Scope, Text};
 
-/// Pods whose uid is remembered to tell events of this node from others. Beyond it events are not filtered any more.
+/// Most pods whose UID is remembered to tell Events of this node from others. Beyond it, Events are no longer
+/// filtered.
 const UIDS_MAX: usize = 65_536;
 
 #[derive(Clone, Debug)]
@@ -23,25 +24,25 @@ pub struct Watch {
     pub fields: String,
     /// Label selector, empty for all.
     pub labels: String,
-    /// Which events are let through.
+    /// Which of the watch's objects are let through.
     pub filter: Filter,
 }
 
-/// Lets through what the scope of a run is about, where a selector cannot say it.
+/// Lets through what belongs to the scope of a run, where a selector cannot express it.
 #[derive(Clone, Debug, Default)]
 pub enum Filter {
     /// Lets every object through.
     #[default]
     All,
-    /// Remembers the uids of the pods that pass.
+    /// Lets every pod through, and remembers its UID.
     Learn(Pods),
-    /// Events about a node's pods, about the node, from the node, and about owners.
+    /// Lets through the Events about a node's pods, about the node, from the node, and about owners.
     EventsOf {
         node: Text,
-        /// Its pods and the unscheduled ones.
+        /// The node's pods, and the unscheduled ones.
         pods: Pods,
     },
-    /// Leases of leaders, without those by which apiservers tell their identity.
+    /// Lets through the Leases of leaders, without those by which apiservers publish their identity.
     Leaders,
 }
 
@@ -68,7 +69,7 @@ impl Filter {
                 "Node" => e.object.name == *node,
                 _ => true,
             },
-            // `apiserver-…` (Kubernetes 1.26, `kube-apiserver-…` before).
+            // `apiserver-…` since Kubernetes 1.26, `kube-apiserver-…` before.
             (Self::Leaders, Body::Object(x)) => {
                 !x.object.name.starts_with("apiserver-")
                     && !x.object.name.starts_with("kube-apiserver-")
@@ -79,7 +80,7 @@ impl Filter {
 }
 
 impl Watch {
-    /// A watch of everything of a kind.
+    /// Returns a watch of all objects of a kind.
     pub const fn all(api: &'static str, resource: &'static str, kind: &'static str) -> Self {
         Self {
             api,
@@ -92,12 +93,13 @@ impl Watch {
         }
     }
 
-    /// Bounds of the list, as [`WatchNote`](kflow_model::gap::WatchNote) tells them.
+    /// Returns the bounds of the list, in the form of [`WatchNote`](kflow_model::gap::WatchNote).
     pub fn scope(&self) -> Text {
         bounds(self.namespace.as_deref(), &self.fields, &self.labels)
     }
 
-    /// True when an object can leave what is watched without being deleted. The apiserver says `DELETED` for both.
+    /// Returns true when an object can leave the selection without being deleted. The apiserver sends `DELETED` for
+    /// both.
     pub(super) fn can_leave(&self) -> bool {
         !self.labels.is_empty() || self.fields == "spec.nodeName="
     }
@@ -158,7 +160,7 @@ pub fn escape(s: &str) -> String {
     out
 }
 
-/// The watches of a scope, with the name that each has in the status bar.
+/// Returns the watches of a scope, each with its name in the status bar.
 pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
     let pods = Pods::default();
     let with = |api, resource, kind| Watch {

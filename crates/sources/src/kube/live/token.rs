@@ -1,8 +1,8 @@
-//! A bearer token that stands in a file, which is written anew while kflow runs.
+//! A bearer token in a file that is rewritten while kflow runs.
 //!
 //! kube-client reads such a file within the request that finds its token too old (`client/auth/mod.rs`,
-//! `TokenFile::token`), on the thread that carries every source. Here a request takes the token that was read last, and a
-//! thread for blocking work reads the file meanwhile.
+//! `TokenFile::token`), on the thread that runs every source. Here a request takes the token that was read last, and
+//! a thread for blocking work reads the file meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,8 @@ use kflow_model::clock;
 /// A token is read again after this time (as kube-client and client-go do).
 const AGE: Duration = Duration::from_secs(50);
 
-/// A client that reads a token's file off the thread that asks. The first time the file is read here: that waits.
+/// Makes a client that reads a token's file off the thread that sends requests. The first read happens here, and
+/// waits for the file.
 pub fn client(mut config: kube::Config) -> Result<Client, String> {
     let file = match (&config.auth_info.token, config.auth_info.token_file.take()) {
         (None, file) => file,
@@ -69,7 +70,7 @@ impl Token {
         })
     }
 
-    /// The header with the token that was read last. Never waits.
+    /// Returns the header with the token that was read last. Never waits.
     fn header(&self) -> HeaderValue {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let age = clock::monotonic().saturating_duration_since(state.read);
@@ -79,7 +80,7 @@ impl Token {
             tokio::task::spawn_blocking(move || {
                 let new = header(&path);
                 let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                // A file that is gone leaves the token that it had (kubernetes/kubernetes#68164).
+                // When the file is gone, the last token stays in use (kubernetes/kubernetes#68164).
                 if let Ok(new) = new {
                     state.header = new;
                 }
@@ -117,7 +118,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(token.header(), "Bearer old");
         }
-        // It answers after all: the one thread that reads it has the new token.
+        // The file answers after all: the one thread that reads it gets the new token.
         let writer = path.clone();
         tokio::task::spawn_blocking(move || std::fs::write(writer, "new"))
             .await

@@ -145,7 +145,7 @@ impl RawContainerStatus {
     }
 }
 
-/// The id without the runtime's scheme: `containerd://<id>`.
+/// Removes the runtime's scheme from an id: `containerd://<id>`.
 fn bare(id: &str) -> ContainerId {
     id.split_once("://").map_or(id, |(_, bare)| bare).into()
 }
