@@ -35,7 +35,8 @@ const WORLDS: usize = 2;
 /// Time limits for asking agents.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Time for an agent to answer, and again to send what its ring holds; also for the apiserver to list the agents.
+    /// Time to read the kubeconfig, for an agent to answer, and again for it to send what its ring holds. The list of
+    /// the agents' pods has a limit of its own, in `kflow_sources::agent`.
     pub answer: Duration,
     /// An agent whose turn has not come after this time is not asked.
     pub turns: Duration,

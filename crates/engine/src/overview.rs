@@ -38,7 +38,7 @@ pub struct Overview {
     /// Number of observations in each of [`BUCKETS`] equal parts of the range. What is polled (lists of the runtime,
     /// metrics, leases) does not count.
     pub density: Arc<Vec<u32>>,
-    /// Moments of notes.
+    /// Times of the users' notes.
     pub notes: Arc<Vec<Nanos>>,
     /// For which times the absence of incidents means that nothing was wrong.
     pub knowledge: Arc<Knowledge>,
@@ -88,8 +88,8 @@ impl Overview {
         let covers = |begin: Nanos, end: Option<Nanos>| {
             begin.plus(-NEAR_NS) <= at && end.is_none_or(|e| at <= e.plus(NEAR_NS))
         };
-        // Components log errors that concern no pod all the time: only those of the node's own count, during the
-        // node's incidents.
+        // Components log errors that concern no pod all the time: only those of the node's own components count, and
+        // only during the node's incidents.
         let log = matches!(o.body, Body::Log(_));
         let suffers = |i: &Incident| match (&i.subject, pod) {
             (Subject::Node(_), _) => (!log || o.source.is_node()) && covers(i.begin, i.end),

@@ -68,7 +68,7 @@ impl Protocol {
     }
 }
 
-/// Where a store is.
+/// How a store is reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place<'a> {
     /// A base URL (`http://127.0.0.1:4318`), or a whole URL, which ends in `/v1/traces`.

@@ -367,7 +367,7 @@ impl Tape {
         self.flush_when_due(flushed)?;
         if self.is_full() {
             self.writer.flush()?;
-            // Bytes are counted before the flush compresses them: the file may be far from full.
+            // The bytes flushed just now counted uncompressed before: the file may be far from full.
             if self.is_full() {
                 self.rotate()?;
             }

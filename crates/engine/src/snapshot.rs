@@ -24,7 +24,7 @@ pub mod own {
     pub const MOMENT: &str = "moment";
     /// The trace store that receives spans.
     pub const TRACES: &str = "traces";
-    /// The way to an apiserver, of the kind `kube`.
+    /// Reading the kubeconfig, as a source of kind `kube`.
     pub const KUBECONFIG: &str = "kubeconfig";
 }
 
@@ -215,7 +215,7 @@ const LONGEST_CHAIN: usize = 16;
 pub struct Snapshot {
     /// Rises with every change; a frame with the same version need not be drawn again.
     pub version: u64,
-    /// The world, its views up to date.
+    /// The world, with its views up to date.
     pub world: Arc<World>,
     /// The moment that the snapshot shows: the clock when live, the cursor in replay. Ages count from it.
     pub now: Nanos,
@@ -227,7 +227,7 @@ pub struct Snapshot {
     pub overview: Arc<Overview>,
     /// Observations up to `now`.
     pub log: ObservationLog,
-    /// Live or replay, and how it goes on.
+    /// Live or replay, and whether the view moves.
     pub mode: Mode,
     /// First and last moment of the session, or in a live run of what is kept.
     pub range: (Nanos, Nanos),

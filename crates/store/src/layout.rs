@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `CLUSTER/segments/DATE/HOUR/NODE/BEGIN-END.RUN-N.OBSERVATIONS.kflow.zst` | a segment, under the name that it has in a spool |
 //! | `CLUSTER/pods/DATE/HOUR/NODE/BEGIN-END.RUN-N.jsonl.zst` | the pods of a segment ([`index`](crate::index)) |
-//! | `CLUSTER/pods/DATE/HOUR/NODE/merged-HASH.jsonl.zst` | those of a node's segments of that hour |
-//! | `CLUSTER/pods/DATE/HOUR/merged-HASH.jsonl.zst` | those of all nodes |
+//! | `CLUSTER/pods/DATE/HOUR/NODE/merged-HASH.jsonl.zst` | the pods of a node's segments of that hour |
+//! | `CLUSTER/pods/DATE/HOUR/merged-HASH.jsonl.zst` | the pods of all nodes' segments of that hour |
 //! | `CLUSTER/tables/TABLE/date=DATE/NAME.parquet` | rows of a table (the crate `kflow-fleet`) |
 //!
 //! DATE and HOUR (`2026-11-24/08`) are those of BEGIN, in UTC. Recordings of a cluster, not of a node, have

@@ -7,8 +7,8 @@
 //! | file | is |
 //! |---|---|
 //! | `BEGIN.RUN-N.open.kflow.zst` | the segment that is being written |
-//! | `BEGIN-END.RUN-N.OBSERVATIONS.kflow.zst` | one that is closed |
-//! | `BEGIN-END.RUN-N.OBSERVATIONS.sent.kflow.zst` | one that the store has too |
+//! | `BEGIN-END.RUN-N.OBSERVATIONS.kflow.zst` | a closed segment |
+//! | `BEGIN-END.RUN-N.OBSERVATIONS.sent.kflow.zst` | a closed segment that the store has too |
 
 use kflow_model::session::Part;
 use kflow_model::{Nanos, Text};

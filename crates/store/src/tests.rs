@@ -186,7 +186,7 @@ fn only_what_is_asked_for_is_fetched_and_once() {
         fs::remove_dir_all(rig.path(&format!("spool-{node}"))).unwrap();
     }
     let (begin, end) = rig.session.range().unwrap();
-    // A part of one node's time.
+    // A short time of one node.
     let middle = begin.plus(end.since(begin) / 2);
     let want = Want {
         node: Some("node1".into()),
@@ -208,7 +208,7 @@ fn only_what_is_asked_for_is_fetched_and_once() {
         fs::write(entry.unwrap().path(), "x").unwrap();
     }
     assert!(rig.fetched(&want, Some(&cache)).1.bytes > 0);
-    // Both nodes: connections of two nodes are not the same one.
+    // Both nodes: connections of different nodes get different numbers.
     let want = Want {
         to: end.plus(1),
         ..rig.want()

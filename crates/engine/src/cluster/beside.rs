@@ -233,7 +233,7 @@ impl Listened {
         let ahead = clocks.0.certain_ns();
         let mut world = match ahead {
             0 => World::clone(&snap.world),
-            // If the offset is 0, all observations are by the same clock already.
+            // A new world, of observations that are all moved to the node's clock.
             _ => {
                 let mut world = World::selecting(Arc::clone(snap.world.selection()));
                 let all = snap.log.iter().map(|o| by_clock_ahead(o, ahead));

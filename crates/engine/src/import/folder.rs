@@ -34,7 +34,7 @@ pub struct Folder {
 
 /// Finds the captures in a folder.
 ///
-/// Where it has none of its own but plain lists of objects, it is taken for a bundle, and the folders below it are
+/// A folder that has no captures, or plain lists of objects only, is taken for a bundle, and the folders below it are
 /// looked at too: the namespaces of `kubectl cluster-info dump`, the resources of Troubleshoot's `cluster-resources`.
 pub fn scan(dir: &Path) -> io::Result<Folder> {
     let mut folder = Folder::default();

@@ -228,7 +228,7 @@ pub struct Input {
     pub kind: Kind,
     /// Where it is; `-` is standard input.
     pub path: PathBuf,
-    /// Its name for people and for the session's header: the file's, or its path below the folder that was given.
+    /// Name for messages and for the session's header: the file's name, or its path below the folder that was given.
     pub name: String,
 }
 

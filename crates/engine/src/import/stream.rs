@@ -33,8 +33,8 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// Returns a certain time from the middle of the stream, so that one stray line does not set the year of other
-    /// streams.
+    /// Returns a time that this stream tells for certain, from its middle, so that one stray line does not set the
+    /// year of other streams.
     pub(super) fn near(&self) -> Option<Nanos> {
         let half = self.observations.len() / 2;
         self.observations

@@ -1,4 +1,5 @@
-//! API objects in YAML (`kubectl get … -o yaml`, OpenShift's must-gather) as the JSON lines that their decoder reads.
+//! Turns API objects in YAML (`kubectl get … -o yaml`, OpenShift's must-gather) into the JSON lines that their decoder
+//! reads.
 
 use std::io::{self, BufRead, Read};
 
@@ -132,7 +133,7 @@ mod tests {
                 "- kind: Pod\n- kind: Node\n",
                 "{\"items\":[{\"kind\":\"Pod\"},{\"kind\":\"Node\"}],\"kind\":\"List\"}\n",
             ),
-            // What YAML 1.1 took for booleans are words, and so are times.
+            // YAML 1.1's booleans (`yes`, `on`) and times are strings.
             (
                 "a: yes\nb: true\nc: on\nd: 2026-11-21T00:00:00Z\n",
                 "{\"a\":\"yes\",\"b\":true,\"c\":\"on\",\"d\":\"2026-11-21T00:00:00Z\"}\n",

@@ -200,7 +200,7 @@ mod tests {
     use std::time::Duration;
     use tokio::net::TcpListener;
 
-    /// An audit record of a Secret, at the level RequestResponse.
+    /// An audit record of a GET of a pod, at the level Metadata.
     const RECORD: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/s01/pods/p","verb":"get","user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"s01","name":"p","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-21T00:24:27.504775Z","stageTimestamp":"2026-11-21T00:24:27.512507Z"}"#;
 
     async fn next(

@@ -29,7 +29,7 @@ const LAST: Duration = Duration::from_secs(5);
 struct Standing {
     /// Spans that the store took.
     sent: u64,
-    /// Spans that the store did not take in time, or refused.
+    /// Spans that are lost: the store did not take them.
     lost: u64,
     /// Spans that wait for the store.
     waiting: u64,

@@ -86,7 +86,7 @@ impl Family {
                 if all.any(|o| o.kind == *kind && o.name == *name) {
                     return Some(true);
                 }
-                // Other kinds have no owners.
+                // Only the owners of ReplicaSets and Jobs are looked for.
                 let top = owners.last()?;
                 let made = ["ReplicaSet", "Job"].contains(&top.kind.as_str());
                 let known = !made || self.seen(top).is_some();
@@ -158,7 +158,7 @@ mod tests {
             ("shop/deploy/web", Some(of("ReplicaSet", set)), Some(true)),
             ("else/deploy/web", Some(of("ReplicaSet", set)), Some(false)),
             ("deploy/db", Some(of("ReplicaSet", set)), Some(false)),
-            // Its name tells nothing, and it was not seen.
+            // The name does not look like a Deployment's ReplicaSet, and the ReplicaSet itself was not seen.
             ("deploy/web", Some(of("ReplicaSet", "web-own")), None),
             ("rs/web-own", Some(of("ReplicaSet", "web-own")), Some(true)),
             ("sts/db", Some(of("StatefulSet", "db")), Some(true)),

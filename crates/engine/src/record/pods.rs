@@ -1,9 +1,10 @@
 //! A recording of some pods: the observations about them, and those about no pod.
 //!
-//! Observations that name other pods only are left out and counted; so are other pods' items in the runtime's lists.
-//! Observations that name no pod (a kubelet's log line, a metric, a node, a gap) are kept and counted: a pod that
-//! hangs often hangs on something of the node's, and the node cannot be asked any more when the recording is read. An
-//! observation is kept too if it names a pod of which no state was seen that would tell whether it is selected.
+//! Observations that name other pods only are left out and counted. Other pods' items are left out of the runtime's
+//! lists. Observations that name no pod (a kubelet's log line, a metric, a node, a gap) are kept and counted: a pod
+//! that hangs often hangs on something of the node's, and the node cannot be asked any more when the recording is
+//! read. An observation is kept too if it names a pod of which no state was seen that would tell whether it is
+//! selected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -129,7 +130,7 @@ impl PodFilter {
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
             Body::Watch(n) if n.resource == "pods" => {
-                // Only these pods of a list are in the recording, so the list must not tell that others do not exist.
+                // Only these pods of a list are in the recording, so the list must not claim that others do not exist.
                 // A selection needs no such care: the apiserver was asked for nothing else.
                 let mut n = n.clone();
                 match &self.asked {

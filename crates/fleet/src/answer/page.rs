@@ -52,8 +52,8 @@ pub struct Part<'a> {
     pub rows: &'a Rows,
 }
 
-/// Writes the page. Each line of `about` says what was asked, and of which data. With `once` no pod is in two rows of
-/// an answer.
+/// Writes the page. Each line of `about` says what was asked, and of which data. `once` says that no pod is in two rows
+/// of an answer: only then are totals shown.
 pub fn html(
     out: &mut impl Write,
     title: &str,
@@ -464,7 +464,8 @@ mod tests {
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
         assert!(page.contains("<h1>a &amp; b</h1>") && page.contains("&lt;script&gt;"));
         assert!(!page.contains("<script") && !page.contains('\u{202e}'));
-        // The scale is from 1 ns to 10 µs. Two bars of the legend; the first row has one from p50 to p95 and one to p99, the second none.
+        // The scale is from 1 ns to 10 µs. Two bars are the legend's; the first row has one from p50 to p95 and one to
+        // p99, the second row has none.
         let bars: Vec<(f64, f64)> = page
             .split("<rect x=\"")
             .skip(1)

@@ -194,7 +194,7 @@ fn in_files(tables: &Tables, dir: &std::path::Path) -> Tables {
 #[test]
 fn files_and_memory_give_the_same_answers_and_ranges_add_up() {
     let mut told = std::collections::BTreeSet::new();
-    // The pods of the first are all gone by its end, those of the second were all well.
+    // All pods of the first session are gone by its end, and those of the second are all well.
     let both = ["S2-stuck-early", "S5-burst"].map(|name| {
         let k = known(name);
         let dir = tempfile::tempdir().unwrap();

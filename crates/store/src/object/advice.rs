@@ -290,7 +290,7 @@ mod tests {
             for (url, wanted) in [("s3://b/p", s3), ("gs://b/p", google), ("az://b/p", azure)] {
                 let todo = of(url, &error()).unwrap_or_default();
                 assert!(todo.contains(wanted), "{url}: {text}: {todo:?} lacks {wanted:?}");
-                // As it is printed.
+                // Redaction leaves it as it is when it is printed.
                 assert_eq!(kflow_model::redact::text(todo), todo, "{url}: {text}");
             }
             assert_eq!(of("file:///p", &error()), None);

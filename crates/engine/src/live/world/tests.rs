@@ -88,9 +88,9 @@ fn a_step_of_the_clock_is_told_between_what_came_before_and_after_it() {
         let mut c = Clocks::new();
         c.take(0, 0, &[0]);
         c.take(100, 100, &[50]);
-        // In the same turn: one stamped before the step, one after it, in the other order.
+        // One turn takes an observation from after the step, and then one from before it.
         c.take(200, 200 + by, &[180 + by, 120]);
-        // Late: stamped before the step, taken after it.
+        // A later turn takes one that was stamped before the step.
         c.take(300, 300 + by, &[150, 290 + by]);
         assert_eq!(
             c.log(),
@@ -166,10 +166,10 @@ fn pictures_are_paced_by_the_monotonic_clock_alone() {
     let mut pace = Pace::default();
     assert!(pace.due(at(0)), "the first");
     pace.drawn(at(0), at(5));
-    // Nothing new: a picture a second.
+    // Nothing new: one picture per second.
     assert!(!pace.due(at(1004)));
     assert!(pace.due(at(1005)));
-    // Something new: a frame after the last one, also when it came right after that.
+    // Something new: a picture is due one frame after the last one, even if the change came right after that.
     pace.changed = true;
     assert!(!pace.due(at(104)));
     assert!(pace.due(at(105)));
