@@ -205,7 +205,7 @@ pub struct Mark {
     pub text: Text,
     /// True for a warning, a failure or an exit code other than 0.
     pub bad: bool,
-    /// How many repeats are folded into this mark (probes), at least 1.
+    /// Number of occurrences that are folded into this mark (probes), at least 1.
     pub count: u32,
     pub evidence: Evidence,
 }
@@ -242,7 +242,7 @@ impl Timeline {
     pub fn steps(&self) -> impl Iterator<Item = &Span> {
         self.spans.iter().filter(|s| !s.is_stage())
     }
-    /// Returns the open spans, without the runs of containers.
+    /// Returns the spans in flight, without the runs of containers.
     pub fn in_flight(&self) -> impl Iterator<Item = &Span> {
         self.spans
             .iter()

@@ -1,6 +1,5 @@
-//! What a log line, an Event or a span says, whatever its wording. Timelines, the rules and the decoders of the
-//! kubelet's loops match evidence by these names. The wordings are in `map.toml` (`fact = "…"` beside each), and
-//! nowhere else.
+//! What a log line, an Event or a span says, whatever its wording. Timelines, rules and the view of the kubelet's loops
+//! match evidence by these names. The wordings are in `map.toml` (`fact = "…"` beside each), and nowhere else.
 
 use serde::Deserialize;
 
@@ -48,7 +47,7 @@ facts! {
     ResourceLacked,
     /// The pod's status says that the kubelet rejected the pod at admission; the name `message` says why.
     PodRejected,
-    /// The kubelet decided on the pod's admission; the line does not say how.
+    /// The kubelet decided whether to admit the pod.
     Admitted,
     /// A pod's worker receives its first update.
     WorkerFirst,
@@ -124,7 +123,7 @@ facts! {
     ContainerBegan,
     /// A container could not be created or started; the error says why.
     ContainerError,
-    /// As [`Self::ContainerError`], because the OCI runtime could not make or start the process: the container does
+    /// As [`Fact::ContainerError`], because the OCI runtime could not make or start the process: the container does
     /// not start.
     ProcessNotMade,
     /// A container could not be started: the line's error is a reason (`ErrImagePull`), `containerMessage` the text.
@@ -200,11 +199,11 @@ facts! {
     PodEvicted,
     /// The kernel's OOM killer killed a process outside of all containers.
     SystemOom,
-    /// The kubelet's first line, with its version.
+    /// The kubelet logs its version as it starts.
     KubeletStarting,
     /// The kubelet's main loop begins.
     LoopStarted,
-    /// The kubelet's server listens.
+    /// The kubelet logs that it has started.
     KubeletStarted,
     /// The kubelet's command failed; the error says why.
     KubeletFailed,

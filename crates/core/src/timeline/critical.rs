@@ -77,8 +77,7 @@ impl Blocker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub blocker: Blocker,
-    /// The span that the start waited for; `None` for [`Blocker::Unknown`], and of a wait the span that the wait
-    /// belongs to.
+    /// The span that decided, or that a wait belongs to; `None` for [`Blocker::Unknown`].
     pub span: Option<SpanIndex>,
     pub start: Nanos,
     pub end: Nanos,

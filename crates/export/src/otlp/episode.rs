@@ -12,8 +12,7 @@ use kflow_model::{Nanos, Text};
 pub enum Episode {
     /// From the pod's creation until it is Ready.
     Start,
-    /// From the end of a container's attempt until the start of the next one. `attempt` is the next one's number, from
-    /// 1.
+    /// From the end of a container's attempt until the start of the next attempt, which is number `attempt`, from 1.
     Restart { container: Text, attempt: u32 },
     /// From the request to delete the pod until the pod is gone.
     Termination,

@@ -7,7 +7,7 @@ use kflow_core::correlate::{Pod, PodView};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, PodUid, SpanId};
 
-/// Interval of looks at a pod that changes all the time, ns. Chosen: a few looks per hour and pod cost nothing.
+/// Interval of looks at a pod that changes all the time, ns. Chosen: two looks a minute cost nothing.
 const RESTLESS_NS: i64 = 30 * SECOND;
 
 /// The spans that were handed out, by pod.

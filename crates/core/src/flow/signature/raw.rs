@@ -1,4 +1,4 @@
-//! Signatures as the map's file writes them.
+//! Signatures as `map.toml` writes them, and their translation.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{EdgeKind, Fact, Pattern, PodFact, Signature, Template, What};
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
-/// A signature as the file writes it: exactly one of the first keys, and those that go with it.
+/// A signature as the file writes it: exactly one key of the first group, and the further keys that belong to it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(in crate::flow) struct RawSignature {
@@ -57,11 +57,12 @@ const FS_OBJECTS: [&str; 8] = [
     "volume_mount",
 ];
 
-/// Shortest text of a prefix: shorter ones would fit too much, and the matcher sorts prefixes by their first bytes.
+/// Fewest bytes of a prefix: shorter ones would fit too many texts, and the index finds prefixes by their first bytes.
 pub(in crate::flow) const PREFIX_LEAST: usize = 4;
 
 impl RawSignature {
-    /// The signature, or what is wrong with it. Log lines are the component's, unless the signature says otherwise.
+    /// Returns the signature. The error says what is wrong with it. `component` writes the log lines, unless the
+    /// signature names another.
     pub(in crate::flow) fn build(self, component: Option<Component>) -> Result<Signature, String> {
         let kinds = [
             self.log.is_some(),
