@@ -252,7 +252,7 @@ impl Spool {
         let old = age >= bounds.segment_age.min(LONGEST);
         // At least half of a segment is about its own time, however much state it begins with.
         let large = bounds.segment_bytes.max(c.began_with.saturating_mul(2));
-        // Bytes that are not in a frame yet count uncompressed: once flushed, the file may be far from full.
+        // Bytes that are not in a frame yet count uncompressed, so a segment may be closed before its file is that large.
         (old && c.own > 0) || age >= LONGEST || c.writer.bytes() >= large
     }
 
