@@ -1,5 +1,5 @@
-//! What produces observations: one folder a source, `decode` (pure: bytes or objects in, observations out) beside
-//! `live` (I/O, behind the feature `live`).
+//! Sources of observations: one folder for each source, with `decode` (pure: bytes or objects in, observations out)
+//! beside `live` (I/O, behind the feature `live`).
 //!
 //! A decoder takes what a source wrote, line by line, in the order it was written, and appends observations. It never
 //! fails: a line that it cannot use is counted with a reason. The same decoders serve `kflow import` and live tails.
@@ -35,16 +35,17 @@ pub mod runtime;
 #[cfg(feature = "live")]
 pub mod tap;
 
-/// What became of one line of input.
+/// The result of one line of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// It became this many observations, or changed the decoder's state in a way that later ones show (may be 0).
+    /// The line became this many observations, or changed the decoder's state in a way that later ones show (may be
+    /// 0).
     Observed(usize),
-    /// It belongs to a record that is not complete yet (a multi-line value, a pretty-printed document).
+    /// The line belongs to a record that is not complete yet (a multi-line value, a pretty-printed document).
     Partial,
-    /// It says nothing that kflow uses, for this reason: a constant, so that reasons can be counted.
+    /// The line says nothing that kflow uses, for this reason: a constant, so that reasons can be counted.
     Ignored(&'static str),
-    /// It is not what this source writes, for this reason.
+    /// The line is not what this source writes, for this reason.
     Malformed(&'static str),
 }
 
@@ -52,25 +53,28 @@ pub enum Fed {
 pub trait LineDecoder: Send {
     /// Takes one line without its line feed.
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed;
-    /// The lines that follow are read at this moment, as they are written. Told only of a log that is followed.
+    /// Sets the moment at which the lines that follow are read, as they are written. Called only for a log that is
+    /// followed.
     fn reads_at(&mut self, now: Nanos) {
         let _ = now;
     }
-    /// The input ended: gives out what was held back.
+    /// Ends the input: emits what was held back.
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let _ = out;
         Fed::Observed(0)
     }
 }
 
-/// What a decoder needs to know of time where its input does not say: klog lines have neither year nor zone.
+/// What a decoder needs to know about time where its input does not say it: klog lines have neither year nor zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeHint {
     /// A moment near the input (from another source, or a full date inside it): decides the year.
     pub near: Option<Nanos>,
-    /// The input was written by then (the clock when it is read, a file's modification time): no log is from the future.
+    /// The input was written before this moment (the clock when it is read, a file's modification time): no log is
+    /// from the future.
     pub not_after: Option<Nanos>,
-    /// The input is followed: each line is of the latest year that does not lie after the moment at which it is read.
+    /// The input is followed: each line gets the latest year in which it does not lie after the moment at which it is
+    /// read.
     pub grows: bool,
     /// The year, when the user gave it; wins over `near`.
     pub year: Option<i32>,

@@ -1,8 +1,9 @@
-//! What a live source is given (a channel, pauses), and the status that it reports.
+//! What a live source works with (a channel, pauses), and the status that it reports.
 //!
-//! A source is an `async fn` that runs until it is dropped. It gives observations to an [`Out`] and says through it
-//! whether it is on, or why it is off. Sources that can wait (a watch, a file) wait when the engine is busy; what
-//! cannot wait (an event of the kernel) is offered, and what finds no room is counted and told as a gap.
+//! A source is an `async fn` that runs until it is dropped. It sends observations to an [`Out`], and reports through
+//! it whether it is on, or why it is off. A source that can wait (a watch, a file) waits when the engine is busy. One
+//! that cannot (an event of the kernel) offers its observations; those that find no room are counted and reported as
+//! a gap.
 
 pub mod offload;
 #[cfg(test)]
@@ -21,22 +22,22 @@ use kflow_model::gap::Gap;
 use kflow_model::redact;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
-/// How long a file system may take to answer before it is said that it does not.
+/// How long a file system may take to answer before the source's status says that it hangs.
 pub const SLOW: Duration = Duration::from_secs(5);
 
 /// Whether a source works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It has not tried anything yet.
+    /// The source has not tried anything yet.
     Starting,
-    /// It works: what it gives, as `containerd 2.1.9, 2 connections`.
+    /// The source works. The text says what it delivers: `containerd 2.1.9, 2 connections`.
     On(Text),
-    /// It does not work: what is missing, and what would help.
+    /// The source does not work. The text says what is missing, and what would help.
     Off(Text),
 }
 
 impl Status {
-    /// The same, with a text from outside redacted: an error can quote a URL, a header, or what a server answered.
+    /// Returns the status with its text redacted: an error can quote a URL, a header, or what a server answered.
     fn redacted(self) -> Self {
         let clean = |text: Text| redact::text(&text).as_ref().into();
         match self {
@@ -47,33 +48,31 @@ impl Status {
     }
 }
 
-/// A source: whether it works, and what it gave.
+/// The status of a source, and how much it has delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceStatus {
-    /// Kind of source.
     pub source: Source,
     /// A name when there are several of a kind: `pods`, `events`, a path.
     pub name: Text,
-    /// Whether it works.
     pub status: Status,
     /// What a user can do about it, where that is known.
     pub help: Text,
-    /// When it was turned on or off, by the wall clock; `None` where that is not known.
+    /// When the source was last turned on or off, by the wall clock; `None` where that is not known.
     pub since: Option<Nanos>,
-    /// When it tries again, while it waits for that.
+    /// When the source tries again, while it pauses.
     pub next: Option<Nanos>,
     /// Arrival of the newest observation minus its own time, ns.
     pub lag_ns: Option<i64>,
-    /// Observations that found no room.
+    /// Observations that were lost because the engine had no room.
     pub lost: u64,
-    /// Observations so far.
+    /// Observations delivered so far.
     pub count: u64,
-    /// No argument named it: kflow looked whether it is there.
+    /// No argument named the source: kflow itself looked whether it exists.
     pub guessed: bool,
 }
 
 impl SourceStatus {
-    /// A source that has given nothing yet.
+    /// The status of a source that has delivered nothing yet.
     pub fn new(source: Source, name: impl Into<Text>, status: Status) -> Self {
         Self {
             source,
@@ -88,15 +87,15 @@ impl SourceStatus {
             guessed: false,
         }
     }
-    /// True for a source that works.
+    /// Returns true for a source that works.
     pub const fn is_on(&self) -> bool {
         matches!(self.status, Status::On(_))
     }
-    /// True for a source that tried and could not.
+    /// Returns true for a source that tried and could not.
     pub const fn is_off(&self) -> bool {
         matches!(self.status, Status::Off(_))
     }
-    /// What it gives, or why it does not, in words.
+    /// Returns in words what the source delivers, or why it does not.
     pub fn detail(&self) -> &str {
         match &self.status {
             Status::Starting => "starting",
@@ -105,7 +104,7 @@ impl SourceStatus {
     }
 }
 
-/// All sources of a run: their common channel, and how each stands.
+/// All sources of a run: their common channel, and the status of each.
 #[derive(Clone, Debug)]
 pub struct Board {
     to: Sender<Observation>,
@@ -119,13 +118,13 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Board {
-    /// A board, and the end where observations of all sources come out. At most `room` wait there.
+    /// Returns a board, and the receiver of the observations of all sources, in which at most `room` of them wait.
     pub fn new(room: usize) -> (Self, Receiver<Observation>) {
         let (to, from) = channel(room);
         let cards = Arc::default();
         (Self { to, cards }, from)
     }
-    /// A source's place.
+    /// Adds a source to the board, and returns its output.
     pub fn out(&self, source: Source, name: &str) -> Out {
         // The name can be a URL.
         let clean = redact::text(name);
@@ -142,7 +141,7 @@ impl Board {
             span,
         }
     }
-    /// How the sources stand, in the order in which they were added.
+    /// Returns the statuses of the sources, in the order in which they were added.
     pub fn statuses(&self) -> Vec<SourceStatus> {
         lock(&self.cards).iter().map(|c| lock(c).clone()).collect()
     }
@@ -153,18 +152,18 @@ impl Board {
 #[error("the engine has stopped")]
 pub struct Stopped;
 
-/// Where a source puts what it saw.
+/// A source's output: takes its observations to the engine, and its status to the board.
 #[derive(Debug)]
 pub struct Out {
     to: Sender<Observation>,
     card: Card,
     dropped: Option<(Nanos, u64)>,
-    /// Lives as long as the source: what a source logs about itself lies in it.
+    /// Lives as long as the source, and holds what the source logs about itself.
     span: Span,
 }
 
 impl Out {
-    /// Gives an observation, waiting for room.
+    /// Sends an observation, waiting for room.
     pub async fn send(&mut self, o: Observation) -> Result<(), Stopped> {
         if let Some(gap) = self.gap(o.stamp.seen) {
             self.to.send(gap).await.map_err(|_| Stopped)?;
@@ -176,7 +175,7 @@ impl Out {
         Ok(())
     }
 
-    /// Gives several observations, waiting for room.
+    /// Sends several observations, waiting for room.
     pub async fn send_all(&mut self, all: &mut Vec<Observation>) -> Result<(), Stopped> {
         for o in all.drain(..) {
             self.send(o).await?;
@@ -184,7 +183,7 @@ impl Out {
         Ok(())
     }
 
-    /// Gives an observation if there is room; counts it as lost if there is none.
+    /// Sends an observation if there is room; counts it as lost if there is none.
     pub fn offer(&mut self, o: Observation) -> Result<(), Stopped> {
         if let Some(gap) = self.gap(o.stamp.seen) {
             match self.to.try_send(gap) {
@@ -205,7 +204,8 @@ impl Out {
         Ok(())
     }
 
-    /// Gives what there is room for; returns how many found none. The newest are refused, and counted as lost.
+    /// Sends as many as there is room for; returns for how many there was none. The newest are refused, and counted
+    /// as lost.
     pub fn offer_all(&mut self, all: Vec<Observation>) -> usize {
         let before = lock(&self.card).lost;
         for o in all {
@@ -241,11 +241,11 @@ impl Out {
         card.lag_ns = Some(stamp.seen.since(stamp.at).max(0));
     }
 
-    /// The source works; `detail` says what it gives.
+    /// Reports that the source works; `detail` says what it delivers.
     pub fn on(&self, detail: impl Into<Text>) {
         self.say(Status::On(detail.into()));
     }
-    /// The source does not work; `why` says what is missing.
+    /// Reports that the source does not work; `why` says what is missing.
     pub fn off(&self, why: impl Into<Text>) {
         self.say(Status::Off(why.into()));
     }
@@ -268,17 +268,17 @@ impl Out {
             warn!(parent: &self.span, detail, "off");
         }
     }
-    /// Waits before the next try, and says when that is.
+    /// Waits before the next attempt, and reports when that is.
     pub async fn pause(&self, pause: Duration) {
         let ns = i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX);
         lock(&self.card).next = Some(clock::now().plus(ns));
         tokio::time::sleep(pause).await;
     }
-    /// The span of the source's life, for what it logs.
+    /// Returns the tracing span that lives as long as the source, for what the source logs.
     pub const fn span(&self) -> &Span {
         &self.span
     }
-    /// Another place of the same source, counted together with this one.
+    /// Returns another output of the same source, counted together with this one.
     #[must_use]
     pub fn share(&self) -> Self {
         Self {
@@ -290,7 +290,7 @@ impl Out {
     }
 }
 
-/// A loss of objects of a kind (`pods`), which the apiserver sent and which cannot be read.
+/// Returns a gap for objects of a kind (`pods`) that the apiserver sent and that cannot be read.
 pub fn unread(resource: &str, at: Nanos, lost: u64, why: &str) -> Observation {
     let mut o = gap(Source::Kube, at, at, lost, why);
     if let Body::Gap(gap) = &mut o.body {
@@ -299,7 +299,7 @@ pub fn unread(resource: &str, at: Nanos, lost: u64, why: &str) -> Observation {
     o
 }
 
-/// A loss as an observation.
+/// Returns a loss as an observation.
 pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(at),
@@ -315,20 +315,20 @@ pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observa
     }
 }
 
-/// Longest line that is put together, bytes: what a watch sends of one object is bounded by etcd's 1.5 MiB.
+/// Longest line that is assembled, bytes: what a watch sends of one object is bounded by etcd's 1.5 MiB.
 const LINE_MAX: usize = 16 << 20;
 
-/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted ([`Lines::dropped`]).
+/// Assembles lines from chunks. A line longer than 16 MiB is dropped and counted ([`Lines::dropped`]).
 #[derive(Debug, Default)]
 pub struct Lines {
     part: Vec<u8>,
     skipping: bool,
-    /// Lines that were dropped and not taken by [`dropped`](Self::dropped).
+    /// Lines that were dropped and not yet returned by [`dropped`](Self::dropped).
     too_long: u64,
 }
 
 impl Lines {
-    /// Takes a chunk; `each` gets the lines that it completes, without their line feeds.
+    /// Takes a chunk; calls `each` with the lines that the chunk completes, without their line feeds.
     pub fn push(&mut self, chunk: &[u8], mut each: impl FnMut(&[u8])) {
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -355,13 +355,13 @@ impl Lines {
             self.part.extend_from_slice(rest);
         }
     }
-    /// Lines that were dropped since this was asked last, as a gap; `None` when there are none.
+    /// Returns the lines that were dropped since the last call as a gap; `None` when there are none.
     pub fn dropped(&mut self, of: Source) -> Option<Observation> {
         let lost = std::mem::take(&mut self.too_long);
         let now = clock::now();
         (lost > 0).then(|| gap(of, now, now, lost, "a line was longer than 16 MiB"))
     }
-    /// Forgets the begun line; true when there was one.
+    /// Forgets an incomplete line; returns true when there was one.
     pub fn cut(&mut self) -> bool {
         let begun = !self.part.is_empty() || self.skipping;
         self.part.clear();
@@ -370,7 +370,7 @@ impl Lines {
     }
 }
 
-/// Decodes one line of a live log: arrival is now, whatever the decoder thinks.
+/// Decodes one line of a live log; its time of arrival is now, whatever the decoder sets.
 pub fn decode_now(decoder: &mut dyn LineDecoder, line: &[u8], out: &mut Vec<Observation>) {
     let from = out.len();
     let now = clock::now();
@@ -381,8 +381,8 @@ pub fn decode_now(decoder: &mut dyn LineDecoder, line: &[u8], out: &mut Vec<Obse
     }
 }
 
-/// Pauses that double from `first` to `most`, and begin anew after a success. Each is drawn between half and all of its
-/// length, so that many kflows that lost the same server do not come back in step.
+/// Pauses that double from `first` to `most`, and begin again after a success. Each is drawn between half and all of
+/// its length, so that many kflows that lost the same server do not reconnect in step.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -391,7 +391,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Begins with `first`.
+    /// Starts with a pause of `first`.
     pub const fn new(first: Duration, most: Duration) -> Self {
         Self {
             first,
@@ -399,19 +399,19 @@ impl Backoff {
             next: first,
         }
     }
-    /// The next pause.
+    /// Returns the next pause.
     pub fn pause(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.most);
         whole.mul_f64(1.0 - fastrand::f64() / 2.0)
     }
-    /// It worked.
+    /// Starts again with the first pause, after a success.
     pub const fn reset(&mut self) {
         self.next = self.first;
     }
 }
 
-/// The last cause of an error: what the system or the peer said, without who passed it on.
+/// Returns the last cause of an error: what the system or the peer said, without the layers that passed it on.
 pub fn root(e: &dyn std::error::Error) -> String {
     let mut last = e;
     while let Some(cause) = last.source() {

@@ -1,5 +1,5 @@
-//! Text that every log decoder takes apart: Go-quoted strings, `key=value` lists, pods and containers named in
-//! prose, and cutting.
+//! Parsing that all log decoders share: Go-quoted strings, `key=value` lists, pods and containers named in free text,
+//! and cutting of long texts.
 //!
 //! Owns no state and knows no log format: `klog` and `runtime` build on it. Pure.
 
@@ -15,16 +15,16 @@ use kflow_model::{Text, redact};
 pub(crate) const MESSAGE_MAX: usize = 2048;
 /// Longest field value that is kept, bytes.
 pub(crate) const FIELD_MAX: usize = 1024;
-/// Most fields of one line that are kept: no real line has more, and a hostile one shall not cost memory.
+/// Most fields of one line that are kept: no real line has more, and a hostile one must not cost memory.
 pub(crate) const FIELDS_MAX: usize = 64;
 
-/// The first `max` bytes of `s`, at a character boundary; what was cut is marked with `…`. What looks like a credential is
-/// taken out before, while it can be recognised.
+/// Returns the first `max` bytes of `s`, up to a character boundary; a cut is marked with `…`. What looks like a
+/// credential is redacted first, while it can still be recognised.
 pub(crate) fn cut(s: &str, max: usize) -> Text {
     clip(&redact::text(s), max)
 }
 
-/// The same of what is redacted later anyway: only what has to be cut is redacted here.
+/// Like [`cut`], for a text that is redacted later anyway: only a text that has to be cut is redacted here.
 pub(crate) fn shorten(s: &str, max: usize) -> Text {
     if s.len() <= max {
         s.into()
@@ -33,7 +33,7 @@ pub(crate) fn shorten(s: &str, max: usize) -> Text {
     }
 }
 
-/// The value of a field with this name, likewise.
+/// Returns the value of the field `key`, redacted with regard to that name, and cut like a text in [`cut`].
 pub(crate) fn field(key: &str, value: &str, max: usize) -> Text {
     clip(&redact::field(key, value), max)
 }

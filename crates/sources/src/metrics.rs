@@ -1,6 +1,6 @@
 //! Source `metrics`: `/metrics`, `/healthz`, `/readyz`, `/livez`, `/configz`, `/version` and the kubelet's `/pods`.
 //!
-//! [`decode`] reduces scrapes to the families in `families`; the live half scrapes.
+//! [`decode`] reduces scrapes to the families in `families`; the live half makes the requests.
 
 pub mod decode;
 

@@ -1,4 +1,4 @@
-//! A subscriber of the observation service.
+//! A client of the observation service that a proxy or an agent offers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,29 +20,29 @@ use kflow_model::units::wait;
 use kflow_model::{Nanos, Source};
 use kflow_serve::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
 
-/// Messages hold at most 256 KiB of lines, or one line; a line is bounded by the largest CRI answer.
+/// Largest message that is accepted, bytes. A message holds at most 256 KiB of lines, or one line; a line is bounded
+/// by the largest CRI response.
 const MAX_MESSAGE: usize = 64 << 20;
 
 /// Why a proxy or an agent could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers on the socket.
+    /// Nobody accepts connections on the socket.
     #[error("no proxy: {0}")]
     Connect(#[from] unix::Error),
     /// The connection is gone.
     #[error("{who} cannot be asked any more: {why}")]
     Gone { who: String, why: String },
-    /// The proxy answered with an error.
+    /// The proxy or agent answered with an error.
     #[error("{who} broke off: {}", status.message())]
     Status {
         /// `the proxy at /run/kflow/observations.sock`
         who: String,
-        /// What it answered.
         status: Box<Status>,
     },
 }
 
-/// What a user has to know of connections of which bytes were lost.
+/// Tells the user what it means that some connections lost bytes.
 pub fn in_part(connections: u64) -> String {
     let they = if connections == 1 {
         "1 connection lost bytes".to_owned()
@@ -54,7 +54,7 @@ pub fn in_part(connections: u64) -> String {
     )
 }
 
-/// A connection to the service.
+/// A connection to the observation service.
 #[derive(Debug)]
 pub struct Client {
     who: String,
@@ -71,7 +71,7 @@ impl Client {
         ))
     }
 
-    /// Asks over a connection that there is; `who` is at its other end.
+    /// Uses a connection that exists already; `who` names its other end in messages.
     pub fn over(channel: Channel, who: String) -> Self {
         Self {
             who,
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    /// Asks for observations, those of the ring first.
+    /// Subscribes to observations; those in the ring come first.
     pub async fn subscribe(&mut self, wants: SubscribeRequest) -> Result<Streaming<Batch>, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::SUBSCRIBE);
@@ -90,7 +90,7 @@ impl Client {
             .map_err(|status| self.status(status))
     }
 
-    /// Asks how it is doing.
+    /// Asks for the state of the proxy or agent.
     pub async fn info(&mut self) -> Result<InfoResponse, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::INFO);
@@ -108,7 +108,7 @@ impl Client {
         })
     }
 
-    /// A stream that broke off, as an error.
+    /// Turns the status of a stream that broke off into an error.
     pub fn status(&self, status: Status) -> Error {
         Error::Status {
             who: self.who.clone(),
@@ -117,11 +117,11 @@ impl Client {
     }
 }
 
-/// Pauses between attempts to reach the proxy.
+/// Shortest and longest pause between attempts to reach the proxy.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
-/// Follows a proxy's observations through its restarts, until their receiver is gone. `instead` is said beside the reason
-/// while it cannot be reached: why there is no other tap.
+/// Follows a proxy's observations through its restarts, until the receiver of observations is gone. While the proxy
+/// cannot be reached, the status shows `instead` beside the reason: why there is no other tap.
 pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut position = Position::default();
@@ -154,13 +154,13 @@ pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
     }
 }
 
-/// How often the proxy is asked how it is doing.
+/// How often the proxy is asked for its state.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Lines of a turn: each is decoded.
 const TURN: usize = 16;
 
-/// How far a subscriber has got.
+/// How far the proxy's observations were read.
 #[derive(Debug, Default)]
 struct Position {
     epoch: u64,
@@ -228,7 +228,7 @@ async fn session(
         position.take(&batch);
         turns.waited();
         for line in &batch.lines {
-            // A line of a later kflow that this one does not know is passed over, as in a session.
+            // Lines of a later kflow that this one does not know are skipped, as in a session.
             if let Line::Observation(mut o) = format::decode(line) {
                 position.numbers.number(&mut o);
                 o.stamp.seen = clock::now();

@@ -1,7 +1,8 @@
-//! Listening for what others send: one small HTTP server for the OTLP and audit receivers.
+//! Receives what other programs send: one small HTTP server for the OTLP and audit receivers.
 //!
-//! It listens on loopback unless the user names another address in so many words, or on a unix socket for root and its own
-//! user, takes bounded bodies from a bounded number of connections, and never blocks a sender: what the engine has no room for is counted and told.
+//! The server listens on loopback unless the user explicitly allows another address, or on a unix socket that root
+//! and its own user may use. It takes bounded bodies from a bounded number of connections, and never blocks a sender:
+//! observations for which the engine has no room are counted and reported.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,17 +26,17 @@ use tonic::codegen::http::{Request, Response, StatusCode};
 use kflow_model::Observation;
 use kflow_serve::socket::{self, Socket};
 
-/// Largest body taken, bytes: what a batch of an exporter or of the audit webhook stays well below.
+/// Largest body that is accepted, bytes; a batch of an exporter or of the audit webhook stays well below.
 pub const MAX_BODY: usize = 16 << 20;
 /// Connections served at once; more wait in the listener's queue.
 const CONNECTIONS: usize = 64;
 
-/// Takes observations to the engine and returns how many it had no room for.
+/// Takes observations to the engine and returns for how many there was no room.
 pub type Sink = Arc<dyn Fn(Vec<Observation>) -> usize + Send + Sync>;
 
-/// Answers one request.
+/// Responds to one request.
 pub type Handler = Arc<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>;
-/// The answer to come.
+/// The response to come.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// Why a receiver does not listen.
@@ -52,7 +53,7 @@ pub enum Error {
         /// Address to listen on.
         addr: SocketAddr,
     },
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error(
         "{what} cannot listen on {addr}: {source}; is another collector running there? choose another port, or switch it off"
     )]
@@ -61,10 +62,9 @@ pub enum Error {
         what: &'static str,
         /// Address to listen on.
         addr: SocketAddr,
-        /// What the system said.
         source: io::Error,
     },
-    /// The socket cannot be had.
+    /// The unix socket cannot be created.
     #[error("{what} cannot listen: {source}")]
     Socket {
         /// Which receiver.
@@ -77,7 +77,7 @@ pub enum Error {
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
-    /// With its path, which is there for as long as somebody listens.
+    /// The socket with its path, which exists as long as the receiver listens.
     Unix(UnixListener, Socket),
 }
 
@@ -85,7 +85,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Listener {
-    /// Where it listens, for people.
+    /// Returns the address or path that the receiver listens on, for messages.
     pub fn place(&self) -> String {
         match self {
             Self::Tcp(tcp) => tcp
@@ -95,7 +95,7 @@ impl Listener {
         }
     }
 
-    /// The next connection; an error where it is of somebody who may not.
+    /// Accepts the next connection; an error when the peer is a user who may not connect.
     async fn accept(&self) -> io::Result<Box<dyn Stream>> {
         match self {
             Self::Tcp(tcp) => Ok(Box::new(tcp.accept().await?.0)),
@@ -117,7 +117,7 @@ impl From<TcpListener> for Listener {
     }
 }
 
-/// Listens on a unix socket that root and the own user reach: 0600, in a folder of mode 0700.
+/// Listens on a unix socket that root and the process's own user can reach: mode 0600, in a folder of mode 0700.
 pub fn bind_unix(what: &'static str, path: &Path) -> Result<Listener, Error> {
     let failed = |source| Error::Socket { what, source };
     let socket = Socket::claim(path).map_err(failed)?;
@@ -146,7 +146,7 @@ pub async fn bind(
         .map_err(|source| Error::Bind { what, addr, source })
 }
 
-/// Serves until `stop` is done. HTTP/1.1 and HTTP/2 without TLS, as exporters on the same machine speak it.
+/// Serves HTTP/1.1 and HTTP/2 without TLS, as exporters on the same machine speak it, until `stop` is done.
 pub async fn serve(
     listener: impl Into<Listener>,
     handler: Handler,
@@ -164,7 +164,8 @@ pub async fn serve(
             () = &mut stop => break,
             accepted = listener.accept() => {
                 let Ok(stream) = accepted else {
-                    // Out of file descriptors, the peer is gone already or may not: none of these ends the receiver.
+                    // No file descriptor is left, or the peer is gone already or may not connect: none of these ends
+                    // the receiver.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 };
@@ -178,7 +179,7 @@ pub async fn serve(
                 let answer = handler(request);
                 async move { Ok::<_, Infallible>(answer.await) }
             });
-            // What goes wrong on one connection is that peer's to retry.
+            // An error on one connection is for its peer to retry.
             drop(
                 auto::Builder::new(TokioExecutor::new())
                     .serve_connection(TokioIo::new(stream), service)
@@ -189,8 +190,8 @@ pub async fn serve(
     }
 }
 
-/// Reads a body of at most [`MAX_BODY`] bytes, unpacked when it came packed by gzip; the refusal to send when it cannot
-/// be had.
+/// Reads a body of at most [`MAX_BODY`] bytes, and decompresses gzip. The error is the response that refuses the
+/// request.
 pub async fn body(request: Request<Incoming>) -> Result<prost::bytes::Bytes, Response<Body>> {
     use http_body_util::{BodyExt, LengthLimitError, Limited};
     let too_large = || {
@@ -236,7 +237,7 @@ pub async fn body(request: Request<Incoming>) -> Result<prost::bytes::Bytes, Res
     }
 }
 
-/// Unpacks gzip; `None` when it holds more than [`MAX_BODY`], of which no more is unpacked than that.
+/// Decompresses gzip, at most [`MAX_BODY`] bytes of it; `None` when it holds more.
 fn unpack(packed: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut plain = Vec::with_capacity(packed.len().saturating_mul(4).min(MAX_BODY));
     flate2::read::MultiGzDecoder::new(packed)
@@ -245,7 +246,7 @@ fn unpack(packed: &[u8]) -> io::Result<Option<Vec<u8>>> {
     Ok((plain.len() <= MAX_BODY).then_some(plain))
 }
 
-/// A header's value; empty when it is not there or not text.
+/// Returns a header's value; empty when it is absent or not text.
 pub fn header<'a>(request: &'a Request<Incoming>, name: &str) -> &'a str {
     request
         .headers()
@@ -254,7 +255,7 @@ pub fn header<'a>(request: &'a Request<Incoming>, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// A short answer.
+/// Returns a response with a short text.
 pub fn answer(
     status: StatusCode,
     content_type: &'static str,

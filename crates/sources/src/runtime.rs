@@ -1,5 +1,5 @@
-//! Source `runtime`: the logs of containerd and CRI-O, what a runtime tells everybody as it happens, and what containerd
-//! tells of its pulls.
+//! Source `runtime`: the logs of containerd and CRI-O, the events that a runtime publishes, and the progress of
+//! containerd's pulls.
 //!
 //! [`decode`] reads what logrus writes, as text (`time="…" level=info msg="…" key=value`) or as JSON, bare or inside
 //! journald output.

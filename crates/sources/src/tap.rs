@@ -1,4 +1,4 @@
-//! The eBPF tap as a source: its thread decodes, and hands over what it saw through a bounded channel.
+//! The eBPF tap as a source: the tap's thread decodes, and hands over observations through a bounded channel.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ use kflow_tap::{Config, Tap};
 
 pub use kflow_tap::{Error, InKernel, loaded, needs, network, probe};
 
-/// Batches that may wait for the engine. When so many do, the tap's thread waits, its ring fills, and what finds no room there
-/// is lost and told.
+/// Batches that may wait for the engine. When there are so many, the tap's thread waits, its ring fills, and what
+/// finds no room in the ring is lost and reported.
 const ROOM: usize = 64;
-/// Pauses between attempts to load the tap.
+/// Shortest and longest pause between attempts to load the tap.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Follows what clients say to the runtime at this socket, until the receiver of observations is gone. Clients are made to
-/// connect anew when `reconnect` is set ([`Config::reconnect`]).
+/// Follows what clients send to the runtime at this socket, until the receiver of observations is gone. When
+/// `reconnect` is set, clients are made to reconnect ([`Config::reconnect`]).
 pub async fn follow(socket: PathBuf, reconnect: Arc<AtomicBool>, mut out: Out) {
     let config = Config {
         socket,
@@ -47,13 +47,13 @@ pub async fn follow(socket: PathBuf, reconnect: Arc<AtomicBool>, mut out: Out) {
     }
 }
 
-/// What was seen, so that its end can be told when the tap itself ends.
+/// What the tap has seen, so that the end of it can be reported when the tap itself ends.
 #[derive(Debug, Default)]
 struct Seen {
     numbers: Numbers,
-    /// Connections that are open.
+    /// Numbers of the open connections.
     open: BTreeSet<u32>,
-    /// The last observation of a tap that has ended since.
+    /// Time of the last observation, until the end of the tap that made it is reported.
     last: Option<Nanos>,
 }
 
@@ -70,7 +70,7 @@ impl Seen {
         }
     }
 
-    /// The tap ended by itself: what happens until the next one runs is not seen.
+    /// Reports that the tap ended by itself: what happens until the next one runs is not seen.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
         let Some(since) = self.last.take() else {
             return Ok(());
@@ -97,7 +97,8 @@ impl Seen {
     }
 }
 
-/// Loads the tap and takes what it gives. Ends well when nobody takes observations any more.
+/// Loads the tap, and takes its observations. Returns `Ok` when the receiver of observations is gone; the error says
+/// why the tap ended.
 async fn session(
     config: &Config,
     seen: &mut Seen,
@@ -106,7 +107,7 @@ async fn session(
 ) -> Result<(), String> {
     let (to, mut from) = channel(ROOM);
     let config = config.clone();
-    // The kernel checks and attaches the programs: some tenths of a second.
+    // The kernel verifies and attaches the programs, which takes some tenths of a second.
     let start = move || Tap::start(config, move |handed| to.blocking_send(handed).is_ok());
     let tap = match tokio::task::spawn_blocking(start).await {
         Ok(Ok(tap)) => tap,

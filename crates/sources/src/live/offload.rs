@@ -1,4 +1,4 @@
-//! Work that may wait for a disk, a mount or a program, away from the thread that carries the sources.
+//! Runs work that may wait for a disk, a mount or a program off the thread that runs the sources.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use tokio::time::timeout;
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// None has come in time; the next question waits for it.
+    /// No answer came in time; the next call waits for the same one.
     #[error("no answer within {}", kflow_model::units::wait(*.0))]
     Late(Duration),
-    /// There is no thread to do it, or it failed.
+    /// No thread could be started, or the thread panicked.
     #[error("no thread to do it")]
     Thread,
 }
 
-/// Asks one question at a time, each in a thread of its own. A thread that hangs is left alone, and no second one is sent
-/// after it: whoever asks again waits for the first.
+/// Asks one question at a time, each in a thread of its own. A thread that hangs is left alone, and no second one is
+/// started: the next call waits for the first.
 #[derive(Debug)]
 pub struct Offload<T> {
     pending: Option<oneshot::Receiver<T>>,
@@ -31,8 +31,8 @@ impl<T> Default for Offload<T> {
 }
 
 impl<T: Send + 'static> Offload<T> {
-    /// Runs `question`, which may block, and waits so long for its end; or for the end of the question before, when that
-    /// has not come yet.
+    /// Runs `question`, which may block, and waits at most `most` for its answer; or for the answer to the question
+    /// before, when that has not come yet.
     pub async fn ask(
         &mut self,
         most: Duration,
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Offload<T> {
             let runtime = Handle::current();
             std::thread::Builder::new()
                 .name("kflow-aside".into())
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 .spawn(move || drop(to.send(runtime.block_on(question))))
                 .map_err(|_| Error::Thread)?;
             self.pending = Some(from);
@@ -83,7 +83,7 @@ mod tests {
                 asked.fetch_add(1, Ordering::Relaxed) + 1
             }
         };
-        // This runtime has one thread, which a timer of it can use meanwhile.
+        // This runtime has one thread: its timer runs although the question hangs.
         for _ in 0..3 {
             assert_eq!(aside.ask(SOON, question()).await, Err(Error::Late(SOON)));
         }

@@ -8,14 +8,14 @@ use kube::client::{Body as HttpBody, Client};
 use tonic::codegen::http::{Request, Response, StatusCode};
 use tower::{BoxError, service_fn};
 
-/// What is answered.
+/// What the apiserver answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     /// Not a byte.
     Nothing,
-    /// The head of an answer, and nothing of its body.
+    /// The head of a response, and nothing of its body.
     Head,
-    /// That there is no such object.
+    /// Status 404, with an empty body.
     NotFound,
 }
 
@@ -40,7 +40,7 @@ impl Body for Empty {
     }
 }
 
-/// A client whose requests are answered by path.
+/// Returns a client whose requests are answered by path.
 pub(crate) fn client(answer: impl Fn(&str) -> Answer + Send + 'static) -> Client {
     let serve = service_fn(move |request: Request<HttpBody>| {
         let answer = answer(request.uri().path());

@@ -8,16 +8,15 @@ use tokio::net::UnixStream;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-/// Nobody answers on a socket.
+/// Nobody accepts connections on a socket.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect to {path}: {source}")]
 pub struct Error {
-    /// The socket.
     pub path: PathBuf,
     pub source: io::Error,
 }
 
-/// Connects to a socket; the channel connects again by itself when the connection breaks.
+/// Connects to a socket; the channel reconnects by itself when the connection breaks.
 pub async fn channel(path: &Path) -> Result<Channel, Error> {
     let failed = |source| Error {
         path: path.to_path_buf(),

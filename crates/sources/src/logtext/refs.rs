@@ -1,4 +1,4 @@
-//! Pods and containers, however a log names them.
+//! Finds pods and containers in logs, however a log names them.
 
 use aho_corasick::AhoCorasick;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use kflow_model::{PodNames, PodRef};
 /// Most pods that one line may name: `SyncLoop ADD` after a restart names every pod of the node (110 by default).
 const PODS_MAX: usize = 1024;
 
-/// True for a UUID, or the 32 hex digits of a static pod's config hash.
+/// Returns true for a UUID, or the 32 hex digits of a static pod's config hash.
 pub(crate) fn is_uid(s: &str) -> bool {
     let b = s.as_bytes();
     match b.len() {
@@ -23,12 +23,12 @@ pub(crate) fn is_uid(s: &str) -> bool {
     }
 }
 
-/// True for a container or sandbox id: 64 hex digits in practice, at least 12 (docker's short form).
+/// Returns true for a container or sandbox id: 64 hex digits in practice, at least 12 (docker's short form).
 pub(crate) fn is_hex_id(s: &str) -> bool {
     (12..=64).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// A container id without what surrounds it: `containerd://x`, `{"Type":"containerd","ID":"x"}` and the older
+/// Returns a container id without what surrounds it: `containerd://x`, `{"Type":"containerd","ID":"x"}` and the older
 /// `{containerd x}` and `{Type:containerd ID:x}` are all `x`. `None` when there is no id in it.
 pub(crate) fn bare_id(value: &str) -> Option<&str> {
     let inner = match value.strip_prefix('&').unwrap_or(value).strip_prefix('{') {
@@ -64,7 +64,8 @@ impl ObjectName<'_> {
     }
 }
 
-/// The pod in the value of `pod=`: `ns/name`, `name`, `name_ns(uid)`, a UID, or the JSON object of JSON logging.
+/// Returns the pod in the value of `pod=`: `ns/name`, `name`, `name_ns(uid)`, a UID, or the JSON object of JSON
+/// logging.
 pub(crate) fn pod_value(v: &str) -> Option<PodRef> {
     if v.starts_with('{') {
         return serde_json::from_str::<ObjectName<'_>>(v).ok()?.pod();
@@ -84,7 +85,8 @@ pub(crate) fn pod_value(v: &str) -> Option<PodRef> {
     is_name(v).then(|| PodRef::by_name("", v))
 }
 
-/// The pods in a list: `["ns/a","ns/b"]`, `[{"name":"a","namespace":"ns"}]`, the older `[ns/a ns/b]`, or `null`.
+/// Returns the pods in a list: `["ns/a","ns/b"]`, `[{"name":"a","namespace":"ns"}]`, the older `[ns/a ns/b]`, or
+/// `null`.
 pub(crate) fn pod_list(v: &str) -> Vec<PodRef> {
     if v.starts_with("[{") {
         return serde_json::from_str::<Vec<ObjectName<'_>>>(v)
@@ -103,7 +105,7 @@ pub(crate) fn pod_list(v: &str) -> Vec<PodRef> {
         .collect()
 }
 
-/// A Kubernetes object name: lower-case letters, digits, `-` and `.`.
+/// Returns true for a Kubernetes object name: lower-case letters, digits, `-` and `.`.
 fn is_name(s: &str) -> bool {
     !s.is_empty()
         && s.len() <= 253
@@ -111,7 +113,7 @@ fn is_name(s: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
 }
 
-/// `name_ns` and a UID: what `format.Pod` prints as `name_ns(uid)`.
+/// Makes a pod of `name_ns` and a UID, which `format.Pod` prints as `name_ns(uid)`.
 fn underscored(names: &str, uid: &str) -> Option<PodRef> {
     let (name, ns) = names.split_once('_')?;
     (is_name(name) && is_name(ns) && is_uid(uid)).then(|| {
@@ -123,7 +125,7 @@ fn underscored(names: &str, uid: &str) -> Option<PodRef> {
     })
 }
 
-/// What prose names.
+/// The pods and the container that a free text names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found<'a> {
     /// Pods, each once, in the order of the text.
@@ -142,7 +144,7 @@ impl Found<'_> {
     }
 }
 
-/// True when two references can be the same pod and share something that says so.
+/// Returns true when two references share a UID or a name, and nothing says that they are different pods.
 fn same(a: &PodRef, b: &PodRef) -> bool {
     if !a.uid.is_empty() && !b.uid.is_empty() {
         return a.uid == b.uid;
@@ -164,7 +166,8 @@ fn merge(into: &mut PodRef, from: &PodRef) {
     }
 }
 
-/// Completes `pod` from what prose says of the same pod; when it is empty, takes the first and returns the others.
+/// Completes `pod` from the references in free text to the same pod. When `pod` is empty, it becomes the first of
+/// them, and the others are returned.
 pub(crate) fn fill(pod: &mut PodRef, found: Vec<PodRef>) -> Vec<PodRef> {
     let mut found = found.into_iter();
     if pod.is_empty() {
@@ -199,7 +202,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Finds the pods and the container that prose names, in the forms that kubelet, controllers and apiserver use.
+/// Finds the pods and the container that free text names, in the forms that kubelet, controllers and apiserver use.
 pub(crate) fn scan_prose(s: &str) -> Found<'_> {
     let mut found = Found::default();
     let Some(anchors) = ANCHORS.as_ref() else {
@@ -295,7 +298,7 @@ fn until<'a>(s: &'a str, stops: &[char]) -> &'a str {
     s.find(stops).and_then(|n| s.get(..n)).unwrap_or(s)
 }
 
-/// `pod "name" (UID: "uid")` and `name_ns(uid)`: the text before and after the parenthesis.
+/// Reads `pod "name" (UID: "uid")` and `name_ns(uid)` from the text before and after the opening parenthesis.
 fn parenthesised(before: &str, after: &str) -> Option<PodRef> {
     if let Some(uid) = after.strip_prefix("UID: \"") {
         let uid = until(uid, &['"']);
@@ -308,7 +311,7 @@ fn parenthesised(before: &str, after: &str) -> Option<PodRef> {
             .and_then(|b| b.rsplit_once('"'))
             .filter(|(b, _)| b.ends_with("pod "))
             .map_or("", |(_, name)| name);
-        // Unmount lines print the UID in place of the name.
+        // Messages about unmounting print the UID in place of the name.
         let name = if is_name(name) && !is_uid(name) {
             name
         } else {
@@ -330,7 +333,7 @@ fn parenthesised(before: &str, after: &str) -> Option<PodRef> {
     underscored(names, uid)
 }
 
-/// `[v1/Pod, namespace: ns, name: n, uid: u]` of the garbage collector.
+/// Reads `[v1/Pod, namespace: ns, name: n, uid: u]`, as the garbage collector prints it.
 fn listed(after: &str) -> Option<PodRef> {
     let mut pod = PodRef::default();
     for part in until(after, &[']']).split(',') {

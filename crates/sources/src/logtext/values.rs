@@ -31,7 +31,7 @@ pub(crate) fn unquote(s: &str) -> Option<(Cow<'_, str>, &str)> {
     Some((Cow::Owned(text), s.get(i + 1..)?))
 }
 
-/// One escape, after its backslash: appends what it stands for and returns how many bytes it took.
+/// Decodes one escape after its backslash: appends what it stands for, and returns how many bytes it took.
 fn escape(b: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let c = *b.first()?;
     let simple = match c {
@@ -57,7 +57,7 @@ fn escape(b: &[u8], out: &mut Vec<u8>) -> Option<usize> {
             out.push(u8::try_from(number(b.get(..3)?, 8)?).ok()?);
             return Some(3);
         }
-        // `\\`, `\"`, `\'`, and whatever Go does not write: the character itself.
+        // `\\`, `\"`, `\'`, and any escape that Go does not write: the character itself.
         other => other,
     };
     out.push(simple);
@@ -68,7 +68,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
 }
 
-/// A value as it stood in the line.
+/// A value as it stands in the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// A string, unquoted; or a bare word.
@@ -81,7 +81,7 @@ pub(crate) enum Value<'a> {
     Cut,
 }
 
-/// Iterates over ` key=value` pairs. Stops at text that is no pair.
+/// Iterates over ` key=value` pairs. Stops at text that is not a pair.
 pub(crate) struct Pairs<'a>(pub(crate) &'a str);
 
 impl<'a> Iterator for Pairs<'a> {
@@ -92,7 +92,7 @@ impl<'a> Iterator for Pairs<'a> {
         let eq = memchr::memchr2(b'=', b' ', s.as_bytes())?;
         let (key, after) = (s.get(..eq)?, s.get(eq..)?);
         let Some(rest) = after.strip_prefix('=') else {
-            // A word without `=`: not a pair. Nothing after it can be trusted to be one.
+            // A word without `=` is not a pair, and nothing after it can be trusted to be one.
             self.0 = "";
             return None;
         };
@@ -138,7 +138,7 @@ fn value(s: &str) -> (Value<'_>, &str) {
     }
 }
 
-/// Length of the value at the front of `s` whose brackets balance, quoted strings aside.
+/// Returns the length of the value at the front of `s` whose brackets balance; quoted strings do not count.
 fn balanced(s: &str) -> Option<usize> {
     let b = s.as_bytes();
     let (mut depth, mut i) = (0_u32, 0);

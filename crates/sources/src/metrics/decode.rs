@@ -1,4 +1,4 @@
-//! Scrapes in, [`Sample`] observations out, and states of static pods.
+//! Decodes scrapes into [`Sample`] observations, and into states of static pods.
 
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -10,26 +10,26 @@ use crate::logtext::{FIELD_MAX, cut};
 use kflow_model::sample::{Sample, Value};
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
-/// Series of one endpoint that are remembered and given out. A kubelet with the pods of a full node has some
+/// Most series of one endpoint that are remembered and reported. A kubelet with the pods of a full node has some
 /// thousands of the kept families.
 const SERIES_MAX: usize = 20_000;
-/// Lines of a health answer that are kept.
+/// Most lines of a health answer that are kept.
 const LINES_MAX: usize = 128;
 /// Longest name of an endpoint, bytes.
 const NAME_MAX: usize = 64;
-/// Endpoints that are remembered.
+/// Most endpoints that are remembered.
 const ENDPOINTS_MAX: usize = 64;
 
 /// Reduces scrapes to what kflow shows.
 ///
-/// **A series is given out when its value differs from the last one given out, and begins at 0.** So an idle node
-/// costs a few values a scrape; a series that was never seen is 0, and one that vanished (the kubelet restarted)
-/// goes back to 0. Of a health answer the checks that failed are kept, and its last line; those that passed when their
-/// number differs from the answer before, and in the first answer.
+/// **A series is reported when its value differs from the last one reported, and begins at 0.** So an idle node costs
+/// a few values a scrape; a series that was never seen is 0, and one that vanished (the kubelet restarted) goes back
+/// to 0. Of a health answer the failed checks and the last line are kept. The passed checks are kept in the first
+/// answer, and when their number differs from the answer before.
 #[derive(Debug, Default)]
 pub struct Scrapes {
     last: FxHashMap<Text, FxHashMap<Text, Known>>,
-    /// How many checks of an endpoint had passed.
+    /// How many checks had passed in an endpoint's last health answer.
     passed: FxHashMap<Text, usize>,
     pods: KubeletPods,
 }
@@ -37,7 +37,7 @@ pub struct Scrapes {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     value: f64,
-    /// Number of the scrape that it was last in.
+    /// Number of the last scrape that had the series.
     scrape: u64,
 }
 
@@ -77,8 +77,9 @@ fn kind(what: &str) -> Kind {
 }
 
 impl Scrapes {
-    /// What the scrape tells, or why it tells nothing: of metrics, health and settings a [`Sample`], of the kubelet's
-    /// pods those that changed. No answer is a sample that says so.
+    /// Decodes a scrape; the error says why it is not used. Metrics, health and settings become a [`Sample`]; of the
+    /// kubelet's pods those become observations that changed. A request without an answer becomes a sample that says
+    /// so.
     pub fn take(&mut self, s: Scrape<'_>, out: &mut Vec<Observation>) -> Result<(), &'static str> {
         if s.code == 200 && matches!(kind(s.what), Kind::Pods) {
             return self.pods.changes(s, out);
@@ -87,8 +88,8 @@ impl Scrapes {
         Ok(())
     }
 
-    /// The scrape as an observation, or why there is none. The stamp is the whole time that the scrape took: the
-    /// values were read at some moment in it.
+    /// Returns the scrape as an observation; the error says why there is none. The stamp covers the whole time that
+    /// the scrape took: the values were read at some moment in it.
     fn sample(&mut self, s: Scrape<'_>) -> Result<Observation, &'static str> {
         let kind = kind(s.what);
         if let Kind::Skipped(reason) = kind {
@@ -125,7 +126,7 @@ impl Scrapes {
         })
     }
 
-    /// The lines of a health answer that are kept.
+    /// Returns the lines of a health answer that are kept.
     fn health(&mut self, what: &Text, body: &str) -> Vec<Text> {
         let passed = body.lines().filter(|l| l.starts_with("[+]")).count();
         if self.passed.len() >= ENDPOINTS_MAX && !self.passed.contains_key(what) {
@@ -135,7 +136,8 @@ impl Scrapes {
         health(body, before != Some(passed))
     }
 
-    /// The kept series of a Prometheus text that differ from the last scrape, in the order of the text.
+    /// Returns the kept series of a Prometheus text that differ from the last scrape, in the order of the text;
+    /// behind them the series that vanished, as 0.
     fn changes(&mut self, what: &Text, body: &str) -> Vec<(Text, Value)> {
         if self.last.len() >= ENDPOINTS_MAX && !self.last.contains_key(what) {
             self.last.clear();
@@ -164,7 +166,7 @@ impl Scrapes {
             .filter(|(_, k)| k.scrape != scrape)
             .map(|(s, _)| s.clone())
             .collect();
-        // A hash map has no order, a session must have one.
+        // A hash map has no order, and a session must have one.
         gone.sort_unstable();
         for series in gone {
             if known.remove(&series).is_some_and(|k| k.value != 0.0) {
@@ -175,7 +177,7 @@ impl Scrapes {
     }
 }
 
-/// A line of the Prometheus text format that is kept: the series and its value.
+/// Reads a line of the Prometheus text format: returns the series and its value; `None` for a line that is not kept.
 fn series(line: &str) -> Option<(&str, f64)> {
     let name_end = line.find(['{', ' '])?;
     let name = line.get(..name_end)?;
@@ -195,7 +197,7 @@ fn series(line: &str) -> Option<(&str, f64)> {
     Some((series, value.parse().ok()?))
 }
 
-/// Index of the `}` that closes labels; `}` inside quoted values does not.
+/// Returns the index of the `}` that closes the labels, which is not inside a quoted value.
 fn labels_end(s: &str) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     for (i, b) in s.bytes().enumerate() {
@@ -210,7 +212,7 @@ fn labels_end(s: &str) -> Option<usize> {
     None
 }
 
-/// Failed checks, and the last line (`healthz check passed`).
+/// Returns the failed checks and the last line (`healthz check passed`); with `all`, the passed checks, too.
 fn health(body: &str, all: bool) -> Vec<Text> {
     let lines: Vec<&str> = body.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = lines.len().saturating_sub(1);
@@ -223,7 +225,7 @@ fn health(body: &str, all: bool) -> Vec<Text> {
         .collect()
 }
 
-/// The settings of a kubelet's `/configz` that kflow shows, as `key=value`, sorted by key.
+/// Returns the settings of a kubelet's `/configz` that kflow shows, as `key=value`, sorted by key.
 fn settings(body: &str) -> Option<Vec<Text>> {
     let root: serde_json::Value = serde_json::from_str(body).ok()?;
     let config = root.get("kubeletconfig")?.as_object()?;
@@ -236,7 +238,7 @@ fn settings(body: &str) -> Option<Vec<Text>> {
     )
 }
 
-/// `gitVersion` and `platform` of `/version`.
+/// Returns `gitVersion` and `platform` of `/version`, as `key=value`.
 fn version(body: &str) -> Option<Vec<Text>> {
     let root: serde_json::Value = serde_json::from_str(body).ok()?;
     Some(

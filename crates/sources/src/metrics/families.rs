@@ -21,7 +21,7 @@ const WHOLE: &[&str] = &[
     "kubelet_pod_resize_duration_milliseconds",
     "kubelet_pod_pending_resizes",
     "kubelet_pod_in_progress_resizes",
-    // what there is
+    // numbers of pods and containers
     "kubelet_desired_pods",
     "kubelet_active_pods",
     "kubelet_mirror_pods",
@@ -100,7 +100,7 @@ const SUMS: &[&str] = &[
     "scheduler_framework_extension_point_duration_seconds",
 ];
 
-/// Families with a series for each resource, of which only those that a pod's story meets are kept.
+/// Families with a series for each resource, of which only those of [`RESOURCES`] are kept.
 const BY_RESOURCE: &[&str] = &[
     "apiserver_request_total",
     "apiserver_watch_cache_events_dispatched_total",
@@ -108,7 +108,7 @@ const BY_RESOURCE: &[&str] = &[
     "apiserver_watch_events_total",
 ];
 
-/// The resources of [`BY_RESOURCE`] and of the apiserver's sums.
+/// The resources that matter to a pod's start and end: those kept of [`BY_RESOURCE`] and of the apiserver's [`SUMS`].
 const RESOURCES: &[&str] = &[
     "resource=\"pods\"",
     "resource=\"events\"",
@@ -117,7 +117,7 @@ const RESOURCES: &[&str] = &[
     "resource=\"bindings\"",
 ];
 
-/// True when the series `name{labels}` is kept.
+/// Returns true when the series `name{labels}` is kept.
 pub(super) fn is_kept(name: &str, labels: &str) -> bool {
     let base = name
         .strip_suffix("_bucket")

@@ -1,4 +1,4 @@
-//! Asks apiserver and kubelet for health and metrics, by way of the apiserver.
+//! Requests health and metrics of apiserver and kubelet, through the apiserver or from the kubelet itself.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::live::Out;
 use crate::live::root;
 use kflow_model::clock;
 
-/// How often health and metrics are asked for.
+/// How often health and metrics are requested.
 const EVERY: Duration = Duration::from_secs(10);
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Largest answer that is read: a kubelet's metrics of 500 pods are 5 MB.
+/// Largest answer that is read, bytes: a kubelet's metrics of 500 pods are 5 MB.
 const BODY_MAX: usize = 32 << 20;
 
-/// Something to ask.
+/// A component whose endpoints are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Name in the status bar.
     pub name: &'static str,
-    /// What its answers are called, and paths to ask for.
+    /// The paths to request, and the name of each path's answers ([`Scrape::what`]).
     pub paths: Vec<(&'static str, String)>,
-    /// Paths that are asked for once: settings.
+    /// Like `paths`, for what is requested only once: settings.
     pub once: Vec<(&'static str, String)>,
-    /// The resource that all of the paths are of, for who may get; `None` where each path is a right of its own.
+    /// The RBAC resource on which `get` allows all of the paths; `None` where each path needs a right of its own.
     pub right: Option<&'static str>,
 }
 
-/// The apiserver.
+/// The apiserver's health and version.
 pub fn apiserver() -> Target {
     Target {
         name: "apiserver readyz",
@@ -42,7 +42,7 @@ pub fn apiserver() -> Target {
     }
 }
 
-/// The kubelet of a node, by way of the apiserver.
+/// The kubelet of a node, through the apiserver.
 pub fn of_node(node: &str) -> Target {
     let base = format!("/api/v1/nodes/{}/proxy", escape(node));
     Target {
@@ -51,8 +51,8 @@ pub fn of_node(node: &str) -> Target {
     }
 }
 
-/// The kubelet when it is asked itself. Each of its paths is a right of its own there (since 1.33), which
-/// `nodes/proxy`, a right to run commands in pods, is not needed for.
+/// The kubelet, when it is asked directly. Each of its paths needs a right of its own there (since 1.33), and not
+/// `nodes/proxy`, which is a right to run commands in pods.
 pub fn kubelet() -> Target {
     Target {
         right: Some("nodes/metrics, nodes/healthz, nodes/pods and nodes/configz"),
@@ -75,14 +75,14 @@ fn asked_at(name: &'static str, base: &str) -> Target {
     }
 }
 
-/// A node's name in a path: names are DNS labels, anything else is no node.
+/// Returns a node's name for use in a path: node names are DNS labels, so any other character is left out.
 fn escape(node: &str) -> String {
     node.chars()
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
         .collect()
 }
 
-/// Asks for ever.
+/// Requests the target's paths for ever.
 pub async fn scrape(client: Client, target: Target, mut out: Out) {
     let mut scrapes = Scrapes::default();
     let mut once = target.once.clone();

@@ -1,8 +1,8 @@
-//! The kubelet's own list of pods: what `/pods` tells and the API does not.
+//! Reads the kubelet's own list of pods: what `/pods` says and the API does not.
 //!
-//! Of a pod that came from the API the kubelet answers with the object that the API gave it, which the watch shows
-//! sooner. Of a **static pod** it answers with its own status (`Kubelet.GetPods`: "a kubelet running without apiserver
-//! requires an additional update of the static pod status"), before there is a mirror pod, and when there never is one.
+//! For a pod from the API, the kubelet returns the object that the API gave it, which the watch shows sooner. For a
+//! **static pod** it returns its own status (`Kubelet.GetPods`: "a kubelet running without apiserver requires an
+//! additional update of the static pod status"), before there is a mirror pod, and also when there never is one.
 
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -13,21 +13,21 @@ use crate::kube::decode::decode_object;
 use kflow_model::pod::{PodSeen, WatchEvent};
 use kflow_model::{Body, Observation, PodUid, Source, Stamp};
 
-/// Static pods that are remembered: a node has a handful.
+/// Most static pods that are remembered: a node has a handful.
 const MOST: usize = 1024;
 
-/// The static pods of one kubelet, as it told of them last.
+/// The static pods of one kubelet, as its last answer had them.
 #[derive(Debug, Default)]
 pub(super) struct KubeletPods {
     known: FxHashMap<PodUid, Known>,
-    /// Answers so far.
+    /// Number of answers so far.
     scrapes: u64,
 }
 
 #[derive(Debug)]
 struct Known {
     pod: PodSeen,
-    /// Number of the answer that it was last in.
+    /// Number of the last answer that had the pod.
     scrape: u64,
 }
 
@@ -55,8 +55,8 @@ struct Annotations {
 }
 
 impl KubeletPods {
-    /// What changed since the answer before, by uid. A pod is gone when two answers in a row are without it: a kubelet
-    /// that has just started answers before it has read its manifests.
+    /// Appends what changed since the answer before, by UID. A pod is gone when two answers in a row are without it:
+    /// a kubelet that has just started answers before it has read its manifests.
     pub(super) fn changes(
         &mut self,
         s: Scrape<'_>,
@@ -65,13 +65,13 @@ impl KubeletPods {
         let list: List<'_> = serde_json::from_str(s.body).map_err(|_| "pods that do not parse")?;
         self.scrapes += 1;
         let from = out.len();
-        // As with a watch: the change is not later than this.
+        // As with a watch, the change is not later than this moment.
         let stamp = Stamp::exact(s.at);
         for item in list.items.unwrap_or_default() {
             if !is_static(item.get()) {
                 continue;
             }
-            // What the decoder refuses is no pod; it has no other reason.
+            // The decoder refuses only what is not a pod.
             let Ok(mut o) = decode_object(item.get().as_bytes(), "Pod", WatchEvent::Listed, stamp)
             else {
                 continue;
@@ -119,7 +119,7 @@ impl KubeletPods {
                 body: Body::Pod(Box::new(pod)),
             }
         }));
-        // A hash map has no order, a session must have one.
+        // A hash map has no order, and a session must have one.
         if let Some(new) = out.get_mut(from..) {
             new.sort();
         }
@@ -127,7 +127,7 @@ impl KubeletPods {
     }
 }
 
-/// True for a pod from a file or a URL: the kubelet notes where each came from.
+/// Returns true for a pod from a file or a URL: the kubelet annotates each pod with its origin.
 fn is_static(json: &str) -> bool {
     serde_json::from_str::<Item>(json)
         .ok()

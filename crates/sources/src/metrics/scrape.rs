@@ -7,9 +7,9 @@ use kflow_model::Nanos;
 pub struct Scrape<'a> {
     /// When the answer was complete.
     pub at: Nanos,
-    /// How long it took, ns.
+    /// How long the request took, ns.
     pub took_ns: u64,
-    /// `kubelet-metrics`, `kubelet-healthz`, `apiserver-readyz`, … What is in the body follows from its end.
+    /// `kubelet-metrics`, `kubelet-healthz`, `apiserver-readyz`, … The end of the name says what is in the body.
     pub what: &'a str,
     /// HTTP status, 0 when there was no answer.
     pub code: u16,

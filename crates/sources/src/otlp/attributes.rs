@@ -1,4 +1,4 @@
-//! Which span attributes leave the decoder: an allow-list, and URLs without what may be secret.
+//! Decides which span attributes leave the decoder (an allow-list), and takes out of URLs what may be secret.
 
 use crate::logtext::cut;
 use kflow_model::{Text, redact};
@@ -47,7 +47,7 @@ const KEYS: &[&str] = &[
     "webhook",
 ];
 
-/// Attributes that are kept by the front of their name.
+/// Attributes that are kept by the prefix of their name.
 const PREFIXES: &[&str] = &[
     "k8s.",
     "rpc.",
@@ -60,7 +60,7 @@ const PREFIXES: &[&str] = &[
     "layer.media.",
 ];
 
-/// Prefixes of keys that the list above lets in and that are dropped: times that the span has itself, and headers
+/// Prefixes of keys that are dropped although [`PREFIXES`] lets them in: times that the span has itself, and headers
 /// (`http.request.header.authorization`), which may be secrets.
 const NOT: &[&str] = &[
     "sandbox.CreatedAt",
@@ -74,14 +74,14 @@ const NOT: &[&str] = &[
     "rpc.grpc.response.metadata",
 ];
 
-/// True for an attribute that is kept.
+/// Returns true for an attribute that is kept.
 pub(super) fn is_kept(key: &str) -> bool {
     (KEYS.contains(&key) || PREFIXES.iter().any(|p| key.starts_with(p)))
         && !NOT.iter().any(|n| key.starts_with(n))
         && redact::kind(key) == redact::Kind::Plain
 }
 
-/// The value as it may leave the decoder.
+/// Returns the value in the form in which it may leave the decoder.
 pub(super) fn clean(key: &str, value: &str) -> Text {
     match key {
         // The product is enough: `kubelet/v1.36.2`.

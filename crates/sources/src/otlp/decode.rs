@@ -1,4 +1,4 @@
-//! Exports in, [`SpanRecord`] observations out.
+//! Decodes trace exports into [`SpanRecord`] observations.
 
 use prost::Message as _;
 use thiserror::Error;
@@ -15,7 +15,7 @@ const NAME_MAX: usize = 256;
 /// Most attributes, events and links of one span that are kept. The SDK's own limit is 128 of each.
 const LIST_MAX: usize = 128;
 
-/// A request that is no `ExportTraceServiceRequest`.
+/// A request that is not an `ExportTraceServiceRequest`.
 #[derive(Debug, Error)]
 #[error("decoding an OTLP trace export failed: {0}. Is the sender set to OTLP with protobuf?")]
 pub struct BadRequest(#[from] prost::DecodeError);
@@ -56,8 +56,8 @@ impl LineDecoder for OtlpDecoder {
     }
 }
 
-/// Every valid span of a request, but for what kflow itself made. `seen` is when the batch came; where that is unknown, a span was seen at the
-/// earliest when it ended.
+/// Appends every valid span of a request, except those of kflow itself. `seen` is when the batch arrived; where that
+/// is unknown, a span is seen when it ended, which is the earliest possible moment.
 fn spans(request: wire::Request, seen: Option<Nanos>, out: &mut Vec<Observation>) {
     for rs in request.resource_spans {
         let service = rs
@@ -131,7 +131,7 @@ fn record(service: &Text, span: wire::Span) -> Option<SpanRecord> {
         events: span
             .events
             .iter()
-            // otelgrpc marks every message of a call: the tap has them with their bytes.
+            // otelgrpc adds an event for every message of a call: the tap sees those with their bytes.
             .filter(|e| e.name != "message")
             .take(LIST_MAX)
             .map(|e| (nanos(e.time), cut(&e.name, NAME_MAX)))
@@ -168,7 +168,7 @@ mod tests {
     const EXPORTS: &str = include_str!("../../../../fixtures/otlp/exports.jsonl");
     const DECODED: &str = include_str!("../../../../fixtures/otlp/decoded.jsonl");
 
-    /// When each of [`EXPORTS`] came, and its bytes.
+    /// Returns the time of arrival and the bytes of each of [`EXPORTS`].
     fn exports() -> Vec<(Nanos, Vec<u8>)> {
         EXPORTS
             .lines()

@@ -15,7 +15,7 @@ pub(super) fn request(root: &Json) -> Option<wire::Request> {
                 attributes: attributes(r),
             }),
             scope_spans: list(rs, "scopeSpans")
-                // The name before OTLP 0.19.
+                // The field's name before OTLP 0.19.
                 .chain(list(rs, "instrumentationLibrarySpans"))
                 .map(|ss| wire::ScopeSpans {
                     scope: ss.get("scope").map(|s| wire::Scope {
@@ -133,7 +133,7 @@ fn constant(v: Option<&Json>, names: &[&str]) -> i32 {
     }
 }
 
-/// Hex digits; nothing when there is anything else.
+/// Decodes hex digits; empty when the text has anything else.
 fn bytes(v: &Json, key: &str) -> Vec<u8> {
     let Some(s) = v.get(key).and_then(Json::as_str).filter(|s| s.len() <= 64) else {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! The OTLP receiver: spans from kubelet, apiserver, containerd, CRI-O and etcd, by gRPC and by HTTP.
+//! The OTLP receiver: takes spans of kubelet, apiserver, containerd, CRI-O and etcd, by gRPC and by HTTP.
 //!
-//! kflow is the collector, on loopback: gRPC `TraceService/Export` (Kubernetes components), and `POST /v1/traces` with
-//! protobuf or JSON (containerd's default). Both answer at once; spans that the engine has no room for are told to the
-//! exporter as rejected (`partial_success`), which does not make it send them again.
+//! kflow takes the collector's place, on loopback: gRPC `TraceService/Export` (Kubernetes components), and `POST
+//! /v1/traces` with protobuf or JSON (containerd's default). Both answer at once. Spans for which the engine has no
+//! room are reported to the exporter as rejected (`partial_success`), which does not make it send them again.
 
 use std::future::{Future, Ready, ready};
 use std::net::SocketAddr;
@@ -127,7 +127,7 @@ async fn http(
 fn take(body: &[u8], json: bool, sink: &Sink) -> Result<ExportResponse, String> {
     let now = clock::now();
     let spans = if json && body.trim_ascii() == b"{}" {
-        // An empty request, in the JSON of protobuf.
+        // An empty request, in protobuf's JSON form.
         Vec::new()
     } else if json {
         let mut out = Vec::new();
@@ -158,7 +158,7 @@ struct ExportResponse {
 }
 
 impl ExportResponse {
-    /// As OTLP's JSON has it: 64-bit numbers are strings.
+    /// Returns the response as OTLP JSON, in which 64-bit numbers are strings.
     fn json(&self) -> String {
         let Some(p) = &self.partial else {
             return "{}".to_owned();
@@ -170,7 +170,7 @@ impl ExportResponse {
     }
 }
 
-/// `google.rpc.Status`: the body of a refusal by HTTP.
+/// `google.rpc.Status`: the body of an error response by HTTP.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct RpcStatus {
     #[prost(int32, tag = "1")]
@@ -208,7 +208,7 @@ impl UnaryService<Bytes> for Export {
     }
 }
 
-/// Requests as they came, answers as protobuf: the decoder of the source reads the bytes itself.
+/// Passes requests on as bytes, which the source's own decoder reads, and encodes responses as protobuf.
 #[derive(Clone, Copy, Debug, Default)]
 struct Raw;
 

@@ -1,7 +1,8 @@
 //! The OTLP messages, reduced to the fields that kflow reads (`opentelemetry/proto/trace/v1/trace.proto`).
 //!
-//! Not those of `opentelemetry-proto` (0.33): they come only together with the SDK, and reading JSON into them refuses a
-//! whole export for one id that is no hex, for an enum by its name, and loses `instrumentationLibrarySpans`.
+//! These are not the messages of `opentelemetry-proto` (0.33): they come only together with the SDK. Reading JSON
+//! into them refuses a whole export for one id that is not hex or for an enum given by its name, and loses
+//! `instrumentationLibrarySpans`.
 
 use prost::{Message, Oneof};
 
@@ -129,7 +130,7 @@ pub(super) struct Array {
 }
 
 impl AnyValue {
-    /// The value as text; arrays with commas, one level deep.
+    /// Returns the value as text; the values of an array are separated by commas, one level deep.
     pub(super) fn text(&self) -> String {
         match &self.value {
             Some(Value::String(s)) => s.clone(),

@@ -1,6 +1,7 @@
-//! What containerd tells everybody on its own socket: its events, and which layers of which images it fetches.
+//! What containerd offers on its own socket: its events, and which layers of which images it is fetching.
 //!
-//! `messages` are its API; [`events`] and [`Pulls`] make observations of what it answers, `live` asks.
+//! `messages` are those of its API; [`events`] and [`Pulls`] turn its answers into observations, and `live` sends the
+//! requests.
 
 pub mod events;
 #[cfg(feature = "live")]

@@ -1,4 +1,4 @@
-//! Lines in, [`LogLine`] observations out.
+//! Decodes lines of a log into [`LogLine`] observations.
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +16,9 @@ use kflow_model::{Body, Nanos, Observation, PodRef, Source, Stamp, Text};
 
 /// Decodes the log of a container runtime.
 ///
-/// Sandbox ids go into the field `sandbox`, container ids into `container_id`: a message names one or both, and what
-/// it says (`StopPodSandbox for "…"`) tells which. `RunPodSandbox … returns sandbox id` is where pod and sandbox meet.
+/// Sandbox ids go into the field `sandbox`, container ids into `container_id`: a message has one or both, and its
+/// words (`StopPodSandbox for "…"`) say which. `RunPodSandbox … returns sandbox id` is the line that joins a pod and
+/// a sandbox.
 #[derive(Debug)]
 pub struct RuntimeDecoder {
     component: Component,
@@ -62,7 +63,7 @@ impl RuntimeDecoder {
         } else if line.trim().is_empty() {
             return Fed::Ignored("empty line");
         } else {
-            // klog lines of libraries inside containerd say nothing that the CRI answers do not.
+            // klog lines of libraries inside containerd say nothing that the CRI responses do not.
             return Fed::Ignored("not a logrus line");
         };
         let Some((at, precision)) = field(&fields, "time").and_then(time) else {
@@ -72,8 +73,8 @@ impl RuntimeDecoder {
             return Fed::Malformed("no message");
         };
         if message.starts_with("container event discarded") {
-            // Written for every event while nobody listens on GetContainerEvents, so for all of them on most nodes;
-            // after a restart of containerd for all containers there ever were.
+            // Written for every event while no client calls GetContainerEvents, so for all events on most nodes;
+            // after a restart of containerd, for all containers that ever existed.
             return Fed::Ignored("container event without a listener");
         }
         let log = self.record(message, &fields);
@@ -139,13 +140,14 @@ fn field<'a>(fields: &'a [(Cow<'_, str>, Cow<'_, str>)], key: &str) -> Option<&'
         .map(|(_, v)| v.as_ref())
 }
 
-/// RFC 3339; CRI-O writes a space for the `T`. Trailing zeros are not written: nanoseconds whatever the digits.
+/// Parses RFC 3339; CRI-O writes a space for the `T`. Trailing zeros are not written, so a time with a fraction is
+/// exact to the nanosecond, whatever the number of its digits.
 fn time(s: &str) -> Option<(Nanos, u32)> {
     let parsed = Nanos::parse_rfc3339(s).or_else(|| Nanos::parse_rfc3339(&s.replacen(' ', "T", 1)));
     parsed.map(|(t, p)| (t, if p < 1_000_000_000 { 1 } else { p }))
 }
 
-/// What a message names.
+/// The pod, sandbox and container that a message names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ids<'a> {
     pod: PodRef,
@@ -188,7 +190,7 @@ fn ids(m: &str) -> Ids<'_> {
         .or_else(|| hex("container_id:\""))
         .or_else(|| hex("ontainer \""))
         .or_else(|| hex("ontainer to stop \""));
-    // `Verb for "id"` and `Verb "id" returns`: the verb says what the id is of.
+    // `Verb for "id"` and `Verb "id" returns`: the verb says to what the id belongs.
     let (verb, rest) = m.split_once(' ').unwrap_or((m, ""));
     let id = rest
         .strip_prefix("for ")
@@ -212,10 +214,11 @@ fn ids(m: &str) -> Ids<'_> {
     ids
 }
 
-/// CRI-O: `Running pod sandbox: ns/pod/POD`, `Ran pod sandbox <id> with infra container: ns/pod/POD`,
-/// `Creating container: ns/pod/container`, `Created container <id>: ns/pod/container`, `Stopping pod sandbox: <id>`; its
-/// network library: `Adding pod ns_pod to CNI network "net" (type=bridge)`, `Deleting pod ns_pod from CNI network …`. What it
-/// makes has a name of the kubelet's making until it has an id: `Creation of sandbox k8s_pod_ns_uid_0 not yet finished.`
+/// Reads the messages of CRI-O: `Running pod sandbox: ns/pod/POD`, `Ran pod sandbox <id> with infra container:
+/// ns/pod/POD`, `Creating container: ns/pod/container`, `Created container <id>: ns/pod/container`, `Stopping pod
+/// sandbox: <id>`; and of its network library: `Adding pod ns_pod to CNI network "net" (type=bridge)`, `Deleting pod
+/// ns_pod from CNI network …`. Until a sandbox or container has an id, messages call it by a name made of the
+/// kubelet's metadata: `Creation of sandbox k8s_pod_ns_uid_0 not yet finished.`
 fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
     if reserved_name(m, ids) {
         return;
@@ -270,8 +273,8 @@ fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
     }
 }
 
-/// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. False where the
-/// message has no such name. No part of it can hold a `_`.
+/// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. Returns false
+/// where the message has no such name. No part of the name can hold a `_`.
 /// cri-o/cri-o: internal/lib/sandbox/builder.go, `GenerateNameAndID`; internal/factory/container/container.go, `SetNameAndID`.
 fn reserved_name<'a>(m: &'a str, ids: &mut Ids<'a>) -> bool {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
@@ -306,7 +309,7 @@ fn between<'a>(s: &'a str, open: &str, close: &str) -> Option<&'a str> {
 impl LineDecoder for RuntimeDecoder {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        // logrus lines begin like no wrapper does: the common case is not looked at twice.
+        // logrus lines begin like no wrapper does: the common case skips the check for wrappers.
         if line.starts_with(b"time=") {
             return self.text(line, None, out);
         }

@@ -1,9 +1,11 @@
-//! What a runtime tells everybody as it happens: containerd's own events, of other runtimes CRI's container events.
+//! Follows the events that a runtime publishes: containerd's own events, and CRI's container events of other
+//! runtimes.
 //!
-//! Containerd is never asked for those of CRI: 1.7 gives each of them to one of its subscribers only, so the kubelet would miss
-//! what kflow gets (`pkg/cri/sbserver/container_events.go`), and 2.x waits for a subscriber that does not take them
-//! (`internal/eventq/eventq.go`, publish), so a kflow that is stopped would stand in the way. Its own events have a queue for
-//! each subscriber (`core/events/exchange/exchange.go`), and tell more.
+//! Containerd is never asked for CRI's container events: 1.7 sends each of them to only one of its subscribers, so
+//! that the kubelet would miss those that kflow gets (`pkg/cri/sbserver/container_events.go`), and 2.x waits for a
+//! subscriber that does not read them (`internal/eventq/eventq.go`, publish), so that a kflow that is stopped would
+//! block it. Containerd's own events have a queue for each subscriber (`core/events/exchange/exchange.go`), and say
+//! more.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,24 +22,25 @@ use crate::live::{Backoff, Out, Stopped, gap, unix};
 use kflow_model::cri::{ContainerEvent, ContainerEventKind};
 use kflow_model::{Body, ContainerId, Nanos, Observation, Source, clock};
 
-/// Pauses between attempts to reach the runtime.
+/// Shortest and longest pause between attempts to reach the runtime.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// A refusal comes at once, the first event when there is one: a stream that is silent for this long is one.
+/// A refusal comes at once, but an acceptance only with the first event: a stream that is silent for this long is
+/// accepted.
 const SILENT: Duration = Duration::from_secs(1);
-/// Containers that are asked for on one connection.
+/// Most containers that are asked about on one connection.
 const TOGETHER: usize = 64;
-/// Containers that may wait for being asked for.
+/// Most containers that may wait to be asked about.
 const ROOM: usize = 1024;
 
-/// What an answer of status Unimplemented means.
+/// Status text for a runtime that answers Unimplemented.
 const NONE: &str = "nothing: this runtime has no events, neither containerd's own nor CRI's";
-/// What an end without an error means (CRI-O, `server/container_events.go`, GetContainerEvents).
+/// Status text for a stream that ends without an error (CRI-O, `server/container_events.go`, GetContainerEvents).
 const OFF: &str = "nothing: the runtime tells no container events; CRI-O does with enable_pod_events = true in its configuration";
 
-/// Why a session ended.
+/// Why a stream of events ended.
 enum End {
     Stopped,
-    /// The runtime never will.
+    /// The runtime will never send events, for this reason.
     Nothing(&'static str),
     Failed(String),
 }
@@ -48,17 +51,17 @@ impl From<Stopped> for End {
     }
 }
 
-/// What lasts over sessions.
+/// What is kept from one stream to the next.
 struct Told {
-    /// When the last session ended that had been told events.
+    /// When the last stream ended that had been accepted.
     broken: Option<Nanos>,
     /// Events that could not be read.
     unread: u64,
-    /// Containers whose pod was not asked for, because the runtime was too slow.
+    /// Containers whose pod was not asked for, because the runtime answered too slowly.
     unnamed: u64,
 }
 
-/// Follows the events of the runtime at a socket, through its restarts, until their receiver is gone.
+/// Follows the events of the runtime at a socket, through its restarts, until the receiver of observations is gone.
 pub async fn follow(path: PathBuf, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut told = Told {
@@ -94,7 +97,7 @@ pub async fn follow(path: PathBuf, mut out: Out) {
     }
 }
 
-/// Whose events a runtime would tell, in words; or why none.
+/// Returns in words whose events the runtime would send; the error says why it sends none.
 pub async fn probe(path: &Path) -> Result<&'static str, String> {
     let channel = unix::channel(path).await.map_err(|e| e.to_string())?;
     match timeout(SILENT, subscribe(channel)).await {
@@ -147,7 +150,8 @@ fn failed(e: &Status) -> End {
     ))
 }
 
-/// A stream has begun. What happened since the last one is not told by it: what there is now is asked for.
+/// Reports that a new stream has begun. The stream does not deliver what happened since the last one: a gap is reported
+/// for that, and what exists now is asked for.
 async fn begun(path: &Path, told: &mut Told, is_on: &mut bool, out: &mut Out) -> Result<(), End> {
     *is_on = true;
     say(told, out);
@@ -178,7 +182,7 @@ fn say(told: &Told, out: &Out) {
     out.on(detail);
 }
 
-/// Takes containerd's events, and asks whose containers are those that start.
+/// Takes containerd's events, and asks to which pods the containers belong that start.
 async fn containerd(
     path: &Path,
     mut stream: Streaming<Envelope>,
@@ -213,7 +217,7 @@ async fn containerd(
     }
 }
 
-/// The container that starts.
+/// Returns the container that the observation says has started.
 fn begins(o: &Observation) -> Option<&ContainerId> {
     match &o.body {
         Body::ContainerEvent(c) if c.kind == ContainerEventKind::Started => {
@@ -229,7 +233,7 @@ async fn names(path: &Path, mut started: Receiver<ContainerId>, mut out: Out) ->
     while started.recv_many(&mut ids, TOGETHER).await > 0 {
         match cri::live::identify(path, &ids).await {
             Ok(mut found) => out.send_all(&mut found).await?,
-            // The stream says it too when the runtime is gone.
+            // The stream of events ends too when the runtime is gone.
             Err(e) => debug!(parent: out.span(), error = %e, "containers without a name"),
         }
         ids.clear();
@@ -264,7 +268,7 @@ async fn of_cri(path: &Path, told: &mut Told, is_on: &mut bool, out: &mut Out) -
     }
 }
 
-/// As a source of its own: nobody's call.
+/// Makes an observation of source `runtime`, with the key of no call.
 fn of_runtime(mut o: Observation) -> Observation {
     o.source = Source::Runtime;
     if let Body::ContainerEvent(c) = &mut o.body {

@@ -1,4 +1,4 @@
-//! From an event of containerd to an observation. Pure.
+//! Turns an event of containerd into an observation. Pure.
 //!
 //! Names, numbers and types are those of `api/services/events/v1/events.proto` (`api/types/event.proto` since 2.0) and
 //! `api/events/*.proto` (1.6 to 2.x), without labels, mounts and specs.
@@ -10,7 +10,7 @@ use prost::{DecodeError, Message};
 
 use crate::logtext::{cut, is_hex_id};
 
-/// Topics that are asked for. Execs (each exec probe is one) and content are not.
+/// Topics that are subscribed to. Those of execs (each exec probe is one) and of content are not.
 pub const TOPICS: [&str; 14] = [
     "/containers/create",
     "/containers/update",
@@ -27,7 +27,7 @@ pub const TOPICS: [&str; 14] = [
     "/snapshot/commit",
     "/snapshot/remove",
 ];
-/// Longest text that is taken of an event, bytes.
+/// Longest text that is taken from an event, bytes.
 const TEXT: usize = 1024;
 
 /// `google.protobuf.Timestamp`.
@@ -40,21 +40,21 @@ pub(super) struct Timestamp {
 }
 
 impl Timestamp {
-    /// `None` for one that no clock shows.
+    /// Returns the time in ns; `None` when it is out of range.
     pub(super) fn nanos(self) -> Option<Nanos> {
         let whole = self.seconds.checked_mul(1_000_000_000)?;
         whole.checked_add(i64::from(self.nanos)).map(Nanos)
     }
 }
 
-/// `google.protobuf.Any`; what it holds follows from the topic.
+/// `google.protobuf.Any`; the topic says which message it holds.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 struct Any {
     #[prost(bytes = "vec", tag = "2")]
     value: Vec<u8>,
 }
 
-/// An event as it is sent.
+/// An event in the form in which containerd sends it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Envelope {
     #[prost(message, optional, tag = "1")]
@@ -67,8 +67,8 @@ pub struct Envelope {
     event: Option<Any>,
 }
 
-/// `TaskCreate`, `TaskStart`, `TaskOOM`, `TaskDelete`, `TaskExit`: the numbers that they share mean the same but for those
-/// that are named below.
+/// `TaskCreate`, `TaskStart`, `TaskOOM`, `TaskDelete`, `TaskExit`: the field numbers that they share mean the same,
+/// except for those in the messages below.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 struct TaskOf {
     #[prost(string, tag = "1")]
@@ -113,7 +113,7 @@ struct ImageOf {
 struct SnapshotOf {
     #[prost(string, tag = "1")]
     key: String,
-    /// Of a prepared one its parent, of a committed one its name.
+    /// The parent of a prepared snapshot; the name of a committed one.
     #[prost(string, tag = "2")]
     other: String,
     #[prost(string, tag = "5")]
@@ -123,30 +123,29 @@ struct SnapshotOf {
 /// Why an event cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// It is not the message that its topic stands for.
+    /// The event is not the message that its topic stands for.
     #[error("cannot read containerd's event {topic}: {source}")]
     Message {
-        /// Its topic.
+        /// The event's topic, cut to at most 1024 bytes.
         topic: String,
-        /// What is wrong with it.
         source: DecodeError,
     },
-    /// It has no time, or one that no clock shows.
+    /// The event has no time, or one that is out of range.
     #[error("containerd's event {topic} has no time")]
     Time {
-        /// Its topic.
+        /// The event's topic, cut to at most 1024 bytes.
         topic: String,
     },
-    /// It is about something else than was asked for.
+    /// The event has a topic that was not subscribed to.
     #[error("containerd sent an event that was not asked for: {topic}")]
     Topic {
-        /// Its topic.
+        /// The event's topic, cut to at most 1024 bytes.
         topic: String,
     },
 }
 
 impl Envelope {
-    /// What the event tells; `None` for the end of an exec. `seen` is when it arrived.
+    /// Returns the event as an observation; `None` for the end of an exec. `seen` is when the event arrived.
     pub fn observe(&self, seen: Nanos) -> Result<Option<Observation>, EventError> {
         let topic = || cut(&self.topic, TEXT).to_string();
         let told = self.timestamp.and_then(Timestamp::nanos);
@@ -190,7 +189,7 @@ impl Envelope {
             "/tasks/delete" => {
                 let task: TaskDelete = self.read()?;
                 let id = self.task()?.container_id;
-                // The id of the task itself is empty or its container's.
+                // For the task itself the id is empty or its container's.
                 if !task.id.is_empty() && task.id != id.as_str() {
                     return Ok(None);
                 }
@@ -218,7 +217,8 @@ impl Envelope {
                 if !s.snapshotter.is_empty() {
                     fields.push(("snapshotter", s.snapshotter));
                 }
-                // The root file system of a container has its id for a key (`internal/cri/server/container_create.go`).
+                // The root file system of a container has the container's id as its key
+                // (`internal/cri/server/container_create.go`).
                 if is_hex_id(&s.key) && s.key.len() == 64 {
                     self.other("", &s.key, fields)
                 } else {
@@ -282,7 +282,7 @@ mod tests {
 
     const CANARY: &str = "hunter2-never-to-be-seen";
 
-    /// A field of bytes, as protobuf writes it.
+    /// Encodes a length-delimited field of protobuf.
     fn len(tag: u8, bytes: &[u8]) -> Vec<u8> {
         let n = u8::try_from(bytes.len()).unwrap();
         assert!(n < 128);
@@ -292,7 +292,7 @@ mod tests {
         vec![tag << 3, n]
     }
 
-    /// Seconds 100, nanoseconds 5.
+    /// An event at 100 s and 5 ns.
     fn envelope(topic: &str, event: &[Vec<u8>]) -> Envelope {
         let time = [int(1, 100), int(2, 5)].concat();
         let any = [len(1, b"containerd.events.X"), len(2, &event.concat())].concat();
@@ -334,7 +334,7 @@ mod tests {
         );
         assert_eq!(e.subject.container_id.as_str(), "c1");
         assert_eq!(told("/tasks/exit", &exit(b"exec-1")), None, "an exec's");
-        // Without a time of its own the event's counts.
+        // Without a time of its own, the exit has the event's time.
         let (at, _) = told("/tasks/exit", &[len(1, b"c1"), len(2, b"c1")]).unwrap();
         assert_eq!(at, 100_000_000_005);
     }
@@ -420,7 +420,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..60),
         ) {
             let e = envelope(TOPICS[topic], &[bytes]);
-            // Either is right; that it ends is what is asked.
+            // Any result is right: the test is that the call returns.
             let _seen = e.observe(Nanos(1));
         }
     }

@@ -1,4 +1,5 @@
-//! Asks containerd how far its pulls are, every half second while there is one, else every second; and for its events.
+//! Asks containerd for the progress of its pulls, every half second while there is one, else every second; and
+//! subscribes to its events.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,11 +25,11 @@ use kflow_model::{Nanos, Text, clock};
 
 /// The namespace in which the CRI plugin keeps images (`internal/cri/constants`, K8sContainerdNamespace).
 const NAMESPACE: &str = "k8s.io";
-/// What is there and is a manifest: it is labelled with its configuration.
+/// Filter for the blobs that are manifests: containerd labels each with its configuration.
 const IS_MANIFEST: &str = r#"labels."containerd.io/gc.ref.content.config""#;
 /// Largest manifest, bytes: containerd's own limit (`remotes/docker/fetcher.go`: 4 MiB in 1.6, 8 MiB in 2.x).
 const MANIFEST_MAX: usize = 8 << 20;
-/// Pauses between two questions.
+/// Pauses between two requests: without a pull, and during one.
 const CALM: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_millis(500);
 /// How long an answer may take.
@@ -50,10 +51,10 @@ enum Error {
     Late { question: &'static str },
 }
 
-/// Why asking ended.
+/// Why following containerd ended.
 enum End {
     Stopped,
-    /// The runtime is another one, which shows nothing of the kind.
+    /// The runtime is another one, which does not offer this service.
     Other,
     Failed(Error),
 }
@@ -73,7 +74,7 @@ impl From<Stopped> for End {
     }
 }
 
-/// Follows the pulls of the containerd at a socket, through its restarts, until their receiver is gone.
+/// Follows the pulls of the containerd at a socket, through its restarts, until the receiver of observations is gone.
 pub async fn pulls(path: PathBuf, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     loop {
@@ -108,7 +109,8 @@ async fn follow(path: &Path, backoff: &mut Backoff, out: &mut Out) -> Result<(),
     }
 }
 
-/// Asks for events. Containerd answers with the first: until then nothing comes, not even that it will not.
+/// Subscribes to events. Containerd responds with the first event: until then this call waits, unless the runtime
+/// refuses.
 pub(crate) async fn subscribe(channel: Channel) -> Result<Streaming<Envelope>, Status> {
     let filters = TOPICS.iter();
     let filters = filters.map(|t| format!("namespace=={NAMESPACE},topic==\"{t}\""));
@@ -132,7 +134,7 @@ impl Client {
         ))
     }
 
-    /// Asks what is answered by one message.
+    /// Calls a method that responds with one message.
     async fn unary<Q, A>(&mut self, question: &'static str, ask: Q) -> Result<A, Error>
     where
         Q: prost::Message + Send + Sync + 'static,
@@ -144,7 +146,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks, and puts the messages of the answer together by `each`.
+    /// Calls a method, and passes each message of the response to `each`.
     async fn stream<Q, A>(
         &mut self,
         question: &'static str,
@@ -171,7 +173,7 @@ impl Client {
         timeout(PATIENCE, asking).await.map_err(late)?
     }
 
-    /// Layers that are being written.
+    /// Returns the layers that are being written.
     async fn ingests(&mut self) -> Result<Vec<Ingest>, Error> {
         let filters = Vec::new();
         let answer: Statuses = self
@@ -188,7 +190,7 @@ impl Client {
         Ok(answer.statuses.into_iter().filter_map(layer).collect())
     }
 
-    /// Reads the manifests that are new.
+    /// Reads the manifests that are not known yet.
     async fn learn(&mut self, pulls: &mut Pulls, out: &Out) -> Result<(), Error> {
         let filters = vec![IS_MANIFEST.to_owned()];
         let mut new: Vec<Info> = Vec::new();
@@ -210,7 +212,7 @@ impl Client {
                 }
             });
             match read.await {
-                // It was removed meanwhile.
+                // The manifest was removed meanwhile.
                 Err(Error::Answer { status, .. }) if status.code() == Code::NotFound => continue,
                 read => read?,
             }
@@ -223,7 +225,7 @@ impl Client {
         Ok(())
     }
 
-    /// Which of some blobs are there.
+    /// Returns those of the wanted blobs that exist.
     async fn there(&mut self, wanted: &[Text]) -> Result<BTreeSet<Text>, Error> {
         let mut there = BTreeSet::new();
         for digest in wanted {
@@ -262,7 +264,7 @@ fn gone(e: &tonic::transport::Error) -> Status {
     Status::unavailable(e.to_string())
 }
 
-/// 0 where there is none.
+/// Returns the time in ns; 0 where there is none.
 fn time(t: Option<Timestamp>) -> Nanos {
     t.and_then(Timestamp::nanos).unwrap_or_default()
 }

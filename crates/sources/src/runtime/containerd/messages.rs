@@ -1,22 +1,23 @@
-//! The messages of containerd's services that kflow asks with, by hand: names, numbers and types are those of
-//! `api/services/content/v1/content.proto` and `api/services/events/v1/events.proto` (1.6 to 2.x). They hold nothing of a blob but a manifest.
+//! The messages of containerd's services that kflow uses, written by hand: names, numbers and types are those of
+//! `api/services/content/v1/content.proto` and `api/services/events/v1/events.proto` (1.6 to 2.x). Of blobs, only
+//! manifests are read.
 
 use std::collections::HashMap;
 
 use super::events::Timestamp;
 
-/// Path of `ListStatuses`: what is being written.
+/// Path of `ListStatuses`: the blobs that are being written.
 pub(super) const LIST_STATUSES: &str = "/containerd.services.content.v1.Content/ListStatuses";
-/// Path of `List`: what is there, with labels.
+/// Path of `List`: the blobs that exist, with their labels.
 pub(super) const LIST: &str = "/containerd.services.content.v1.Content/List";
-/// Path of `Info`: whether one blob is there.
+/// Path of `Info`: whether one blob exists.
 pub(super) const INFO: &str = "/containerd.services.content.v1.Content/Info";
 /// Path of `Read`: the bytes of one blob.
 pub(super) const READ: &str = "/containerd.services.content.v1.Content/Read";
 /// Path of `Subscribe`: events as they happen.
 pub(super) const SUBSCRIBE: &str = "/containerd.services.events.v1.Events/Subscribe";
 
-/// Filters of what is listed or told; any that fits is enough.
+/// Filters of a list or of events; an item passes that matches any of them.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Filters {
     #[prost(string, repeated, tag = "1")]
@@ -44,14 +45,14 @@ pub(super) struct Status {
     pub(super) offset: i64,
 }
 
-/// Some of what is there, one message of `List`.
+/// One message of the answer of `List`, with some of the blobs that exist.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Infos {
     #[prost(message, repeated, tag = "1")]
     pub(super) info: Vec<Info>,
 }
 
-/// A blob that is there.
+/// A blob that exists.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Info {
     #[prost(string, tag = "1")]
@@ -62,30 +63,30 @@ pub(super) struct Info {
     pub(super) labels: HashMap<String, String>,
 }
 
-/// A question for one blob.
+/// Request of `Info`, for one blob.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct InfoRequest {
     #[prost(string, tag = "1")]
     pub(super) digest: String,
 }
 
-/// Its answer, of which nothing is needed but that it comes.
+/// Answer of `Info`, of which only the arrival matters.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub(super) struct InfoResponse {}
 
-/// A question for the bytes of one blob.
+/// Request of `Read`, for the bytes of one blob.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct ReadRequest {
     #[prost(string, tag = "1")]
     pub(super) digest: String,
     #[prost(int64, tag = "2")]
     pub(super) offset: i64,
-    /// 0 is all of it.
+    /// 0 stands for all bytes.
     #[prost(int64, tag = "3")]
     pub(super) size: i64,
 }
 
-/// Some of them.
+/// One message of the answer of `Read`, with some of the bytes.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct ReadResponse {
     #[prost(bytes = "vec", tag = "2")]

@@ -1,8 +1,9 @@
-//! From what containerd is writing to how far each pull is. Pure: the caller asks containerd, and gives the time.
+//! Derives the progress of each pull from what containerd is writing. Pure: the caller asks containerd, and passes
+//! the time.
 //!
-//! Who pulls is not said by a layer that is being written; the manifest that names it is: containerd labels it with its
-//! repository (`containerd.io/distribution.source.HOST`) and with its layers before it fetches them
-//! (`images/handlers.go`, SetChildrenMappedLabels).
+//! A layer that is being written does not say to which pull it belongs; the manifest that names the layer does.
+//! Containerd labels the manifest with its repository (`containerd.io/distribution.source.HOST`) and with its layers
+//! before it fetches them (`images/handlers.go`, SetChildrenMappedLabels).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +11,13 @@ use kflow_model::pull::{LayerSeen, PullSeen};
 use kflow_model::stamp::{MILLI, SECOND};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
-/// A pull that stands still is observed again after this long, ns: what is not said again may be over.
+/// An unchanged pull is observed again after this time, ns: a pull that is not observed again may be over.
 const AGAIN_NS: i64 = 5 * SECOND;
-/// A pull of which nothing is being written for this long is over, ns: between two layers nothing may be.
+/// A pull of which nothing is being written for this time is over, ns: between two layers there may be a pause.
 const OVER_NS: i64 = 1500 * MILLI;
-/// Manifests that are remembered.
+/// Most manifests that are remembered.
 const MANIFESTS: usize = 1024;
-/// Layers of one manifest that are followed: Docker's limit is 127 (`layer/layer_store.go`, maxLayerDepth 125).
+/// Most layers of one manifest that are followed: Docker's limit is 127 (`layer/layer_store.go`, maxLayerDepth 125).
 const LAYERS: usize = 256;
 
 /// A layer that is being written.
@@ -24,20 +25,20 @@ const LAYERS: usize = 256;
 pub struct Ingest {
     /// Digest of the blob, `sha256:…`.
     pub digest: Text,
-    /// Bytes that were written.
+    /// Bytes written so far.
     pub offset: u64,
     /// When writing began, by containerd's clock.
     pub started: Nanos,
-    /// When something was written last, by the same clock.
+    /// When bytes were last written, by the same clock.
     pub moved: Nanos,
 }
 
-/// What an image consists of.
+/// The manifest of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its repositories, `docker.io/library/nginx`.
+    /// The image's repositories: `docker.io/library/nginx`.
     pub repositories: Vec<Text>,
-    /// When it was fetched, by containerd's clock.
+    /// When the manifest was fetched, by containerd's clock.
     pub created: Nanos,
     /// Digest and size in bytes of each layer, the base first.
     pub layers: Vec<(Text, u64)>,
@@ -46,24 +47,24 @@ pub struct Manifest {
 /// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// It is not JSON of the form that it has to have.
+    /// The manifest is not JSON of the expected form.
     #[error("cannot read manifest {digest}: {source}")]
     Json {
         digest: String,
-        /// What is wrong with it.
         source: serde_json::Error,
     },
-    /// It has no layers, or too many.
+    /// The manifest has no layers, or too many.
     #[error("manifest {digest} has {layers} layers: 1 to {LAYERS} are followed")]
     Layers {
         digest: String,
-        /// How many it has.
+        /// Number of its layers.
         layers: usize,
     },
 }
 
 impl Manifest {
-    /// Reads a manifest (`application/vnd.oci.image.manifest.v1+json`, or Docker's schema 2) and containerd's labels of it.
+    /// Reads a manifest (`application/vnd.oci.image.manifest.v1+json`, or Docker's schema 2) and containerd's labels
+    /// for it.
     pub fn read<'a>(
         digest: &str,
         json: &[u8],
@@ -97,7 +98,7 @@ impl Manifest {
         let mut repositories: Vec<Text> = sources
             .flat_map(|(host, paths)| paths.split(',').map(move |p| format!("{host}/{p}").into()))
             .collect();
-        // Labels come in no order.
+        // The labels have no order.
         repositories.sort();
         let layers = read.layers.into_iter();
         Ok(Self {
@@ -108,43 +109,43 @@ impl Manifest {
     }
 }
 
-/// A pull that goes on.
+/// A pull in progress.
 #[derive(Clone, Debug)]
 struct Active {
     seen: PullSeen,
-    /// Last time that one of its layers was being written.
+    /// When one of the pull's layers was last being written.
     written: Nanos,
-    /// Last observation.
+    /// The last observation of the pull, and when it was made.
     told: Option<(Nanos, PullSeen)>,
 }
 
-/// All pulls of a containerd.
+/// All pulls of one containerd.
 #[derive(Clone, Debug, Default)]
 pub struct Pulls {
     manifests: BTreeMap<Text, Manifest>,
-    /// Digests of layers that no manifest names: not asked for again.
+    /// Digests of layers that no manifest names: manifests are not asked for because of them again.
     unknown: BTreeSet<Text>,
     active: BTreeMap<Text, Active>,
 }
 
 impl Pulls {
-    /// True when a layer is being written that no known manifest names: ask for manifests, then say so by
-    /// [`learned`](Self::learned).
+    /// Returns true when a layer is being written that no known manifest names: the caller then asks for manifests,
+    /// and calls [`learned`](Self::learned).
     pub fn wants_manifests(&self, ingests: &[Ingest]) -> bool {
         ingests
             .iter()
             .any(|i| !self.unknown.contains(&i.digest) && self.owner(&i.digest).is_none())
     }
 
-    /// True for a manifest that was learned.
+    /// Returns true for a manifest that is remembered.
     pub fn knows(&self, digest: &str) -> bool {
         self.manifests.contains_key(digest)
     }
 
-    /// Takes a manifest.
+    /// Remembers a manifest, in place of the oldest one when there are too many.
     pub fn learn(&mut self, digest: Text, manifest: Manifest) {
         if self.manifests.len() >= MANIFESTS {
-            // What is pulled now was fetched last.
+            // What is being pulled now was fetched last, so the oldest manifest can go.
             let oldest = self.manifests.iter().min_by_key(|(_, m)| m.created);
             if let Some(oldest) = oldest.map(|(digest, _)| digest.clone()) {
                 self.manifests.remove(&oldest);
@@ -153,14 +154,15 @@ impl Pulls {
         self.manifests.insert(digest, manifest);
     }
 
-    /// All manifests that there are were learned: what is written now and in none of them is not asked for again.
+    /// Notes that all existing manifests were learned: a layer that is being written now and is in none of them is
+    /// not asked about again.
     pub fn learned(&mut self, ingests: &[Ingest]) {
         let of_none = ingests.iter().filter(|i| self.owner(&i.digest).is_none());
         self.unknown = of_none.map(|i| i.digest.clone()).collect();
     }
 
-    /// Layers of running pulls of which it is not known whether they are there: ask for each, and say which are by
-    /// [`take`](Self::take).
+    /// Returns the layers of running pulls that may or may not exist already: the caller asks for each, and passes
+    /// those that exist to [`take`](Self::take).
     pub fn wants_layers(&self, ingests: &[Ingest]) -> Vec<Text> {
         let mut of: BTreeSet<&Text> = self.active.keys().collect();
         of.extend(ingests.iter().filter_map(|i| self.owner(&i.digest)));
@@ -182,15 +184,15 @@ impl Pulls {
         wanted.into_iter().collect()
     }
 
-    /// The manifest that a layer is fetched for: of several the one that was fetched last, as the others' layers are there
-    /// or are being written for them too.
+    /// Returns the manifest for which a layer is fetched: of several, the one that was fetched last, because the
+    /// layers of the others exist already or are being written for them, too.
     fn owner(&self, layer: &str) -> Option<&Text> {
         let names = |m: &Manifest| m.layers.iter().any(|(d, _)| d == layer);
         let of = self.manifests.iter().filter(|(_, m)| names(m));
         of.max_by_key(|(_, m)| m.created).map(|(digest, _)| digest)
     }
 
-    /// Takes what containerd is writing at a moment, and which of [`wants_layers`](Self::wants_layers) are there.
+    /// Takes what containerd is writing at a moment, and which of [`wants_layers`](Self::wants_layers) exist.
     pub fn take(
         &mut self,
         at: Nanos,
@@ -215,14 +217,14 @@ impl Pulls {
         for active in self.active.values_mut() {
             for layer in &mut active.seen.layers {
                 if let Some(i) = ingests.iter().find(|i| i.digest == layer.digest) {
-                    // Written whole and not committed yet: complete when it is.
+                    // A layer that is written whole but not committed is not complete yet.
                     layer.fetched = i.offset.min(layer.size.saturating_sub(1));
                     layer.started = i.started;
                     layer.moved = i.moved;
                 } else if there.contains(&layer.digest) {
                     layer.fetched = layer.size;
                 } else if !layer.is_complete() {
-                    // What was written was thrown away: it begins anew, if at all.
+                    // What was written was discarded: the layer is fetched from its start again, if at all.
                     (layer.fetched, layer.started, layer.moved) = Default::default();
                 }
             }
@@ -246,7 +248,7 @@ impl Pulls {
             .retain(|digest| ingests.iter().any(|i| i.digest == *digest));
     }
 
-    /// True while a pull goes on.
+    /// Returns true while a pull is in progress.
     pub fn is_pulling(&self) -> bool {
         !self.active.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Pulls by what containerd said at moments: invented, because a real one takes as long as it takes. A real one is in
+//! Pulls, from invented answers of containerd, because a real pull takes its time. A real one is in
 //! `fixtures/causes/real/stall.kflow.zst`, made by `tests/real/run.sh pulls`.
 
 use std::collections::BTreeSet;
@@ -68,16 +68,16 @@ fn layers_come_and_the_pull_ends() {
     assert_eq!(pulls.wants_layers(&one), ["sha256:b"]);
     pulls.take(at(0), &one, &there(&[]), &mut out);
     assert!(pulls.is_pulling());
-    // The same again says nothing, until it is time to say that it is so still.
+    // The same state is not observed again, until it is time to repeat it.
     pulls.take(at(500), &one, &there(&[]), &mut out);
     assert_eq!(out.len(), 1);
     pulls.take(at(5_000), &one, &there(&[]), &mut out);
     assert_eq!(out.len(), 2);
-    // All bytes are written, and it is not committed: not complete.
+    // All bytes are written but not committed: the layer is not complete.
     let both = [ingest("sha256:a", 100, at(2)), ingest("sha256:b", 5, at(2))];
     pulls.take(at(5_500), &both, &there(&[]), &mut out);
     assert!(!seen(&out)[2].layers[0].is_complete());
-    // Between the last byte and the commit of the other nothing is written for a moment.
+    // Between the last byte of a layer and its commit, nothing is being written for a moment.
     pulls.take(at(6_000), &[], &there(&["sha256:a"]), &mut out);
     assert!(pulls.is_pulling());
     assert_eq!(pulls.wants_layers(&[]), ["sha256:b"]);
@@ -124,7 +124,7 @@ fn a_layer_of_no_manifest_is_asked_for_once() {
     assert!(!pulls.wants_manifests(&stranger));
     pulls.take(at(0), &stranger, &there(&[]), &mut out);
     assert!(out.is_empty());
-    // It has gone, and comes again: its manifest may have come as well.
+    // The layer has gone and comes again: its manifest may exist by now.
     pulls.take(at(500), &[], &there(&[]), &mut out);
     assert!(pulls.wants_manifests(&stranger));
 }
