@@ -1,6 +1,7 @@
 //! The map of the call flow: stages, steps, the Kubernetes functions behind them, and which evidence lights which step.
 //!
-//! Owns the closed set of [`Stage`]s and, as data (`map.toml`), the steps inside each. Pure.
+//! Owns the closed set of [`Stage`]s and, as data (`map.toml`), the steps inside each. Evidence lights a step when it
+//! shows that the step ran. Pure.
 //!
 //! | module | holds |
 //! |---|---|

@@ -259,8 +259,8 @@ pub fn watched_from(world: &World) -> Option<Nanos> {
 }
 
 /// Returns what is measured of a pod, with the length in ns; `None` as a length while it goes on. `watched` is from
-/// [`watched_from`]. Of a pod that is older, earlier attempts of a stage may have been missed, so its stages are left
-/// out; its termination is measured if that began later.
+/// [`watched_from`]. The stages of a pod created before `watched` are left out, because earlier attempts may have been
+/// missed; its termination is measured if it began later.
 pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i64>)> {
     let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();
     let waits = pod.gone.is_none() && pod.current.is_some() && !was_ready(pod);

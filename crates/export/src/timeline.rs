@@ -379,7 +379,7 @@ fn pod(
     Ok(())
 }
 
-/// `started in 4.01s: 1.95s, pulling images 62.7ms, init containers 2.00s`
+/// `started in 4.01s: 1.95s SLI + 62.7ms pulling images + 2.00s init containers`
 pub fn started(s: &PodStart) -> String {
     let mut text = format!("started in {}", duration(s.total_ns));
     if s.pulling_ns > 0 || s.init_ns > 0 {

@@ -169,7 +169,7 @@ impl Host for About {
     }
 }
 
-/// A running proxy. Dropping it asks it to stop; [`stop`](Self::stop) also waits.
+/// A running proxy. Dropping it stops it as [`stop`](Self::stop) does, and waits too.
 #[derive(Debug)]
 pub struct Proxy {
     stop: watch::Sender<bool>,

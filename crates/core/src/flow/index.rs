@@ -11,7 +11,7 @@ use super::signature::{EdgeKind, Pattern, Signature, What};
 use super::step::{Step, StepId};
 use kflow_model::Text;
 
-/// An observation lights a step.
+/// A match: an observation lights a step by one of the step's signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     pub step: StepId,

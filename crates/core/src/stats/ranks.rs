@@ -57,7 +57,7 @@ pub fn compare(first: &[i64], second: &[i64]) -> Option<Ranks> {
     })
 }
 
-/// The normal approximation.
+/// Returns the probability by the normal approximation.
 fn approximately(n1: f64, n2: f64, u: f64, ties: f64) -> f64 {
     let n = n1 + n2;
     let variance = n1 * n2 / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)));

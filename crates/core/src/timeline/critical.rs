@@ -459,7 +459,7 @@ impl<'t> Walk<'t> {
             children,
         }
     }
-    /// Returns the span that decides just before `at`. Calls must come with falling moments.
+    /// Returns the span that decides just before `at`, which has to fall from call to call.
     fn innermost(&mut self, at: Nanos) -> Option<SpanIndex> {
         while let Some((_, rank)) = self.to_come.pop_if(|(end, _)| *end >= at) {
             self.on.push(rank);
