@@ -126,8 +126,8 @@ pub struct Mark(Arc<Mutex<Marked>>);
 #[derive(Debug, Default)]
 struct Marked {
     followed: Option<Followed>,
-    /// The clock's offset by the quickest answer, which bounds it best, and when that came. It counts for
-    /// [`QUICKEST`] only, because clocks drift.
+    /// Offset of the agent's clock by the quickest answer, which bounds it best, and when that answer came. It counts
+    /// for [`QUICKEST`] only, because clocks drift.
     clock: Option<(Instant, Offset)>,
 }
 

@@ -55,7 +55,7 @@ pub struct SourceStatus {
     /// A name when there are several of a kind: `pods`, `events`, a path.
     pub name: Text,
     pub status: Status,
-    /// What a user can do about it, where that is known.
+    /// What a user can do about the status, where that is known.
     pub help: Text,
     /// When the source was last turned on or off, by the wall clock; `None` where that is not known.
     pub since: Option<Nanos>,
@@ -204,8 +204,8 @@ impl Out {
         Ok(())
     }
 
-    /// Sends as many as there is room for; returns for how many there was none. The newest are refused, and counted
-    /// as lost.
+    /// Sends as many observations as there is room for; returns how many there was no room for. These are the newest,
+    /// and are counted as lost.
     pub fn offer_all(&mut self, all: Vec<Observation>) -> usize {
         let before = lock(&self.card).lost;
         for o in all {

@@ -157,7 +157,7 @@ pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
 /// How often the proxy is asked for its state.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Lines of a turn: each is decoded.
+/// Lines that are decoded in one turn, after which the thread yields ([`Turns`]).
 const TURN: usize = 16;
 
 /// How far the proxy's observations were read.

@@ -31,7 +31,7 @@ pub const MAX_BODY: usize = 16 << 20;
 /// Connections served at once; more wait in the listener's queue.
 const CONNECTIONS: usize = 64;
 
-/// Takes observations to the engine and returns for how many there was no room.
+/// Passes observations to the engine, and returns how many the engine had no room for.
 pub type Sink = Arc<dyn Fn(Vec<Observation>) -> usize + Send + Sync>;
 
 /// Responds to one request.

@@ -47,7 +47,7 @@ pub async fn follow(socket: PathBuf, reconnect: Arc<AtomicBool>, mut out: Out) {
     }
 }
 
-/// What the tap has seen, so that the end of it can be reported when the tap itself ends.
+/// What the tap has seen, so that open connections are reported as closed when the tap ends.
 #[derive(Debug, Default)]
 struct Seen {
     numbers: Numbers,

@@ -1,7 +1,7 @@
 //! From `audit.k8s.io/v1` JSON to observations. Pure.
 //!
 //! Decides what is kept of a record. Bodies are read by structs that name the few facts which join a request to a pod
-//! (`facts`); bodies of Secrets and ConfigMaps are not read at all. Queries and annotations pass allow-lists, because
+//! (`bodies`); bodies of Secrets and ConfigMaps are not read at all. Queries and annotations pass allow-lists, because
 //! `exec` has its command in the query and webhooks write what they like into annotations.
 
 use serde::Deserialize;

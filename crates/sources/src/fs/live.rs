@@ -168,7 +168,7 @@ async fn watch(roots: Roots, out: Out, asked: Asked) {
         full: false,
         out,
     };
-    // Stopped is the only way to end.
+    // Returns only when the receiver of observations is gone (`Stopped`).
     watcher.run().await.ok();
 }
 

@@ -2,7 +2,7 @@
 //! kubelet logs to the journal (kubeadm, kind, k3s) its log is nowhere else.
 //!
 //! The format is systemd's (`docs/JOURNAL_FILE_FORMAT.md`, `src/libsystemd/sd-journal/journal-def.h`, with the flags
-//! of v254): objects that are only appended, and found by offsets. Read here are only the links from a field
+//! of v254): objects that are only appended, and found by offsets. Only these links are followed: from a field
 //! (`_SYSTEMD_UNIT`) to its values, and from a value to the entries that have it, in order. A writer may append at
 //! the same time: it links an object only once the object is complete.
 //!

@@ -36,7 +36,7 @@ const BEFORE: u64 = 4 << 20;
 /// How many of the journal's last lines are read at first.
 const LINES_BEFORE: &str = "20000";
 
-/// Makes a decoder, which is needed again whenever the input starts again.
+/// Makes a new decoder, for every time that the input starts again.
 pub type NewDecoder = Box<dyn Fn() -> Box<dyn LineDecoder> + Send + Sync>;
 
 /// A log that is decoded line by line.
@@ -87,7 +87,7 @@ impl Feed {
 /// Follows a file through rotation and truncation, beginning a little before its end.
 pub async fn file(path: PathBuf, source: Source, decoder: NewDecoder, out: Out) {
     let mut feed = Feed::new(source, decoder(), out);
-    // Stopped is the only way to end.
+    // Returns only when the receiver of observations is gone (`Stopped`).
     follow_file(&path, &mut feed, BEFORE).await.ok();
 }
 

@@ -253,7 +253,7 @@ mod tests {
             let got = got.map(Nanos::to_rfc3339).unwrap_or_default();
             assert!(got.starts_with(year), "{when} {month}-{day}: {got}");
         }
-        // A moment nearby may lie before the log, but the log does not lie after its reading.
+        // A moment near the input may lie before the log's lines, but no line lies after the reading.
         let mut y = Years::new(TimeHint {
             near: Some(at("2026-08-01T00:00:00Z")),
             not_after: Some(at("2026-11-21T12:00:00Z")),
@@ -261,7 +261,7 @@ mod tests {
         });
         let got = y.resolve(local(1, 20, 0), None).map(Nanos::to_rfc3339);
         assert!(got.is_some_and(|t| t.starts_with("2026-01-20")));
-        // Neither does a line that continues another.
+        // Nor does a line that continues from another.
         let mut y = read("2026-11-21T12:00:00Z");
         y.resolve(local(11, 20, 0), None);
         let got = y.resolve(local(2, 20, 0), None).map(Nanos::to_rfc3339);

@@ -314,7 +314,7 @@ pub async fn journal_files(journal: Journal, source: Source, decoder: NewDecoder
         ));
         return;
     }
-    // Stopped is the only way to end.
+    // Returns only when the receiver of observations is gone (`Stopped`).
     take(from, &mut feed, &what, &folder).await.ok();
 }
 

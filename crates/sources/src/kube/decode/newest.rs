@@ -29,7 +29,7 @@ const PAST: [&str; 18] = [
     "startedAt",
 ];
 
-/// The newest time among the fields of an object or list that lie in the past, with its precision in ns.
+/// Returns the newest time in those fields of an object or list that hold past moments, with its precision in ns.
 /// `managedFields[].time` counts too: it has the times of writes that no condition shows.
 pub fn newest_time(json: &[u8]) -> Option<(Nanos, u32)> {
     let mut newest = None;

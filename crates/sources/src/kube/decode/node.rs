@@ -1,4 +1,4 @@
-//! A node.
+//! The fields of a Node that kflow reads.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A pod.
+//! The fields of a Pod that kflow reads.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

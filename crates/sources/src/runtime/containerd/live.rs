@@ -34,7 +34,7 @@ const CALM: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_millis(500);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pauses between attempts to reach containerd.
+/// Shortest and longest pause between attempts to reach containerd.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Why containerd could not be asked.

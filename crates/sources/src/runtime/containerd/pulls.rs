@@ -123,7 +123,7 @@ struct Active {
 #[derive(Clone, Debug, Default)]
 pub struct Pulls {
     manifests: BTreeMap<Text, Manifest>,
-    /// Digests of layers that no manifest names: manifests are not asked for because of them again.
+    /// Digests of layers that no manifest names: they are no reason to ask for manifests again.
     unknown: BTreeSet<Text>,
     active: BTreeMap<Text, Active>,
 }

@@ -1,4 +1,4 @@
-//! The status of a pod.
+//! The fields of a pod's status that kflow reads.
 
 use serde::Deserialize;
 
