@@ -273,8 +273,8 @@ fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
     }
 }
 
-/// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. Returns false
-/// where the message has no such name. No part of the name can hold a `_`.
+/// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. Returns
+/// false where the message has no such name. No part of the name can hold a `_`.
 /// cri-o/cri-o: internal/lib/sandbox/builder.go, `GenerateNameAndID`; internal/factory/container/container.go, `SetNameAndID`.
 fn reserved_name<'a>(m: &'a str, ids: &mut Ids<'a>) -> bool {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));

@@ -1,7 +1,7 @@
 //! Follows a node's kubelet log through the apiserver, in either of the two forms that a kubelet offers.
 //!
-//! * `/logs/?query=kubelet` asks for the node's journal (`enableSystemLogQuery`, off by default). A kubelet that logs to a
-//!   file refuses to return a part of its log this way.
+//! * `/logs/?query=kubelet` asks for the node's journal (`enableSystemLogQuery`, off by default). A kubelet that logs to
+//!   a file refuses to return a part of its log this way.
 //! * `/logs/kubelet.log` is the file in the node's `/var/log` (`enableSystemLogHandler`, on by default), of which a part
 //!   can be requested by `Range`, as of any file on a web server.
 //!
