@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use kflow_model::gap::Note;
+use kflow_model::session::format::Bound;
 use kflow_model::session::{self, Header, SessionError, Writer};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
@@ -245,4 +246,38 @@ fn what_a_note_into_a_cut_session_would_lose_is_kept_beside_it() {
     assert_eq!(fs::read_to_string(kept).unwrap(), cut);
     assert_eq!(session::load(&path).unwrap().report.cut, None);
     assert_eq!(state(dir.path()).len(), 2);
+}
+
+#[test]
+fn a_note_into_a_cut_session_leaves_apart_what_was_carried_over_from_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for packed in [false, true] {
+        let path = dir
+            .path()
+            .join(if packed { "run.kflow.zst" } else { "run.kflow" });
+        let mut w = Writer::record(&path, &Header::new(Nanos(1))).unwrap();
+        for n in 1..=3 {
+            w.write(&note(n)).unwrap();
+        }
+        w.bound(Bound::From, Nanos(4));
+        for n in 4..=5 {
+            w.write(&note(n)).unwrap();
+        }
+        w.finish().unwrap();
+        let whole = fs::read(&path).unwrap();
+        let end = if packed {
+            &[0x28, 0xb5][..]
+        } else {
+            b"{\"t\":6,"
+        };
+        fs::write(&path, [&whole, end].concat()).unwrap();
+        session::append(&path, &[note(9)]).unwrap();
+        let report = session::load(&path).unwrap().report;
+        assert_eq!(
+            (report.from, report.carried),
+            (Some(Nanos(4)), 3),
+            "{packed}"
+        );
+        assert_eq!(report.cut, None);
+    }
 }

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Header, SessionError, format, load};
+use super::{Batch, Header, Reader, SessionError, format};
 use crate::Observation;
 use crate::file::{self, Access, AtomicFile, FileError, Place};
 use crate::patient::ask;
@@ -224,22 +224,37 @@ fn is_empty(path: &Path) -> Result<bool, SessionError> {
 /// file stays beside it as `NAME.cut`. A recording that is still being written is refused.
 pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionError> {
     let file = idle(path)?;
-    let session = load(path)?;
-    if session.report.cut.is_none() {
-        return append_to(file, path, session.report.compressed, observations);
+    let report = Reader::open(path)?.for_each(|_| true);
+    if report.cut.is_none() {
+        return append_to(file, path, report.compressed, observations);
     }
-    let mut w = Writer::rewrite(path, LEVEL, &session.header)?;
-    for o in &session.observations {
-        w.write(o)?;
-    }
+    let reader = Reader::open(path)?;
+    let mut w = Writer::rewrite(path, LEVEL, &reader.header)?;
+    let mut written = Ok(());
+    reader.for_each(|batch| {
+        written = copy(&batch, &mut w);
+        written.is_ok()
+    });
+    written?;
     for o in observations {
         w.write(o)?;
     }
-    if let Some(from) = session.report.from {
-        w.bound(format::Bound::From, from);
-    }
     keep_cut(path)?;
     w.finish().map(drop)
+}
+
+/// Writes what was read of a session, with the begin of its own time between the same observations: those before it are
+/// carried over from earlier.
+fn copy(batch: &Batch, w: &mut Writer) -> Result<(), SessionError> {
+    let carried = batch.report.carried.min(batch.observations.len());
+    let (before, own) = batch.observations.split_at(carried);
+    for o in before {
+        w.write(o)?;
+    }
+    if let Some(from) = batch.report.from {
+        w.bound(format::Bound::From, from);
+    }
+    own.iter().try_for_each(|o| w.write(o))
 }
 
 /// Gives a session a second name, `NAME.cut`, `NAME.cut2`, …, under which it remains when its own name is given to
