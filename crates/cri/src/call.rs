@@ -1,4 +1,4 @@
-//! One call: from its headers to its end, and the observations that it becomes.
+//! One call, from its headers to its end, and the observations that are made from it.
 
 use std::hash::Hasher as _;
 
@@ -26,8 +26,8 @@ pub(super) fn observe(out: &mut Vec<Observation>, stamp: Stamp, body: Body) {
     });
 }
 
-/// What lists of a connection said last: a list is decoded only when it says something else, and of such a list only
-/// the items that do.
+/// The newest content of each list of a connection: a list is decoded only when its content has changed, and then only
+/// the changed items.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     lists: FxHashMap<u64, (u64, usize)>,
@@ -35,7 +35,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// How many items the list had when it said exactly this the last time.
+    /// Returns the number of items of a list whose content is still the same; `None` when it has changed.
     fn unchanged(&self, question: u64, content: u64) -> Option<usize> {
         self.lists
             .get(&question)
@@ -59,42 +59,42 @@ fn hash(parts: &[&[u8]]) -> u64 {
     hasher.finish()
 }
 
-/// What the request's headers say.
+/// What the headers of a request say.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) key: CallKey,
-    /// First byte of the request's HEADERS frame.
+    /// When the first byte of the request's HEADERS frame arrived.
     pub(super) at: Nanos,
     method: MethodRef,
     timeout_ns: Option<i64>,
     traceparent: Option<(kflow_model::TraceId, kflow_model::SpanId)>,
     /// Some of the headers are not known.
     partial: bool,
-    /// Where the client's header table has the path, when the method is not known.
+    /// The entry of the client's header table that holds the path, when the method is not known.
     path: Option<Old>,
 }
 
-/// What the messages say.
+/// What the messages of a call say.
 #[derive(Debug, Default)]
 struct Told {
     asked: Facts,
     answered: Facts,
-    /// The request was read: an unfiltered list is known to be unfiltered.
+    /// The request was read, so that a list without a filter is known to have none.
     request_read: bool,
     filtered: bool,
-    /// Which list it is: method and request.
+    /// Hash of method and request, which tells lists apart.
     question: u64,
-    /// Items and fingerprint of a list that is streamed.
+    /// Items, their number and the fingerprint of a streamed list.
     streamed: Vec<InventoryItem>,
     streamed_items: usize,
     streamed_hash: u64,
-    /// The request of an unknown method, as long as its answer can tell which.
+    /// The request of an unknown method, kept until the answer can show which method it is.
     unnamed: Option<Box<[u8]>>,
-    /// What the messages told of an unknown method.
+    /// The method that the messages of a call with an unknown path have shown.
     recognised: Option<MethodRef>,
 }
 
-/// A call that is open.
+/// An open call.
 #[derive(Debug)]
 pub(super) struct Call {
     asked: Asked,
@@ -106,9 +106,9 @@ pub(super) struct Call {
     asked_all: bool,
     /// The answer has begun.
     answered: bool,
-    /// The begin of the answer may have been missed: only when its headers come is it whole.
+    /// The begin of the answer may have been missed; the answer's headers, when they come, show that it was not.
     may_miss: bool,
-    /// How much of it was seen.
+    /// How much of the call was seen.
     seen: Seen,
     http_status: Option<u32>,
 }
@@ -116,17 +116,17 @@ pub(super) struct Call {
 /// How much of a call was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// All since its begin.
+    /// The whole call so far.
     Whole,
-    /// Bytes were lost while it was open, and its end was given out as not known.
+    /// Bytes were lost while the call was open, and its end was given out as not known.
     Lost,
-    /// It began before the connection was joined: it has no [`CallStart`](kflow_model::cri::CallStart).
+    /// The call began before the connection was joined, so it has no [`CallStart`](kflow_model::cri::CallStart).
     NoBegin,
 }
 
 impl Call {
-    /// `may_miss` when bytes of answers are not understood at the moment. `path` is the entry of the client's header table
-    /// that holds the path, when it is not known.
+    /// A call from its request's headers. `may_miss` says that bytes from the server are not understood at the moment.
+    /// `path` is the entry of the client's header table that holds the path, when the path is not known.
     pub(super) fn new(
         key: CallKey,
         at: Nanos,
@@ -164,7 +164,7 @@ impl Call {
         }
     }
 
-    /// A call of which an answer is seen, and no request.
+    /// A call whose answer is seen, and whose request was not.
     pub(super) fn unseen(key: CallKey, at: Nanos) -> Self {
         Self {
             started: true,
@@ -174,8 +174,8 @@ impl Call {
         }
     }
 
-    /// Bytes of one direction were lost. The call can have been reset, or answered, meanwhile: it ends as not known, and
-    /// is followed further, for what may still come.
+    /// Takes that bytes of one direction were lost. The call may have been reset or answered meanwhile: it ends as not
+    /// known, and is followed further, for what may still come.
     pub(super) fn lose(
         &mut self,
         from_client: bool,
@@ -216,7 +216,7 @@ impl Call {
         observe(out, Stamp::exact(at), Body::CallEnd(Box::new(end)));
     }
 
-    /// So many bytes of a message, and nothing else, were lost.
+    /// Takes that `lost` bytes of a message, and nothing else, were lost.
     pub(super) fn lose_data(&mut self, from_client: bool, lost: usize, buffers: &mut Buffers) {
         let messages = if from_client {
             &mut self.request
@@ -226,23 +226,23 @@ impl Call {
         messages.miss(Some(lost), buffers);
     }
 
-    /// Gives back what is held of its messages.
+    /// Gives back the buffers of the call's messages.
     pub(super) fn release(&mut self, buffers: &mut Buffers) {
         self.request.release(buffers);
         self.answer.release(buffers);
     }
 
-    /// Its end was given out already as not known.
+    /// True when the call's end was already given out as not known.
     pub(super) fn is_lost(&self) -> bool {
         self.seen == Seen::Lost
     }
 
-    /// When the call began, when its start was not given out yet.
+    /// When the call began; `None` when its start was already given out.
     pub(super) fn waiting_since(&self) -> Option<Nanos> {
         (!self.started).then_some(self.asked.at)
     }
 
-    /// A piece of the request.
+    /// Takes a piece of the request's data.
     pub(super) fn request(
         &mut self,
         bytes: &[u8],
@@ -269,7 +269,7 @@ impl Call {
         }
     }
 
-    /// A piece of the answer.
+    /// Takes a piece of the answer's data.
     pub(super) fn answer(
         &mut self,
         bytes: &[u8],
@@ -289,13 +289,14 @@ impl Call {
         });
     }
 
-    /// The entry of the client's header table that holds the path, and what is in it: said once, when the messages told.
+    /// Returns the entry of the client's header table that holds the path, and the method in it, once: when the
+    /// messages have shown the method.
     pub(super) fn recognised(&mut self) -> Option<(Old, MethodRef)> {
         let path = self.asked.path?;
         Some((path, self.told.recognised.take()?))
     }
 
-    /// Headers of the answer; trailers come with [`Call::end`].
+    /// Takes the headers of the answer; trailers come with [`Call::end`].
     pub(super) fn answer_headers(
         &mut self,
         headers: &Block,
@@ -307,13 +308,13 @@ impl Call {
         self.http_status = headers.http_status.or(self.http_status);
     }
 
-    /// The request is complete with its headers.
+    /// Takes that the request is complete.
     pub(super) fn asked_all(&mut self, at: Nanos, out: &mut Vec<Observation>) {
         self.asked_all = true;
         self.start(at, out);
     }
 
-    /// Gives out the start, once.
+    /// Gives out the start of the call, once.
     pub(super) fn start(&mut self, at: Nanos, out: &mut Vec<Observation>) {
         if std::mem::replace(&mut self.started, true) {
             return;
@@ -340,7 +341,7 @@ impl Call {
         );
     }
 
-    /// The call is over.
+    /// Ends the call, and gives out its end.
     pub(super) fn end(
         mut self,
         end: End,
@@ -350,7 +351,7 @@ impl Call {
         out: &mut Vec<Observation>,
     ) {
         self.start(at, out);
-        // Trailers alone have an HTTP status; those that end an answer have none, so there was more of this one.
+        // An answer of trailers alone has an HTTP status in them. These have none, so data of this answer was missed.
         if let End::Trailers(trailers) = &end
             && self.may_miss
             && !self.answered
@@ -367,7 +368,7 @@ impl Call {
                     .unwrap_or_else(|| without_status(http));
                 (CallOutcome::Status, status, None)
             }
-            // That a connection ended is not news of a call whose end or begin was not seen.
+            // The end of the connection says nothing about a call whose end or begin was not seen.
             End::Broken(CallOutcome::ConnectionClosed | CallOutcome::Lost, _)
                 if self.seen != Seen::Whole =>
             {
@@ -399,7 +400,7 @@ impl Call {
     }
 }
 
-/// Which messages of an answer are read.
+/// Returns which messages of an answer are read.
 fn wanted_answer(method: &MethodRef, path: Option<Old>) -> Want {
     match method.known() {
         None if path.is_some() => Want::First,
@@ -414,9 +415,9 @@ fn wanted_answer(method: &MethodRef, path: Option<Old>) -> Want {
 
 /// How a call ends.
 pub(super) enum End {
-    /// With the answer's last headers (empty when the stream ended without).
+    /// With the trailers of the answer (empty when the stream ended without them).
     Trailers(Block),
-    /// Otherwise, with a field that says more.
+    /// In another way, with a field that says more.
     Broken(CallOutcome, Option<(Text, Text)>),
 }
 
@@ -426,8 +427,8 @@ fn not_decoded(unread: Option<Unread>, fields: &mut Vec<(Text, Text)>) {
     }
 }
 
-/// An answer that ends without `grpc-status`: the code that gRPC clients derive from the HTTP status
-/// (grpc/doc/http-grpc-status-mapping.md).
+/// Returns the status of an answer that ends without `grpc-status`: the code that gRPC clients derive from the HTTP
+/// status (grpc/doc/http-grpc-status-mapping.md).
 fn without_status(http: Option<u32>) -> Status {
     let http = http.unwrap_or(0);
     let code = match http {
@@ -447,7 +448,8 @@ fn without_status(http: Option<u32>) -> Status {
 }
 
 impl Told {
-    /// The request of a method that is not known: tells which it is, or is kept until the answer does.
+    /// Takes the request of an unknown method. Returns the method when the request shows it; else the request is kept
+    /// for the answer.
     fn unnamed_request(&mut self, message: &[u8]) -> Option<MethodRef> {
         self.recognised = recognise::by_request(message);
         if self.recognised.is_none() && message.len() <= recognise::REQUEST {
@@ -463,13 +465,13 @@ impl Told {
         if let Some(read) = method.request
             && read(message, &mut self.asked) == Err(Malformed)
         {
-            // Half of a message may be anybody's.
+            // The subject of a message that is malformed further on cannot be trusted.
             self.asked = Facts::default();
             return Err(Unread::Malformed);
         }
         self.request_read = true;
         self.filtered = self.asked.filtered;
-        // An empty filter and none ask the same.
+        // A request with an empty filter and one without a filter are the same question.
         let filter = if self.filtered { message } else { &[] };
         self.question = hash(&[method.name.as_bytes(), filter]);
         Ok(())
@@ -484,7 +486,7 @@ impl Told {
         out: &mut Vec<Observation>,
     ) -> Result<(), Unread> {
         let Some(method) = asked.method.known() else {
-            // Its start was given out without a name; those that come after it get one.
+            // The start of this call was given out without a method; later calls get one.
             if let Some(request) = self.unnamed.take() {
                 self.recognised = recognise::by_answer(&request, message);
             }
@@ -522,7 +524,7 @@ impl Told {
         })
     }
 
-    /// A list in one message: decoded when it is not what it was.
+    /// Takes a list in one message, which is decoded only when its content has changed.
     fn list(
         &mut self,
         asked: &Asked,
@@ -547,7 +549,7 @@ impl Told {
         Ok(())
     }
 
-    /// A message of a list that comes in a stream of them.
+    /// Takes one message of a streamed list.
     fn streamed_part(&mut self, sandboxes: bool, message: &[u8]) -> Result<(), Malformed> {
         let mut known = inventory::Known::default();
         let content = known.fingerprint(sandboxes, message)?;
@@ -556,7 +558,7 @@ impl Told {
         Ok(())
     }
 
-    /// A list in a stream of messages has ended well.
+    /// Takes that a streamed list has ended with success.
     fn streamed_list(
         &mut self,
         asked: &Asked,

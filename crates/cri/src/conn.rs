@@ -1,8 +1,8 @@
-//! One connection: two directions of frames, their header tables, the calls that are open.
+//! One connection: frames in two directions, their header tables, the open calls.
 //!
-//! A connection that is followed from the middle, and one of which bytes were lost, is the same as any other: a lane
-//! without a frame's begin searches for one, a table that does not know its older entries has it written on it, and streams
-//! that may have been opened unseen are remembered.
+//! A connection that is joined in the middle, or of which bytes were lost, goes through the same code as any other: a
+//! [`Lane`] that does not know where a frame begins searches for it, a header table knows that it lacks older entries,
+//! and streams that may have been opened unseen are remembered.
 
 mod session;
 
@@ -18,7 +18,8 @@ use kflow_model::cri::{CallOutcome, ConnChange, Sight};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
-/// Times that a connection may turn out to be nonsense, each after frames were found in it, before it is given up.
+/// Number of times that the bytes of a connection may turn out to be nonsense, each time after frames were found
+/// again, before it is given up.
 const FAULTS: u32 = 32;
 
 /// A connection, from its opening to its close.
@@ -26,16 +27,16 @@ pub(super) struct Conn {
     id: u32,
     pid: u32,
     peer: Text,
-    /// `None` when it was given up.
+    /// `None` when the connection was given up.
     state: Option<Box<State>>,
-    /// What was said of how much is understood, when, and after how many requests.
+    /// The [`Sight`] that was given out last, when, and after how many requests.
     said: (Sight, Nanos, u64),
     faults: u32,
-    /// What was said about its end before the end.
+    /// Why the connection ends, if that was said before its end.
     why: Text,
 }
 
-/// What it takes to follow a connection.
+/// The decoding state of a connection.
 struct State {
     client: Lane,
     server: Lane,
@@ -45,7 +46,7 @@ struct State {
 /// One direction.
 struct Lane {
     frames: Frames,
-    /// Where a frame begins is not known.
+    /// The search for the begin of a frame; `None` while frame borders are known.
     search: Option<Box<Search>>,
 }
 
@@ -58,10 +59,10 @@ impl Lane {
     }
 }
 
-/// A chunk, or the rest of one, that was held, and when it came.
+/// A chunk that was held, or the rest of one, with the time when it came.
 type Held = (Nanos, Vec<u8>);
 
-/// Bytes that mean nothing, and what came after them in the same chunk.
+/// Why bytes are nonsense, and what follows them in the same chunk.
 struct Fault<'a>(Nonsense, &'a [u8]);
 
 impl Conn {
@@ -77,7 +78,7 @@ impl Conn {
         conn
     }
 
-    /// As [`open`](Self::open), for a connection that began before.
+    /// As [`open`](Self::open), for a connection that began earlier.
     pub(super) fn join(
         id: u32,
         at: Nanos,
@@ -133,7 +134,7 @@ impl Conn {
         observe(out, Stamp::exact(at), Body::Conn(Box::new(change)));
     }
 
-    /// Says how much is understood, when that has changed.
+    /// Gives out how much of the connection is understood, when that has changed.
     fn tell_sight(&mut self, at: Nanos, out: &mut Vec<Observation>) {
         let Some(state) = &self.state else { return };
         let (before, since, requests) = self.said;
@@ -157,7 +158,7 @@ impl Conn {
         self.changed(true, at, why, out);
     }
 
-    /// Takes a chunk. False when the connection was given up.
+    /// Takes a chunk. Returns false when the connection was given up.
     pub(super) fn feed(
         &mut self,
         direction: Direction,
@@ -183,7 +184,7 @@ impl Conn {
         self.state.is_some()
     }
 
-    /// What came of one direction means nothing: it has to be found anew where a frame begins.
+    /// Takes that the bytes of one direction are nonsense: the begin of a frame has to be searched again.
     fn fault(
         &mut self,
         from_client: bool,
@@ -209,7 +210,7 @@ impl Conn {
         }
     }
 
-    /// Looks for the begin of a frame in one direction, and goes on from there.
+    /// Searches for the begin of a frame in one direction, and decodes from there.
     fn resume(
         &mut self,
         from_client: bool,
@@ -239,7 +240,7 @@ impl Conn {
         }
     }
 
-    /// Bytes were lost.
+    /// Takes that bytes of one direction, or of both, were lost.
     pub(super) fn lose(
         &mut self,
         direction: Option<Direction>,
@@ -290,7 +291,7 @@ impl Conn {
         observe(out, Stamp::exact(at), gap(self.id, at, lost, why));
     }
 
-    /// One half closed: a gRPC peer that closes its half is gone, and its calls with it.
+    /// Takes that one half closed: a gRPC peer that closes its half is gone, which ends the open calls.
     pub(super) fn close_half(
         &mut self,
         direction: Direction,
@@ -357,7 +358,7 @@ impl Conn {
         }
     }
 
-    /// Frames so far, and those of them that were skipped without a look.
+    /// Number of frames so far, and of those that were skipped without reading them.
     pub(super) fn frames(&self) -> (u64, u64) {
         self.state.as_ref().map_or((0, 0), |s| {
             let (client, server) = (&s.client.frames, &s.server.frames);
@@ -375,12 +376,13 @@ impl State {
         }
     }
 
-    /// It is known where frames begin, both ways.
+    /// True when frame borders are known in both directions.
     fn is_found(&self) -> bool {
         self.client.search.is_none() && self.server.search.is_none()
     }
 
-    /// Requests are understood when the client's table is known, and calls when both directions are.
+    /// How much of the connection is understood: all of it, when frame borders are known in both directions and the
+    /// client's header table is known.
     fn sight(&self) -> Sight {
         if self.is_found() && self.session.client.is_whole() {
             Sight::Whole
@@ -389,7 +391,7 @@ impl State {
         }
     }
 
-    /// Bytes of one direction were missed, or understood wrongly.
+    /// Takes that bytes of one direction were missed, or decoded wrongly: a search for the begin of a frame starts.
     fn miss(&mut self, from_client: bool, search: Search) {
         let lane = self.lane(from_client);
         lane.frames.resume();
@@ -403,7 +405,7 @@ impl State {
         }
     }
 
-    /// Steps over lost bytes, when they were all data of one message.
+    /// Steps over lost bytes if all of them were data of one message. Returns false if they were not.
     fn step_over(&mut self, from_client: bool, lost: u64, buffers: &mut Buffers) -> bool {
         let lane = self.lane(from_client);
         if lane.search.is_some() {
@@ -419,7 +421,7 @@ impl State {
         true
     }
 
-    /// What was held, from the begin of a frame on.
+    /// Returns the held chunks from the begin of a frame on; `None` while no begin is found.
     fn found(&mut self, from_client: bool) -> Option<Vec<Held>> {
         let view = View {
             client: from_client,

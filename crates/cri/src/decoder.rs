@@ -1,4 +1,4 @@
-//! All connections of a tap.
+//! The decoder: all connections of a tap.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,16 +11,16 @@ use kflow_model::gap::Gap;
 use kflow_model::stamp::MILLI;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
-/// A call whose request is still incomplete after this long is shown with what is known, ns.
+/// The start of a call whose request is still incomplete after this long, ns, is given out with what is known.
 const START_AFTER: i64 = 200 * MILLI;
-/// Closed connections that are remembered, so that bytes which come late are not taken for a new connection.
+/// Number of closed connections that are remembered, so that their late bytes are not taken for a new connection.
 const CLOSED_REMEMBERED: usize = 1 << 16;
 
 /// Decodes the bytes of any number of connections into observations: [`CallStart`], [`CallEnd`],
 /// [`ContainerEvent`], [`Inventory`], [`ConnChange`], and [`Gap`] where a connection cannot be followed.
 ///
-/// Per connection, chunks come in the order in which they passed the tap, each way; a chunk of an answer never before
-/// the chunk of the request that it answers. Memory is bounded by [`limits`].
+/// The chunks of each direction of a connection have to come in the order in which they passed the tap, and a chunk of
+/// an answer after the chunk of the request that it answers. Memory is bounded by [`limits`].
 ///
 /// [`CallStart`]: kflow_model::cri::CallStart
 /// [`CallEnd`]: kflow_model::cri::CallEnd
@@ -50,45 +50,45 @@ pub struct Decoder {
 /// How much of a connection was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Chunks; 0 when unknown.
+    /// Number of chunks; 0 when it is not known.
     pub chunks: u64,
-    /// Exactly so many bytes; `None` when that is not known.
+    /// Exact number of bytes; `None` when it is not known.
     pub bytes: Option<u64>,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// How much of it is understood.
+    /// How much of the connection is understood.
     pub sight: Sight,
-    /// Frames are found both ways, and no call is known to be open.
+    /// Frame borders are known in both directions, and no call is known to be open.
     pub idle: bool,
 }
 
-/// What went through a [`Decoder`] so far.
+/// Counts of what a [`Decoder`] has taken so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes given in.
+    /// Bytes that were fed.
     pub bytes: u64,
-    /// Chunks given in.
+    /// Chunks that were fed.
     pub chunks: u64,
     /// Chunks of connections that were given up or closed, which were not decoded.
     pub unread_chunks: u64,
     /// HTTP/2 frames.
     pub frames: u64,
-    /// Of these, frames that were skipped without a look (PING, WINDOW_UPDATE, PRIORITY, unknown ones).
+    /// HTTP/2 frames that were skipped without reading them (PING, WINDOW_UPDATE, PRIORITY, unknown ones).
     pub skipped_frames: u64,
     /// Connections that were given up.
     pub blind: u64,
 }
 
 impl Decoder {
-    /// A decoder that knows of no connection.
+    /// A decoder that knows no connection yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A connection was accepted. `pid` is 0 and `peer` empty when unknown.
+    /// Takes that a connection was accepted. `pid` is 0 and `peer` empty when unknown.
     pub fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>) {
         self.begin(conn, at, out, |out| Conn::open(conn, at, pid, peer, out));
     }
@@ -122,17 +122,18 @@ impl Decoder {
         self.conns.insert(conn, new(out));
     }
 
-    /// A connection that was accepted earlier is followed from here on: where frames begin, which calls are open and what
-    /// the header tables hold is not known, either way, until it shows. `pid` is 0 and `peer` empty when unknown. When the
-    /// first byte turns out to be the connection's first, it is as if it had been [opened](Self::open).
+    /// Follows a connection that was accepted earlier, from here on. Where frames begin, which calls are open and what
+    /// the header tables hold is not known in either direction until the bytes show it. `pid` is 0 and `peer` empty
+    /// when unknown. When the first byte turns out to be the connection's first, the effect is that of
+    /// [`open`](Self::open).
     pub fn join(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>) {
         self.begin(conn, at, out, |out| Conn::join(conn, at, pid, peer, out));
     }
 
-    /// What is thought of a connection is worth nothing any more, because the decoder itself failed on it: calls that are open
-    /// end as [`Lost`](kflow_model::cri::CallOutcome::Lost), and it is [joined](Self::join) anew from here on.
+    /// Discards the state of a connection on which the decoder itself failed: open calls end as
+    /// [`Lost`](kflow_model::cri::CallOutcome::Lost), and the connection is [joined](Self::join) anew from here on.
     pub fn restart(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
-        // Out of the table first: to say what was lost of it may fail too.
+        // The connection leaves the table first, because reporting its losses may fail too.
         let Some(mut failed) = self.conns.remove(&conn) else {
             return;
         };
@@ -142,7 +143,7 @@ impl Decoder {
         failed.lose(None, at, Lost::default(), why, &mut self.buffers, out);
     }
 
-    /// A chunk passed. A connection that was not opened opens with its first chunk.
+    /// Takes a chunk of one direction. A connection that was not opened opens with its first chunk.
     pub fn feed(
         &mut self,
         conn: u32,
@@ -172,10 +173,10 @@ impl Decoder {
         }
     }
 
-    /// Bytes of a connection were lost before they came here (a queue was full), in one direction or, with `None`, in both.
-    /// Calls that are open end as [`Lost`](kflow_model::cri::CallOutcome::Lost), what comes next is searched for the begin
-    /// of a frame, and headers that were sent before can be unknown for a while. When it is known how many bytes were lost,
-    /// and all of them belong to one message, nothing else is lost with them.
+    /// Takes that bytes of a connection were lost before they came here (a queue was full), in one direction or, with
+    /// `None`, in both. Open calls end as [`Lost`](kflow_model::cri::CallOutcome::Lost), the following bytes are
+    /// searched for the begin of a frame, and headers that were sent before can be unknown for a while. When the
+    /// number of lost bytes is known, and all of them belong to one message, only that message is lost.
     pub fn lose(
         &mut self,
         conn: u32,
@@ -191,7 +192,7 @@ impl Decoder {
         }
     }
 
-    /// A connection closed, or one half of it. `why` is empty or `eof` for an orderly end.
+    /// Takes that a connection closed, or one half of it. `why` is empty or `eof` for an orderly end.
     pub fn close(
         &mut self,
         conn: u32,
@@ -211,10 +212,10 @@ impl Decoder {
         }
     }
 
-    /// Gives out the start of calls whose request did not complete for a while. Called now and then when live.
+    /// Gives out the start of calls whose request has not completed for 200 ms. A live tap calls this now and then.
     pub fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>) {
         if now < self.last.plus(-START_AFTER) {
-            // The clock was set back: how long a call has waited is not known.
+            // The clock was set back, so that it is not known how long a call has waited.
             self.last = now;
             self.advance_until(Nanos(i64::MAX), out);
             return;
@@ -223,7 +224,7 @@ impl Decoder {
         self.advance_until(now.plus(-START_AFTER), out);
     }
 
-    /// The input ended: gives out every start that is still held back. Calls that are open stay open.
+    /// Takes that the input ended: gives out every start that is still held back. Open calls stay open.
     pub fn finish(&mut self, out: &mut Vec<Observation>) {
         self.advance_until(self.last, out);
     }
@@ -245,18 +246,19 @@ impl Decoder {
         self.closed.insert(conn);
     }
 
-    /// How much of a connection is understood, and whether a call is known to be open on it; `None` for one that is not
-    /// followed. Calls that began before it was joined are not known until something of theirs passes.
+    /// Returns how much of a connection is understood, and whether a call is known to be open on it; `None` for a
+    /// connection that is not followed. A call that began before the connection was joined is not known until bytes of
+    /// it pass.
     pub fn standing(&self, conn: u32) -> Option<Standing> {
         self.conns.get(&conn).map(Conn::standing)
     }
 
-    /// What went through so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Bytes held of messages that are not complete, and empty buffers kept.
+    /// Bytes held for incomplete messages, and number of empty buffers kept.
     #[cfg(test)]
     pub(super) fn held(&self) -> (usize, usize) {
         self.buffers.measure()

@@ -1,4 +1,5 @@
-//! From messages to what kflow shows: whom a call is about, the fields worth reading, what exists.
+//! From messages to what kflow shows: the pod and container that a call is about, the fields worth reading, the
+//! sandboxes and containers that exist.
 
 pub(super) mod answers;
 pub(super) mod inventory;
@@ -12,10 +13,10 @@ use kflow_model::cri::{RuntimeState, Subject};
 use kflow_model::redact;
 use kflow_model::{PodNames, PodRef, Text};
 
-/// A message was read, or is not what its definition says.
+/// The result of reading a message: an error when the bytes are not what its definition says.
 type Decoded = Result<(), Malformed>;
 
-/// What a message tells.
+/// What a message says.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) subject: Subject,
@@ -25,13 +26,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// A field that is shown when it says something.
+    /// Adds a text field, unless the text is empty.
     fn text(&mut self, name: &'static str, value: &str) {
         if !value.is_empty() && self.fields.len() < limits::FIELDS {
             self.fields.push((Text::new(name), cut(value)));
         }
     }
-    /// A number that is shown when it is not protobuf's "not set".
+    /// Adds a number field, unless it is 0, which is protobuf's "not set".
     fn number(&mut self, name: &'static str, value: impl Into<i128>) {
         let value = value.into();
         if value != 0 {
@@ -97,7 +98,7 @@ impl Facts {
             ("pid", namespaces.pid),
             ("ipc", namespaces.ipc),
         ] {
-            // POD, CONTAINER and TARGET are the usual ones.
+            // Only NODE (2) is shown: POD, CONTAINER and TARGET are the usual modes.
             if mode == 2 {
                 self.text(name, "host");
             }
@@ -112,7 +113,7 @@ fn cut(value: &str) -> Text {
     if value.len() <= limits::TEXT {
         return Text::new(value);
     }
-    // What is cut in two could not be recognised later.
+    // Redaction comes before the cut, because half of a secret would not be recognised.
     text(redact::text(value).as_bytes(), limits::TEXT)
 }
 

@@ -1,32 +1,32 @@
-//! gRPC messages out of DATA frames: a flag, a length, a body, in pieces of any size.
+//! gRPC messages out of DATA frames: each is a flag, a length and a body, and arrives in pieces of any size.
 
 use super::limits;
 
-/// Buffers for messages that arrive in pieces: reused, and bounded together.
+/// Buffers for messages that arrive in pieces. They are reused, and their total size is bounded.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     free: Vec<Vec<u8>>,
-    /// Bytes of messages that are being put together.
+    /// Bytes held for incomplete messages.
     held: usize,
 }
 
 impl Buffers {
-    /// Empty buffers that are kept for the next message.
+    /// Number of empty buffers that are kept for the next messages.
     const KEPT: usize = 4;
-    /// Largest buffer that is kept: one of a rare giant would hold its memory for good.
+    /// Largest buffer that is kept, bytes: the buffer of a rare huge message would hold its memory forever.
     const KEPT_BYTES: usize = 1 << 20;
 
     fn take(&mut self) -> Vec<u8> {
         self.free.pop().unwrap_or_default()
     }
 
-    /// Copies a piece, unless all messages together have become too large.
+    /// Copies a piece. Returns false when all incomplete messages together would become too large.
     fn push(&mut self, to: &mut Vec<u8>, piece: &[u8], expected: usize) -> bool {
         if self.held + piece.len() > limits::MESSAGES_TOGETHER {
             return false;
         }
         if to.capacity() - to.len() < piece.len() {
-            // Doubles, but never beyond what the message can need.
+            // The buffer doubles, but never beyond the size of the message.
             let more = piece.len().max(to.len()).min(expected - to.len());
             to.reserve_exact(more.max(piece.len()));
         }
@@ -44,7 +44,7 @@ impl Buffers {
         }
     }
 
-    /// Bytes held and buffers kept.
+    /// Bytes held, and number of empty buffers kept.
     #[cfg(test)]
     pub(super) fn measure(&self) -> (usize, usize) {
         (self.held, self.free.len())
@@ -56,11 +56,12 @@ impl Buffers {
 pub(super) enum Unread {
     /// The compressed flag is set (or a flag that gRPC does not have).
     Compressed,
-    /// Larger than [`limits::MESSAGE`], or all together larger than [`limits::MESSAGES_TOGETHER`].
+    /// The message is larger than [`limits::MESSAGE`], or all incomplete ones together are larger than
+    /// [`limits::MESSAGES_TOGETHER`].
     Large,
-    /// Not the message that the method's definition says.
+    /// The bytes are not the message that the method's definition says.
     Malformed,
-    /// Bytes of it were missed.
+    /// Bytes of the message were missed.
     Missed,
 }
 
@@ -75,14 +76,14 @@ impl Unread {
     }
 }
 
-/// Which messages are wanted.
+/// Which messages of a stream are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     /// None: they are counted and skipped.
     Nothing,
     /// The first: a unary request or answer.
     First,
-    /// Each: a stream.
+    /// Each: the messages of a stream.
     Each,
 }
 
@@ -90,7 +91,7 @@ pub(super) enum Want {
 enum Part {
     Prefix(usize),
     Body,
-    /// Bytes were missed: where the next message begins is not known.
+    /// Bytes were missed, so that it is not known where the next message begins.
     Adrift,
 }
 
@@ -100,17 +101,17 @@ pub(super) struct Messages {
     want: Want,
     part: Part,
     prefix: [u8; 5],
-    /// Bytes of the current body that are still to come, and all of them.
+    /// Bytes of the current body that are still to come; `len` is its whole length.
     left: usize,
     len: usize,
     /// The current body is wanted.
     collect: bool,
     buffer: Vec<u8>,
-    /// Bytes of bodies so far.
+    /// Bytes of message bodies so far.
     pub(super) bytes: u64,
-    /// Complete messages so far.
+    /// Number of complete messages so far.
     pub(super) count: u32,
-    /// Why a wanted message was not given out: the last such reason.
+    /// Why the newest wanted message that was not read could not be read.
     pub(super) unread: Option<Unread>,
 }
 
@@ -130,7 +131,7 @@ impl Messages {
         }
     }
 
-    /// Bytes were missed. `lost` is how many, when that is known.
+    /// Takes that bytes were missed: `lost` of them, or `None` when that is not known.
     pub(super) fn miss(&mut self, lost: Option<usize>, buffers: &mut Buffers) {
         let read = self.want == Want::First && self.count > 0 && !self.collect;
         if !read {
@@ -149,13 +150,13 @@ impl Messages {
         }
     }
 
-    /// Exactly one message came, and all of it.
+    /// True when exactly one message came, and it is complete.
     pub(super) const fn is_one(&self) -> bool {
         self.count == 1 && matches!(self.part, Part::Prefix(0))
     }
 
-    /// Takes a piece of the stream and gives each wanted message that it completes to `each`. A message that lies in
-    /// one piece is not copied. `frame` is the length of the DATA frame that begins with this piece.
+    /// Takes a piece of the stream, and calls `each` with each wanted message that the piece completes. A message that
+    /// lies in one piece is not copied. `frame` is the length of the DATA frame that begins with this piece.
     pub(super) fn feed(
         &mut self,
         mut piece: &[u8],
@@ -164,7 +165,8 @@ impl Messages {
         mut each: impl FnMut(&[u8]) -> Result<(), Unread>,
     ) {
         if matches!(self.part, Part::Adrift) {
-            // A message that fills a frame is one: grpc-go writes small ones so.
+            // A length that fills the frame exactly marks the begin of a message: grpc-go writes small messages like
+            // that.
             let fills = piece.first_chunk::<5>().is_some_and(|[flag, len @ ..]| {
                 *flag == 0
                     && frame.is_some_and(|f| u32::from_be_bytes(*len).checked_add(5) == Some(f))
@@ -254,7 +256,7 @@ impl Messages {
         }
     }
 
-    /// The call is over: what was put together so far is given back.
+    /// Gives back the buffer, at the end of the call.
     pub(super) fn release(&mut self, buffers: &mut Buffers) {
         buffers.give_back(std::mem::take(&mut self.buffer));
     }

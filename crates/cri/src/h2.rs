@@ -1,16 +1,16 @@
-//! The frame layer of HTTP/2 (RFC 9113), one direction, for someone who listens.
+//! The frame layer of HTTP/2 (RFC 9113) for a passive listener: one direction of a connection.
 //!
-//! [`Frames`] takes chunks that end anywhere and gives out [`Event`]s that borrow from the chunk. DATA goes out in
-//! the pieces in which it arrived; frames without use are skipped by counting; only control frames that a chunk
-//! cuts, and header blocks in several frames, are copied together (into buffers that are reused). After bytes that were
-//! missed, [`Search`](super::search::Search) finds where it goes on.
+//! [`Frames`] takes chunks that end anywhere, and gives out [`Event`]s that borrow from the chunk. DATA goes out in
+//! the pieces in which it arrived. Frames that kflow does not need are skipped by counting their bytes. Only control
+//! frames that lie in several chunks, and header blocks in several frames, are copied together, into buffers that are
+//! reused. After missed bytes, [`Search`](super::search::Search) finds the begin of the next frame.
 
 use super::limits;
 use kflow_model::Nanos;
 
-/// What the client sends first.
+/// The connection preface: the first bytes of a client.
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Codes of RFC 9113 section 7, by number.
+/// Names of the error codes of RFC 9113 section 7, by number.
 pub(super) const ERRORS: [&str; 14] = [
     "NO_ERROR",
     "PROTOCOL_ERROR",
@@ -29,12 +29,12 @@ pub(super) const ERRORS: [&str; 14] = [
 ];
 /// SETTINGS_MAX_FRAME_SIZE until a SETTINGS frame says otherwise.
 const DEFAULT_MAX_FRAME: u32 = 16_384;
-/// Frames of these kinds are looked at whole; larger ones than this are none that a peer would accept or send.
+/// Largest control frame, bytes. Such frames are read as a whole, and no peer would send or accept a larger one.
 const MAX_CONTROL: u32 = 64 << 10;
-/// Longest SETTINGS that is believed when frames are looked for: sixteen of them.
+/// Longest SETTINGS frame that the search for frames accepts, bytes: sixteen settings.
 const MAX_SETTINGS: u32 = 6 * 16;
 
-/// Bytes of a frame's head.
+/// Length of a frame's header ("head" in this module), bytes.
 pub(super) const HEAD: usize = 9;
 
 pub(super) const DATA: u8 = 0;
@@ -54,7 +54,7 @@ const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// Why bytes are not HTTP/2, or not from the beginning. The connection cannot be followed any further.
+/// Why bytes cannot be decoded as HTTP/2 frames: they are none, or the begin of the connection was not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Nonsense {
     #[error("no HTTP/2 preface: the beginning of the connection was not seen")]
@@ -92,24 +92,24 @@ pub(super) enum Event<'a> {
         at: Nanos,
         block: &'a [u8],
     },
-    /// A server's promise: its block changes the dynamic table like any other.
+    /// PUSH_PROMISE: its block changes the dynamic table like any other.
     Promise { block: &'a [u8] },
     /// A piece of DATA. `end` comes with the last piece of a frame that ends the stream.
     Data {
         stream: u32,
         end: bool,
-        /// Data of the whole frame, bytes, when this is its first piece.
+        /// Length of the whole frame's data, bytes, when this is its first piece.
         frame: Option<u32>,
         bytes: &'a [u8],
     },
     /// The stream was reset.
     Reset { stream: u32, code: u32 },
-    /// Settings of the sender: they bind the other direction.
+    /// SETTINGS of the sender, which bind the other direction.
     Settings {
         table_size: Option<u32>,
         max_frame: Option<u32>,
     },
-    /// The sender takes no streams above `last`.
+    /// GOAWAY: the sender accepts no streams above `last`.
     GoAway {
         last: u32,
         code: u32,
@@ -124,7 +124,8 @@ pub(super) struct Head {
     pub(super) kind: u8,
     flags: u8,
     pub(super) stream: u32,
-    /// The reserved bit before the stream identifier, always 0 (RFC 9113 section 4.1): a check of frame borders.
+    /// The reserved bit before the stream identifier. It is always 0 (RFC 9113 section 4.1), which helps to check
+    /// frame borders.
     reserved: bool,
 }
 
@@ -139,13 +140,13 @@ impl Head {
         }
     }
 
-    /// The head that bytes begin with; `None` when it is not complete.
+    /// Parses the head at the begin of bytes; `None` when it is not complete.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         bytes.first_chunk().map(|raw| Self::new(*raw))
     }
 
-    /// Whether gRPC's peers write such a head: a kind of RFC 9113 other than a promise, no flags that it does not
-    /// define, and the length and stream that it asks for.
+    /// True for a head that gRPC peers can write: a frame type of RFC 9113 other than PUSH_PROMISE, with only the
+    /// flags that the RFC defines for it, and with a length and stream that it allows.
     pub(super) fn is_sound(self, max_frame: u32) -> bool {
         let Self {
             len, flags, stream, ..
@@ -173,12 +174,12 @@ impl Head {
         fits && flags & !allowed == 0 && len <= max_frame && !self.reserved
     }
 
-    /// A header block begins, or goes on, and does not end with this frame.
+    /// True when a header block begins or continues with this frame, and does not end with it.
     pub(super) fn opens_block(self) -> bool {
         matches!(self.kind, HEADERS | CONTINUATION) && self.flags & END_HEADERS == 0
     }
 
-    /// Whether a payload can be this frame's, as far as it can be said without what came before.
+    /// True when a payload can belong to this frame, as far as that shows without the preceding frames.
     pub(super) fn carries(self, payload: &[u8]) -> bool {
         match self.kind {
             HEADERS if self.flags & END_HEADERS != 0 => {
@@ -203,21 +204,21 @@ impl Head {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// So many bytes of the preface were seen.
+    /// Number of bytes of the preface that were seen.
     Preface(usize),
-    /// Bytes of the next frame's head are in `head`.
+    /// Number of bytes of the next frame's head that are in `raw_head`.
     Head(usize),
     /// The padding length of a padded DATA frame comes next.
     DataPadding,
-    /// So many bytes of data, then so many of padding.
+    /// `left` bytes of data come next, then `padding` bytes of padding.
     Data {
         left: u32,
         padding: u32,
         begins: bool,
     },
-    /// So many bytes are skipped.
+    /// Number of bytes that are still to be skipped.
     Skip(u32),
-    /// A frame that is looked at whole.
+    /// A frame that is read as a whole.
     Control,
 }
 
@@ -227,7 +228,7 @@ pub(super) struct Frames {
     raw_head: [u8; HEAD],
     head: Head,
     head_at: Nanos,
-    /// A control frame's payload, when a chunk cut it.
+    /// The payload of a control frame that lies in several chunks.
     payload: Vec<u8>,
     /// A header block of several frames.
     block: Vec<u8>,
@@ -235,7 +236,7 @@ pub(super) struct Frames {
     open_block: Option<(Head, Nanos)>,
     max_frame: u32,
     seen_frame: bool,
-    /// Frames so far, and those of them that were skipped.
+    /// Number of frames so far; `skipped` counts those that were skipped.
     pub(super) seen: u64,
     pub(super) skipped: u64,
 }
@@ -261,7 +262,7 @@ impl Frames {
         }
     }
 
-    /// Bytes were missed, or the connection began earlier: what comes next is the first byte of a frame.
+    /// Starts anew after missed bytes, or on a connection that began earlier: the next byte is the first of a frame.
     pub(super) fn resume(&mut self) {
         self.state = State::Head(0);
         self.payload.clear();
@@ -270,8 +271,9 @@ impl Frames {
         self.seen_frame = true;
     }
 
-    /// Steps over exactly so many lost bytes when all of them belong to the frame that came last and it has no headers:
-    /// then nothing else was missed. Gives the stream that they were data of, 0 when they were of no use.
+    /// Steps over `lost` bytes if all of them belong to the payload of the current frame and it has no headers: then
+    /// nothing else was missed. Returns the stream whose data they were, 0 for a frame that is skipped; `None` when
+    /// more was missed.
     pub(super) fn step_over(&mut self, lost: u64) -> Option<u32> {
         let lost = u32::try_from(lost).ok()?;
         match self.state {
@@ -291,17 +293,18 @@ impl Frames {
         }
     }
 
-    /// The receiver accepts frames up to this size.
+    /// Size of the largest frame that the receiver accepts, bytes.
     pub(super) const fn max_frame(&self) -> u32 {
         self.max_frame
     }
 
-    /// The receiver accepts frames up to this size. Smaller ones may be on their way: only growth counts.
+    /// Takes the size of the largest frame that the receiver accepts, bytes. It only grows, because larger frames may
+    /// still be on their way when the receiver lowers it.
     pub(super) fn allow_frames_of(&mut self, bytes: u32) {
         self.max_frame = self.max_frame.max(bytes.min((1 << 24) - 1));
     }
 
-    /// The next event in `input`, which loses what was used; `None` when all of it was.
+    /// Returns the next event in `input`, and takes its bytes off; `None` when all bytes are taken.
     pub(super) fn next<'s, 'i: 's>(
         &'s mut self,
         input: &mut &'i [u8],
@@ -408,7 +411,8 @@ impl Frames {
         }
     }
 
-    /// A control frame is complete. Puts parts of a header block together; false when its end is still to come.
+    /// Takes a complete control frame, and joins the parts of a header block. Returns false while the block's end is
+    /// still to come.
     fn absorb(&mut self, whole: Option<&[u8]>) -> Result<bool, Nonsense> {
         let ends = self.head.flags & END_HEADERS != 0;
         let payload = whole.unwrap_or(&self.payload);
@@ -437,7 +441,7 @@ impl Frames {
         Ok(ends)
     }
 
-    /// The event of a complete control frame, or of the header block that it completes.
+    /// Returns the event of a complete control frame, or of the header block that it completes.
     fn event<'a>(&'a mut self, whole: Option<&'a [u8]>) -> Result<Event<'a>, Nonsense> {
         let malformed = self.malformed();
         let payload = whole.unwrap_or(&self.payload);
@@ -491,7 +495,7 @@ impl Frames {
         })
     }
 
-    /// The head of a frame is complete: decides what becomes of the frame.
+    /// Takes a complete head, and decides how the frame is read.
     fn begin(&mut self) -> Result<(), Nonsense> {
         let head = Head::new(self.raw_head);
         let Head { kind, flags, .. } = head;
@@ -558,7 +562,8 @@ fn take<'a>(input: &mut &'a [u8], n: usize) -> &'a [u8] {
     got
 }
 
-/// The part of a header block in a HEADERS or PUSH_PROMISE payload: without padding, priority and promised stream.
+/// Returns the part of a header block in a HEADERS or PUSH_PROMISE payload, without padding, priority and promised
+/// stream.
 fn fragment(head: Head, payload: &[u8]) -> Option<&[u8]> {
     let (padding, rest) = if head.flags & PADDED == 0 {
         (0, payload)

@@ -1,4 +1,4 @@
-//! The headers of a call that kflow reads, parsed once: a hit in the dynamic table costs no parsing.
+//! The headers of a call that kflow reads. A value is parsed once: a reference to the dynamic table costs no parsing.
 
 use super::hpack::{HeaderSet, Old};
 use super::limits;
@@ -19,7 +19,7 @@ pub(super) enum Name {
     GrpcMessage,
 }
 
-/// What is kept of it.
+/// The parsed value of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Path(MethodRef),
@@ -29,20 +29,20 @@ pub(super) enum Field {
     HttpStatus(u32),
     GrpcStatus(Option<u32>),
     GrpcMessage(Text),
-    /// A value whose name is not known, of a form that only this header has.
+    /// A value whose header's name is not known, by its form.
     Like(Like),
-    /// Neither name nor value are known; which entry of the table it is may be.
+    /// Neither the header's name nor its value is known; its entry in the table may be.
     Unknown(Option<Old>),
 }
 
-/// What a value is like whose name is not known.
+/// The form of a value whose header's name is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Like {
-    /// Digits and a unit: `grpc-timeout`.
+    /// Digits and a unit, which is the form of `grpc-timeout`; in ns.
     Timeout(i64),
     /// `traceparent`.
     Traceparent((TraceId, SpanId)),
-    /// A gRPC status code: `grpc-status`, when it is in trailers.
+    /// A gRPC status code, which is a `grpc-status` when it is in trailers.
     Status(u32),
     /// Anything else.
     Text(Text),
@@ -108,19 +108,19 @@ pub(super) struct Block {
     pub(super) http_status: Option<u32>,
     pub(super) grpc_status: Option<u32>,
     pub(super) grpc_message: Option<Text>,
-    /// A value that is like a status, under a name that is not known.
+    /// A value with the form of a status, under a name that is not known.
     like_status: Option<u32>,
     /// The last text under a name that is not known.
     like_message: Option<Text>,
-    /// Some of its headers are not known, or not by their name.
+    /// Some headers of the block, or their names, are not known.
     pub(super) partial: bool,
-    /// The entries of its third and its fourth header, when they are not known: one of them is the path.
+    /// The entries of the block's third and fourth header, when they are not known: one of them is the path.
     old: [Option<Old>; 2],
 }
 
-/// Whether a client writes the path third: after `:method` and `:scheme` grpc-go writes `:path` and `:authority`
-/// (`http2Client.createHeaderFields`), as gRPC's C core does; others write them the other way round. Of the two, only
-/// the path is another one in another call.
+/// Finds out whether a client writes the path as its third header. After `:method` and `:scheme`, grpc-go writes
+/// `:path` and `:authority` (`http2Client.createHeaderFields`), as gRPC's C core does; others write these two in the
+/// other order. Of the two, only the path differs between calls.
 #[derive(Debug, Default)]
 pub(super) struct PathOrder {
     last: Option<[Old; 2]>,
@@ -128,7 +128,7 @@ pub(super) struct PathOrder {
 }
 
 impl PathOrder {
-    /// The table's entry of a request's path, when what is in it is not known.
+    /// Returns the table entry that holds a request's path, when the path is not known.
     pub(super) fn entry(&mut self, headers: &Block) -> Option<Old> {
         let [path, authority] = headers.old;
         if let (Some(path), Some(authority)) = (path, authority)
@@ -140,13 +140,13 @@ impl PathOrder {
     }
 }
 
-/// The status of an answer, as far as its last headers tell.
+/// The status of an answer, as far as its trailers show it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
     /// `None` when it is not known.
     pub(super) code: Option<u32>,
     pub(super) message: Text,
-    /// The code is concluded.
+    /// The code was not read but concluded.
     pub(super) inferred: bool,
 }
 
@@ -159,7 +159,7 @@ impl Block {
         }
     }
 
-    /// Takes one field; the user agent only when somebody asks for it.
+    /// Takes one field; the user agent only with `want_agent`.
     pub(super) fn take(&mut self, field: &Field, want_agent: bool) {
         match field {
             Field::Path(path) => self.path = Some(path.clone()),
@@ -194,7 +194,7 @@ impl Block {
         }
     }
 
-    /// The method of a request.
+    /// Returns the method of a request.
     pub(super) fn method(&mut self) -> MethodRef {
         match self.path.take() {
             Some(method) => method,
@@ -203,15 +203,15 @@ impl Block {
         }
     }
 
-    /// The status in the last headers of an answer; `None` when they have none for sure. `answered` says that exactly one
-    /// message came before them.
+    /// Returns the status in the trailers of an answer; `None` when they certainly have none. `answered` says that
+    /// exactly one message came before them.
     ///
-    /// An error is written as `grpc-status` and `grpc-message` (grpc-go, `http2Server.writeStatus`), and after a unary
-    /// answer's only message grpc-go writes OK (`Server.processUnaryRPC`).
+    /// A server writes an error as `grpc-status` and `grpc-message` (grpc-go, `http2Server.writeStatus`), and after a
+    /// unary answer's only message grpc-go writes OK (`Server.processUnaryRPC`).
     pub(super) fn status(self, answered: bool) -> Option<Status> {
         let said = self.grpc_message.unwrap_or_default();
         if let Some(code) = self.grpc_status {
-            // A text that is no sentence may be `grpc-status-details-bin`.
+            // A text without a space may be `grpc-status-details-bin`, and no message.
             let like = self.like_message.filter(|t| code != 0 && t.contains(' '));
             let message = if said.is_empty() {
                 like.unwrap_or_default()
@@ -238,7 +238,7 @@ impl Block {
         let code = match self.like_status {
             Some(0) if is_error => None,
             Some(code) => Some(code),
-            // Whatever is not OK and has a message names both anew, unless it says the same as an earlier one.
+            // An error with a message sends both headers as literals, unless they equal those of an earlier error.
             None => (answered && !is_error).then_some(0),
         };
         Some(Status {
@@ -253,7 +253,7 @@ fn number(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// `grpc-timeout`: at most eight digits and a unit, in ns.
+/// Parses a `grpc-timeout` (at most eight digits and a unit), to ns.
 fn timeout(value: &[u8]) -> Option<i64> {
     let (&unit, digits) = value.split_last()?;
     if digits.len() > 8 {
@@ -272,7 +272,7 @@ fn timeout(value: &[u8]) -> Option<i64> {
     Some(n.saturating_mul(ns))
 }
 
-/// W3C `traceparent`: version, trace id, span id, flags. Later versions may append.
+/// Parses a W3C `traceparent`: version, trace id, span id, flags. Later versions may append fields.
 fn traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     let value = std::str::from_utf8(value).ok()?;
     let mut parts = value.split('-');
@@ -284,7 +284,7 @@ fn traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     (ids.0.is_valid() && ids.1.is_valid()).then_some(ids)
 }
 
-/// `grpc-message` as the gRPC specification encodes it.
+/// Decodes a `grpc-message`, which the gRPC specification percent-encodes.
 fn percent_decoded(value: &[u8]) -> Text {
     if !value.contains(&b'%') {
         return text(value, limits::GRPC_MESSAGE);
@@ -298,7 +298,7 @@ fn percent_decoded(value: &[u8]) -> Text {
             .then(|| after.split_first_chunk::<2>())
             .flatten()
             .and_then(|(&[h, l], after)| Some((hex(h)? << 4 | hex(l)?, after)));
-        // What is not valid is kept as it is, as the specification says.
+        // Invalid encodings are kept unchanged, as the specification says.
         let (b, after) = coded.unwrap_or((b, after));
         out.push(b);
         rest = after;
@@ -386,7 +386,7 @@ mod tests {
             ),
             // grpc-go's OK after an answer, when both were sent before.
             (vec![Unknown, Unknown], true, Some((Some(0), "", true))),
-            // An error that was sent before, or an OK of a stream: nothing tells them apart.
+            // An error that was sent before and an OK of a stream cannot be told apart.
             (vec![Unknown, Unknown], false, Some((None, "", false))),
             (
                 vec![like("5"), like("no such container")],

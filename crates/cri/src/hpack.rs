@@ -1,18 +1,18 @@
-//! Header compression for HTTP/2 (RFC 7541), decoding side, for someone who listens.
+//! Header compression for HTTP/2 (RFC 7541), the decoding side, for a passive listener.
 //!
-//! A listener wants few of the headers but must keep the dynamic table exactly as the receiver does, or every later
-//! block turns into other headers. So an entry keeps its size always, and its content only when somebody wants it:
-//! [`HeaderSet`] names the wanted headers and says what is kept of a value (a parsed trace id instead of its text).
-//! Headers that are not asked for cost no allocation.
+//! A listener wants few of the headers, but has to keep the dynamic table exactly as the receiver does, or every later
+//! block would decode to other headers. So an entry always keeps its size, and its content only when the header is
+//! wanted: [`HeaderSet`] names the wanted headers, and says what is kept of a value (a parsed trace id instead of its
+//! text). Headers that are not wanted cost no allocation.
 //!
-//! A table can be followed from the middle of a connection as well ([`Table::forget`]). Indexes count from the newest
-//! entry, so whatever is inserted afterwards is known at once, and only references to older entries are unknown. Which older
-//! entry is meant is known all the same ([`Old`]), and what it holds can be [learned](Table::learn). Entries
-//! go in the order in which they came: when those that came since fill the table, no older one is left.
-//! An entry whose name is an unknown one's counts without its name, so the table is never taken for known too early. Three
-//! things are assumed until the connection says otherwise: the table has the size that it had last (4,096 bytes when that
-//! is not known); a reference beyond that shows that it is larger; and no entry is inserted that is larger than the whole
-//! table, which RFC 7541 allows and no encoder has a reason for.
+//! A table can also be followed from the middle of a connection ([`Table::forget`]). Indexes count from the newest
+//! entry, so entries that are inserted afterwards are known at once, and only references to older entries are unknown.
+//! It is still known which older entry is meant ([`Old`]), and what it holds can be [learned](Table::learn). Entries
+//! are evicted in the order in which they were inserted: once the newer entries fill the table, no older one is left.
+//! An entry whose name is that of an unknown entry counts without its name, so that the table never counts as known
+//! too early. Three things are assumed until the connection shows otherwise: the table has the size that it had last
+//! (4,096 bytes when that is not known); a reference beyond that shows that it is larger; and no entry is inserted
+//! that is larger than the whole table, which RFC 7541 allows and no encoder has a reason for.
 
 mod fixed;
 mod huffman;
@@ -23,36 +23,36 @@ use std::collections::VecDeque;
 
 use super::limits;
 
-/// Which headers are wanted, and what is kept of them.
+/// The headers that are wanted, and what is kept of them.
 pub(super) trait HeaderSet {
     /// Name of a wanted header.
     type Name: Copy;
     /// What is kept of a wanted header.
     type Field;
-    /// The name, when the header is wanted.
+    /// Returns the name of a header; `None` when the header is not wanted.
     fn name(name: &[u8]) -> Option<Self::Name>;
-    /// What to keep of a value.
+    /// Returns what to keep of a value.
     fn field(name: Self::Name, value: &[u8]) -> Self::Field;
-    /// What to keep of a value whose name was sent before the table was followed, and whether the value alone tells
-    /// which header it is.
+    /// Returns what to keep of a value whose name was sent before the table was followed, and whether the value alone
+    /// shows which header it is.
     fn unnamed(value: &[u8]) -> (Self::Field, bool);
-    /// What stands for a header that was sent, as a whole, before the table was followed; `None` when it is not known which
-    /// entry it is.
+    /// Returns what stands for a header whose name and value were sent before the table was followed; `old` is `None`
+    /// when it is not known which entry it is.
     fn unknown(old: Option<Old>) -> Self::Field;
 }
 
-/// An entry that is older than what is known of the table.
+/// An entry of the table that was inserted before the table was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Old {
-    /// How often the table was forgotten before.
+    /// Number of times that the table had been forgotten when the entry was referred to.
     life: u32,
-    /// Counts from the newest of the old entries.
+    /// Position of the entry, counted from the newest of the old entries.
     position: u32,
-    /// Fields of the block before this one.
+    /// Number of fields before this one in the block.
     pub(super) nth: u32,
 }
 
-/// Why a header block cannot be decoded. After that the table is worthless.
+/// Why a header block cannot be decoded. After such an error the table is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
     #[error("a header block ends inside a field")]
@@ -69,12 +69,12 @@ pub(super) enum Error {
     LateSizeUpdate,
 }
 
-/// RFC 7541 4.1: what an entry counts beyond its name and value.
+/// Bytes that an entry counts beyond its name and value (RFC 7541 4.1).
 const ENTRY_OVERHEAD: u32 = 32;
-/// Size that holds until a SETTINGS frame says otherwise.
+/// Size of a table until a SETTINGS frame changes it, bytes.
 const DEFAULT_SIZE: u32 = 4096;
 
-/// What is known of an entry's name.
+/// What is known about an entry's name.
 #[derive(Clone, Copy)]
 enum Name<N> {
     Wanted(N),
@@ -92,10 +92,10 @@ struct Entry<H: HeaderSet> {
     name: Name<H::Name>,
     /// 0 when the name is not known.
     name_len: u32,
-    /// At least so many bytes: an unknown name is not counted.
+    /// Lower bound of the entry's size, bytes: an unknown name is not counted.
     size: u32,
     field: Option<H::Field>,
-    /// Neither name nor value tell which header it is.
+    /// Neither name nor value show which header it is.
     dark: bool,
 }
 
@@ -105,23 +105,23 @@ pub(super) struct Table<H: HeaderSet> {
     /// Newest first.
     dynamic: VecDeque<Entry<H>>,
     size: u32,
-    /// What the encoder last chose.
+    /// Size of the table that the encoder chose last, bytes.
     max: u32,
-    /// What the receiver allows the encoder to choose.
+    /// Largest size that the receiver allows the encoder to choose, bytes.
     allowed: u32,
-    /// `max` is the default: the encoder may have sent a table size update before the join.
+    /// `max` is assumed: the encoder may have sent a table size update before the join.
     assumed: bool,
     /// There may be entries behind those of `dynamic`.
     older: bool,
-    /// Entries of `dynamic` that are dark.
+    /// Number of entries of `dynamic` that are dark.
     dark: usize,
     /// No block was decoded since the table was made or forgotten.
     fresh: bool,
-    /// Entries that were inserted since.
+    /// Number of entries that were inserted since the table was made or forgotten.
     inserted: usize,
-    /// How often it was forgotten.
+    /// Number of times that the table was forgotten.
     life: u32,
-    /// What was learned of old entries, by position. Few: the paths of a client's methods.
+    /// The contents of old entries that were learned, by position. They are few: the paths of a client's methods.
     learned: Vec<(u32, H::Field)>,
     /// Reused for Huffman-coded names and values.
     scratch: Vec<u8>,
@@ -165,7 +165,7 @@ impl<H: HeaderSet> Table<H> {
         self.allowed = self.allowed.max(size);
     }
 
-    /// Blocks were missed: what the table holds is not known, nor what was agreed on meanwhile.
+    /// Takes that blocks were missed: what the table holds, and what the peers agreed on meanwhile, is not known.
     pub(super) fn forget(&mut self) {
         self.dynamic.clear();
         self.size = 0;
@@ -179,7 +179,8 @@ impl<H: HeaderSet> Table<H> {
         self.learned.clear();
     }
 
-    /// What an old entry holds, out of another place than the table. Whatever refers to it from now on is known.
+    /// Takes what an old entry holds, known from another place than the table. Later references to the entry are then
+    /// known.
     pub(super) fn learn(&mut self, old: Old, field: H::Field) {
         let known = self.learned.iter().any(|(at, _)| *at == old.position);
         if old.life == self.life && !known {
@@ -187,7 +188,8 @@ impl<H: HeaderSet> Table<H> {
         }
     }
 
-    /// The old entry of an index; `None` when entries that came since are gone, and positions with them.
+    /// Returns the old entry of an index; `None` when newer entries have been evicted, because positions are then
+    /// unknown.
     fn old(&self, index: u32, nth: u32) -> Option<Old> {
         let newer = self.fixed.len() + self.dynamic.len();
         let position = index.checked_sub(u32::try_from(newer).ok()?)?;
@@ -203,20 +205,20 @@ impl<H: HeaderSet> Table<H> {
         learned.find_map(|(at, field)| (*at == old.position).then_some(field))
     }
 
-    /// The connection turned out to begin here: nothing was missed.
+    /// Takes that the connection turned out to begin here, so that nothing was missed.
     pub(super) fn begin(&mut self) {
         if self.fresh {
             *self = Self::new();
         }
     }
 
-    /// Every entry that a block may refer to is known.
+    /// True when every entry that a block may refer to is known.
     pub(super) fn is_whole(&self) -> bool {
         !self.older && self.dark == 0
     }
 
-    /// Decodes one complete header block and gives each wanted field to `each`, in order. What is not known is given as
-    /// [`HeaderSet::unknown`].
+    /// Decodes one complete header block, and calls `each` with each wanted field, in order. An unknown field is given
+    /// as [`HeaderSet::unknown`].
     pub(super) fn decode(
         &mut self,
         block: &[u8],
@@ -244,7 +246,7 @@ impl<H: HeaderSet> Table<H> {
                         }
                     }
                 }
-                // Literal, goes into the table.
+                // A literal that is inserted into the table.
                 0x40..=0x7f => {
                     let index = src.integer(b, 6)?;
                     let entry = self.literal(index, &mut src)?;
@@ -267,7 +269,7 @@ impl<H: HeaderSet> Table<H> {
                     self.evict(0);
                     continue;
                 }
-                // Literal, not indexed or never to be indexed.
+                // A literal that is not inserted into the table.
                 0..=0x1f => {
                     let index = src.integer(b, 4)?;
                     if let Some(field) = &self.literal(index, &mut src)?.field {
@@ -281,7 +283,7 @@ impl<H: HeaderSet> Table<H> {
         Ok(())
     }
 
-    /// Checks that an index can mean something.
+    /// Checks that an index can refer to an entry of the table, and enlarges the assumed table when it must be larger.
     fn reach(&mut self, index: u32) -> Result<(), Error> {
         let known = self.fixed.len() + self.dynamic.len();
         let Some(at) = (index as usize).checked_sub(1) else {
@@ -290,7 +292,7 @@ impl<H: HeaderSet> Table<H> {
         let Some(beyond) = at.checked_sub(known) else {
             return Ok(());
         };
-        // The smallest table in which there are so many entries.
+        // The smallest table that can hold that many entries.
         let least = u32::try_from(beyond + 1)
             .ok()
             .and_then(|n| n.checked_mul(ENTRY_OVERHEAD)?.checked_add(self.size))
@@ -307,7 +309,7 @@ impl<H: HeaderSet> Table<H> {
         }
     }
 
-    /// The entry of an index that can mean something; `None` for one that is older than what is known.
+    /// Returns the entry of an index that [`reach`](Self::reach) has checked; `None` for an old entry.
     fn entry(&self, index: u32) -> Option<&Entry<H>> {
         let at = (index as usize).wrapping_sub(1);
         self.fixed
@@ -360,7 +362,7 @@ impl<H: HeaderSet> Table<H> {
         }
     }
 
-    /// Makes room for `more` bytes.
+    /// Evicts entries until there is room for `more` bytes.
     fn evict(&mut self, more: u32) {
         while self.size.saturating_add(more) > self.max {
             let Some(gone) = self.dynamic.pop_back() else {
@@ -369,7 +371,7 @@ impl<H: HeaderSet> Table<H> {
             self.size -= gone.size;
             self.dark -= usize::from(gone.dark);
         }
-        // The smallest entry has no name and no value: is there room for one?
+        // An older entry can be left only while there is room for the smallest one, which has no name and no value.
         let taken = self.size.saturating_add(more);
         self.older &= taken.saturating_add(ENTRY_OVERHEAD) <= self.max;
     }
@@ -381,14 +383,14 @@ impl<H: HeaderSet> Table<H> {
     }
 }
 
-/// A string literal as it stands in the block.
+/// A string literal as encoded in the block.
 struct Literal<'a> {
     coded: bool,
     bytes: &'a [u8],
 }
 
 impl<'a> Literal<'a> {
-    /// The text, through `scratch` when it is coded.
+    /// Returns the text, decoded into `scratch` when it is Huffman-coded.
     fn plain<'s>(&self, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Error>
     where
         'a: 's,
@@ -401,7 +403,7 @@ impl<'a> Literal<'a> {
         Ok(scratch)
     }
 
-    /// The length that the text has, without keeping it.
+    /// Returns the length of the decoded text, bytes, without keeping the text.
     fn plain_len(&self) -> Result<u32, Error> {
         if !self.coded {
             return Ok(self.bytes.len() as u32);
@@ -412,7 +414,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// What is left of a block.
+/// The rest of a block.
 struct Src<'a>(&'a [u8]);
 
 impl<'a> Src<'a> {
@@ -422,7 +424,7 @@ impl<'a> Src<'a> {
         Some(b)
     }
 
-    /// RFC 7541 5.1: an integer whose first bits are the low `prefix` bits of `first`.
+    /// Reads an integer (RFC 7541 5.1) that begins with the low `prefix` bits of `first`.
     fn integer(&mut self, first: u8, prefix: u32) -> Result<u32, Error> {
         let mask = (1u32 << prefix) - 1;
         let mut value = u32::from(first) & mask;
@@ -456,7 +458,7 @@ impl<'a> Src<'a> {
     }
 }
 
-/// Whether bytes have the form of a header block, whatever its indexes mean.
+/// True when bytes have the form of a header block, whatever entries its indexes refer to.
 pub(super) fn is_block(block: &[u8]) -> bool {
     let mut src = Src(block);
     let mut scratch = Vec::new();

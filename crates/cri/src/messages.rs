@@ -1,10 +1,10 @@
-//! The messages of `runtime.v1` and `runtime.v1alpha2` (the same fields under the same numbers), holding only what
-//! kflow shows. Not here, so never read: `envs`, `AuthConfig`, pod labels, annotations that are not listed below,
-//! what commands print, streaming URLs.
+//! The messages of `runtime.v1` and `runtime.v1alpha2` (the same fields under the same numbers), with only the fields
+//! that kflow shows. Fields that are not here are never read: `envs`, `AuthConfig`, pod labels, annotations that are
+//! not listed below, the output of commands, streaming URLs.
 
 use super::proto::{Chosen, First, Keys, Many, Present, Size, message};
 
-/// Labels that say whose a sandbox or container is (`pkg/kubelet/kuberuntime/labels.go`).
+/// Labels that name the pod and container of a sandbox or container (`pkg/kubelet/kuberuntime/labels.go`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnerKeys;
 impl Keys for OwnerKeys {
@@ -16,7 +16,8 @@ impl Keys for OwnerKeys {
     ];
 }
 
-/// Annotations that the kubelet itself writes and that tell something. All others may hold anything.
+/// The annotations that are read: useful ones that the kubelet itself writes. All others may hold anything, secrets
+/// too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnnotationKeys;
 impl Keys for AnnotationKeys {
@@ -40,7 +41,8 @@ pub(super) type Annotations<'a> = Chosen<'a, AnnotationKeys>;
 message! {
     SandboxMetadata { 1 => name: &'a str, 2 => uid: &'a str, 3 => namespace: &'a str, 4 => attempt: u32 }
     ContainerMetadata { 1 => name: &'a str, 2 => attempt: u32 }
-    /// The kubelet sends the pod's annotations with it (`EnsureImageExists`, `pkg/kubelet/images/image_manager.go`).
+    /// An image reference. The kubelet sends the pod's annotations with it (`EnsureImageExists`,
+    /// `pkg/kubelet/images/image_manager.go`).
     ImageSpec { 1 => image: &'a str, 2 => annotations: Annotations<'a>, 18 => user_specified_image: &'a str, 19 => runtime_handler: &'a str }
     DnsConfig { 1 => servers: Many<&'a str, 8>, 2 => searches: Many<&'a str, 8> }
     PortMapping { 1 => protocol: i32, 2 => container_port: i32, 3 => host_port: i32 }

@@ -1,4 +1,4 @@
-//! The methods of the CRI as a table: what of a request and of an answer is read.
+//! The table of the CRI's methods: what is read of the request and of the answer of each.
 
 use super::facts::{Facts, answers, requests};
 use super::limits;
@@ -7,23 +7,23 @@ use kflow_model::Text;
 use kflow_model::cri::Service;
 use kflow_model::cri::method;
 
-/// Reads a message.
+/// A function that reads a message.
 pub(super) type Read = fn(&[u8], &mut Facts) -> Result<(), Malformed>;
 
 /// What is read of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
-    /// Nothing: its bytes are counted.
+    /// Nothing; only its bytes are counted.
     Skip,
-    /// Subject and fields.
+    /// Subject and fields, by this function.
     Facts(Read),
-    /// A list of sandboxes (true) or containers, in one message or a stream of them.
+    /// A list of sandboxes (true) or containers (false), in one message or in a stream of messages.
     List { sandboxes: bool },
-    /// `PodSandboxStatus`.
+    /// The status of a sandbox (`PodSandboxStatus`).
     SandboxStatus,
-    /// `ContainerStatus`.
+    /// The status of a container (`ContainerStatus`).
     ContainerStatus,
-    /// `GetContainerEvents`.
+    /// A stream of events about containers (`GetContainerEvents`).
     Events,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Method {
     pub(super) name: &'static str,
-    /// Reads the request; `None` when there is nothing in it.
+    /// Reads the request; `None` when the request has no fields worth reading.
     pub(super) request: Option<Read>,
     pub(super) answer: Answer,
     /// The answer is a stream of messages.
@@ -248,16 +248,16 @@ static IMAGE: &[Method] = &[
     ),
 ];
 
-/// A `:path`, looked up.
+/// The method that a `:path` names.
 #[derive(Clone, Debug)]
 pub(super) enum MethodRef {
     /// A method of the table.
     Known(Service, &'static Method),
     /// A method of a CRI service that the table does not have.
     New(Service, Text),
-    /// Anything else: the whole path.
+    /// Any other path, as a whole.
     Other(Text),
-    /// Not known: it was sent before the connection was followed.
+    /// A path that is not known, because it was sent before the connection was followed.
     Unknown,
 }
 
@@ -295,7 +295,7 @@ impl MethodRef {
         }
     }
 
-    /// A method of the table by its name, of the CRI's version 1: v1alpha2 is gone since Kubernetes 1.26.
+    /// Returns a method of the table by its name, in version 1 of the CRI: Kubernetes 1.26 removed v1alpha2.
     pub(super) fn named(name: &str) -> Option<Self> {
         [(Service::Runtime, RUNTIME), (Service::Image, IMAGE)]
             .into_iter()

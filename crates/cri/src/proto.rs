@@ -1,18 +1,18 @@
-//! Protobuf for a listener: a borrowing reader, and [`message!`], which declares a message by the fields that are
-//! wanted of it.
+//! Protobuf for a passive listener: a borrowing reader, and [`message!`], which declares a message by its wanted
+//! fields.
 //!
-//! Generated messages would read everything that they declare into memory of their own, and protobuf cannot say
-//! "only the first of these strings" or "only these keys of the map". Here a message borrows from the bytes, fields
-//! that are not declared are stepped over, and [`First`], [`Chosen`], [`Size`] and [`Present`] take no more than they
-//! say. Memory is bounded by the definitions, not by the bytes.
+//! Generated messages would copy every declared field, and protobuf cannot declare "only the first of these strings"
+//! or "only these keys of the map". Here a message borrows from the bytes, fields that are not declared are skipped,
+//! and [`First`], [`Chosen`], [`Size`] and [`Present`] take no more than they say. So the definitions bound the
+//! memory, and not the bytes.
 
 use smallvec::SmallVec;
 
-/// Bytes that are not the message they should be.
+/// The error for bytes that are not the message that they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The value of a field, as the wire has it.
+/// The value of a field, by its wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Varint(u64),
@@ -21,7 +21,7 @@ pub(super) enum Value<'a> {
     Fixed32(u32),
 }
 
-/// Walks over the fields of a message.
+/// An iterator over the fields of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The next field's number and value.
+    /// Returns the next field's number and value; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
                 self.0 = rest;
                 Value::Fixed32(u32::from_le_bytes(*b))
             }
-            // Groups: nobody has written them for fifteen years.
+            // Groups are deprecated, and the CRI has none.
             _ => return Err(Malformed),
         };
         match key >> 3 {
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a declared field can be. A field that occurs again is merged, as protobuf demands.
+/// A type that a declared field can have. A field that occurs again is merged, as protobuf requires.
 pub(super) trait Field<'a>: Default {
     fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed>;
 }
@@ -131,14 +131,14 @@ impl<'a> Field<'a> for bool {
     }
 }
 
-/// A field of which it matters whether it is there.
+/// A field whose presence matters.
 impl<'a, F: Field<'a>> Field<'a> for Option<F> {
     fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
         self.get_or_insert_default().merge(value)
     }
 }
 
-/// The first of repeated strings, and how many there are: the word of a command, without its arguments.
+/// The first of repeated strings, and their number: a command without its arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct First<'a> {
     pub(super) word: &'a str,
@@ -155,7 +155,7 @@ impl<'a> Field<'a> for First<'a> {
     }
 }
 
-/// That a field is there, and nothing of what is in it.
+/// Whether a field is present; its content is not kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Present(pub(super) bool);
 
@@ -166,7 +166,7 @@ impl<'a> Field<'a> for Present {
     }
 }
 
-/// How many bytes a field has, and nothing of what is in it.
+/// The number of bytes in a field; its content is not kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size(pub(super) usize);
 
@@ -179,7 +179,7 @@ impl<'a> Field<'a> for Size {
     }
 }
 
-/// Up to `N` of repeated fields; how many more there are is counted.
+/// Up to `N` of repeated fields, and the number of further ones.
 #[derive(Clone, Debug)]
 pub(super) struct Many<F, const N: usize> {
     pub(super) items: SmallVec<[F; 2]>,
@@ -208,21 +208,21 @@ impl<'a, F: Field<'a>, const N: usize> Field<'a> for Many<F, N> {
     }
 }
 
-/// Which keys of a `map<string, string>` are wanted.
+/// The wanted keys of a `map<string, string>`.
 pub(super) trait Keys: Default {
     const KEYS: &'static [&'static str];
 }
 
-/// The wanted entries of a `map<string, string>`. Values of other keys are not looked at.
+/// The wanted entries of a `map<string, string>`. Values of other keys are not kept.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chosen<'a, K> {
-    /// In the order of the bytes.
+    /// Key and value, in the order of the bytes.
     pub(super) entries: SmallVec<[(&'static str, &'a str); 4]>,
     keys: std::marker::PhantomData<K>,
 }
 
 impl<'a, K: Keys> Chosen<'a, K> {
-    /// The value of a key, empty when it is not there.
+    /// Returns the value of a key; empty when the key is missing.
     pub(super) fn get(&self, key: &str) -> &'a str {
         self.entries
             .iter()
@@ -257,7 +257,7 @@ impl<'a, K: Keys> Field<'a> for Chosen<'a, K> {
     }
 }
 
-/// Declares messages: `Name { number => field: Type, … }`. Other fields do not exist for the reader.
+/// Declares messages: `Name { number => field: Type, … }`. The reader skips all other fields.
 macro_rules! message {
     ($($(#[$doc:meta])* $name:ident { $($number:literal => $field:ident : $type:ty),* $(,)? })*) => {$(
         $(#[$doc])*

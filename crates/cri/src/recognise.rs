@@ -1,19 +1,19 @@
-//! What method a call is of, by what its messages say: for calls whose `:path` was sent before the connection was joined.
+//! Recognises a call's method by its messages, for calls whose `:path` was sent before the connection was joined.
 //!
-//! Such a path is an entry of the client's header table, and every later call of the method refers to the same entry. On
-//! an idle node nothing is ever inserted, so that the table never turns over; but one call that is recognised names the
-//! entry, and with it every call after it ([`crate::hpack::Table::learn`]).
+//! Such a path is an entry of the client's header table, and every later call of the method refers to the same entry.
+//! On an idle node the client inserts no new entries, so the unknown ones stay. But one call whose method is
+//! recognised shows what the entry holds, and so names every later call ([`crate::hpack::Table::learn`]).
 //!
-//! A method is recognised by fields that no other one has (`k8s.io/cri-api/pkg/apis/runtime/v1/api.proto`): protobuf never
-//! gives a field's number to something else, so that a newer CRI changes nothing. Methods whose messages other ones have
-//! as well (StartContainer and RemoveContainer: an identifier, and an empty answer) stay unknown. A list that is
-//! streamed (`StreamContainers`, alpha in Kubernetes 1.36) in a single message would be taken for the plain one.
+//! A method is recognised by fields that no other method has (`k8s.io/cri-api/pkg/apis/runtime/v1/api.proto`).
+//! Protobuf field numbers are never reused, so that a newer CRI changes nothing. Methods with the same messages as
+//! others (StartContainer and RemoveContainer: an identifier, and an empty answer) stay unknown. A streamed list
+//! (`StreamContainers`, alpha in Kubernetes 1.36) in a single message would be taken for the plain list.
 
 use super::method::MethodRef;
 use super::proto::{Reader, Value};
 use kflow_model::cri::method;
 
-/// Bytes of a request that are kept for its answer: an identifier, or a filter.
+/// Largest request that is kept until its answer comes, bytes: enough for an identifier or a filter.
 pub(super) const REQUEST: usize = 1024;
 
 /// A message whose definition is not known.
@@ -21,14 +21,14 @@ pub(super) const REQUEST: usize = 1024;
 struct Shape<'a>(&'a [u8]);
 
 impl<'a> Shape<'a> {
-    /// Bytes that are a message.
+    /// Takes bytes as a message; `None` when they are none.
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let mut fields = Reader::new(bytes);
         while fields.next().ok()?.is_some() {}
         Some(Self(bytes))
     }
 
-    /// Its fields; they were read before, so none is malformed.
+    /// The fields of the message. [`Shape::of`] has read them, so none is malformed.
     fn fields(self) -> impl Iterator<Item = (u32, Value<'a>)> {
         let mut fields = Reader::new(self.0);
         std::iter::from_fn(move || fields.next().ok().flatten())
@@ -43,7 +43,7 @@ impl<'a> Shape<'a> {
         self.0.is_empty()
     }
 
-    /// It has fields of these numbers, and of no other.
+    /// True when the message has no fields of other numbers.
     fn has_only(self, numbers: &[u32]) -> bool {
         self.fields().all(|(n, _)| numbers.contains(&n))
     }
@@ -55,7 +55,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// A text that is not empty.
+    /// A text field; `None` when it is missing or empty.
     fn text(self, number: u32) -> Option<&'a str> {
         match self.all(number).next()? {
             Value::Bytes(b) => std::str::from_utf8(b).ok().filter(|t| !t.is_empty()),
@@ -75,13 +75,13 @@ impl<'a> Shape<'a> {
         self.text(number).filter(|t| is_id(t))
     }
 
-    /// `PodSandboxMetadata`: name, uid, namespace.
+    /// A field with the form of a `PodSandboxMetadata`: name, uid, namespace.
     fn sandbox_metadata(self, number: u32) -> Option<()> {
         let m = self.message(number)?;
         m.text(1).and(m.text(2)).and(m.text(3)).map(|_| ())
     }
 
-    /// `ContainerMetadata`: name, attempt.
+    /// A field with the form of a `ContainerMetadata`: name, attempt.
     fn container_metadata(self, number: u32) -> Option<()> {
         let m = self.message(number)?;
         (m.text(1).is_some() && m.has_only(&[1, 2]) && m.text(2).is_none()).then_some(())
@@ -92,12 +92,12 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// `sha256:` and a digest, as containerd has it, or a digest, as CRI-O.
+/// True for an image's identifier: `sha256:` and a digest, as containerd writes it, or a digest alone, as CRI-O does.
 fn is_image_id(text: &str) -> bool {
     is_id(text.strip_prefix("sha256:").unwrap_or(text))
 }
 
-/// The method of a request that no other method can have.
+/// Returns the method of a request, when no other method can have such a request.
 pub(super) fn by_request(request: &[u8]) -> Option<MethodRef> {
     let r = Shape::of(request)?;
     if r.id(1).is_some() {
@@ -107,13 +107,13 @@ pub(super) fn by_request(request: &[u8]) -> Option<MethodRef> {
     if first.sandbox_metadata(1).is_some() && r.has_only(&[1, 2]) {
         return MethodRef::named(method::RUN_POD_SANDBOX);
     }
-    // An image, and for which sandbox.
+    // PullImage: an image, and the sandbox that it is for.
     first.text(1)?;
     r.message(3)?.sandbox_metadata(1)?;
     MethodRef::named(method::PULL_IMAGE)
 }
 
-/// A request that begins with an identifier.
+/// Returns the method of a request that begins with an identifier, when no other method can have it.
 fn about_one(r: Shape<'_>) -> Option<&'static str> {
     if let Some(config) = r.message(3) {
         config.sandbox_metadata(1)?;
@@ -122,15 +122,16 @@ fn about_one(r: Shape<'_>) -> Option<&'static str> {
     }
     let words = r.all(2).filter(|v| matches!(v, Value::Bytes(_))).count();
     if words > 1 && r.has_only(&[1, 2, 3]) {
-        // CheckpointContainer has one text and a number. Exec has more fields: one of them says which streams it wants.
+        // CheckpointContainer has one text and a number. Exec has further fields, of which at least one says which
+        // streams are wanted.
         return r.number(3).map(|_| method::EXEC_SYNC);
     }
-    // In ContainerStatus and PodSandboxStatus it is a truth value.
+    // In ContainerStatus and PodSandboxStatus, field 2 is a boolean, so 1 at most.
     let timeout = r.number(2)? > 1 && r.has_only(&[1, 2]);
     timeout.then_some(method::STOP_CONTAINER)
 }
 
-/// The method of a request and an answer that no other method can have.
+/// Returns the method of a request and its answer, when no other method can have both.
 pub(super) fn by_answer(request: &[u8], answer: &[u8]) -> Option<MethodRef> {
     let (r, a) = (Shape::of(request)?, Shape::of(answer)?);
     if a.text(4).is_some_and(|version| version == "v1") && a.text(2).and(a.text(3)).is_some() {
@@ -140,14 +141,14 @@ pub(super) fn by_answer(request: &[u8], answer: &[u8]) -> Option<MethodRef> {
     MethodRef::named(runtime_answer(r, first).or_else(|| image_answer(r, first))?)
 }
 
-/// `first` is the answer's first field.
+/// Methods of the runtime service. `first` is the answer's first field.
 fn runtime_answer(r: Shape<'_>, first: Shape<'_>) -> Option<&'static str> {
     if first.message(1).and_then(|c| c.text(1)) == Some("RuntimeReady") {
         return Some(method::STATUS);
     }
     if let Some(about) = r.id(1) {
         first.id(1).filter(|id| *id == about)?;
-        // When it was created.
+        // Field 4 is the time of creation.
         first.number(4)?;
         return if first.sandbox_metadata(2).is_some() {
             Some(method::POD_SANDBOX_STATUS)
@@ -157,7 +158,7 @@ fn runtime_answer(r: Shape<'_>, first: Shape<'_>) -> Option<&'static str> {
                 .map(|()| method::CONTAINER_STATUS)
         };
     }
-    // What is asked for is a filter, or nothing.
+    // The request of a list has a filter, or nothing.
     if !r.is_empty() {
         r.message(1).filter(|_| r.has_only(&[1]))?;
     }
@@ -184,7 +185,7 @@ fn image_answer(r: Shape<'_>, first: Shape<'_>) -> Option<&'static str> {
         }
     }
     first.text(1).filter(|id| is_image_id(id))?;
-    // Its size.
+    // Field 4 is the image's size.
     first.number(4)?;
     if r.is_empty() {
         return Some(method::LIST_IMAGES);

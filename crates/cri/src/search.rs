@@ -1,26 +1,26 @@
-//! Where frames begin, for someone who came in the middle.
+//! Finds the begin of a frame in the middle of a connection.
 //!
-//! Bytes are held until a place among them is believed to be the first of a frame: the frame there and the next ones
-//! must all be such as this direction can carry (type, flags, length, stream and its order, header blocks that can be
-//! parsed). Programs write whole frames nearly always, so the begin of a chunk needs less proof than a place inside of one.
+//! Bytes are held until one of them counts as the first of a frame: the frame there and the next ones must all be
+//! frames that this direction can carry (type, flags, length, stream and its order, header blocks that can be parsed).
+//! Programs nearly always write whole frames, so the begin of a chunk needs less proof than a place inside of one.
 
 use super::h2::{self, Head, PREFACE};
 use super::limits;
 use kflow_model::Nanos;
 
-/// Places that are tried at a time.
+/// Largest number of places that are tried at a time. The begins of chunks are tried beyond it.
 const CANDIDATES: usize = 64;
 
-/// What is known of the connection when a frame is looked for.
+/// What is known about the connection when a frame is searched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     /// The frames are the client's.
     pub(super) client: bool,
-    /// The receiver accepts frames up to this size.
+    /// Size of the largest frame that the receiver accepts, bytes.
     pub(super) max_frame: u32,
     /// Highest stream that a request opened.
     pub(super) last_stream: u32,
-    /// There may be requests above it that were not seen.
+    /// Requests on streams above `last_stream` may have passed unseen.
     pub(super) open_end: bool,
 }
 
@@ -30,40 +30,40 @@ struct Candidate {
     start: usize,
     /// Where the next frame would begin.
     next: usize,
-    /// Complete frames from `start` to `next`.
+    /// Number of complete frames from `start` to `next`.
     frames: u32,
     /// Highest stream that a request among them opens.
     opened: u32,
-    /// Stream whose header block goes on in the next frame.
+    /// Stream whose header block continues in the next frame.
     block: Option<u32>,
     /// A chunk begins at `start`.
     at_chunk: bool,
 }
 
-/// What came since the last frame that was understood.
+/// The bytes since the last frame that was decoded.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The connection may begin here, with its preface.
+    /// The bytes may begin with the connection's preface.
     from_preface: bool,
     held: Vec<u8>,
-    /// Where each chunk begins in `held`, and when it came.
+    /// Offset of each chunk in `held`, and when it came.
     chunks: Vec<(usize, Nanos)>,
     candidates: Vec<Candidate>,
-    /// Places before this one were looked at.
+    /// Places before this offset have been tried.
     looked: usize,
 }
 
-/// Where frames begin.
+/// The begin of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The connection's first byte is the first that came.
+    /// The first held byte is the connection's first.
     Beginning,
-    /// This place of what is held.
+    /// The frame begins at this offset of the held bytes.
     Frame(usize),
 }
 
 impl Search {
-    /// `from_preface` when it is not known whether the connection began before.
+    /// An empty search. `from_preface` says that the connection may begin with the first byte.
     pub(super) fn new(from_preface: bool) -> Self {
         Self {
             from_preface,
@@ -79,7 +79,7 @@ impl Search {
         }
     }
 
-    /// Looks for the begin of a frame in what came so far.
+    /// Searches the held bytes for the begin of a frame.
     pub(super) fn find(&mut self, view: View) -> Option<Found> {
         if self.from_preface {
             let (got, want) = (self.held.as_slice(), PREFACE.as_slice());
@@ -121,7 +121,7 @@ impl Search {
         found.map(Found::Frame)
     }
 
-    /// Forgets what no candidate needs, and of the rest the oldest when it is too much.
+    /// Drops the bytes that no candidate needs, and the oldest of the rest when they are too many.
     fn trim(&mut self) {
         let needed = self.candidates.iter().map(|c| c.start).min();
         let mut cut = needed.unwrap_or(self.looked).min(self.looked);
@@ -139,7 +139,7 @@ impl Search {
             c.next = c.next.saturating_sub(cut);
             kept
         });
-        // The chunk that the first byte belongs to is kept, for its time; that byte is not its first.
+        // The chunk of the first kept byte stays, for its time, although the byte may not be its first.
         let first = self.chunks.partition_point(|(begin, _)| *begin <= cut);
         self.chunks.drain(..first.saturating_sub(1));
         for (begin, _) in &mut self.chunks {
@@ -147,7 +147,7 @@ impl Search {
         }
     }
 
-    /// The bytes from a place on, in the pieces in which they came.
+    /// Returns the bytes from an offset on, in the pieces in which they came.
     pub(super) fn pieces(self, place: usize) -> impl Iterator<Item = (Nanos, Vec<u8>)> {
         let Self { held, chunks, .. } = self;
         let mut ends: Vec<usize> = chunks.iter().skip(1).map(|(begin, _)| *begin).collect();
@@ -163,7 +163,7 @@ impl Search {
 }
 
 impl Candidate {
-    /// Goes on over the frames that are complete; false when one of them cannot be.
+    /// Advances over the complete frames; returns false when one of them is not valid.
     fn advance(&mut self, held: &[u8], view: View) -> bool {
         while let Some(head) = Head::parse(held.get(self.next..).unwrap_or_default()) {
             if !self.fits(head, view) {
@@ -186,7 +186,7 @@ impl Candidate {
         true
     }
 
-    /// Whether this direction can carry a frame with this head here.
+    /// True when this direction can carry a frame with this head here.
     fn fits(&self, head: Head, view: View) -> bool {
         if self.block.is_some() || head.kind == h2::CONTINUATION {
             return head.kind == h2::CONTINUATION
@@ -200,7 +200,7 @@ impl Candidate {
             return view.open_end || head.stream <= view.last_stream;
         }
         match head.kind {
-            // Requests of gRPC have no trailers: each HEADERS opens a stream above all others.
+            // gRPC requests have no trailers: each HEADERS opens a stream above all others.
             h2::HEADERS => head.stream > self.opened,
             h2::DATA if self.frames > 0 && self.opened > view.last_stream => {
                 head.stream <= self.opened

@@ -1,4 +1,4 @@
-//! The decoder as a whole, on bytes written here: what the recordings do not have, and what is wrong.
+//! Tests of the whole decoder on bytes made here: cases that the recordings do not have, and faulty bytes.
 
 mod facts;
 mod faults;
@@ -26,7 +26,7 @@ const BOTH: u8 = END_STREAM | END_HEADERS;
 const RUN: &str = "/runtime.v1.RuntimeService/RunPodSandbox";
 const LIST: &str = "/runtime.v1.RuntimeService/ListContainers";
 
-/// One connection; time is the number of chunks so far.
+/// A decoder with one connection; the time is the number of chunks so far.
 struct Tap {
     decoder: Decoder,
     now: i64,
@@ -34,7 +34,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// A connection after both prefaces.
+    /// A connection after the prefaces of both peers.
     fn new() -> Self {
         let mut tap = Self::silent();
         tap.c2s(&preface());
@@ -104,7 +104,8 @@ impl Tap {
             })
             .collect()
     }
-    /// Each call starts once, and ends as known at most once; when the connection is closed, each has ended.
+    /// Checks that each call has one start, and at most one known end; and, when the connection is closed, that each
+    /// has ended.
     fn check_ends(&self, closed: bool) {
         let mut starts: Vec<_> = self.starts().iter().map(|s| s.key).collect();
         starts.sort();
@@ -300,7 +301,7 @@ fn secrets_reach_no_observation() {
         .reply(9, &len(1, &container("c", 1)));
     let text = serde_json::to_string(&tap.out).expect("json");
     assert!(!text.contains("hunter2"), "{text}");
-    // And what is shown is there.
+    // The fields that kflow shows are there.
     for shown in [
         r#"["command","sh"]"#,
         r#"["io.kubernetes.container.restartCount","3"]"#,

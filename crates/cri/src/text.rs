@@ -1,13 +1,13 @@
-//! Bytes that should be text.
+//! Text out of bytes that should be text.
 
 use kflow_model::Text;
 
-/// Text cut to so many bytes, at a character.
+/// Returns at most `max` bytes as text, cut at a character's border.
 pub(super) fn text(value: &[u8], max: usize) -> Text {
     let value = value.get(..max).unwrap_or(value);
     match std::str::from_utf8(value) {
         Ok(text) => Text::new(text),
-        // Cut inside a character: the valid part. Not text at all: with replacement characters.
+        // A cut inside a character leaves the valid part. Bytes that are no text at all get replacement characters.
         Err(e) if e.error_len().is_none() => {
             let valid = value.get(..e.valid_up_to()).unwrap_or_default();
             String::from_utf8_lossy(valid).into()

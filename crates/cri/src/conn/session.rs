@@ -1,5 +1,5 @@
-//! The calls of one connection, from its frames: what headers and data say of each, and what becomes of those whose
-//! connection ends or loses bytes.
+//! The calls of one connection, from the events of its frames: headers and data of each call, and the ends of calls
+//! whose connection ends or loses bytes.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,7 +13,7 @@ use crate::{limits, text};
 use kflow_model::cri::{CallKey, CallOutcome};
 use kflow_model::{Nanos, Observation, Stamp, Text};
 
-/// Everything above frames.
+/// The state of a connection above its frames.
 pub(super) struct Session {
     conn: u32,
     pub(super) client: Table<Grpc>,
@@ -23,37 +23,37 @@ pub(super) struct Session {
     lists: Lists,
     pub(super) last_stream: u32,
     pub(super) unseen: Unseen,
-    /// Requests so far.
+    /// Number of requests so far.
     pub(super) requests: u64,
     pub(super) agent: Option<Text>,
-    /// The last GOAWAY, either way.
+    /// The last GOAWAY in either direction.
     pub(super) goaway: Text,
-    /// More calls were open than are followed, and it was said.
+    /// More calls were open than are followed, and a gap has said so.
     overflowed: bool,
-    /// What comes from the server is not understood at the moment.
+    /// Bytes from the server are not understood at the moment.
     pub(super) deaf: bool,
 }
 
-/// Streams whose HEADERS may lie before the join or in a loss.
+/// Streams whose HEADERS may have passed before the join, or in lost bytes.
 #[derive(Default)]
 pub(super) struct Unseen {
-    /// From the first to the last of each.
+    /// First and last stream of each range.
     pub(super) ranges: Vec<(u32, u32)>,
-    /// From this one on, until the next request is seen.
+    /// First stream of a range that lasts until the next request is seen.
     pub(super) since: Option<u32>,
-    /// Those of them that ended.
+    /// Streams of these ranges that have ended.
     pub(super) over: FxHashSet<u32>,
 }
 
 impl Unseen {
-    /// Ranges that are kept: one for each time that requests were lost.
+    /// Number of ranges that are kept: there is one for each time that requests were lost.
     const RANGES: usize = 64;
 
     pub(super) fn begin(&mut self, last_stream: u32) {
         self.since.get_or_insert(last_stream.saturating_add(1));
     }
 
-    /// A request is seen: those after it will be as well.
+    /// Takes that a request is seen, which ends an open range.
     pub(super) fn request(&mut self, stream: u32) {
         if let Some(since) = self.since.take()
             && since < stream
@@ -74,7 +74,7 @@ impl Unseen {
 
     pub(super) fn end(&mut self, stream: u32) {
         if self.over.len() >= limits::OPEN_CALLS {
-            // Better none of them than one twice.
+            // Forgetting all ranges is better than showing a call twice.
             *self = Self {
                 since: self.since,
                 ..Self::default()
@@ -150,7 +150,8 @@ impl Session {
             && (self.calls.contains_key(&stream) || self.unseen.over.contains(&stream));
         self.unseen.request(stream);
         if answered {
-            // Its answer was understood before it was: without a start there is no wrong one.
+            // The answer was seen before this request was understood, and the call has no start: a start now would be
+            // wrong.
             return Ok(());
         }
         if let Some(agent) = headers.user_agent.take() {
@@ -229,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Something of a call comes: when it may have begun unseen, it is followed from here on.
+    /// Takes that a frame of a stream came: a call that may have begun unseen is followed from here on.
     pub(super) fn meet(&mut self, stream: u32, at: Nanos) {
         if self.unseen.has(stream)
             && !self.calls.contains_key(&stream)
@@ -243,7 +244,7 @@ impl Session {
         }
     }
 
-    /// Bytes of one direction were lost: how the calls that are open ended, if they did, is not known.
+    /// Takes that bytes of one direction were lost: open calls may have ended, and it is not known how.
     pub(super) fn lose(
         &mut self,
         from_client: bool,
@@ -252,7 +253,7 @@ impl Session {
         out: &mut Vec<Observation>,
     ) {
         if self.calls.len() > limits::OPEN_CALLS / 2 {
-            // Of calls that were lost before nothing may ever come again.
+            // Calls that were lost earlier may never have another frame.
             self.calls.retain(|_, call| {
                 let kept = !call.is_lost();
                 if !kept {
@@ -270,7 +271,7 @@ impl Session {
         }
     }
 
-    /// Nothing of the open calls will be read any more.
+    /// Gives back the buffers of all open calls, of which nothing more will be read.
     pub(super) fn release(&mut self, buffers: &mut Buffers) {
         for call in self.calls.values_mut() {
             call.release(buffers);
@@ -343,7 +344,7 @@ impl Session {
             .trim_end()
             .into();
         if !from_client {
-            // Streams above the last one were not and will not be taken.
+            // The server did not and will not process streams above `last`.
             let note = (Text::new("goaway"), name);
             let outcome = CallOutcome::ServerReset;
             self.end_above(last, outcome, Some(&note), at, buffers, out);
@@ -351,7 +352,7 @@ impl Session {
     }
 }
 
-/// RFC 9113 section 7.
+/// Returns the name of an error code of RFC 9113 section 7, else its number.
 pub(super) fn error_name(code: u32) -> Text {
     match h2::ERRORS.get(code as usize) {
         Some(name) => Text::new(name),

@@ -1,4 +1,4 @@
-//! What answers tell, but for what exists.
+//! What answers say, except for the sandboxes and containers that exist.
 
 use super::{Decoded, Facts, cut};
 use crate::limits;

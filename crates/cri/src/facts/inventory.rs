@@ -1,4 +1,4 @@
-//! What exists: sandboxes, containers, and their events.
+//! The sandboxes and containers that exist, and their events.
 
 use std::hash::Hasher as _;
 
@@ -83,7 +83,7 @@ fn container_status_item(status: &ContainerStatus<'_>, sandbox: &str) -> Invento
     }
 }
 
-/// `PodSandboxStatus`: the sandbox, and its containers when the runtime tells (evented PLEG).
+/// Reads the answer of `PodSandboxStatus`: the sandbox, and its containers when the runtime lists them (evented PLEG).
 pub(crate) fn sandbox_status_answer(
     bytes: &[u8],
     facts: &mut Facts,
@@ -103,7 +103,7 @@ pub(crate) fn sandbox_status_answer(
     Ok((item, containers))
 }
 
-/// `ContainerStatus`.
+/// Reads the answer of `ContainerStatus`.
 pub(crate) fn container_status_answer(
     bytes: &[u8],
     facts: &mut Facts,
@@ -127,23 +127,22 @@ pub(crate) fn container_status_answer(
     Ok(item)
 }
 
-/// Fields of a listed sandbox that are read: id, metadata, state, creation. As bits.
+/// Fields of a listed sandbox that are read, as bits: id, metadata, state, creation.
 const SANDBOX_FIELDS: u32 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
-/// Fields of a listed container that are read: id, sandbox, metadata, image, state, creation, labels.
+/// Fields of a listed container that are read, as bits: id, sandbox, metadata, image, state, creation, labels.
 const CONTAINER_FIELDS: u32 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8;
 
-/// Items that were read, by a number that stays the same while an item says the same: of a list that changes, most items
-/// do not.
+/// List items that were decoded, by a fingerprint of their content: when a list changes, most of its items have not.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     items: FxHashMap<u64, InventoryItem>,
-    /// Numbers of the items of the list that was looked at last.
+    /// Fingerprints of the items of the list that [`Known::fingerprint`] read last.
     prints: Vec<u64>,
 }
 
 impl Known {
-    /// A number that stays the same while a list says the same of what is read of it. containerd lists in the order of
-    /// a Go map, and Go writes the labels of each item in such an order too: neither order counts.
+    /// Returns a number that stays the same while the fields of a list that are read stay the same. containerd lists
+    /// in the order of a Go map, and Go writes the labels of each item in such an order too: neither order counts.
     pub(crate) fn fingerprint(&mut self, sandboxes: bool, bytes: &[u8]) -> Result<u64, Malformed> {
         self.prints.clear();
         let mut list = Reader::new(bytes);
@@ -160,8 +159,8 @@ impl Known {
         Ok(sum)
     }
 
-    /// Items of the answer that [`fingerprint`](Self::fingerprint) has just looked at. Gives how many there are, of
-    /// which at most [`limits::LIST_ITEMS`] are appended.
+    /// Appends the items of the answer that [`fingerprint`](Self::fingerprint) has just read, at most
+    /// [`limits::LIST_ITEMS`]. Returns the number of all its items.
     pub(crate) fn read(
         &mut self,
         sandboxes: bool,
@@ -204,7 +203,7 @@ impl Known {
     }
 }
 
-/// A number for what is read of an item.
+/// Returns the fingerprint of the fields of an item that are read.
 fn print_of(sandboxes: bool, item: &[u8]) -> Result<u64, Malformed> {
     let read = if sandboxes {
         SANDBOX_FIELDS
@@ -226,7 +225,7 @@ fn print_of(sandboxes: bool, item: &[u8]) -> Result<u64, Malformed> {
         }
         of_item = of_item.wrapping_add(hasher.finish());
     }
-    // Through the hash once more, so that fields cannot move from one item to another unseen.
+    // The sum is hashed once more, so that a field that moves from one item to another changes the list's fingerprint.
     let mut hasher = FxHasher::default();
     hasher.write_u64(of_item);
     Ok(hasher.finish())
@@ -256,7 +255,8 @@ fn container(bytes: &[u8]) -> Result<InventoryItem, Malformed> {
     ))
 }
 
-/// One message of `GetContainerEvents`, and when it happened by the runtime's clock (0 when not told).
+/// Reads one message of `GetContainerEvents`: the event, and its time by the runtime's clock (0 when the message has
+/// none).
 pub(crate) fn container_event(bytes: &[u8]) -> Result<(ContainerEvent, Nanos), Malformed> {
     let m: ContainerEventResponse<'_> = decode(bytes)?;
     let kind = match m.kind {
@@ -286,7 +286,7 @@ pub(crate) fn container_event(bytes: &[u8]) -> Result<(ContainerEvent, Nanos), M
         subject.image = item.subject.image;
         if kind == ContainerEventKind::Stopped {
             (exit_code, reason) = (item.exit_code, item.reason);
-            // The event is made later than the exit that it is about.
+            // The runtime creates the event later than the exit that it is about.
             if item.finished.0 > 0 {
                 happened = item.finished;
             }

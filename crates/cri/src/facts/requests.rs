@@ -1,4 +1,4 @@
-//! What requests tell.
+//! What requests say.
 
 use super::{Decoded, Facts, container_state, cut, owner, sandbox_state};
 use crate::messages::{
@@ -25,7 +25,7 @@ pub(crate) fn sandbox_id(bytes: &[u8], facts: &mut Facts) -> Decoded {
     Ok(())
 }
 
-/// A status or statistics call about one sandbox.
+/// Reads the request of a status or statistics call about one sandbox.
 pub(crate) fn about_sandbox(bytes: &[u8], facts: &mut Facts) -> Decoded {
     let m: SandboxIdRequest<'_> = decode(bytes)?;
     facts.subject.sandbox_id = cut(m.id).into();
@@ -49,7 +49,7 @@ pub(crate) fn container_id(bytes: &[u8], facts: &mut Facts) -> Decoded {
     Ok(())
 }
 
-/// A status or statistics call about one container.
+/// Reads the request of a status or statistics call about one container.
 pub(crate) fn about_container(bytes: &[u8], facts: &mut Facts) -> Decoded {
     let m: ContainerStatusRequest<'_> = decode(bytes)?;
     facts.subject.container_id = cut(m.id).into();
@@ -128,7 +128,7 @@ pub(crate) fn exec(bytes: &[u8], facts: &mut Facts) -> Decoded {
     Ok(())
 }
 
-/// What the filters of all list calls have in common.
+/// Reads what the filters of all list calls have in common.
 fn filter(facts: &mut Facts, container: &str, sandbox: &str, labels: &Owner<'_>) {
     facts.subject.pod = owner(labels);
     facts.subject.container = cut(labels.get("io.kubernetes.container.name"));
@@ -136,7 +136,8 @@ fn filter(facts: &mut Facts, container: &str, sandbox: &str, labels: &Owner<'_>)
     facts.subject.sandbox_id = cut(sandbox).into();
 }
 
-/// A filter that has anything in it bounds the answer, even by a label or field that is not read.
+/// True when the request has a filter that is not empty: it bounds the answer, even by a label or field that is not
+/// read.
 fn has_filter(bytes: &[u8]) -> Result<bool, Malformed> {
     let mut fields = Reader::new(bytes);
     while let Some((number, value)) = fields.next()? {
@@ -237,7 +238,7 @@ pub(crate) fn about_image(bytes: &[u8], facts: &mut Facts) -> Decoded {
     Ok(())
 }
 
-/// ListImages wraps the image into a filter.
+/// Reads the request of ListImages, whose image is in a filter.
 pub(crate) fn list_images(bytes: &[u8], facts: &mut Facts) -> Decoded {
     facts.filtered = has_filter(bytes)?;
     Ok(())

@@ -4,7 +4,8 @@
 //! numerically below every longer one), so the lengths alone define it: all tables here are computed from them at
 //! compile time.
 
-/// Code length of each symbol, bits. The end-of-string symbol, 30 ones, is not in here: it never occurs in valid text.
+/// Code length of each symbol, bits. The end-of-string symbol (30 ones) is left out, because it never occurs in valid
+/// text.
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -26,17 +27,17 @@ const LENGTHS: [u8; 256] = [
 
 const SHORTEST: usize = 5;
 const LONGEST: usize = 30;
-/// Codes of at most this many bits are found with one look-up.
+/// Codes of at most this many bits are decoded with one look-up.
 const FAST_BITS: usize = 8;
 
 struct Tables {
-    /// By the next eight bits: symbol and code length, or length 0 when the code is longer.
+    /// Symbol and code length by the next eight bits; length 0 when the code is longer.
     fast: [(u8, u8); 1 << FAST_BITS],
-    /// Per length: first code beyond that length, left-aligned in 32 bits (exclusive).
+    /// For each length, the first code beyond the codes of that length, left-aligned in 32 bits.
     beyond: [u64; LONGEST + 1],
-    /// Per length: first code of that length, left-aligned.
+    /// For each length, the first code of that length, left-aligned in 32 bits.
     first: [u64; LONGEST + 1],
-    /// Per length: where its symbols begin in `symbols`.
+    /// For each length, the index of its first symbol in `symbols`.
     offset: [usize; LONGEST + 1],
     /// Symbols in the order of their codes.
     symbols: [u8; 256],
@@ -87,11 +88,11 @@ const fn tables() -> Tables {
 
 static TABLES: Tables = tables();
 
-/// Gives each decoded byte to `put`. `None` for what no encoder writes: a code that is not in the table, the
-/// end-of-string symbol, padding of eight bits or more, or padding that is not all ones.
+/// Decodes text, and calls `put` with each byte. Returns `None` for what no encoder writes: a code that is not in the
+/// table, the end-of-string symbol, padding of eight bits or more, or padding that is not all ones.
 pub(super) fn decode(src: &[u8], mut put: impl FnMut(u8)) -> Option<()> {
     let mut rest = src.iter();
-    // The next bits, left-aligned, and how many of them are there.
+    // `bits` holds the next bits, left-aligned; `have` is their number.
     let mut bits: u64 = 0;
     let mut have: usize = 0;
     loop {
@@ -124,7 +125,7 @@ pub(super) fn decode(src: &[u8], mut put: impl FnMut(u8)) -> Option<()> {
     }
 }
 
-/// A code of more than [`FAST_BITS`] bits at the top of a 32-bit window.
+/// Decodes a code of more than [`FAST_BITS`] bits at the top of a 32-bit window, to symbol and length.
 fn long(window: u64) -> Option<(u8, usize)> {
     for len in FAST_BITS + 1..=LONGEST {
         if window < *TABLES.beyond.get(len)? {
@@ -136,7 +137,7 @@ fn long(window: u64) -> Option<(u8, usize)> {
     None
 }
 
-/// What remains must be the first bits, at most seven, of the end-of-string symbol.
+/// Checks that the remaining bits are the first bits, at most seven, of the end-of-string symbol.
 fn padding(bits: u64, have: usize) -> Option<()> {
     (have < 8 && bits >> (64 - have) == (1 << have) - 1).then_some(())
 }
@@ -145,7 +146,7 @@ fn padding(bits: u64, have: usize) -> Option<()> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The straight-forward encoder, for tests: bit by bit from the same lengths.
+    /// A straightforward encoder for tests: it writes bit by bit, from the same code lengths.
     pub(crate) fn encode(text: &[u8]) -> Vec<u8> {
         let mut codes = [0u64; 256];
         let mut code = 0u64;

@@ -1,10 +1,10 @@
-//! RFC 7541 appendix C, and what goes wrong.
+//! The examples of RFC 7541 appendix C, and faulty blocks.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Wants everything, keeps the text.
+/// Wants all headers, and keeps their text.
 struct All;
 impl HeaderSet for All {
     type Name = &'static str;
@@ -26,7 +26,7 @@ impl HeaderSet for All {
     }
 }
 
-/// Wants nothing.
+/// Wants no header.
 struct Nothing;
 impl HeaderSet for Nothing {
     type Name = ();
@@ -49,7 +49,7 @@ fn hex(text: &str) -> Vec<u8> {
 /// Names and values.
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
-/// Decodes block by block; after each the table has the size that the RFC prints.
+/// Decodes block by block, and checks after each that the table has the size that the RFC prints.
 fn check(max: u32, blocks: &[(&str, Headers<'_>, u32)]) {
     let mut table = Table::<All>::new();
     let mut blind = Table::<Nothing>::new();
@@ -288,7 +288,7 @@ fn an_entry_larger_than_the_table_empties_it() {
     assert_eq!(table.measure(), (0, 0));
 }
 
-/// An encoder as Go's: indexes what it can, inserts what is new.
+/// An encoder like Go's: it refers to the table where it can, and inserts new headers.
 #[derive(Default)]
 struct Encoder {
     table: Vec<(String, String)>,
@@ -342,7 +342,7 @@ impl Encoder {
     }
 }
 
-/// Blocks of a few names, of which some have few values and some many.
+/// Blocks of headers with a few names, some with few values and some with many.
 fn traffic() -> impl Strategy<Value = Vec<Vec<(String, String)>>> {
     let field = prop_oneof![
         (0..4u8).prop_map(|v| ("method".to_owned(), format!("Method{v}"))),

@@ -49,7 +49,7 @@ fn a_list_is_an_inventory_when_it_is_the_first_or_says_something_new() {
     let start = tap.starts()[7];
     assert!(start.filtered);
     assert_eq!(start.subject.pod.uid.as_str(), "uid-1");
-    // A label that is not read bounds the list too.
+    // A filter by a label that is not read bounds the list too.
     let filter = len(1, &map(4, "app", "web"));
     tap.ask(23, LIST, &filter).reply(23, &exited);
     assert!(!tap.inventories()[5].complete);

@@ -1,4 +1,4 @@
-//! What is wrong, too much, or cut anywhere.
+//! Bytes that are faulty, too many, or cut anywhere.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Connections that are joined in the middle or of which bytes are lost: what the recordings do not have.
+//! Connections that are joined in the middle or of which bytes are lost, which the recordings do not have.
 
 use super::*;
 use kflow_model::cri::{Sight, method};
@@ -45,7 +45,7 @@ fn a_method_that_was_sent_before_is_unknown_and_its_messages_are_not_read() {
     assert_eq!(starts[0].request_bytes, run_pod_sandbox().len() as u64);
     assert!(ends[0].subject.is_empty());
     assert_eq!((ends[0].code, ends[0].inferred), (Some(0), false));
-    // The next one is named by a literal.
+    // The next request has its path as a literal.
     tap.ask(11, RUN, &run_pod_sandbox());
     assert_eq!(tap.starts()[1].subject.pod.name, "web");
     assert_eq!(tap.sights(), [Sight::Partial]);
@@ -71,7 +71,7 @@ fn an_answer_to_a_request_that_was_not_seen_ends_without_a_start() {
     let mut tap = Tap::joined();
     tap.reply(7, &len(1, b"abc")).reply(5, &[]);
     tap.ask(9, RUN, &[]).reply(9, &[]);
-    // One that is cancelled, and one that never ends.
+    // One call is cancelled, and one never ends.
     tap.c2s(&frame(RST, 0, 3, &8u32.to_be_bytes()));
     tap.s2c(&frame(HEADERS, END_HEADERS, 1, &[0x88]));
     tap.decoder.close(1, None, Nanos(99), "", &mut tap.out);
@@ -106,7 +106,7 @@ fn a_loss_inside_of_a_message_costs_that_message_alone() {
     let note = [("not_decoded".into(), "bytes were missed".into())];
     assert_eq!(ends[0].fields, note);
     assert_eq!(ends[1].subject.sandbox_id.as_str(), "abc");
-    // More than the rest of the frame: what comes next has to be searched.
+    // More is lost than the rest of the frame: the begin of the next one has to be searched.
     tap.ask(5, LIST, &[]).s2c(&answer(5, &list)[..100]);
     tap.lose(Some(Direction::ServerToClient), bytes_of(bytes.len()));
     assert_eq!(tap.sights().last(), Some(&Sight::Partial));
@@ -164,7 +164,7 @@ fn a_connection_that_is_nonsense_again_and_again_is_given_up() {
     let mut tap = Tap::new();
     for nth in 0..40 {
         let stream = 2 * nth + 1;
-        // Two good frames, so that a begin is believed, and a block that refers to nothing.
+        // Two good frames, so that the search accepts them, and a block that refers to a missing entry.
         tap.ask(stream, RUN, &[]);
         tap.c2s(&frame(HEADERS, BOTH, stream + 2, &[0xff, 0xff, 0xff, 0x7f]));
     }
@@ -192,13 +192,13 @@ fn old_entries(stream: u32, path: u8, body: &[u8]) -> Vec<u8> {
 #[test]
 fn a_method_that_a_call_showed_names_those_that_refer_to_the_same_entry() {
     let mut tap = Tap::joined();
-    // Which header is the path shows when another method is called.
+    // A call of another method shows which header is the path.
     tap.c2s(&old_entries(1, 0xc4, &[])).reply(1, &[]);
     tap.c2s(&old_entries(3, 0xc5, &[])).reply(3, &[]);
     tap.c2s(&old_entries(5, 0xc6, &run_pod_sandbox()))
         .reply(5, &len(1, b"abc"));
     tap.c2s(&old_entries(7, 0xc6, &run_pod_sandbox()));
-    // An answer names those that come after it.
+    // An answer shows the method, which names the later calls.
     let id = [b'a'; 64];
     let metadata = [len(1, b"web"), len(2, b"uid"), len(3, b"shop")].concat();
     let sandbox = len(1, &[len(1, &id), len(2, &metadata), int(4, 9)].concat());
@@ -233,7 +233,7 @@ fn a_method_that_a_call_showed_names_those_that_refer_to_the_same_entry() {
     assert_eq!(tap.starts()[3].subject.pod.name, "web");
     assert!(tap.starts()[3].partial, "its other headers are not known");
     assert_eq!(tap.ends()[2].subject.sandbox_id.as_str(), "abc");
-    // Bytes are lost: which entry is which is not known any more.
+    // After lost bytes it is no longer known which entry is which.
     tap.lose(None, Lost::default());
     tap.c2s(&old_entries(17, 0xc8, &len(1, &id)));
     tap.c2s(&old_entries(19, 0xc8, &len(1, &id)));

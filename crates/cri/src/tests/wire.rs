@@ -1,4 +1,4 @@
-//! What HTTP/2 and gRPC may do with a call: frames, ends, messages in pieces.
+//! What HTTP/2 and gRPC allow for a call: padded and continued frames, all kinds of ends, messages in pieces.
 
 use super::*;
 
@@ -86,7 +86,7 @@ fn a_reset_ends_the_call_and_says_who_did_it() {
     tap.ask(1, RUN, &[]).ask(3, RUN, &[]);
     tap.c2s(&frame(RST, 0, 1, &8u32.to_be_bytes()))
         .s2c(&frame(RST, 0, 3, &7u32.to_be_bytes()))
-        // What was on its way changes nothing.
+        // An answer that was on its way changes nothing.
         .reply(1, &len(1, b"late"));
     let ends: Vec<_> = tap
         .ends()
@@ -134,7 +134,7 @@ fn a_closed_half_ends_its_calls_and_a_start_that_waited_comes_first() {
         panic!("a close");
     };
     assert_eq!((closed.pid, closed.why.as_str()), (7, "the runtime closed"));
-    // Bytes that come late open nothing.
+    // Late bytes do not open a connection.
     let before = tap.out.len();
     tap.c2s(b"late");
     assert_eq!(tap.out.len(), before);
@@ -208,7 +208,7 @@ fn a_malformed_message_gives_nothing_rather_than_a_part() {
     let note = [("not_decoded".into(), "malformed".into())];
     assert_eq!(start.fields, note);
     assert_eq!(tap.ends()[0].fields, note);
-    // A list whose question is not known is not taken for complete.
+    // A list whose request was not read does not count as complete.
     tap.ask(3, LIST, &[0x0a]).reply(3, &[]);
     assert!(!tap.inventories()[0].complete);
 }
