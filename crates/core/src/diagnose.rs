@@ -3,16 +3,16 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | [`catalogue`], [`cause`] | the causes, as data: how each is recognised, what is said of it, what to do next; their ids |
-//! | [`history`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
+//! | [`catalogue`], [`cause`] | the causes, as data: how each is recognised, what is said about it, what to do next; their ids |
+//! | [`history`], [`signal`] | one pass over a pod's evidence: what the pod did last, what failed since, what is in flight |
 //! | [`scheduler`], [`quantity`] | the scheduler's `FailedScheduling` message, resource quantities |
-//! | [`limits`] | how long a rule waits before it says something, with the source of each time |
+//! | [`limits`] | how long a rule waits before it reports something, with the source of each time |
 //! | [`admission`] | who refused a request, and which webhooks were called for it |
 //! | [`awaited`] | the calls and pods outside of a pod that had to end before its start could go on |
 //! | [`pulls`] | which container waits for its image, and behind which pull |
-//! | [`cluster`] | what concerns several pods: a runtime that hangs, nodes |
+//! | [`cluster`] | facts that concern several pods: a runtime that hangs, the health of nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
-//! | [`verdict`] | what is said |
+//! | [`verdict`] | the verdict: what is said about a pod, owner or node |
 //! | [`incidents`] | every verdict of a session, as intervals of time |
 //! | [`unknown`] | what cannot be said, because the data for it could not be read |
 
@@ -86,8 +86,8 @@ struct Said {
 
 /// Keeps verdicts up to date at a cost proportional to what changed.
 ///
-/// A pod is diagnosed anew when its view changed, when something that concerns several pods changed, or, while it is
-/// not well, when a second has passed (calls grow old, grace periods end).
+/// A pod is diagnosed anew when its view has changed, when something that concerns several pods has changed, or, while
+/// time alone can change its verdict, when a second has passed (calls grow old, grace periods end).
 #[derive(Debug, Default)]
 pub struct Diagnoser {
     said: FxHashMap<PodUid, Said>,

@@ -222,7 +222,7 @@ enum State {
     Control,
 }
 
-/// One direction of a connection.
+/// The frame decoder of one direction of a connection.
 pub(super) struct Frames {
     state: State,
     raw_head: [u8; HEAD],

@@ -19,14 +19,13 @@
 //! | `grpc` | messages out of DATA frames |
 //! | `headers` | the few headers of a call that kflow reads |
 //! | `proto` | a borrowing protobuf reader and the macro that declares messages |
-//! | `messages` | the CRI messages, holding only what kflow shows |
+//! | `messages` | the CRI messages, with only the fields that kflow shows |
 //! | `facts` | subjects, fields and inventories out of messages |
 //! | `method` | the table of the CRI's methods |
 //! | `recognise` | the method of a call by its messages, where the path is not known |
-//! | `call`, `conn` | one call, one connection |
+//! | `call`, `conn` | one call; one connection |
 //! | `decoder` | all connections |
 //! | `text` | text out of bytes that should be text |
-//! | `bytes` | the tap's byte log: its line form, both ways |
 //!
 //! Data without a definition here cannot reach an observation: environment values, registry credentials, annotations
 //! outside an allow-list and the arguments of executed commands are not read out of the bytes at all.

@@ -161,7 +161,7 @@ message! {
         15 => log_path: &'a str,
     }
     ContainerStatusResponse { 1 => status: ContainerStatus<'a> }
-    /// An item of ListPodSandbox.
+    /// An item in the answer of ListPodSandbox.
     Sandbox {
         1 => id: &'a str,
         2 => metadata: SandboxMetadata<'a>,
@@ -169,7 +169,7 @@ message! {
         4 => created_at: i64,
         7 => runtime_handler: &'a str,
     }
-    /// An item of ListContainers.
+    /// An item in the answer of ListContainers.
     Container {
         1 => id: &'a str,
         2 => sandbox_id: &'a str,

@@ -210,7 +210,7 @@ impl Candidate {
     }
 
     fn is_believed(&self, held: usize) -> bool {
-        // Frames fill the chunk to its last byte.
+        // The frames end exactly with the last held byte.
         let exact = self.next == held;
         let more = u32::from(!self.at_chunk) + u32::from(!exact);
         self.block.is_none() && self.frames >= 2 + more

@@ -1,7 +1,7 @@
 //! The catalogue of causes: embedded data that is checked when it is loaded.
 //!
-//! An entry says where the pod stands still, how the cause is recognised, what is said of it and what to do next.
-//! Adding a cause is adding an entry to `catalogue.toml` and a scenario to `fixtures/causes`; tests fail where either
+//! An entry says in which stage the cause stops a pod, how the cause is recognised, what is said about it and what to
+//! do next. A new cause needs an entry in `catalogue.toml` and a scenario in `fixtures/causes`; tests fail when either
 //! is missing or an id is used twice.
 
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ pub struct Cause {
     pub id: CauseId,
     /// One line that names the cause.
     pub title: String,
-    /// Where the pod stands still.
+    /// The stage in which the cause stops a pod.
     #[serde(deserialize_with = "stage")]
     pub stage: Stage,
     /// What the cause means, for somebody who has never met it.
@@ -171,7 +171,6 @@ struct Under {
     set: OnceLock<RegexSet>,
 }
 
-/// All causes.
 #[derive(Debug)]
 pub struct Catalogue {
     /// One cause for each id, in the order of the ids.
@@ -190,7 +189,7 @@ impl Catalogue {
 
     /// Reads and checks a catalogue.
     pub fn parse(data: &str) -> Result<Self, CatalogueError> {
-        // A table: TOML itself refuses an id that occurs twice.
+        // The ids are keys of one table, so TOML itself refuses an id that occurs twice.
         let raw: BTreeMap<CauseId, Cause> = toml::from_str(data)?;
         if let Some(&id) = CauseId::ALL.iter().find(|id| !raw.contains_key(id)) {
             let what = "is missing";

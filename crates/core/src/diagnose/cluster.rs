@@ -71,7 +71,7 @@ impl NodeLease {
     }
 }
 
-/// A node that does not exist.
+/// Evidence that a node does not exist.
 #[derive(Clone, Debug)]
 pub struct Missing {
     /// The node's deletion, or the end of a list of nodes that does not contain it.
@@ -83,7 +83,7 @@ pub struct Missing {
 /// The health of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeHealth {
-    /// Status, reason and message of its condition Ready.
+    /// Status, reason and message of the node's condition Ready.
     pub ready: Option<(Text, Text, Text)>,
     /// Since when the condition Ready has this status.
     pub ready_since: Option<Nanos>,
@@ -145,7 +145,7 @@ impl NodeHealth {
         let at = o.stamp.at;
         let Some(l) = flow::line(l) else { return };
         let why = || (at, Text::from(l.error()), o.clone());
-        // Lines come newest first.
+        // Lines come newest first, so that the first one of a kind stays.
         match l.fact() {
             Fact::KubeletFailed => {
                 self.fatal.get_or_insert_with(why);
@@ -214,7 +214,7 @@ pub struct Cluster {
     pub hanging: Vec<Arc<Call>>,
     /// Pulls in flight, oldest first.
     pub pulls: Vec<Arc<Call>>,
-    /// Nodes by name.
+    /// Health of the nodes, by name.
     pub nodes: FxHashMap<Text, NodeHealth>,
     /// The node that the sources of the node (log, tap, cgroups) run on; empty when it is not known.
     pub local: Text,

@@ -24,7 +24,7 @@ const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     pub cause: &'static Cause,
-    /// Where the pod stands still because of it.
+    /// The stage in which the cause stops the pod.
     pub stage: Stage,
     /// The container that the finding is about; empty for the whole pod.
     pub container: Text,
@@ -422,7 +422,7 @@ fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
             )
         })
         .unwrap_or_default();
-    // Without the API: the image that the failed pull itself names.
+    // Without the API, the failed pull itself names the image.
     let image = if image.is_empty() {
         pulled(f, container).unwrap_or_default().into()
     } else {

@@ -72,7 +72,7 @@ pub struct PodHistory<'a> {
     pub containers: Vec<ContainerHistory<'a>>,
     /// When the pod's deletion was requested.
     pub deleted: Option<Nanos>,
-    /// Grace period, s.
+    /// The deletion's grace period, s.
     pub grace_s: Option<i64>,
     /// Changes of the pod's readiness, oldest first.
     pub turns: Vec<Turn>,

@@ -49,7 +49,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// `pod`, `owner` or `node`.
+    /// The kind of the subject: `pod`, `owner` or `node`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Pod { .. } => "pod",

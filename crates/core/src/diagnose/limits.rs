@@ -1,4 +1,4 @@
-//! How long a rule waits before it says something: one table, each time with its source.
+//! How long a rule waits before it reports something: one table, with the source of each time.
 //!
 //! "Measured" is the longest time in those recordings of `fixtures/sessions` and `fixtures/causes/real` in which the
 //! measured step had no trouble; S5-burst starts 40 pods at once on two cores. Files, functions and constants are

@@ -1,8 +1,8 @@
 //! Which container waits for its image, and behind which pull.
 //!
-//! The kubelet pulls one image at a time unless it is told otherwise (`serializeImagePulls`,
-//! pkg/kubelet/apis/config/v1beta1/defaults.go), so a pull that is announced by `Pulling` and has no PullImage call
-//! stands behind the one that is in flight on its node.
+//! The kubelet pulls one image at a time unless it is configured otherwise (`serializeImagePulls`,
+//! pkg/kubelet/apis/config/v1beta1/defaults.go). So a pull that is announced by `Pulling` and has no PullImage call
+//! waits for the one that is in flight on its node.
 
 mod progress;
 

@@ -66,7 +66,7 @@ pub enum Health {
     Well,
     /// Well now, but its containers end, or its readiness is lost, again and again.
     Flapping,
-    /// Not (yet) well.
+    /// Not well, or not well yet.
     Unwell,
 }
 
@@ -309,7 +309,7 @@ fn order(found: &mut Vec<Finding<'_>>) {
                 &b.container,
             ))
     });
-    // Drops generic findings when a specific one exists for the same stage.
+    // Generic findings go when there is a specific one for the same stage.
     for (stage, id) in [
         (Stage::Image, cause::KF613),
         (Stage::Volumes, cause::KF401),

@@ -157,7 +157,7 @@ pub struct Signal<'a> {
 pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
     let message = message.strip_prefix(COMBINED).unwrap_or(message);
     let said = Map::active().event(reason, message);
-    // `Error: ErrImagePull` repeats a reason and says nothing of its own.
+    // `Error: ErrImagePull` repeats a reason and adds nothing.
     if said.is_some_and(|s| {
         let error = s
             .name("error")

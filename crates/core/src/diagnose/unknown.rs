@@ -3,8 +3,8 @@
 //!
 //! | question | what its answer needs |
 //! |---|---|
-//! | [`every`]: is every pod of a scope well? | complete lists of its pods, and no failure of what shows that an owner cannot make any |
-//! | [`known`]: is this pod well? | the list that showed it, still followed, and its Events |
+//! | [`every`]: is every pod of a scope well? | a complete list of its pods, and lists of the kinds that show that an owner cannot create pods |
+//! | [`known`]: is this pod well? | a complete list that covers the pod, whose watch still works, and the pod's Events |
 //! | [`absent`]: is there no such pod? | a complete list of its namespace |
 //! | [`none`]: are there no pods? | a complete list of the scope |
 //! | [`elsewhere`]: what is there in this namespace, on this node? | an observation of the namespace or node |

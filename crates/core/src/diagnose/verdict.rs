@@ -69,7 +69,7 @@ pub struct Recurrence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The failing party itself said so.
+    /// The failing component itself named the cause.
     Certain,
     /// The cause follows from what was and was not seen.
     Likely,
@@ -143,9 +143,9 @@ pub struct Verdict {
     pub pod: Text,
     /// The controller of the pod, or else the owner or node that the verdict is about.
     pub owner: Option<ObjectRef>,
-    /// The topmost owner of the pod that is known.
+    /// The topmost known owner of the pod.
     pub root: Option<ObjectRef>,
-    /// The cause; `None` for a pod that is well, or that comes and goes for a reason that no rule knows.
+    /// The cause; `None` for a pod that is well, or whose readiness comes and goes for a reason that no rule knows.
     pub cause: Option<CauseId>,
     /// Title of the cause, or of a state without a cause.
     pub title: Text,
@@ -158,7 +158,7 @@ pub struct Verdict {
     pub since: Nanos,
     /// The call that the pod waits for.
     pub in_flight: Option<InFlightCall>,
-    /// Attempt of a retry loop, from 1; 0 when there is none.
+    /// Number of the attempt in a retry loop, from 1; 0 when there is no such loop.
     pub attempt: u32,
     /// When the kubelet tries again, if that is known.
     pub next_retry: Option<Nanos>,

@@ -136,7 +136,7 @@ impl Session {
             return Err(Nonsense::Stream(stream));
         }
         if stream <= self.last_stream {
-            // Trailers of a request, which gRPC does not have, or the rest of a call that is over.
+            // These are trailers of a request, which gRPC does not have, or belong to a call that has ended.
             if let Some(call) = self.calls.get_mut(&stream)
                 && end
             {

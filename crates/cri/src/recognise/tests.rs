@@ -58,9 +58,9 @@ fn a_request_that_only_one_method_has_names_it() {
             method::EXEC_SYNC,
         ),
         (all(&[text(1, A), int(2, 30)]), method::STOP_CONTAINER),
-        // StartContainer, RemoveContainer and others.
+        // StartContainer, RemoveContainer and others, which have the same request.
         (text(1, A), ""),
-        // ContainerStatus with more words.
+        // ContainerStatus with `verbose`.
         (all(&[text(1, A), int(2, 1)]), ""),
         // CheckpointContainer; Exec.
         (all(&[text(1, A), text(2, "/to"), int(3, 60)]), ""),
@@ -109,7 +109,7 @@ fn an_answer_that_only_one_method_has_names_it() {
         (Vec::new(), len(1, &filesystem), method::IMAGE_FS_INFO),
         (Vec::new(), len(1, &image()), method::LIST_IMAGES),
         (one_image.clone(), len(1, &image()), method::IMAGE_STATUS),
-        // Of another sandbox; of one that is asked for alone; an image that is not there; an identifier.
+        // The answer is about another sandbox; about a single one; an image that does not exist; an identifier.
         (text(1, B), len(1, &sandbox), ""),
         (about, len(1, &stats), ""),
         (Vec::new(), len(1, &sandbox_stats), ""),

@@ -41,7 +41,7 @@ fn a_list_is_an_inventory_when_it_is_the_first_or_says_something_new() {
     assert_eq!(tap.inventories().len(), 3);
     tap.ask(15, LIST, &[]).reply(15, &exited);
     assert_eq!(tap.inventories().len(), 4);
-    // Another question is another list, and a filtered one is not complete.
+    // A list with a filter is another list, and is not complete.
     let filter = len(1, &map(4, "io.kubernetes.pod.uid", "uid-1"));
     tap.ask(21, LIST, &filter).reply(21, &exited);
     assert_eq!(tap.inventories().len(), 5);

@@ -45,11 +45,11 @@ fn nonsense_is_told_once_and_what_comes_next_is_understood() {
         assert_eq!(gaps.len(), 1, "{bytes:x?}");
         assert!(gaps[0].contains(why), "{gaps:?} {why}");
         assert_eq!(tap.ends()[0].outcome, CallOutcome::Lost);
-        // What comes next is understood again.
+        // The following bytes are decoded again.
         tap.ask(5, RUN, &[]).reply(5, &len(1, b"abc"));
         assert_eq!(tap.starts().last().expect("start").key.stream, 5, "{why}");
         assert_eq!(tap.ends().last().expect("end").code, Some(0), "{why}");
-        // Another connection of the same decoder.
+        // Another connection of the same decoder is not affected.
         tap.decoder.feed(
             2,
             Direction::ClientToServer,

@@ -206,7 +206,7 @@ fn a_method_that_a_call_showed_names_those_that_refer_to_the_same_entry() {
         .reply(9, &sandbox);
     tap.c2s(&old_entries(11, 0xc7, &len(1, &id)))
         .reply(11, &sandbox);
-    // An entry that is inserted makes all others older by one.
+    // An inserted entry moves all others by one index.
     let path = [
         &[0x83, 0x86, 0x44, LIST.len() as u8],
         LIST.as_bytes(),
@@ -255,7 +255,7 @@ fn a_connection_that_is_begun_again_says_what_it_lost_and_goes_on() {
     let mut none = Vec::new();
     tap.decoder.restart(7, Nanos(60), "it panicked", &mut none);
     assert_eq!(none, [], "of a connection that is not known");
-    // What comes next is read.
+    // The following requests are read.
     for stream in [3, 5, 7] {
         tap.ask(stream, "/runtime.v1.RuntimeService/Version", &[]);
     }

@@ -25,7 +25,7 @@ pub struct Exit<'a> {
     pub at: Nanos,
     /// Exit code; `None` when no source gives it.
     pub code: Option<i32>,
-    /// `Error`, `OOMKilled`, `Completed`, `StartError`, …
+    /// The termination reason: `Error`, `OOMKilled`, `Completed`, `StartError`, …
     pub reason: Text,
     /// The container's termination message.
     pub message: Text,
@@ -103,7 +103,7 @@ pub struct ContainerHistory<'a> {
     pub startup: Option<ProbeResult<'a>>,
     /// The newest line of the kubelet's log about the container's readiness: when, and whether it is ready.
     pub ready_said: Option<(Nanos, bool)>,
-    /// Newest status of the API.
+    /// The container's status in the newest API state.
     pub status: Option<&'a ContainerStatus>,
     /// Since when a preStop hook runs.
     pub prestop: Option<(Nanos, &'a Evidence)>,

@@ -17,7 +17,8 @@ use kflow_model::{
     stamp::SECOND,
 };
 
-/// A shorter time proves nothing: the kubelet looks at every pod at least this often (`syncFrequency`, 1 min).
+/// The shortest time that can end a recurrence, ns: the kubelet syncs every pod at least this often (`syncFrequency`,
+/// 1 min).
 const PROOF_NS: i64 = 60 * SECOND;
 
 /// True when a state that has lasted `ns` has lasted long enough to count as the end of a recurrence, in which the

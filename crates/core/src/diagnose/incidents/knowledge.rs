@@ -45,7 +45,7 @@ impl Knowledge {
         let why = unknown::every(asked);
         let first = self.begin.is_some_and(|b| at.since(b) <= FIRST_LISTS_NS);
         if first && why.is_some() && self.blind.is_empty() {
-            // The kinds are listed one after the other.
+            // The first lists are still being made: the kinds are listed one after the other.
             self.from = None;
         }
         if self.from.is_none() {

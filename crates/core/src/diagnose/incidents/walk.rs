@@ -161,7 +161,8 @@ impl Walk {
     }
 }
 
-/// True for a failure, and for a change of a pod or node: a look follows soon after it, however long the session is.
+/// True for a failure, and for an API state of a pod or node: a look follows soon after such an observation, however
+/// long the session is.
 pub fn is_telling(o: &Observation) -> bool {
     match &o.body {
         Body::Pod(_) | Body::Node(_) => true,

@@ -324,7 +324,8 @@ fn crash<'a>(
     found.push(x);
 }
 
-/// `exits with code 1 (Error) soon after it starts, 5 times so far`.
+/// Returns how a container ends, in words: `ends with exit code 137, killed by SIGKILL (OOMKilled) after 3s, 5 times
+/// so far`.
 fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
     let Some(exit) = last.code else {
         return format!(

@@ -17,7 +17,7 @@ use kflow_model::{
 
 /// A container may take this long to become ready, besides its probe's initial delay, before it is reported.
 const SLOW_NS: i64 = limits::READY.ns;
-/// The status of a container follows within a second.
+/// The API shows the status of a container within a second.
 const LAG_NS: i64 = limits::STATUS.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {

@@ -21,7 +21,7 @@ const HOOK_NS: i64 = limits::HOOK.ns;
 const STOP_NS: i64 = limits::STOP.ns;
 /// After the grace period the kill takes a second or two.
 const KILL_NS: i64 = limits::KILL.ns;
-/// A kubelet that comes back has done what it missed after this long.
+/// A kubelet that has come back has worked off what it missed after this long.
 const BACK_NS: i64 = limits::BACKLOG.ns;
 /// Name of the job controller's finalizer.
 const JOB: &str = "batch.kubernetes.io/job-tracking";

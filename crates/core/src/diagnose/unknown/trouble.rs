@@ -11,7 +11,7 @@ use kflow_model::{Nanos, Text};
 pub struct Trouble {
     pub since: Nanos,
     pub failure: Failure,
-    /// The failure in the words of the first list or watch that met it.
+    /// The error message of the first list or watch that failed.
     detail: Text,
     /// Kinds that could not be read, by namespace; `None` for the whole cluster. The empty kind stands for the whole
     /// apiserver.
