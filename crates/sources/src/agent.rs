@@ -197,7 +197,7 @@ fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
 #[derive(Debug)]
 pub struct Follow {
     pub way: Way,
-    /// If set, what the agent kept of the time since this moment, by the agent's clock, is sent first.
+    /// If set, what the agent kept of the time since this moment, by this machine's clock, is sent first.
     pub since: Option<Nanos>,
     /// How far the agent was followed, for a later [`follow`] into another world.
     pub mark: Mark,
@@ -341,16 +341,15 @@ async fn session(
         .map_err(End::Stopped)?;
     follow.gives.send_replace(Gives::of(&info));
     out.on(reached.said(&info));
-    let mut stream = in_time(
-        reached.client.subscribe(SubscribeRequest {
-            from: position.next,
-            epoch: position.epoch,
-            only_new: false,
-            since: position
-                .since
-                .map_or(0, |n| u64::try_from(n.0).unwrap_or(0)),
-        }),
-    )
+    // The agent compares it with its own clock.
+    let ahead_ns = follow.mark.clock().map_or(0, Offset::certain_ns);
+    let since = (position.since).map_or(0, |at| u64::try_from(at.plus(ahead_ns).0).unwrap_or(0));
+    let mut stream = in_time(reached.client.subscribe(SubscribeRequest {
+        from: position.next,
+        epoch: position.epoch,
+        only_new: false,
+        since,
+    }))
     .await?;
     let mut look = tokio::time::interval(LOOK);
     loop {

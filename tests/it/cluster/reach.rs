@@ -1,5 +1,6 @@
 //! A pod is named, and its node is not: its agent is found by the apiserver, and commands know what they know of that node.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
@@ -228,6 +229,39 @@ async fn until_said(played: &Played, args: &[&str], word: &str) -> (Value, Strin
     let err = String::from_utf8_lossy(&said.stderr).into_owned();
     let row = row.expect(&err).unwrap().expect(&err);
     (serde_json::from_str(&row).unwrap(), err, said.status.code())
+}
+
+#[test]
+fn since_when_is_meant_by_this_machines_clock_whatever_the_nodes_says() {
+    const HOUR: i64 = 3_600_000_000_000;
+    block_on(async {
+        for ahead in [0, HOUR, -HOUR] {
+            let played = Played::of(Shape {
+                nodes: 1,
+                agents: 1,
+                ahead: BTreeMap::from([(0, ahead)]),
+                ..Shape::default()
+            })
+            .await;
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("past.kflow");
+            let node = name(0);
+            let args = [
+                "record", "--node", &node, "--since", "-10m", "--for", "3s", "-O",
+            ];
+            let args = [&args[..], &[file.to_str().unwrap()]].concat();
+            let said = played.kflow(&args).await;
+            let asked = played.with_agent(0, super::rig::Served::asked).unwrap();
+            let meant = clock::now().plus(ahead - HOUR / 6);
+            let off = |at: &Nanos| meant.since(*at).abs();
+            // Between the moment that was meant and this one lies the run.
+            assert!(
+                !asked.is_empty() && asked.iter().all(|at| off(at) < HOUR / 60),
+                "{ahead} {asked:?} {meant:?} {}",
+                said.err
+            );
+        }
+    });
 }
 
 /// What the agent kept is the recording that it plays.

@@ -92,6 +92,7 @@ pub(super) struct Served {
     pub(super) socket: PathBuf,
     pub(super) service: Service,
     ring: Arc<Ring>,
+    asked: Arc<Mutex<Vec<Nanos>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -117,7 +118,8 @@ impl Served {
             o.stamp.at = o.stamp.at.plus(ahead);
         }
         ring.push(&mut lines, clock::monotonic());
-        let about = About(node.to_owned(), ahead, kept);
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let about = About(node.to_owned(), ahead, kept, Arc::clone(&asked));
         let service = Service::new(Arc::clone(&ring), Arc::new(about));
         let server = Server::bind(Socket::claim(socket).unwrap(), None).unwrap();
         let its = service.clone();
@@ -127,8 +129,13 @@ impl Served {
             socket: socket.to_owned(),
             service,
             ring,
+            asked,
             thread: Some(thread),
         }
+    }
+    /// Since when the past was asked for, by its clock.
+    pub(super) fn asked(&self) -> Vec<Nanos> {
+        self.asked.lock().unwrap().clone()
     }
     /// Sees more.
     pub(super) fn see(&self, mut more: Vec<Observation>) {
@@ -139,8 +146,8 @@ impl Served {
 /// All of a recording, the apiserver's part of it too.
 type Kept = Arc<Vec<Observation>>;
 
-/// Its node, how far that one's clock is ahead, ns, and what is kept of the past.
-struct About(String, i64, Kept);
+/// Its node, how far that one's clock is ahead, ns, what is kept of the past, and since when that was asked for.
+struct About(String, i64, Kept, Arc<Mutex<Vec<Nanos>>>);
 
 impl Host for About {
     fn info(&self) -> InfoResponse {
@@ -166,7 +173,8 @@ impl Host for About {
         }
     }
     fn refused(&self) {}
-    fn past(&self, _since: Nanos, _until: Nanos, give: Past<'_>) -> Result<(), String> {
+    fn past(&self, since: Nanos, _until: Nanos, give: Past<'_>) -> Result<(), String> {
+        self.3.lock().unwrap().push(since);
         if self.2.is_empty() {
             return Err("nothing is kept".to_owned());
         }

@@ -399,7 +399,10 @@ impl<F: ReadAt> JournalFile<F> {
                 None => match self.look(data)? {
                     Ok(known) => known,
                     Err(text) => {
-                        record.text = text;
+                        // Another value that cannot be read does not take the place of a text that can.
+                        if !matches!(record.text, Text::Is(_)) {
+                            record.text = text;
+                        }
                         continue;
                     }
                 },

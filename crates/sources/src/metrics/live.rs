@@ -89,8 +89,12 @@ pub async fn scrape(client: Client, target: Target, mut out: Out) {
     let mut told = Vec::new();
     loop {
         let mut trouble = None;
-        let mut asked = target.paths.clone();
-        asked.append(&mut once);
+        let asked = target
+            .paths
+            .iter()
+            .chain(&once)
+            .cloned()
+            .collect::<Vec<_>>();
         for (what, path) in asked {
             let began = clock::now();
             let answer = tokio::time::timeout(PATIENCE, get(&client, &path))
@@ -118,6 +122,9 @@ pub async fn scrape(client: Client, target: Target, mut out: Out) {
             };
             match scrapes.take(scrape, &mut told) {
                 Ok(()) => {
+                    if (1..500).contains(&code) {
+                        once.retain(|(_, settings)| *settings != path);
+                    }
                     if out.send_all(&mut told).await.is_err() {
                         return;
                     }

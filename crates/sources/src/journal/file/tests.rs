@@ -154,3 +154,26 @@ fn a_text_that_an_older_journald_compressed_is_read() {
     assert!(unpacked(ZSTD, &[0xff; 40]).is_err());
     assert!(unpacked(XZ, &[]).is_err());
 }
+
+/// Marks every value of other fields that come with a record as compressed by xz, which is not read.
+#[test]
+fn another_value_that_cannot_be_read_does_not_hide_the_text() {
+    let mut file = fixture("before.journal.zst");
+    let wanted = all(&file, "kubelet.service").unwrap();
+    // Behind an object's header of 16 bytes a value has five or, in the compact form, six more words of 8 bytes.
+    let payload = if JournalFile::open(file.as_slice()).unwrap().compact {
+        72
+    } else {
+        64
+    };
+    let mut marked = 0;
+    for at in 0..file.len().saturating_sub(payload + 9) {
+        let is_value = file[at] == 1 && file[at + 1] == 0 && file[at + 2..at + 8] == [0; 6];
+        if is_value && at % 8 == 0 && file[at + payload..].starts_with(b"PRIORITY=") {
+            file[at + 1] = XZ;
+            marked += 1;
+        }
+    }
+    assert!(marked > 0);
+    assert_eq!(all(&file, "kubelet.service").unwrap(), wanted);
+}
