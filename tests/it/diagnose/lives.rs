@@ -12,6 +12,7 @@ use kflow_core::stats::{Measure, measured, watched_from};
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, stamp::SECOND};
+use kflow_sources::audit::decode::AuditLines;
 use kflow_sources::kube::decode::{KubeLines, Renewals, decode_object, note};
 use kflow_sources::{LineDecoder, TimeHint};
 use serde_json::{Value, json};
@@ -284,6 +285,59 @@ fn a_taint_that_keeps_a_pod_away_ends_at_the_kubelet_that_is_silent() {
     ] {
         assert!(v.sentence.contains(part), "{}", v.sentence);
     }
+}
+
+/// A request on a ReplicaSet, as an audit log has it.
+fn request(verb: &str, name: &str, s: i64) -> Observation {
+    let uri = format!("/apis/apps/v1/namespaces/shop/replicasets/{name}");
+    let time = micro(s);
+    let record = json!({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata",
+        "auditID": format!("{verb}-{s}"), "stage": "ResponseComplete", "requestURI": uri, "verb": verb,
+        "user": {"username": "admin"}, "userAgent": "kubectl/v1.36.2",
+        "objectRef": {"resource": "replicasets", "namespace": "shop", "name": name, "apiGroup": "apps", "apiVersion": "v1"},
+        "responseStatus": {"code": 200}, "requestReceivedTimestamp": time, "stageTimestamp": time});
+    let mut out = Vec::new();
+    let mut lines = AuditLines;
+    lines.line(record.to_string().as_bytes(), &mut out);
+    lines.finish(&mut out);
+    out.pop().unwrap_or_else(|| panic!("no record: {record}"))
+}
+
+#[test]
+fn an_owner_that_is_made_anew_under_its_name_is_judged_by_its_own_refusals() {
+    let set = |uid: &str, s: i64| {
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {"name": "web", "namespace": "shop", "uid": uid, "creationTimestamp": at(s).to_rfc3339(),
+                "resourceVersion": format!("{}", 1000 + s), "generation": 1},
+            "spec": {"replicas": 1}, "status": {"replicas": 0, "observedGeneration": 1}})
+    };
+    let refusal = |n: i64, s: i64| {
+        let time = at(s).to_rfc3339();
+        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("web.{n}"), "namespace": "shop"},
+            "involvedObject": {"kind": "ReplicaSet", "namespace": "shop", "name": "web", "apiVersion": "apps/v1"},
+            "type": "Warning", "reason": "FailedCreate", "count": 1, "firstTimestamp": time, "lastTimestamp": time,
+            "source": {"component": "replicaset-controller"},
+            "message": "Error creating: pods \"web-x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"})
+    };
+    let mut world = World::new();
+    let mut told = |all: Vec<Observation>, s: i64| -> Option<Verdict> {
+        for o in all {
+            world.observe(&Arc::new(o));
+        }
+        world.refresh();
+        let found = diagnose::find(&world, "shop/rs/web");
+        found.first().and_then(|t| t.verdict(&world, at(s)))
+    };
+    let added = |v: &Value, s: i64| seen(v, WatchEvent::Added, s);
+    let first = vec![added(&set("one", 10), 10), added(&refusal(1, 11), 11)];
+    let v = told(first, 20).expect("it is refused");
+    assert_eq!(v.since, at(11), "{}", v.sentence);
+    assert!(told(vec![request("delete", "web", 21)], 22).is_none());
+    // One of its Events comes late: it is gone all the same.
+    assert!(told(vec![added(&refusal(2, 21), 22)], 23).is_none());
+    assert!(told(vec![added(&set("two", 30), 30)], 31).is_none());
+    let v = told(vec![added(&refusal(3, 32), 32)], 40).expect("it is refused");
+    assert_eq!(v.since, at(32), "{}", v.sentence);
 }
 
 #[test]

@@ -123,11 +123,38 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
     Some(v)
 }
 
+/// True when the object was deleted and no other one of its name was created since.
 fn gone(o: &ObjectState) -> bool {
-    o.api.as_ref().is_some_and(|a| a.event == WatchEvent::Deleted)
-        || o.evidence.iter().rev().any(|e| {
-            matches!(&e.body, Body::Audit(a) if a.verb == "delete" && (200..300).contains(&a.code) && !a.resource.contains('/') && plural_is(&a.resource, &o.object))
-        })
+    o.api
+        .as_ref()
+        .is_some_and(|a| a.event == WatchEvent::Deleted)
+        || deleted(o).is_some_and(|at| !is_anew(o, at))
+}
+
+/// Returns when a request last deleted an object of this name.
+fn deleted(o: &ObjectState) -> Option<Nanos> {
+    let deletions = o.evidence.iter().filter(|e| is_done(e, o, "delete"));
+    deletions.map(|e| e.stamp.at).max()
+}
+
+/// True when an object of this name was created after `deleted`. The API truncates the time of creation to the second.
+fn is_anew(o: &ObjectState, deleted: Nanos) -> bool {
+    o.evidence.iter().any(|e| match &e.body {
+        Body::Object(s) => s.created.plus(SECOND) > deleted,
+        _ => e.stamp.at > deleted && is_done(e, o, "create"),
+    })
+}
+
+/// True for a request of this verb on the object itself that went well.
+fn is_done(e: &Evidence, o: &ObjectState, verb: &str) -> bool {
+    matches!(&e.body, Body::Audit(a) if a.verb == verb && (200..300).contains(&a.code) && !a.resource.contains('/') && plural_is(&a.resource, &o.object))
+}
+
+/// Returns the evidence of the object that exists, without that of a deleted one of the same name.
+fn of_this_one(o: &ObjectState) -> impl Iterator<Item = &Evidence> {
+    let deleted = deleted(o);
+    let is_later = move |e: &&Evidence| deleted.is_none_or(|at| e.stamp.at > at);
+    o.evidence.iter().filter(is_later)
 }
 
 /// True when only Events of the owner are left: the API lists owners of its kind, and it is not among them.
@@ -148,19 +175,20 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     let mut newest: Option<(Nanos, &Evidence, &str)> = None;
     let mut worked: Option<Nanos> = None;
     let mut first = None;
-    let mut count = 0;
-    for e in &o.evidence {
+    // Both may tell of the same attempts.
+    let (mut events, mut requests) = (0, 0);
+    for e in of_this_one(o) {
         let at = e.stamp.at;
         match &e.body {
             Body::Event(ev) if ev.reason == "FailedCreate" => {
                 newest = Some((at, e, ev.message.as_str()));
                 first = first.or(Some(ev.first.unwrap_or(at)));
-                count += 1;
+                events += 1;
             }
             Body::Event(ev) if ev.reason == "SuccessfulCreate" => {
                 worked = Some(at);
                 first = None;
-                count = 0;
+                (events, requests) = (0, 0);
             }
             Body::Audit(a) if a.verb == "create" && a.resource == "pods" => {
                 if a.code >= 400 {
@@ -168,8 +196,11 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
                         newest = Some((at, e, a.message.as_str()));
                     }
                     first = first.or(Some(at));
+                    requests += 1;
                 } else if a.code >= 200 {
                     worked = Some(at);
+                    first = None;
+                    (events, requests) = (0, 0);
                 }
             }
             _ => {}
@@ -187,7 +218,7 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     if let Some(worst) = worst(&x) {
         x.names.set("worst", &worst);
     }
-    x.attempt = count;
+    x.attempt = events.max(requests);
     x.proofs.push(proof(e));
     if old {
         x = x.at_most(Confidence::Likely);
@@ -255,7 +286,7 @@ fn ignored<'a>(
 ) -> Option<Finding<'a>> {
     let mut asked: Option<(Nanos, &Evidence)> = None;
     let mut answered: Option<Nanos> = None;
-    for e in &o.evidence {
+    for e in of_this_one(o) {
         let at = e.stamp.at;
         match &e.body {
             Body::Audit(a) if (200..300).contains(&a.code) => {
