@@ -127,7 +127,6 @@ struct About {
     sent: Option<Sent>,
     /// Why there is no spool although one was asked for.
     unkept: Mutex<Option<String>>,
-    log: Log,
 }
 
 impl About {
@@ -213,10 +212,6 @@ impl Host for About {
         }
     }
 
-    fn refused(&self) {
-        (self.log)("refused a subscriber: it is neither root nor the user that the agent runs as");
-    }
-
     fn past(&self, since: Nanos, until: Nanos, give: Past<'_>) -> Result<(), String> {
         let Some(spool) = &self.spool else {
             return Err("this agent keeps no spool".to_owned());
@@ -265,7 +260,6 @@ impl Agent {
             spool: kept.clone(),
             sent: upload.as_ref().map(|u| Box::new(u.watch()) as Sent),
             unkept: Mutex::new(unkept),
-            log: Arc::clone(log),
         };
         let service = Service::new(Arc::clone(&ring), Arc::new(about));
         let server = Server::bind(socket, tcp)?;

@@ -41,8 +41,8 @@ pub trait Host: Send + Sync {
     /// Returns the state of the process and its clock (`now`). The service itself sets `version`, `epoch`,
     /// `subscribers` and the fields about the ring.
     fn info(&self) -> InfoResponse;
-    /// Counts a subscriber that was refused because of its user id.
-    fn refused(&self);
+    /// Counts a subscriber that was refused because of its user id, if the process counts them. The service logs it.
+    fn refused(&self) {}
     /// Passes the lines that arrived from `since` to `until`, in order of arrival, to `give`, as far as they are kept
     /// outside the ring. Called on a thread that may wait for a disk. The error says why the lines cannot be read.
     fn past(&self, since: Nanos, until: Nanos, give: Past<'_>) -> Result<(), String>;

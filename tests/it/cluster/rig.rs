@@ -172,7 +172,6 @@ impl Host for About {
             ..InfoResponse::default()
         }
     }
-    fn refused(&self) {}
     fn past(&self, since: Nanos, _until: Nanos, give: Past<'_>) -> Result<(), String> {
         self.3.lock().unwrap().push(since);
         if self.2.is_empty() {
