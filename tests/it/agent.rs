@@ -1,4 +1,4 @@
-//! `kflow agent` as a process: what it finds on a node, serves and keeps, also over `kill -9`; and who looks from afar.
+//! `kflow agent` as a process: what it finds on a node, serves and keeps, also over `kill -9`; and its remote clients.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,19 +20,19 @@ mod journal;
 mod metrics;
 mod versions;
 
-/// A line of a scheduler as its container's log has it.
+/// A line of the scheduler's container log, in the CRI log format.
 const SCHEDULER: &str = "2026-11-21T00:24:27.528600Z stderr F I1121 00:24:27.528595   29662 schedule_one.go:481] \"Successfully bound pod to node\" pod=\"s01/healthy\" node=\"node1\"\n";
-/// A line of a kubelet.
+/// A line of the kubelet's log.
 const KUBELET: &str = "I1121 00:24:19.659000   29662 kubelet.go:2724] \"SyncLoop ADD\" source=\"api\" pods=[\"s01/healthy\"]\n";
-/// A record of an apiserver's audit log, with a token in its address that nobody may be given.
+/// A record of an apiserver's audit log. Its `requestURI` holds a token that the agent must not pass on.
 const AUDIT: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/s01/pods/p?token=eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl","verb":"get","user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"s01","name":"p","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-21T00:24:27.504775Z","stageTimestamp":"2026-11-21T00:24:27.512507Z"}"#;
 
-/// A node's files, and a folder for the agent's own.
+/// A node's file system under `root`, and beside it the agent's own files (socket, spool).
 struct Node {
     dir: tempfile::TempDir,
 }
 
-/// A process that ends with the test.
+/// A child process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -43,7 +43,7 @@ impl Drop for Running {
 }
 
 impl Node {
-    /// A node of the control plane, as kubeadm lays it out.
+    /// A control-plane node whose files lie where kubeadm puts them.
     fn new() -> Self {
         let node = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -88,7 +88,7 @@ impl Node {
         self.path("run/agent.sock")
     }
 
-    /// `kflow agent run` on it.
+    /// The command `kflow agent run` for this node, with more arguments.
     fn command(&self, more: &[&str]) -> Command {
         let mut command = command();
         command
@@ -123,7 +123,7 @@ pub(crate) fn block_on<T>(f: impl Future<Output = T>) -> T {
         .block_on(f)
 }
 
-/// Connects as soon as it serves.
+/// Connects to the agent, as soon as it serves; fails after [`PATIENCE`].
 async fn connected(socket: &Path) -> Reached {
     let begun = clock::monotonic();
     loop {
@@ -140,7 +140,7 @@ fn decoded(batch: &Batch) -> Vec<Observation> {
     all.map(|l| serde_json::from_slice(l).unwrap()).collect()
 }
 
-/// What it serves, until `enough`.
+/// The observations that the agent serves, until `enough` holds. The flag is true for the past.
 async fn served(
     reached: &mut Reached,
     wants: SubscribeRequest,
@@ -196,7 +196,7 @@ fn it_finds_and_serves_what_a_node_of_the_control_plane_has_and_nothing_is_confi
             .map(|(_, o)| serde_json::to_string(o).unwrap())
             .collect();
         assert!(!text.contains("c2lnbmF0dXJl"), "{text}");
-        // A container that starts anew writes another file.
+        // A container that restarts writes to another file.
         node.put(
             &format!("root/var/log/pods/{}/1.log", Node::POD),
             &SCHEDULER.replace("Successfully bound", "Again bound"),
@@ -238,7 +238,7 @@ fn an_agent_that_is_killed_gives_what_it_had_seen_when_it_runs_again() {
         ..SubscribeRequest::default()
     };
     block_on(async {
-        // It is on disk once it comes out of there.
+        // The line is on disk when the agent serves it as part of the past, or when a segment of the spool holds it.
         let on_disk =
             |all: &[(bool, Observation)]| lines_of(all, true).iter().any(|l| l == "SyncLoop ADD");
         eventually_async("the line is on disk", async || {
@@ -264,7 +264,7 @@ fn an_agent_that_is_killed_gives_what_it_had_seen_when_it_runs_again() {
             lines_of(all, true).iter().any(|l| l == "SyncLoop ADD")
         })
         .await;
-        // As it arrived then, in order.
+        // The observations of the past have the times at which they were first seen, and are in that order.
         let past: Vec<_> = all.iter().filter(|(past, _)| *past).collect();
         assert!(past.iter().any(|(_, o)| o.stamp.seen >= begun));
         assert!(past.is_sorted_by_key(|(_, o)| o.stamp.seen));
@@ -279,7 +279,7 @@ fn an_agent_that_is_killed_gives_what_it_had_seen_when_it_runs_again() {
     });
 }
 
-/// A segment of a spool holds the kubelet's line: what was flushed survives its writer.
+/// True when a segment of the spool holds the kubelet's line: what was flushed survives the process that wrote it.
 fn is_kept(spool: &Path) -> bool {
     let files = fs::read_dir(spool).into_iter().flatten().flatten();
     files.into_iter().any(|f| {
@@ -302,7 +302,7 @@ async fn eventually_async(what: &str, ask: impl AsyncFn() -> bool) {
 #[test]
 fn a_spool_that_cannot_be_had_is_told_and_the_agent_serves_all_the_same() {
     let node = Node::new();
-    // No folder: a file of that name.
+    // The spool cannot be made: its path is that of a file.
     node.put("spool", "");
     let _agent = node.kept();
     block_on(async {

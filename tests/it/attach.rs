@@ -1,5 +1,5 @@
-//! What kflow attaches to on a node and by way of the apiserver, each against a stand-in: logs that rotate, a journal,
-//! directories that come and go, and the kubelet behind the node proxy.
+//! The live sources of a node and those that go through the apiserver, each against a stand-in: logs that rotate, a
+//! journal, directories that come and go, and the kubelet behind the apiserver's node proxy.
 
 mod api;
 mod files;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::Receiver;
 /// How long a test may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A decoder that understands everything: each line is a note.
+/// A decoder that accepts every line and makes a note of it.
 struct Lines;
 
 impl LineDecoder for Lines {
@@ -35,7 +35,7 @@ fn lines() -> kflow_sources::klog::live::NewDecoder {
     Box::new(|| Box::new(Lines))
 }
 
-/// What a source gives next: a note's text, or why there is a gap, in brackets.
+/// The next observation of a source: a note's text, or the reason of a gap in brackets.
 async fn next(from: &mut Receiver<Observation>) -> String {
     let o = tokio::time::timeout(PATIENCE, from.recv())
         .await

@@ -1,4 +1,5 @@
-//! Synthetic life shaped like the recordings: pods that are created, scheduled and run, with their calls and log lines.
+//! Synthetic observations shaped like the recordings: pods that are created, scheduled and run, with their calls and
+//! log lines.
 //! Used by the terminal's tests and by benches/draw.rs.
 
 use std::sync::Arc;
@@ -12,14 +13,13 @@ use kflow_model::{
     Body, ContainerId, Nanos, Observation, PodNames, PodRef, PodUid, Source, Stamp, Text,
 };
 
-/// Noon of some day.
+/// 2026-09-21T14:13:20Z.
 pub(crate) const BEGIN: Nanos = Nanos(1_790_000_000_000_000_000);
 
 fn at(ms: i64) -> Nanos {
     BEGIN.plus(ms * 1_000_000)
 }
 
-/// One observation, exact.
 pub(crate) fn observation(ms: i64, source: Source, body: Body) -> Arc<Observation> {
     Arc::new(Observation {
         stamp: Stamp::exact(at(ms)),
@@ -28,7 +28,7 @@ pub(crate) fn observation(ms: i64, source: Source, body: Body) -> Arc<Observatio
     })
 }
 
-/// A pod as the API shows it when it runs, or not yet.
+/// A pod as the API shows it: running, or still pending.
 pub(crate) fn pod(n: usize, name: &str, running: bool) -> PodSeen {
     let mut p = PodSeen {
         event: WatchEvent::Modified,
@@ -66,7 +66,7 @@ pub(crate) fn pod(n: usize, name: &str, running: bool) -> PodSeen {
     p
 }
 
-/// A call and its end.
+/// The start and the end of a call.
 pub(crate) fn call(
     ms: i64,
     key: CallKey,
@@ -136,7 +136,7 @@ pub(crate) fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
     observation(ms, Source::Kubelet, Body::Log(Box::new(l)))
 }
 
-/// So many pods and about so many observations, as a core that has seen them all.
+/// A pipeline that has seen so many pods and about so many observations.
 pub(crate) fn pipeline(pods: usize, observations: usize) -> Pipeline {
     let mut pipeline = Pipeline::new();
     let rounds = (observations / pods.max(1)).max(1);
@@ -171,7 +171,7 @@ pub(crate) fn pipeline(pods: usize, observations: usize) -> Pipeline {
                     stream += 2;
                     let [a, b] = call(ms, key, method, p, u32::from(n % 97 == 0) * 5);
                     pipeline.observe(a);
-                    // One in ten thousand stays in flight.
+                    // One call in ten thousand stays in flight.
                     if n % 9973 != 1 {
                         pipeline.observe(b);
                     }
@@ -182,7 +182,7 @@ pub(crate) fn pipeline(pods: usize, observations: usize) -> Pipeline {
     pipeline
 }
 
-/// What the terminal would see of a pipeline.
+/// The snapshot of a pipeline that the terminal would draw.
 pub(crate) fn snapshot(pipeline: &mut Pipeline, now: Nanos) -> Snapshot {
     let mode = Mode::paused("churn");
     pipeline.snapshot(now, mode, (BEGIN, now), Vec::new())

@@ -1,4 +1,4 @@
-//! The program from outside: arguments, output, exit codes.
+//! The program as a user runs it: arguments, output, exit codes.
 
 mod streams;
 
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 fn kflow() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
-    // No cluster that happens to be at hand is asked.
+    // The test never reaches a cluster that this machine is configured for.
     c.env_remove("KFLOW_SESSION")
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env("KUBECONFIG", "/no/such/kubeconfig")
@@ -99,7 +99,7 @@ fn a_pod_is_named_in_three_ways() {
 
 #[test]
 fn pods_of_the_past_are_shown_when_they_are_asked_for() {
-    // The apiserver still had the Events of eleven earlier recordings.
+    // In this recording the apiserver still returned the Events of eleven earlier recordings.
     let s12 = fixture("sessions/S12-alpha-gates.kflow.zst")
         .display()
         .to_string();
@@ -151,7 +151,7 @@ fn without_arguments_it_says_where_to_begin() {
     ] {
         assert!(told.contains(begin), "{begin}: {told}");
     }
-    // Each of them is a command.
+    // Each name is a command.
     let named = told
         .lines()
         .filter_map(|l| l.strip_prefix("  kflow ")?.split(' ').next());
@@ -336,7 +336,7 @@ fn calls_have_the_documented_form_and_filters() {
 fn a_filter_that_leaves_nothing_is_told() {
     let s = s1();
     let calls = |more: &[&str]| run(&[&["calls", "-s", s.as_str()], more].concat());
-    // A slip of the hand is no runtime that was never called.
+    // A misspelt method is an error, and not a call that was never made.
     for (slip, said) in [
         (["--method", "RunPodSandbx"], "did you mean RunPodSandbox?"),
         (
@@ -394,7 +394,7 @@ fn why_says_with_its_exit_code_whether_there_is_a_verdict() {
     let s2 = fixture("sessions/S2-stuck-early.kflow.zst")
         .display()
         .to_string();
-    // s02/image-missing is in its back-off at that time; later it was deleted.
+    // s02/image-missing is in its image back-off at that time; later it is deleted.
     let at = "2026-11-21T00:28:30Z";
     let out = run(&[
         "why",
@@ -454,7 +454,7 @@ fn the_catalogue_is_printed_whole_and_by_id() {
     assert_eq!(run(&["causes", "KF000"]).status.code(), Some(3));
 }
 
-/// JSON lines and CSV are the rows of the JSON, read by other parsers.
+/// JSON lines and CSV have the rows of the JSON, when other parsers read them.
 #[test]
 fn rows_are_the_same_in_every_form() {
     let (s1, s2) = (s1(), fixture("sessions/S2-stuck-early.kflow.zst"));

@@ -1,4 +1,4 @@
-//! `--debug-pod`: an agent for one command, which leaves nothing.
+//! `--debug-pod`: starts an agent for one command, and removes it afterwards.
 
 use super::forward::{Apiserver, said};
 use super::{Node, block_on, connected};

@@ -1,4 +1,4 @@
-//! Who looks from afar: an apiserver that knows of an agent's pod and forwards its port, by websocket as a real one does.
+//! Remote clients: an apiserver that knows an agent's pod and forwards its port over a websocket, as a real one does.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,20 +28,20 @@ use super::{Node, PATIENCE, SubscribeRequest, block_on, command, connected, fs, 
 use crate::program::{Said, run};
 use crate::schema::fits;
 
-/// The apiserver, played: it knows one pod of an agent, if any, and makes one for a Job.
+/// A stand-in for the apiserver: it knows at most one pod of an agent, and makes a pod for each Job.
 pub(super) struct Apiserver {
-    /// Where the pod's port leads; `None`: there is no pod.
+    /// The socket to which the pod's port leads; `None`: there is no pod.
     agent: Mutex<Option<PathBuf>>,
-    /// Who may not forward.
+    /// Port-forward is forbidden.
     forbidden: bool,
     forwards: AtomicUsize,
-    /// Jobs that are there.
+    /// Jobs that exist.
     pub(super) jobs: Mutex<Vec<serde_json::Value>>,
-    /// What was made and deleted, in order.
+    /// Jobs that were created and deleted, in order.
     pub(super) did: Mutex<Vec<String>>,
-    /// Why the controller makes no pod of a Job.
+    /// Why the Job controller makes no pod, as the message of its Event; `None`: it makes one.
     pub(super) refuses: Mutex<Option<String>>,
-    /// Breaks every connection that is forwarded now.
+    /// Breaks every forwarded connection that is open, when it changes.
     cut: watch::Sender<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Apiserver {
         (this, url)
     }
 
-    /// What is asked of Jobs in namespace `default`, and of their pods and events.
+    /// Answers requests about Jobs in namespace `default`, and about their pods and Events.
     async fn job(&self, request: Request<Incoming>) -> (StatusCode, serde_json::Value) {
         let (head, body) = request.into_parts();
         let list = |kind: &str, items: Vec<serde_json::Value>| {
@@ -153,7 +153,7 @@ impl Apiserver {
             }
             "/api/v1/nodes/node1" => json(
                 StatusCode::OK,
-                // Whatever runs on this machine is not of this cluster.
+                // The boot ID differs from this machine's: an agent that runs here is not one of this cluster.
                 json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "node1"}, "status": {"nodeInfo": {"bootID": "another"}}}),
             ),
             "/api/v1/namespaces/kflow/pods" => {
@@ -206,7 +206,7 @@ impl Apiserver {
     }
 }
 
-/// The answer to a port-forward.
+/// The response that switches a port-forward to the websocket protocol.
 pub(crate) fn switching(key: &[u8]) -> Response<Full<Bytes>> {
     Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
@@ -218,7 +218,7 @@ pub(crate) fn switching(key: &[u8]) -> Response<Full<Bytes>> {
         .unwrap()
 }
 
-/// Carries the port of a forward to an agent's socket, until it is cut.
+/// Carries a forwarded port to an agent's socket, until the connection is cut.
 pub(crate) async fn forwarded(
     upgraded: hyper::upgrade::Upgraded,
     agent: PathBuf,
@@ -228,7 +228,7 @@ pub(crate) async fn forwarded(
     forward(socket.await, agent, cut).await
 }
 
-/// Keeps a forward open of which nothing comes, until it is cut.
+/// Keeps a forwarded connection open without sending anything, until it is cut.
 pub(crate) async fn held(upgraded: hyper::upgrade::Upgraded, mut cut: watch::Receiver<usize>) {
     // The forwards end with the test.
     cut.changed().await.ok();
@@ -237,7 +237,7 @@ pub(crate) async fn held(upgraded: hyper::upgrade::Upgraded, mut cut: watch::Rec
 
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
-/// Channel 0 is the port's bytes, channel 1 its errors; each begins with the port's number.
+/// Channel 0 carries the port's bytes, channel 1 its errors; each begins with the port's number.
 async fn forward(
     socket: Socket,
     agent: PathBuf,
@@ -285,7 +285,7 @@ pub(super) fn client(url: &str) -> kube::Client {
     kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap()
 }
 
-/// A run that follows the agent of node1 through an apiserver.
+/// Starts a source that follows the agent of node1 through an apiserver.
 fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<Gives>) {
     let (board, from) = Board::new(1024);
     let (gives, given) = watch::channel(Gives::default());
@@ -331,7 +331,7 @@ fn an_agent_is_reached_through_the_apiserver_and_again_when_the_forward_breaks()
         assert!(gives.known && !gives.metrics);
         drop(gives);
         server.cut.send_modify(|n| *n += 1);
-        // What was not seen meanwhile is told, and nothing comes twice.
+        // What was not seen while the forward was broken is reported as a gap, and no line comes twice.
         let mut doubled = false;
         let gap = async {
             loop {
@@ -396,7 +396,7 @@ fn without_an_agent_or_the_right_to_reach_it_a_sentence_says_what_would_help() {
     });
 }
 
-/// Kubeconfig of a played apiserver.
+/// Writes a kubeconfig for the stand-in at this URL.
 fn kubeconfig(node: &Node, url: &str) -> PathBuf {
     node.put(
         "kubeconfig",
@@ -455,7 +455,7 @@ fn since_needs_the_agent_of_a_node() {
     assert!(said.err.contains("--node"), "{}", said.err);
 }
 
-/// What a command says through an apiserver that knows the agent of node1.
+/// Runs a command against an apiserver that knows the agent of node1, and returns its output.
 pub(super) async fn said(node: &Node, url: &str, args: &[&str]) -> Said {
     let mut command = command();
     command

@@ -1,4 +1,5 @@
-//! Installing into a cluster and out of it: against an apiserver that keeps objects, and a controller that makes a node's pod.
+//! Installing agents into a cluster and removing them: against an apiserver that stores objects, and a DaemonSet
+//! controller that makes one node's pod.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,7 +18,7 @@ use tonic::codegen::http::{Method, Request, Response};
 use super::block_on;
 use crate::program::kflow;
 
-/// Objects by their path, and what was done in order.
+/// Objects by their path, and the changes that were made, in order.
 #[derive(Default)]
 struct Cluster {
     objects: BTreeMap<String, Value>,
@@ -34,7 +35,7 @@ const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kf
 
 type Shared = Arc<Mutex<Cluster>>;
 
-/// A client that asks it.
+/// A client whose requests this cluster answers.
 fn client(cluster: &Shared) -> kube::Client {
     let cluster = Arc::clone(cluster);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -98,7 +99,8 @@ impl Cluster {
         }
     }
 
-    /// As the apiserver: an object that is what it was keeps its version; another template is another generation.
+    /// Stores an object as the apiserver does: an unchanged object keeps its resourceVersion; a changed spec has a new
+    /// generation.
     fn put(&mut self, path: &str, mut new: Value) -> (u16, Value) {
         let old = self.objects.get(path).cloned();
         let meta = |o: &Option<Value>, key: &str| {
@@ -161,7 +163,7 @@ fn wanted(image: &str) -> Wanted {
     }
 }
 
-/// What was done, in words; or the error's sentence.
+/// What `install` reports of each object, as text; or the text of its error.
 async fn installed(cluster: &Shared, image: &str, only_there: bool) -> Result<Vec<String>, String> {
     let mut told = Vec::new();
     let mut tell = |what: &str, did: &Did| told.push(format!("{} {what}", did.name()));
@@ -280,7 +282,7 @@ fn what_helm_made_is_helms_to_change_but_its_nodes_can_be_cleaned() {
         install(&client(&cluster), &full, false, &mut |_, _| {})
             .await
             .unwrap();
-        // An upgrade changes what it names.
+        // An upgrade changes only what its arguments give: here the image.
         installed(&cluster, "kflow:2", true).await.unwrap();
         let pod = |cluster: &Shared| {
             let cluster = cluster.lock().unwrap();

@@ -1,4 +1,4 @@
-//! A node whose kubelet writes into the journal, seen by an agent that has no `journalctl`.
+//! A node whose kubelet logs into systemd's journal, and an agent there without `journalctl`.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::fixture;
 
 const MACHINE: &str = "3f4d5e9d1f0a44c5a6b31b6dfd6a0a33";
 
-/// Puts a journal file of the fixtures somewhere.
+/// Unpacks a journal file of the fixtures to a path, by renaming, so that it appears whole.
 fn put(name: &str, to: &Path) {
     let packed = fs::read(fixture(&format!("journal/{name}.journal.zst"))).unwrap();
     fs::create_dir_all(to.parent().unwrap()).unwrap();
@@ -26,7 +26,7 @@ fn put(name: &str, to: &Path) {
     fs::rename(beside, to).unwrap();
 }
 
-/// What the kubelet's records say, as journalctl prints them.
+/// The observations of the kubelet's records, decoded from what journalctl prints of the same journal.
 fn wanted(name: &str) -> Vec<String> {
     let packed = fs::read(fixture(&format!("journal/{name}.export.zst"))).unwrap();
     let text = zstd::decode_all(packed.as_slice()).unwrap();
@@ -43,7 +43,7 @@ fn decoder() -> Box<dyn LineDecoder> {
     Box::new(KlogDecoder::new(Component::Kubelet, TimeHint::default()))
 }
 
-/// What was observed, and when it was so.
+/// Time and body of each observation, as text.
 fn messages(all: &[Observation]) -> Vec<String> {
     let said = all.iter().map(|o| format!("{} {:?}", o.stamp.at.0, o.body));
     said.collect()
@@ -78,7 +78,7 @@ fn the_journals_files_are_followed_from_before_and_through_their_rotation() {
         tokio::spawn(journal_files(of, Source::Kubelet, Box::new(decoder), out))
     };
     block_on(async {
-        // It begins to be followed before it is there.
+        // The journal is followed before its file exists.
         let (board, mut from) = Board::new(4096);
         let task = follow(&board);
         while !board.statuses()[0].is_off() {
@@ -93,7 +93,7 @@ fn the_journals_files_are_followed_from_before_and_through_their_rotation() {
         assert!(board.statuses()[0].is_on());
         task.abort();
 
-        // Who comes later reads both.
+        // A source that starts later reads both files.
         let (board, mut from) = Board::new(4096);
         let task = follow(&board);
         let both = [before.clone(), now.clone()].concat();
@@ -115,7 +115,7 @@ fn an_agent_without_journalctl_finds_and_serves_the_kubelets_log_of_the_journal(
     let file = format!("root/var/log/journal/{MACHINE}/system.journal");
     put("before", &node.path(&file));
     let mut agent = node.command(&["--no-spool"]);
-    // As in an image from scratch.
+    // No `journalctl` is in the path, as in an image that is built from scratch.
     let _agent = super::Running(agent.env("PATH", "/no/such").spawn().unwrap());
     let wanted = wanted("before").len();
     block_on(async {

@@ -1,4 +1,4 @@
-//! What an agent counts, as Prometheus would have it, and the dashboard over it.
+//! The metrics that an agent exports for Prometheus, and the Grafana dashboard that shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ use crate::program::kflow;
 /// A sample: its name, labels and value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Every sample of a page; fails on what is none.
+/// Parses every sample of a page of metrics; fails on a line that is neither a sample nor a comment.
 fn samples(page: &str) -> Vec<Sample> {
     let line = Regex::new(r#"^([a-z_]+)(?:\{((?:[a-z]+="[^"\\]*",?)+)\})? ([0-9.+e-]+)$"#).unwrap();
     let label = Regex::new(r#"([a-z]+)="([^"]*)""#).unwrap();
@@ -67,7 +67,7 @@ fn page(counts: &Counts) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What is counted of a recording.
+/// The counts of a recording, and its observations.
 fn recorded() -> (Counts, Vec<Evidence>) {
     let session = load(&fixture("sessions/S5-burst.kflow.zst")).unwrap();
     let mut counts = Counts::default();
@@ -77,7 +77,7 @@ fn recorded() -> (Counts, Vec<Evidence>) {
     (counts, session.observations)
 }
 
-/// A call that began, of a connection of which nothing else is known.
+/// The start of a call on a connection of which nothing else is known.
 fn call_of(stream: u32, method: &str) -> Evidence {
     let start = CallStart {
         key: CallKey { conn: 900, stream },
@@ -98,7 +98,7 @@ fn call_of(stream: u32, method: &str) -> Evidence {
     })
 }
 
-/// The sum of counts of a name.
+/// The sum of all samples of a metric's name.
 fn sum(all: &[Sample], name: &str) -> u64 {
     let of = all.iter().filter(|(n, ..)| n == name);
     of.map(|(.., v)| *v as u64).sum()
@@ -128,7 +128,7 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
         lengths * 10 > ended * 9 && lengths <= began.len() as u64,
         "{lengths} of {ended}"
     );
-    // Every bucket holds those below it, and the last all of them.
+    // Buckets are cumulative: each counts those below it, and the last one counts all.
     let mut below: BTreeMap<String, f64> = BTreeMap::new();
     for (name, labels, value) in &all {
         let method = labels.get("method").cloned().unwrap_or_default();
@@ -141,7 +141,7 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
             _ => {}
         }
     }
-    // A runtime, or who speaks to it, may send any path, code and id.
+    // A runtime or its client may send any method, code and ID: labels stay valid and their number bounded.
     let lines = page(&counts).lines().count();
     for n in 0..5000_u32 {
         counts.take(&call_of(
@@ -181,7 +181,8 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
     );
 }
 
-/// Of a series that begins with its first count Prometheus knows no increase.
+/// Prometheus sees no increase when a series begins with its first count: a counter of losses is exported as 0 from the
+/// start.
 #[test]
 fn what_nothing_was_lost_of_is_counted_as_nothing() {
     let state = State {
@@ -251,7 +252,7 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
     let panels = dashboard["panels"].as_array().unwrap();
     for target in panels.iter().flat_map(|p| p["targets"].as_array().unwrap()) {
         let expr = target["expr"].as_str().unwrap();
-        // Who scrapes adds it.
+        // Prometheus adds the label `instance` when it scrapes.
         let has =
             |name: &str, label: &str| label == "instance" || exported[name].contains_key(label);
         let names: Vec<&str> = metric.find_iter(expr).map(|m| m.as_str()).collect();
@@ -282,7 +283,7 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
             }
         }
     }
-    // What is exported and in no panel.
+    // Metrics that are exported but are in no panel.
     let family = |name: &String| {
         let suffixes = ["_bucket", "_count", "_sum"];
         let stem = suffixes.iter().find_map(|s| name.strip_suffix(s));
@@ -304,8 +305,9 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
     );
 }
 
-/// What the terminal would serve of a recording after so many quarters of it, when it was asked at the end of each; with the starts that
-/// were there to be counted, s, and what is not well, by cause.
+/// The metrics of the world that the terminal would export after so many quarters of a recording, when it was asked at
+/// the end of each; with the durations of the pods' starts (the start SLI), s, and the number of verdicts that are not
+/// well by cause.
 fn world_page(name: &str, quarters: i64) -> (Vec<Sample>, Vec<f64>, BTreeMap<String, u64>) {
     let session = load(&fixture(&format!("sessions/{name}.kflow.zst"))).unwrap();
     let (begin, end) = session.range().unwrap();
@@ -320,7 +322,7 @@ fn world_page(name: &str, quarters: i64) -> (Vec<Sample>, Vec<f64>, BTreeMap<Str
                 .into_iter()
                 .find(|(m, _)| *m == Measure::StartSli);
             if let Some(ns) = sli.and_then(|(_, ns)| ns) {
-                // As it was when it was seen first.
+                // The duration counts as it was when it was first known.
                 lengths.entry(pod.uid.clone()).or_insert(ns as f64 / 1e9);
             }
         }
@@ -442,7 +444,7 @@ fn metrics_are_served_on_loopback_and_segments_go_into_a_store() {
     drop(agent);
     let listed = kflow(["store", "ls", &store, "-o", "json"]);
     assert!(listed.out.contains("\"node\":\"node1\""), "{}", listed.out);
-    // Other machines reach no agent.
+    // `--metrics` listens on loopback only: it is refused on other addresses.
     let socket = node.path("other/agent.sock").display().to_string();
     let args = [
         "agent",

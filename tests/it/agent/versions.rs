@@ -1,4 +1,5 @@
-//! An agent of another version than who looks, played on its socket, and who looks more slowly than an agent sees.
+//! Clients of an agent of another version, which a stand-in plays on its socket; and a client that reads more slowly
+//! than the agent sees.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -29,17 +30,17 @@ use tonic_prost::ProstCodec;
 use super::forward::Apiserver;
 use super::{PATIENCE, SubscribeRequest, block_on};
 
-/// `kflow.v1.InfoResponse` of another version: with a field that is unknown here, and without some that are known.
+/// `kflow.v1.InfoResponse` of another version: it has a field that is unknown here, and lacks some that are known.
 #[derive(Clone, PartialEq, prost::Message)]
 struct OtherInfo {
     #[prost(string, tag = "1")]
     version: String,
     #[prost(uint64, tag = "2")]
     epoch: u64,
-    /// 0 of one that does not tell it.
+    /// 0 for a version that does not send this field.
     #[prost(uint64, tag = "20")]
     next: u64,
-    /// The same.
+    /// 0 for a version that does not send this field.
     #[prost(uint64, tag = "21")]
     now: u64,
     #[prost(string, tag = "99")]
@@ -58,11 +59,11 @@ struct OtherBatch {
     later: String,
 }
 
-/// An agent that gives these lines, whatever it is asked for, and then nothing more.
+/// An agent that answers every subscription with these lines, and then sends nothing more.
 #[derive(Clone)]
 struct Other {
     version: &'static str,
-    /// It tells its clock and where its ring ends.
+    /// Its `Info` has its clock, and the position where its ring ends.
     tells: bool,
     lines: Vec<Bytes>,
 }
@@ -175,7 +176,8 @@ async fn next(from: &mut mpsc::Receiver<Observation>) -> Observation {
     next.await.expect("in time").expect("more")
 }
 
-/// Lines as another version may write them: two that are known, of which one has more than that, and two that are not.
+/// Lines as another version may write them: two of known kinds, one of which has an unknown field, and two of unknown
+/// kinds.
 fn lines() -> Vec<Bytes> {
     let known =
         String::from_utf8(line(&note(Source::Kubelet, "first".to_owned())).to_vec()).unwrap();
@@ -205,7 +207,7 @@ fn what_one_of_two_versions_does_not_know_is_left_out_and_both_are_named() {
                 lines,
             }
             .serve(&socket);
-            // An older one knows of no `since`: who waits for the past goes on.
+            // An older agent ignores `since`: the client stops waiting for the past and goes on.
             let mut f = following(socket.clone(), Some(clock::now().plus(-1_000_000_000)));
             let mut texts = Vec::new();
             while texts.len() < 2 {
@@ -231,7 +233,7 @@ fn what_one_of_two_versions_does_not_know_is_left_out_and_both_are_named() {
             {
                 assert!(ahead_ns.abs() <= within_ns);
             }
-            // Who asks once judges by nothing that could be misread.
+            // A command that asks once refuses another version, instead of judging by what it could misread.
             let (_, url) = Apiserver::start(Some(socket), false).await;
             let pod = AgentPod {
                 name: "kflow-agent-x".to_owned(),
@@ -271,7 +273,7 @@ fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every
         let log: kflow_serve::Log = Arc::new(|_: &str| ());
         let thread = std::thread::spawn(move || server.run(&its, &log));
         let see = |mut all: Vec<Observation>| ring.push(&mut all, clock::monotonic());
-        // Lines that cannot be packed well.
+        // Random text, which compresses badly.
         let mut random = fastrand::Rng::with_seed(1);
         let mut some = |n: usize| {
             let source = [Source::Kubelet, Source::Fs][n % 2];
@@ -283,7 +285,7 @@ fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every
         for want in ["0 ", "1 "] {
             while !text(&next(&mut f.from).await).is_some_and(|t| t.starts_with(want)) {}
         }
-        // Nobody reads while far more is seen than ring and connection hold.
+        // The client reads nothing while the agent sees far more than the ring and the connection hold.
         for n in 0..MORE / 100 {
             see((0..100).map(|i| some(2 + n * 100 + i)).collect());
             tokio::task::yield_now().await;
@@ -307,7 +309,7 @@ fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every
         for source in [Source::Cri, Source::Kubelet, Source::Fs] {
             assert!(gaps.contains(&source), "{source:?}: {gaps:?}");
         }
-        // It goes on.
+        // The connection is still in use: new observations arrive.
         see(vec![note(Source::Fs, "and more".to_owned())]);
         while text(&next(&mut f.from).await) != Some("and more") {}
         assert!(f.board.statuses()[0].is_on());

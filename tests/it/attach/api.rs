@@ -1,4 +1,4 @@
-//! The kubelet by way of the apiserver's node proxy: its log, its health, its metrics.
+//! The kubelet behind the apiserver's node proxy: its log, its health, its metrics.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,10 +18,10 @@ use tonic::codegen::http::{Request, Response};
 
 use super::{PATIENCE, expect, lines};
 
-/// Pause between two questions.
+/// Pause between two requests.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// Follows the log of a kubelet.
+/// Starts to follow the log of a kubelet.
 fn follow(kubelet: Kubelet, board: &Board) -> tokio::task::JoinHandle<()> {
     let out = board.out(Source::Kubelet, "remote log");
     tokio::spawn(remote(kubelet, Source::Kubelet, lines(), EVERY, out))
@@ -29,8 +29,8 @@ fn follow(kubelet: Kubelet, board: &Board) -> tokio::task::JoinHandle<()> {
 
 type Page = Box<dyn FnMut(&str) -> (u16, String) + Send>;
 
-/// An apiserver that answers each path, with what range of it is wanted, as `page` says, and remembers what was asked.
-/// The first line of a part (206) is its `Content-Range`.
+/// An apiserver that answers each request with what `page` returns for its URI and `Range` header, and remembers these.
+/// The first line of the text of a 206 or 416 is its `Content-Range`.
 async fn stand_in(page: Page) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -74,7 +74,7 @@ async fn stand_in(page: Page) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
 async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
     let mut answers = vec![
         (200, "three\nfour\n"),
-        // The query's resolution is a second: lines come twice.
+        // The query's resolution is a second, so lines come twice.
         (200, "two\nthree\n"),
         (503, "the kubelet restarts"),
         (200, "one\ntwo\n"),
@@ -102,7 +102,7 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
 
 #[tokio::test]
 async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
-    // What a kubelet without the query answers: its folder of logs.
+    // A kubelet that does not know the query answers with the listing of its log folder.
     const LISTING: &str = "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n<a href=\"README\">README</a>\n";
     for (code, body, wanted) in [
         (403, "", "needs get on nodes/proxy"),
@@ -127,7 +127,7 @@ async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
     }
 }
 
-/// A part of a file as Go's file server gives it.
+/// A part of a file, as Go's file server sends it.
 fn part(file: &str, range: &str) -> (u16, String) {
     let length = file.len();
     let (from, to) = range
@@ -148,7 +148,7 @@ fn part(file: &str, range: &str) -> (u16, String) {
 
 #[tokio::test]
 async fn a_log_that_is_a_file_is_followed_where_the_kubelet_refuses_the_query() {
-    // As a kubelet 1.36 says it, with a query that is on and a log that is a file.
+    // The answer of a kubelet 1.36 whose log query is enabled, and whose log is a file.
     const REFUSED: &str = "\noptions present and query resolved to log files for [kubelet]\ntry without specifying options\n\n";
     let log = Arc::new(Mutex::new("one\ntwo\n".to_owned()));
     let grows = Arc::clone(&log);
@@ -166,7 +166,7 @@ async fn a_log_that_is_a_file_is_followed_where_the_kubelet_refuses_the_query() 
     let (board, mut from) = Board::new(64);
     let task = follow(kubelet, &board);
     expect(&mut from, &["one", "two"]).await;
-    // A line comes when it is whole.
+    // A line is passed on when it is complete.
     grows.lock().unwrap().push_str("thr");
     grows.lock().unwrap().push_str("ee\nfour\n");
     expect(&mut from, &["three", "four"]).await;

@@ -1,4 +1,4 @@
-//! Files and directories.
+//! Log files that rotate, and directories that come and go.
 
 use std::fs;
 use std::io::Write;
@@ -31,16 +31,16 @@ async fn a_log_is_followed_through_rotation_and_truncation() {
     let out = board.out(Source::Kubelet, "log");
     let task = tokio::spawn(file(log.clone(), Source::Kubelet, lines(), out));
     expect(&mut from, &["one", "two"]).await;
-    // A line comes in two pieces.
+    // A line is written in two pieces.
     append(&log, "thr");
     append(&log, "ee\n");
     expect(&mut from, &["three"]).await;
-    // Renamed, written to for a moment longer, and there anew: nothing is lost and nothing told twice.
+    // The log is renamed, written to for a moment longer, and created again: no line is lost and none comes twice.
     fs::rename(&log, &old).unwrap();
     append(&old, "last of the old\n");
     append(&log, "first of the new\n");
     expect(&mut from, &["last of the old", "first of the new"]).await;
-    // copytruncate: what was written between copy and truncation may be lost, which is said.
+    // copytruncate: what was written between copy and truncation may be lost, which is reported as a gap.
     fs::File::create(&log).unwrap();
     expect(&mut from, &["[the log was truncated]"]).await;
     append(&log, "after\n");
@@ -81,7 +81,7 @@ async fn change(from: &mut Receiver<Observation>) -> (FsAction, FsObject) {
     }
 }
 
-/// Takes changes until this one, which must come once only.
+/// Takes changes until this one comes.
 async fn until(from: &mut Receiver<Observation>, action: FsAction, object: &FsObject) {
     loop {
         let (a, o) = change(from).await;
@@ -117,7 +117,7 @@ async fn cgroups_and_volumes_are_seen_as_they_come_and_go() {
             roots.clone(),
             board.out(Source::Fs, "directories"),
         ));
-        // What was there before.
+        // The pod's directory existed before.
         let (action, object) = change(&mut from).await;
         assert!(
             action == FsAction::Present && matches!(object, FsObject::PodDir { .. }),
@@ -130,7 +130,7 @@ async fn cgroups_and_volumes_are_seen_as_they_come_and_go() {
         } else {
             pod.join(ID)
         };
-        // Made at once, quicker than a watch can follow.
+        // The directories are made in one go, faster than a watch can be set on each.
         fs::create_dir_all(&container).unwrap();
         let pod_cgroup = FsObject::PodCgroup {
             uid: UID.into(),

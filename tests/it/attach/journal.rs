@@ -1,4 +1,4 @@
-//! The journal, by way of a `journalctl` of our own.
+//! The journal through a stand-in for `journalctl`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,8 @@ use kflow_model::{Body, Source};
 
 use crate::proxy::rig::eventually;
 
-/// Writes a line of the journal when it is run, and what it was asked; ends at its first run as after a rotation.
+/// Each run prints one record and appends its arguments to `$ASKED`. The first run then exits, as journalctl does after
+/// a rotation.
 const JOURNALCTL: &str = r#"#!/bin/sh
 echo "$@" >>"$ASKED"
 n=$(wc -l <"$ASKED")

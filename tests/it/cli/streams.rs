@@ -1,4 +1,4 @@
-//! What becomes of an answer: it comes from standard input, it goes to a reader that leaves, or to a disk that is full.
+//! A command's streams: a session from standard input, a reader that closes the pipe, and a disk that is full.
 
 use std::process::Stdio;
 
@@ -95,7 +95,7 @@ fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
     }
 }
 
-/// A service's journal that was restarted, `2>&1 | head`, a full disk: what is asked is answered all the same.
+/// Standard error may be closed or full (a restarted journal, `2>&1 | head`, a full disk): the answer still comes.
 #[test]
 fn notices_that_cannot_be_written_change_no_answer() {
     let dir = tempfile::tempdir().unwrap();
