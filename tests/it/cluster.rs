@@ -1,4 +1,4 @@
-//! The cluster's view over simulated agents: what is open decides which agent is connected to, and what breaks is told.
+//! The cluster's view over simulated agents: it connects to the agent of the open node, and shows what fails.
 
 mod abreast;
 mod here;
@@ -29,7 +29,7 @@ use crate::agent::block_on;
 use crate::proxy::rig::PATIENCE;
 use rig::{Played, Shape, name};
 
-/// A viewer. Ending it waits for its threads.
+/// A viewer of the cluster. Dropping it waits for its threads.
 struct Viewer(Option<Cluster>);
 
 impl Deref for Viewer {
@@ -65,7 +65,7 @@ fn looking(played: &Played, agents: Look) -> Viewer {
     Viewer(Some(Cluster::start(config).unwrap()))
 }
 
-/// Looks at pictures until one is as wanted.
+/// Waits for a snapshot that is as wanted, and returns it.
 async fn until(
     cluster: &mut Viewer,
     what: &str,
@@ -126,13 +126,13 @@ fn on(snap: &Snapshot) -> bool {
     agent.is_some_and(SourceStatus::is_on)
 }
 
-/// Observations that came from the agent of the open node.
+/// The number of observations that came from the agent of the open node.
 fn taken(snap: &Snapshot) -> u64 {
     let agent = snap.sources.iter().find(|s| s.name == "agent");
     agent.map_or(0, |s| s.count)
 }
 
-/// What the Node pane says.
+/// The text of the terminal after these keys.
 fn said(snap: &Snapshot, keys: &str) -> String {
     let mut m = model((200, 60), "dark").expect("theme");
     frame(&mut m, snap);
@@ -166,7 +166,7 @@ fn only_the_agent_of_the_node_that_is_open_is_connected_to() {
         let begun = clock::monotonic();
         cluster.open(&name(0)).unwrap();
         let open = until(&mut cluster, "calls", |s, _| calls(s) > 0).await;
-        // What was measured stands in docs/agent.md; a loaded machine may take longer.
+        // docs/agent.md has the measured times; a busy machine may take longer.
         eprintln!("opening took {:?}", begun.elapsed());
         let view = open.cluster.as_ref().unwrap();
         assert_eq!(view.open.as_ref().unwrap().node, name(0));
@@ -186,7 +186,7 @@ fn only_the_agent_of_the_node_that_is_open_is_connected_to() {
         let all = cluster.snapshot();
         assert!(calls(&all) == 0 && all.cluster.as_ref().unwrap().open.is_none());
         assert_eq!(cluster.leave(), None);
-        // Of a node without an agent the rest is shown, and what one would add.
+        // A node without an agent is shown by the API alone, with what an agent would add.
         cluster.open(&name(3)).unwrap();
         let bare = until(&mut cluster, "no agent", |s, _| off(s)).await;
         let text = said(&bare, "6");
@@ -208,7 +208,7 @@ fn what_happened_on_a_node_while_it_was_not_open_is_a_counted_gap() {
         let had = gaps(&begun);
         cluster.leave();
         subscribed(&played, 1, 0).await;
-        // More than the ring holds, also when it is packed.
+        // More observations than the ring holds, even compressed.
         let mut random = fastrand::Rng::with_seed(1);
         let mut many = || -> Vec<Observation> {
             let note = |_| Observation {
@@ -239,27 +239,27 @@ fn what_breaks_is_told_and_the_view_goes_on() {
         cluster.open(&name(0)).unwrap();
         let open = until(&mut cluster, "calls", |s, _| calls(s) > 0 && on(s)).await;
         let had = gaps(&open);
-        // A port-forward that breaks.
+        // A port-forward breaks.
         played.cut.send_modify(|n| *n += 1);
         until(&mut cluster, "a gap", |s, _| gaps(s) > had && on(s)).await;
-        // An agent that dies, and another one.
+        // An agent dies, and another one starts.
         played.kill(0);
         let dead = until(&mut cluster, "off", |s, _| off(s)).await;
         played.revive(0);
-        // A connection is on before its first observation, and one that gave nothing leaves no gap when it breaks.
+        // A connection is on before its first observation; one that carried nothing leaves no gap when it breaks.
         let back = until(&mut cluster, "on again", |s, _| {
             on(s) && taken(s) > taken(&dead) + 1000
         })
         .await;
         let had = gaps(&back);
         assert!(said(&back, "6").contains("its calls were not seen for"));
-        // An apiserver that goes, and comes again.
+        // The apiserver goes away and comes back.
         played.set_down(true);
         until(&mut cluster, "down", |s, _| off(s)).await;
         played.set_down(false);
         let back = until(&mut cluster, "up", |s, _| on(s) && gaps(s) > had).await;
         assert_eq!(back.cluster.as_ref().unwrap().nodes.len(), 3);
-        // A node that goes, with its agent and its pods' node.
+        // A node is deleted together with its agent; its pods still name it.
         cluster.leave();
         played.delete(2);
         let gone = |v: &ClusterView| {
@@ -267,7 +267,7 @@ fn what_breaks_is_told_and_the_view_goes_on() {
             of.is_none_or(|n| n.standing == Standing::Missing)
         };
         until(&mut cluster, "gone", |_, v| gone(v)).await;
-        // A viewer that dies leaves no subscriber behind.
+        // A viewer that ends leaves no subscriber behind.
         cluster.open(&name(1)).unwrap();
         until(&mut cluster, "calls", |s, _| calls(s) > 0).await;
         drop(cluster);
@@ -291,14 +291,15 @@ fn agents_of_another_version_are_told_of() {
     });
 }
 
-/// Agents that start together: each asks for its node and its pods once, then watches, and begins at a moment of its own.
+/// Agents that start together: each lists its node and its pods once, then watches them, and begins after a delay of
+/// its own.
 #[test]
 fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
     let told = start_together(60, Duration::from_secs(2));
     eprintln!("{told}");
 }
 
-/// To measure, with the time that agents have: `cargo test --test it -- --ignored --nocapture a_thousand_agents`
+/// A measurement, with the spread that agents use: `cargo test --test it -- --ignored --nocapture a_thousand_agents`
 #[test]
 #[ignore = "takes half a minute, and threads for a thousand agents"]
 fn a_thousand_agents_start_together() {
@@ -306,8 +307,8 @@ fn a_thousand_agents_start_together() {
     eprintln!("{told}");
 }
 
-/// How many requests they make, and when: each is counted from the start of its own agent, as of machines that start at one moment.
-/// One process takes some seconds to start a thousand.
+/// Starts so many agents and returns, as text, how many requests they make and when. Times count from the start of each
+/// agent, as if all machines started at once: one process takes some seconds to start a thousand.
 fn start_together(agents: usize, spread: Duration) -> String {
     block_on(async {
         let played = Played::start(agents, 0).await;
@@ -329,7 +330,7 @@ fn start_together(agents: usize, spread: Duration) -> String {
             all.push(Sources::start(&of(&node)).unwrap());
         }
         let all_started = begun.elapsed();
-        // What each asked, since it started: a list and a watch of its node, and of its pods.
+        // The times of each agent's requests since its start: a list and a watch of its node, and of its pods.
         let asked = || {
             let mut of_each: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
             for (at, uri) in played.times.lock().unwrap().iter() {
@@ -349,7 +350,7 @@ fn start_together(agents: usize, spread: Duration) -> String {
             tokio::task::yield_now().await;
         }
         let requests: Vec<Duration> = asked().into_values().flatten().collect();
-        // Of a busy machine some are asked again.
+        // On a busy machine some requests are repeated.
         assert!(
             requests.len() < 4 * agents + agents / 4,
             "{}: {requests:?}",
@@ -362,7 +363,7 @@ fn start_together(agents: usize, spread: Duration) -> String {
                 *n += 1;
             }
         }
-        // Not all of them in one of ten parts.
+        // The requests are spread: none of the tenths has half of them.
         assert!(tenths.iter().all(|n| *n < 2 * agents), "{tenths:?}");
         for (sources, _) in all {
             tokio::task::block_in_place(|| sources.stop());
@@ -376,8 +377,9 @@ fn start_together(agents: usize, spread: Duration) -> String {
     })
 }
 
-/// To look at: `NODES=200 cargo test --test it -- --ignored --nocapture a_cluster_to_look_at`, then `kflow tui`, or with SICK=1 `kflow
-/// why -A`, with the kubeconfig that it names, until its standard input ends. WHOLE=1 has each agent serve a whole recording.
+/// A cluster to look at by hand: `NODES=200 cargo test --test it -- --ignored --nocapture a_cluster_to_look_at`, then
+/// `kflow tui`, or with SICK=1 `kflow why -A`, with the kubeconfig that the test prints. It serves until its standard
+/// input ends. WHOLE=1 has each agent serve a whole recording.
 #[test]
 #[ignore = "serves until its standard input ends"]
 fn a_cluster_to_look_at() {

@@ -1,4 +1,4 @@
-//! Completion as a shell asks for it: names of a recording, in time, and nothing else on the terminal.
+//! Shell completion: it offers the names of a recording, quickly, and writes nothing else to the terminal.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn text(out: &Output) -> String {
     String::from_utf8(out.stdout.clone()).unwrap()
 }
 
-/// What kubectl is told of these words, the last of which is being typed: candidates, and the directive.
+/// What kubectl's completion gets for these words, the last of which is being typed: the candidates, and the directive.
 pub(crate) fn told(command: &mut Command, words: &[&str]) -> (Vec<String>, String) {
     command.env("KFLOW_COMPLETE", "kubectl");
     let out = command.args(["--", "kflow"]).args(words).output().unwrap();
@@ -43,7 +43,7 @@ pub(crate) fn told(command: &mut Command, words: &[&str]) -> (Vec<String>, Strin
     (all, directive)
 }
 
-/// How long the quickest of a few runs takes: a busy machine delays any of them.
+/// The time of the quickest of four runs: a busy machine delays any of them.
 pub(crate) fn quickest(mut run: impl FnMut()) -> Duration {
     let once = |()| {
         let begun = clock::monotonic();
@@ -53,7 +53,7 @@ pub(crate) fn quickest(mut run: impl FnMut()) -> Duration {
     [(); 4].map(once).into_iter().min().unwrap()
 }
 
-/// What a person waits, with the begin and end of a process of a build that is not optimised.
+/// How long a completion may take, including start and exit of an unoptimised process.
 pub(crate) const SOON: Duration = Duration::from_millis(250);
 
 #[test]
@@ -119,7 +119,7 @@ fn every_kind_of_name_is_completed() {
 #[test]
 fn names_come_from_the_recording_that_is_named() {
     let s = session();
-    // A busy machine may not read it in time.
+    // On a busy machine the completion may give up before the recording is read, so it is tried again.
     let flagged = |words: &[&str]| {
         let words = [&["why", "-s", &s], words].concat();
         let asked = || told(&mut quiet(KFLOW), &words);
@@ -132,7 +132,7 @@ fn names_come_from_the_recording_that_is_named() {
         "{pods:?}"
     );
     assert_eq!(directive, ":4");
-    // Each is a pod of it.
+    // Each candidate is the name of a pod.
     let timeline = quiet(KFLOW)
         .args(["timeline", &pods[0], "-s", &s])
         .output()
@@ -223,7 +223,7 @@ fn bash_completes_by_the_script() {
         !pods.is_empty() && pods.iter().all(|p| p.starts_with("s62/")),
         "{pods:?}"
     );
-    // A word in the middle of the line.
+    // The completed word is in the middle of the line.
     assert_eq!(ask(&format!("kflow why s62/{} -s {s}", "nobody"), 2), [""]);
     assert_eq!(ask(&format!("kflow why no -s {s}"), 2), ["node/"]);
 }
@@ -277,7 +277,7 @@ fn what_does_not_answer_completes_nothing_in_time() {
         assert_eq!(out, (Vec::new(), ":4".to_owned()));
     });
     assert!(took < SOON, "{took:?}");
-    // What needs no name is there at once.
+    // What needs no names does not wait for the file.
     let took = quickest(|| {
         let flags = told(&mut quiet(KFLOW), &["why", "-s", &fifo, "--al"]).0;
         assert_eq!(flags, ["--all", "--all-namespaces"]);

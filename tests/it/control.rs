@@ -1,4 +1,5 @@
-//! The control plane from outside: flows, requests, owners; and what nobody should have sent.
+//! The control plane in commands and the world: the kubelet's passes, requests, owners; and input that no component
+//! should send.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ fn both_starts_of_a_restarted_kubelet_are_told_apart() {
         .iter()
         .map(|p| p["begin_ns"].as_i64().unwrap())
         .collect();
-    // The recording stopped the kubelet after 16 s and started it again 13 s later.
+    // The kubelet was stopped after 16 s and started again 13 s later.
     assert_eq!((begins[1] - begins[0]) / SECOND, 29);
     for p in &passes {
         let steps: Vec<&str> = p["steps"]
@@ -149,7 +150,7 @@ fn an_owner_without_pods_has_a_story() {
         w.refresh();
         w
     };
-    // The webhook refuses each of its pods.
+    // A webhook refuses each pod of this ReplicaSet.
     let refused = world
         .objects()
         .into_iter()
@@ -213,7 +214,7 @@ fn spans_without_parents_and_parents_that_never_come_do_no_harm() {
         world.observe(&span(SECOND + n, 100 + n as u64, Some(7), ""));
     }
     world.observe(&span(SECOND, 1, Some(9), "a1"));
-    // Its own parent, and two that are each other's.
+    // A span that is its own parent, and two that are each other's.
     world.observe(&span(SECOND, 50, Some(50), ""));
     world.observe(&span(SECOND, 51, Some(52), ""));
     world.observe(&span(SECOND, 52, Some(51), ""));
@@ -231,7 +232,7 @@ fn spans_without_parents_and_parents_that_never_come_do_no_harm() {
     );
 }
 
-/// A record of a create, at a level and with bodies as asked.
+/// An audit record of a create, with this level, resource, name and body.
 fn record(level: &str, resource: &str, name: &str, body: &str) -> String {
     format!(
         r#"{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"{level}","auditID":"{level}-{resource}","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/s01/{resource}","verb":"create","user":{{"username":"u"}},"userAgent":"kubectl/v1","objectRef":{{"resource":"{resource}","namespace":"s01"{name},"apiVersion":"v1"}},"responseStatus":{{"code":201}}{body},"requestReceivedTimestamp":"2026-11-21T00:24:27.504775Z","stageTimestamp":"2026-11-21T00:24:27.512507Z"}}"#
@@ -272,7 +273,7 @@ fn no_body_of_a_secret_leaves_the_decoder() {
     AuditLines::new().line(line.as_bytes(), &mut out);
     assert_eq!(out.len(), 1);
     assert!(!serde_json::to_string(&out).unwrap().contains(SECRET));
-    // Half of a line is no record, and breaks nothing that follows.
+    // A cut line is no record, and does not harm the next line.
     for cut in [1, 50, line.len() / 2, line.len() - 1] {
         let mut decoder = AuditLines::new();
         let mut none = Vec::new();
@@ -283,7 +284,7 @@ fn no_body_of_a_secret_leaves_the_decoder() {
     }
 }
 
-/// What a user would not want to find in a recording: values of Secrets and ConfigMaps, environment, arguments of exec,
+/// Secrets that no recording may hold: values of Secrets and ConfigMaps, environment variables, arguments of exec,
 /// tokens, and annotations that hold whole manifests.
 #[test]
 fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
@@ -323,7 +324,7 @@ fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
             lines.push(record(level, resource, &name, &bodies));
         }
     }
-    // What comes in the request's own line: arguments of an exec, a token in the query, a password in a user agent.
+    // Secrets in the request's own record: arguments of an exec, a token in the query, a password in a user agent.
     lines.push(
         record("Metadata", "pods", r#","name":"web-x1","subresource":"exec""#, "")
             .replace(
@@ -346,7 +347,7 @@ fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
     );
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("audit.jsonl");
-    // The last line is half written.
+    // The last line is cut in half.
     let mut text = lines.join("\n");
     let half = lines[3].len() / 2;
     text.push('\n');
@@ -364,7 +365,7 @@ fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
     for mark in &marks {
         assert!(!written.contains(mark.as_str()), "{mark} is in the session");
     }
-    // And nothing that is shown has it either.
+    // No command's output has the secrets either.
     for args in [
         vec!["requests", "--list", "-o", "json", "--session", &session],
         vec!["timeline", "-o", "json", "--session", &session],
@@ -374,7 +375,8 @@ fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
     }
 }
 
-/// The apiserver's clock three minutes ahead of the exporter's: audit and span still are one request, told once.
+/// The apiserver's clock is three minutes ahead of the span exporter's: audit record and span are still one request,
+/// shown once.
 #[test]
 fn clocks_that_differ_by_minutes_neither_part_nor_double_a_request() {
     let mut out = Vec::new();
@@ -401,7 +403,7 @@ fn clocks_that_differ_by_minutes_neither_part_nor_double_a_request() {
     }
 }
 
-/// At the level Metadata a `generateName` create says nowhere what its pod is called. The store's span does.
+/// At level Metadata the audit record of a `generateName` create lacks the pod's name; the storage span has it.
 #[test]
 fn a_pod_whose_create_bears_no_name_is_found_by_the_key_under_which_it_was_stored() {
     use kflow_core::flow::Stage;

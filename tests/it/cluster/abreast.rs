@@ -1,4 +1,4 @@
-//! The terminal shows a Deployment's pods on several nodes side by side: their agents are listened to while it does.
+//! The terminal shows a Deployment's pods on several nodes side by side, and subscribes to their agents meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -33,13 +33,13 @@ async fn spread(ahead: &[(usize, i64)]) -> Arc<Played> {
     .await
 }
 
-/// A pod of the burst of which the Deployment is known too.
+/// A pod of the burst whose ReplicaSet and Deployment are both known.
 fn burst(snap: &Snapshot) -> Option<&PodView> {
     let mut pods = snap.world.pods().iter().map(|p| -> &PodView { p });
     pods.find(|p| p.namespace == "s19" && p.owners.len() == 2)
 }
 
-/// Its Deployment, as it is asked for: by its name, whether its UID is known or not.
+/// The Deployment of that pod, as a user names it: without its UID.
 fn owner(snap: &Snapshot) -> ObjectRef {
     let owner = burst(snap).unwrap().owners.last().unwrap();
     ObjectRef {
@@ -52,13 +52,13 @@ fn abreast(snap: &Snapshot) -> Option<&Abreast> {
     snap.cluster.as_ref()?.abreast.as_deref()
 }
 
-/// When the kubelet asked for the sandbox, by the clock of who looks.
+/// When the kubelet asked for the sandbox, by the viewer's clock.
 fn sandbox(lane: &Lane) -> Option<Nanos> {
     let stage = lane.pod.timeline.stage(Stage::Sandbox)?;
     Some(lane.shown(stage.start.at))
 }
 
-/// When it did, as it was recorded: by pod.
+/// When the kubelet asked for each pod's sandbox in the recording, by pod.
 fn recorded() -> &'static BTreeMap<String, Nanos> {
     static ALL: LazyLock<BTreeMap<String, Nanos>> = LazyLock::new(|| {
         let session = kflow_model::session::load(&crate::fixture("sessions/S5-burst.kflow.zst"));
@@ -77,7 +77,8 @@ fn recorded() -> &'static BTreeMap<String, Nanos> {
     &ALL
 }
 
-/// Every pod on a node with an agent has its calls where they were, within what is said of that node's clock.
+/// True when each pod on a node with an agent has its sandbox call at the recorded time, within the stated error of
+/// that node's clock.
 fn is_told(snap: &Snapshot) -> bool {
     let Some(side) = abreast(snap) else {
         return false;
@@ -128,7 +129,7 @@ fn rows_are_right_whatever_the_clocks_of_their_nodes_say_and_agents_are_left_wit
         for n in 0..AGENTS {
             assert_eq!(subscribers(&played, n), 1);
         }
-        // The cluster's own world stays without calls.
+        // The world of the cluster itself gets no calls.
         assert_eq!(super::calls(&snap), 0);
         for size in [(80, 24), (200, 60)] {
             let mut m = terminal(size, &snap);
@@ -140,14 +141,14 @@ fn rows_are_right_whatever_the_clocks_of_their_nodes_say_and_agents_are_left_wit
                 assert!(text.contains(part), "{part}: {text}");
             }
         }
-        // One dies: its rows stay, and why nothing comes is told.
+        // An agent dies: its rows stay, and the reason that no more comes is shown.
         played.kill(2);
         let dead = until(&mut viewer, "told", |s, _| {
             abreast(s).is_some_and(|a| a.unheard.iter().any(|(n, _)| *n == name(2)))
         })
         .await;
         assert!(is_told(&dead));
-        // A node that is open beside it, and left.
+        // A node is opened meanwhile, and left again.
         viewer.open(&name(0)).unwrap();
         until(&mut viewer, "open", |s, _| {
             super::calls(s) > 0 && is_told(s)
@@ -163,13 +164,13 @@ fn rows_are_right_whatever_the_clocks_of_their_nodes_say_and_agents_are_left_wit
     });
 }
 
-/// A terminal in which a pod of the burst was selected, and its owner's pods asked for.
+/// A terminal in which a pod of the burst was selected, and then its owner's pods were opened.
 fn terminal(size: (u16, u16), snap: &Snapshot) -> Model {
     let mut m = model(size, "dark").expect("theme");
     frame(&mut m, snap);
     select(&mut m, snap, &burst(snap).unwrap().key());
     frame(&mut m, snap);
-    // It is looked at already.
+    // The pods are shown side by side already: the key asks for nothing.
     assert_eq!(press(&mut m, snap, "B"), []);
     m
 }
@@ -191,7 +192,7 @@ fn the_key_asks_for_agents_and_leaving_the_rows_leaves_them() {
             select(&mut m, &none, &burst);
             frame(&mut m, &none);
             assert_eq!(press(&mut m, &none, "B"), asked(Some(&owner)));
-            // By what the API tells until agents have told more.
+            // The rows come from the API until the agents have sent more.
             let text = svg::plain(&frame(&mut m, &none));
             assert!(text.contains("40 pods on 4 nodes"), "{text}");
             frame(&mut m, &told);

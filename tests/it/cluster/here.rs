@@ -1,4 +1,5 @@
-//! Somebody sits on a node, and the apiserver refuses what leads to its agent, or knows of none: the agent there is asked all the same.
+//! kflow runs on a node, and the apiserver refuses access to that node's agent, or knows of none: kflow asks the agent
+//! on this machine all the same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::why::{asked, heard};
 use super::{calls, gaps, looking, on, said, until};
 use crate::agent::block_on;
 
-/// What the apiserver may refuse.
+/// What the apiserver forbids, in turn.
 const REFUSED: [&str; 2] = ["/pods", "/portforward"];
 
 #[test]
@@ -27,7 +28,7 @@ fn what_the_apiserver_refuses_hides_no_agent_of_this_machine() {
             *played.forbidden.lock().unwrap() = Some(refused);
             let answers = asked(&played, &nodes, Some(&here.socket), Patience::default()).await;
             let answers: Vec<_> = answers.into_iter().map(|(_, calls)| calls).collect();
-            // The one by hand saw a call.
+            // The agent that was started by hand saw one call.
             assert_eq!(answers[1], Ok(1), "{refused} {answers:?}");
             let why = answers[0].as_ref().unwrap_err().to_string();
             let needs = [
@@ -141,7 +142,7 @@ fn status_has_the_agent_of_this_machine_whatever_the_apiserver_lists() {
         let own = name(1);
         for refused in [None, Some(REFUSED[0])] {
             *played.forbidden.lock().unwrap() = refused;
-            // Without a name the cluster's nodes are asked for, of which that one may be none.
+            // Without a name all nodes of the cluster are listed; this machine's need not be among them.
             let every = all(None, &here.socket).await;
             assert_eq!(every.is_err(), refused.is_some());
             for row in every.iter().flat_map(|n| &n.all) {
@@ -158,7 +159,7 @@ fn status_has_the_agent_of_this_machine_whatever_the_apiserver_lists() {
         let stranger = played.by_hand(7);
         let of = all(None, &stranger.socket).await.unwrap();
         assert!(of.all.iter().all(|n| n.name != name(7)), "{of:?}");
-        // Another node's, and one where nobody serves.
+        // The agent of this machine belongs to another node; then nobody serves on its socket.
         *played.forbidden.lock().unwrap() = Some(REFUSED[0]);
         assert!(all(Some(&name(0)), &here.socket).await.is_err());
         assert!(all(Some(&own), Path::new("/no/such")).await.is_err());
@@ -211,7 +212,7 @@ fn doctor_tells_what_the_agent_of_this_machine_lacks_without_a_node() {
 
 /// What is said of an agent of this machine whose node is called as one of another cluster is.
 const ANOTHER: &str = "the agent on this machine is not asked: its node is called simulated-1 too, and is another one (their boot IDs differ)";
-/// And where the Node cannot be read.
+/// What kflow says when it cannot read the Node to compare boot IDs.
 const NAMED: &str = "that the agent on this machine is that of simulated-1 is known by the name alone: the Node cannot be read: needs get on nodes";
 
 #[test]
@@ -232,7 +233,7 @@ fn an_agent_of_this_machine_whose_node_is_another_clusters_is_not_asked() {
                 played.on_another_machine(&name(1));
             }
             *played.forbidden.lock().unwrap() = refused;
-            // To follow it.
+            // The agent is followed.
             let way = Way::Pod {
                 client: client.clone(),
                 namespace: "kflow".to_owned(),
@@ -255,7 +256,7 @@ fn an_agent_of_this_machine_whose_node_is_another_clusters_is_not_asked() {
                     told(&e.to_string(), "followed");
                 }
             }
-            // For one look.
+            // The agent is asked once.
             let heard = heard(&played, &node, Some(&here.socket), Patience::default()).await;
             match &heard.nodes[0].1 {
                 Ok(calls) => {
@@ -267,7 +268,7 @@ fn an_agent_of_this_machine_whose_node_is_another_clusters_is_not_asked() {
                     told(&e.to_string(), "looked at");
                 }
             }
-            // For status.
+            // The agent is asked for its status.
             match nodes(&client, "kflow", Some(&name(1)), &here.socket).await {
                 Ok(of) => {
                     let answers = matches!(of.all[0].agent, Agent::Answers { .. });
@@ -276,7 +277,7 @@ fn an_agent_of_this_machine_whose_node_is_another_clusters_is_not_asked() {
                 }
                 Err(e) => told(&e.to_string(), "status"),
             }
-            // In the view of the cluster.
+            // The agent is listed in the cluster's view.
             let mut cluster = looking(&played, Look::new("kflow").here(&here.socket));
             let all = until(&mut cluster, "agents", |_, v| {
                 let agents = v.agents.as_ref().unwrap();

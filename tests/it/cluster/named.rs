@@ -1,4 +1,4 @@
-//! What is looked at, of a cluster: an owner, with the agent of the node of all its pods.
+//! Commands for an owner in a cluster, with the agents of the nodes of all its pods.
 
 use super::rig::{Played, Shape};
 use crate::agent::block_on;
@@ -42,7 +42,7 @@ fn of_a_cluster_every_command_says_the_same_and_asks_the_agent() {
                 "{case}: {}",
                 burst.err
             );
-            // No node tells what the apiserver was asked.
+            // No agent has the apiserver's audit log: `requests` is unknown.
             let code = match ask.args[0] {
                 "why" => 1,
                 "requests" => 2,
@@ -79,17 +79,18 @@ fn a_recording_of_an_owner_has_its_pods_alone_and_what_is_known_of_it() {
             pods.iter().all(|p| p.starts_with("pod/s19/burst-")),
             "{pods:?}"
         );
-        // Two nodes have three others each.
+        // Two nodes have three other pods each.
         assert!(said.contains("about other pods: 6"), "{said}");
         let live = played
             .kflow(&["why", "deploy/burst", "-n", "s19", "--no-agent"])
             .await;
         let then = kflow(["why", "deploy/burst", "-s", &file]);
-        // Without the calls of the nodes nothing is wrong, and that it is known of all of them is what a recording has to tell.
+        // Without the nodes' calls nothing looks wrong, live or in the recording, which must also know that its list of
+        // pods is complete.
         assert_eq!((live.code, then.code), (Some(0), Some(0)), "{}", then.err);
         let (pods, ..) = record("node/simulated-3", "node.kflow").await;
         assert_eq!(pods.len(), 3, "{pods:?}");
-        // It has none, and that is known of such a recording.
+        // The StatefulSet has no pods, and a recording of it is known to be complete.
         let (pods, file, _) = record("sts/idle", "idle.kflow").await;
         assert!(pods.is_empty(), "{pods:?}");
         let idle = kflow(["why", "sts/idle", "-s", &file]);

@@ -1,4 +1,5 @@
-//! A pod is named, and its node is not: its agent is found by the apiserver, and commands know what they know of that node.
+//! A command names a pod but not its node: kflow finds the node's agent through the apiserver, and answers as it does
+//! with `--node`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +16,7 @@ use crate::agent::block_on;
 use crate::program::{Said, command, run};
 use crate::proxy::rig::PATIENCE;
 
-/// Of the recording that the second node plays: a pod whose image is pulled.
+/// A pod of the recording that the second node plays: its image is being pulled.
 const POD: &str = "s24a/slow";
 
 async fn three(ahead: i64) -> std::sync::Arc<Played> {
@@ -32,7 +33,7 @@ fn json(said: &Said) -> Vec<Value> {
     serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {} {}", said.out, said.err))
 }
 
-/// The names of stages and steps, with when they began.
+/// The stages and steps with their starts, ns.
 fn spans(timelines: &[Value]) -> Vec<(String, i64)> {
     let spans = timelines[0]["spans"].as_array().unwrap().iter();
     let of = spans.map(|s| {
@@ -58,14 +59,15 @@ fn a_pod_has_what_its_node_would_show_of_it() {
         ] {
             let alone = played.kflow(args).await;
             assert!(alone.err.contains(heard), "{args:?} {}", alone.err);
-            // A run that follows has all of the ring a little later.
+            // A command that follows an agent needs a little longer to receive the whole ring.
             let for_a_while = ["--for", "5s"];
             let named = played.kflow(&[args, &of_node, &for_a_while].concat()).await;
             let (one, other) = (json(&alone), json(&named));
             assert_eq!(alone.code, named.code, "{args:?} {}", alone.err);
             match args[0] {
                 "timeline" => {
-                    // Who follows has all of it at once, later: what begins a step may be another line of the same moment.
+                    // A command that follows receives the ring later, in one go: another line of the same moment may
+                    // begin a step.
                     let (one, other) = (spans(&one), spans(&other));
                     assert_eq!(one.len(), other.len());
                     for ((step, at), (same, then)) in one.iter().zip(&other) {
@@ -146,7 +148,7 @@ fn of_pods_on_several_nodes_and_of_whom_nothing_is_heard_a_line_tells() {
         let all = played.kflow(&["timeline", "-A", "-o", "name"]).await;
         let line = "these pods are on 3 nodes, and are shown by the API alone: name one of them, or a node with --node";
         assert!(all.err.contains(line), "{}", all.err);
-        // No agent is there, and then one is dead.
+        // First a node without an agent, then one whose agent is dead.
         let of_none = json(&played.kflow(&["timeline", "-A", "-o", "json"]).await);
         let there = of_none.iter().find(|p| p["node"] == name(2)).unwrap();
         let key = format!(
@@ -185,7 +187,7 @@ fn a_clock_that_is_off_moves_the_pod_and_is_told() {
         let told = "of which some are off: simulated-1 (1m30s ahead of this machine's)";
         assert!(said.err.contains(told), "{}", said.err);
         let moved = first(&json(&said)) - first(&json(&right));
-        // The API tells whole seconds.
+        // The API's times are whole seconds.
         assert!((moved - 90 * SECOND).abs() < 3 * SECOND, "{moved}");
     });
 }
@@ -206,7 +208,8 @@ fn a_pod_that_is_watched_is_followed_on_its_node() {
     });
 }
 
-/// The first row with a word of a command that stays, which is interrupted then; what it said, and how it ended.
+/// Runs a command that does not end by itself, and interrupts it after the first row that has this word; returns that
+/// row, the text on standard error, and the exit code.
 async fn until_said(played: &Played, args: &[&str], word: &str) -> (Value, String, Option<i32>) {
     let mut command = played.command(&[args, &["-o", "jsonl"]].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -218,7 +221,7 @@ async fn until_said(played: &Played, args: &[&str], word: &str) -> (Value, Strin
         let mut lines = out.lines().map_while(Result::ok);
         let found = lines.find(|l| l.contains(&wanted));
         kill_process(pid, Signal::INT).unwrap();
-        // It is not kept from ending.
+        // Reads on, so that a full pipe does not keep the command from ending.
         lines.for_each(drop);
         found
     });
@@ -254,7 +257,7 @@ fn since_when_is_meant_by_this_machines_clock_whatever_the_nodes_says() {
             let asked = played.with_agent(0, super::rig::Served::asked).unwrap();
             let meant = clock::now().plus(ahead - HOUR / 6);
             let off = |at: &Nanos| meant.since(*at).abs();
-            // Between the moment that was meant and this one lies the run.
+            // The command runs for a while between the moment that it meant and this one.
             assert!(
                 !asked.is_empty() && asked.iter().all(|at| off(at) < HOUR / 60),
                 "{ahead} {asked:?} {meant:?} {}",
@@ -264,7 +267,7 @@ fn since_when_is_meant_by_this_machines_clock_whatever_the_nodes_says() {
     });
 }
 
-/// What the agent kept is the recording that it plays.
+/// What the agent keeps of the past is the recording that it plays.
 #[test]
 fn a_moment_in_the_past_is_asked_of_the_agent_that_kept_it() {
     block_on(async {
@@ -298,7 +301,7 @@ fn a_moment_in_the_past_is_asked_of_the_agent_that_kept_it() {
             .await;
         let timeline = spans(&json(&timeline));
         assert!(timeline.iter().any(|(step, _)| step == "PullImage"));
-        // Of no node, of several, before all that was kept.
+        // Errors: pods on several nodes, a pod on none, a time before all that was kept.
         for (args, want) in [
             (
                 &["why", "-A", "--at", &at][..],

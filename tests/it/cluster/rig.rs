@@ -1,5 +1,5 @@
-//! A cluster that is played: an apiserver with simulated nodes, and on each an agent's own service that is fed by a recording.
-//! Nodes are called `simulated-N`; those beyond the recordings have invented pods.
+//! A simulated cluster: an apiserver with nodes, and on each an agent's real service that serves a recording. Nodes are
+//! called `simulated-N`; those beyond the recordings have invented pods.
 
 mod objects;
 
@@ -38,29 +38,29 @@ pub(super) use objects::ended_call;
 pub(super) use objects::name;
 use objects::{call_of, invented, invented_call, node_json, owners_json, pod_json, stuck_of};
 
-/// What agents serve, in turn, and up to where, permille of the recording: pods are stuck then. Those of these are in the API, on
-/// the first nodes.
+/// The recordings that agents serve, in turn, and up to where, permille: pods are stuck at that time. The API has the
+/// pods of these recordings on the first nodes.
 const SESSIONS: [(&str, i64); 3] = [
     ("S2-stuck-early", 450),
     ("S6-slowpull", 300),
     ("S10-pleg", 450),
 ];
 
-/// A Deployment that starts many pods, recorded on one node: that they are on several is invented.
+/// A Deployment that starts many pods. It was recorded on one node; the rig spreads the pods over several.
 const SPREAD: (&str, i64) = ("S5-burst", 300);
 
-/// A cluster, and how its nodes are.
+/// The shape of a cluster.
 #[derive(Default)]
 pub(super) struct Shape {
     pub(super) nodes: usize,
-    /// On the first ones.
+    /// How many nodes have an agent: the first ones.
     pub(super) agents: usize,
     /// The first invented pod of each node waits for an invented call, and so does one more of the Deployment of [`SPREAD`] on each of its nodes.
     pub(super) sick: bool,
-    /// Agents beyond the first ones serve a whole recording too.
+    /// Agents beyond the first 8 serve a whole recording too.
     pub(super) whole: bool,
-    /// On how many nodes, the first ones, the Deployment of [`SPREAD`] has its pods, in turn. Then there are no other pods, and agents
-    /// serve the recording of these.
+    /// On how many nodes the Deployment of [`SPREAD`] has its pods, in turn: the first ones. These have no other pods
+    /// then, and agents serve the recording of this Deployment.
     pub(super) spread: usize,
     /// Nodes whose agents never answer.
     pub(super) mute: BTreeSet<usize>,
@@ -68,12 +68,12 @@ pub(super) struct Shape {
     pub(super) ahead: BTreeMap<usize, i64>,
 }
 
-/// Where one node is.
+/// The path of one node.
 pub(super) const NODE: &str = "/api/v1/nodes/";
-/// Version of a list before any change.
+/// The resourceVersion of a list before any change.
 const LISTED: usize = 1000;
 
-/// Kinds of what is listed.
+/// Resources that can be listed, and their kinds.
 const KINDS: [(&str, &str); 10] = [
     ("pods", "Pod"),
     ("nodes", "Node"),
@@ -87,7 +87,7 @@ const KINDS: [(&str, &str); 10] = [
     ("leases", "Lease"),
 ];
 
-/// An agent: its service on a socket.
+/// An agent's service on a socket.
 pub(super) struct Served {
     pub(super) socket: PathBuf,
     pub(super) service: Service,
@@ -133,20 +133,21 @@ impl Served {
             thread: Some(thread),
         }
     }
-    /// Since when the past was asked for, by its clock.
+    /// The starts of the ranges of the past that were asked for, by the agent's clock.
     pub(super) fn asked(&self) -> Vec<Nanos> {
         self.asked.lock().unwrap().clone()
     }
-    /// Sees more.
+    /// Adds observations to the agent's ring.
     pub(super) fn see(&self, mut more: Vec<Observation>) {
         self.ring.push(&mut more, clock::monotonic());
     }
 }
 
-/// All of a recording, the apiserver's part of it too.
+/// All observations of a recording, including the apiserver's.
 type Kept = Arc<Vec<Observation>>;
 
-/// Its node, how far that one's clock is ahead, ns, what is kept of the past, and since when that was asked for.
+/// The agent's node, how far its clock is ahead, ns, what it keeps of the past, and the starts of the ranges that were
+/// asked for.
 struct About(String, i64, Kept, Arc<Mutex<Vec<Nanos>>>);
 
 impl Host for About {

@@ -17,7 +17,7 @@ async fn timeline(played: &Played, args: &[&str]) -> Said {
     played.kflow(&[&of_owner[..], args].concat()).await
 }
 
-/// The rows by pod.
+/// The rows of the answer, by the pod's name.
 fn lanes(said: &Said) -> BTreeMap<String, Value> {
     let all: Vec<Value> = serde_json::from_str(&said.out).expect(&said.err);
     let lanes = all[0]["lanes"].as_array().unwrap().iter();
@@ -25,7 +25,7 @@ fn lanes(said: &Said) -> BTreeMap<String, Value> {
     named.collect()
 }
 
-/// Begin of each stage.
+/// The stages of a row with their starts, ns.
 fn stages(lane: &Value) -> Vec<(String, i64)> {
     let stages = lane["stages"].as_array().unwrap().iter();
     let of = stages.map(|s| {
@@ -37,12 +37,12 @@ fn stages(lane: &Value) -> Vec<(String, i64)> {
     of.collect()
 }
 
-/// Its times are whole seconds.
+/// True when all starts are whole seconds.
 fn is_whole(lane: &Value) -> bool {
     stages(lane).iter().all(|(_, at)| at % SECOND == 0)
 }
 
-/// Those that calls show.
+/// The stages that begin with a call, with their starts, ns.
 fn begins(lane: &Value) -> Vec<(String, i64)> {
     let by_calls = ["sandbox", "create", "start"];
     let mut all = stages(lane);
@@ -79,7 +79,7 @@ fn pods_of_several_nodes_are_in_a_row_each_whatever_the_clocks_of_their_nodes_sa
                 ["clock_ahead_ns", "clock_within_ns"].map(|k| lane[k].as_i64().unwrap());
             assert!(within > 0, "{lane}");
             if node == name(3) {
-                // The same machine's clock, told to the second; and so are its times.
+                // The apiserver's clock is this machine's, known to the second; its times are whole seconds too.
                 assert_eq!(lane["clock"], "apiserver");
                 assert!(is_whole(&lane) && ahead.abs() <= within, "{lane}");
                 continue;
@@ -91,21 +91,22 @@ fn pods_of_several_nodes_are_in_a_row_each_whatever_the_clocks_of_their_nodes_sa
                 _ => 0,
             };
             assert!((ahead - is).abs() <= within, "{lane}");
-            // Those that the apiserver shows have its clock, which is known to half a second, and its times are whole seconds.
+            // The first stages come from the apiserver, whose clock is known to half a second and whose times are whole
+            // seconds.
             let first = |lane| stages(lane).iter().map(|(_, at)| *at).min().unwrap();
             let (begin, wanted) = (first(&lane), first(&right[&pod]));
             assert!(
                 (begin - wanted).abs() < 3 * SECOND,
                 "{pod} {begin} {wanted}"
             );
-            // The kubelet's clock turned the condition, to the second.
+            // The kubelet stamps the Ready condition by its own clock, in whole seconds.
             let ready = |l: &Value| l["became_ready_ns"].as_i64().unwrap();
             let (at, wanted) = (ready(&lane), ready(&right[&pod]));
             assert!(
                 (at - wanted).abs() <= SECOND + within,
                 "{pod} {at} {wanted}"
             );
-            // What is left of the error is what it is told to be.
+            // The corrected times are off by no more than the stated error.
             let (told, want) = (begins(&lane), begins(&right[&pod]));
             assert!(!told.is_empty(), "{lane}");
             for ((stage, at), (same, wanted)) in told.iter().zip(&want) {
@@ -133,13 +134,13 @@ fn pods_of_several_nodes_are_in_a_row_each_whatever_the_clocks_of_their_nodes_sa
             30,
             "{text}"
         );
-        // Without agents, and with one that is named: one clock, or the apiserver's.
+        // Without agents all times come from the apiserver, and no row has a clock of its own.
         let alone = lanes(&timeline(&played, &["-o", "json", "--no-agent"]).await);
         assert!(alone.values().all(|l| is_whole(l) && l["clock"].is_null()));
     });
 }
 
-/// Rows of the same recording, of which one clock is known badly.
+/// Rows of one recording, where one node's clock is known badly.
 #[test]
 fn a_clock_that_is_known_to_less_than_a_column_is_told() {
     let session = kflow_model::session::load(&crate::fixture("sessions/S5-burst.kflow.zst"));

@@ -1,4 +1,5 @@
-//! `kflow why --watch` and `calls --follow` of pods on several nodes: the agent of each is listened to, and what becomes of them is told.
+//! `kflow why --watch` and `calls --follow` for pods on several nodes: kflow follows the agent of each, and reports
+//! agents that go away and come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -15,7 +16,7 @@ use super::rig::{Played, Shape, ended_call, name};
 use crate::agent::block_on;
 use crate::proxy::rig::PATIENCE;
 
-/// The program while it watches.
+/// The program while it runs and its output is collected.
 struct Watching {
     child: Child,
     out: Arc<Mutex<String>>,
@@ -57,7 +58,7 @@ impl Watching {
     fn said(&self) -> String {
         self.err.lock().unwrap().clone()
     }
-    /// Waits for a line on standard error.
+    /// Waits for a text on standard error.
     async fn tells(&self, what: &str) {
         let begun = clock::monotonic();
         while !self.said().contains(what) {
@@ -65,7 +66,7 @@ impl Watching {
             tokio::task::yield_now().await;
         }
     }
-    /// Waits until it says of the agents of these nodes that they are heard.
+    /// Waits until standard error says of each of these nodes that its agent is heard.
     async fn hears(&self, nodes: impl IntoIterator<Item = usize>) {
         for node in nodes.into_iter().map(name) {
             let begun = clock::monotonic();
@@ -77,7 +78,7 @@ impl Watching {
             }
         }
     }
-    /// Its answers so far, each whole.
+    /// The complete answers so far, oldest first.
     fn all(&self) -> Vec<Vec<Value>> {
         let out = self.out.lock().unwrap();
         let all = serde_json::Deserializer::from_str(&out).into_iter::<Vec<Value>>();
@@ -93,7 +94,7 @@ impl Watching {
         let rows = whole.lines().map(|l| serde_json::from_str(l).expect(l));
         rows.collect()
     }
-    /// Waits until so many calls of a method were told, by node.
+    /// Waits until so many calls of a method have been printed, by node.
     async fn calls(&self, method: &str, wanted: &BTreeMap<String, usize>) {
         let begun = clock::monotonic();
         loop {
@@ -114,7 +115,7 @@ impl Watching {
             tokio::task::yield_now().await;
         }
     }
-    /// Waits for an answer.
+    /// Waits until the newest answer is as wanted, and returns it.
     async fn answers(&self, what: &str, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let begun = clock::monotonic();
         loop {
@@ -130,7 +131,7 @@ impl Watching {
             tokio::task::yield_now().await;
         }
     }
-    /// Interrupts it; its status.
+    /// Interrupts the program, and returns its exit code.
     async fn ends(mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         let ended = tokio::task::spawn_blocking(move || self.child.wait().unwrap().code());
@@ -145,7 +146,8 @@ fn method(v: &Value) -> &str {
     v["in_flight"]["method"].as_str().unwrap_or_default()
 }
 
-/// Who, cause and call in flight of each pod: a node of which nothing but what is old is known has just been heard for who follows it.
+/// Name, cause and call in flight of each pod. Verdicts on nodes are left out: a node that looks silent to a single
+/// question was just heard when its agent is followed.
 fn told(all: &[Value]) -> BTreeSet<(String, String, String)> {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let of = |v: &Value| {
@@ -209,7 +211,7 @@ fn of_a_deployment_that_is_watched_the_agents_of_its_pods_are_listened_to() {
         watching
             .tells("the agent of simulated-1 is not heard any more")
             .await;
-        // Those of other nodes, whose pods are of nobody's concern here, are not connected to.
+        // Agents of other nodes, which have no pods of the Deployment, are not connected to.
         let said = watching.said();
         assert!(
             !["simulated-3", "simulated-4"]
@@ -245,7 +247,7 @@ fn an_agent_that_dies_and_a_node_that_goes_are_told_and_the_watch_goes_on() {
         watching
             .tells("the agent of simulated-2 is not heard any more")
             .await;
-        // What another one sees then is told.
+        // What another agent sees after that is still shown.
         let ends = |a: &super::rig::Served| a.see(vec![ended_call()]);
         played.with_agent(3, ends).unwrap();
         let ended = |all: &[Value]| invented(all).is_some_and(|v| method(v).is_empty());
@@ -324,7 +326,7 @@ fn so_many_agents_are_listened_to_and_no_more() {
     });
 }
 
-/// What identifies a call of a node.
+/// The identity of a call: node, start (ns), HTTP/2 stream and method.
 fn id(v: &Value) -> (String, i64, u64, String) {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let start = v["start_ns"].as_i64().unwrap();
@@ -340,7 +342,7 @@ fn id(v: &Value) -> (String, i64, u64, String) {
 fn calls_of_several_nodes_are_followed_each_once_with_its_node() {
     block_on(async {
         let played = Played::of(sick(6, 4, &[(3, 3_600_000_000_000)])).await;
-        // What each node says by itself.
+        // The calls that each node's agent has by itself.
         let mut wanted = BTreeSet::new();
         let mut pulls = BTreeMap::new();
         for node in (0..4).map(name) {
@@ -369,7 +371,7 @@ fn calls_of_several_nodes_are_followed_each_once_with_its_node() {
         following
             .tells("simulated-3 (1h00m ahead of this machine's)")
             .await;
-        // An agent that dies and comes back tells nothing twice, and the others go on.
+        // An agent that dies and comes back repeats no call, and the others go on.
         played.kill(1);
         following
             .tells("the agent of simulated-1 is not heard any more, and what it saw stands as it was: ")
@@ -396,7 +398,7 @@ fn calls_of_several_nodes_are_followed_each_once_with_its_node() {
         assert_eq!(got.len(), rows.len(), "a call was told twice");
         let unseen: Vec<_> = wanted.difference(&got).collect();
         assert!(unseen.is_empty(), "{unseen:?}");
-        // Of two nodes nothing is known.
+        // Exit code 2: two nodes have no agent, so their calls are unknown.
         assert_eq!(following.ends().await, Some(2));
     });
 }
@@ -412,7 +414,7 @@ fn followed_calls_have_a_column_for_nodes_where_there_are_several() {
         let mut lines = said.out.lines();
         let head = lines.next().unwrap_or_default();
         let at = head.find(" NODE").expect(&said.err) + 1;
-        // Of a length in µs a byte more than characters.
+        // Counts characters, not bytes: `µs` in a duration is a byte longer than its characters.
         let cell = |l: &str| l.chars().skip(at).take_while(|c| *c != ' ').collect();
         let nodes: BTreeSet<String> = lines.map(cell).collect();
         assert!(nodes.len() > 1, "{}", said.out);

@@ -1,4 +1,4 @@
-//! `kflow why` of a cluster: what agents saw is in its verdicts, and of whom nothing was heard is told.
+//! `kflow why` for a cluster: verdicts include what the agents saw, and nodes that were not heard are named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ async fn why(played: &Arc<Played>, args: &[&str]) -> Said {
     played.kflow(&[&["why"], args].concat()).await
 }
 
-/// How many calls the agent of each node told.
+/// The number of calls that each node's agent told, or why nothing was heard.
 pub(super) async fn asked(
     played: &Played,
     nodes: &[Text],
@@ -30,7 +30,7 @@ pub(super) async fn asked(
     heard(played, nodes, here, patience).await.nodes
 }
 
-/// The same, with what else was heard.
+/// The same, with the notes that came with the answers.
 pub(super) async fn heard(
     played: &Played,
     nodes: &[Text],
@@ -59,7 +59,7 @@ pub(super) async fn heard(
     answers.unwrap().unwrap()
 }
 
-/// Cause and call in flight of each pod, owner or node.
+/// Cause and call in flight of each pod, owner or node, by its name.
 fn told(said: &Said) -> BTreeMap<String, (String, String)> {
     let all: Vec<Value> = serde_json::from_str(&said.out).expect(&said.err);
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
@@ -98,7 +98,8 @@ fn verdicts_of_a_cluster_know_of_calls_where_agents_are() {
             verdicts["s24a/slow/"],
             ("KF609".to_owned(), "PullImage".to_owned())
         );
-        // What `--node` says of each node with an agent, with the runs of its own that that makes.
+        // The verdicts are those that `--node` gives for each node with an agent, which runs a world for that node
+        // alone.
         for node in 0..3 {
             let node = name(node);
             let one = why(&played, &["--node", &node, "-o", "json"]).await;
@@ -113,7 +114,7 @@ fn verdicts_of_a_cluster_know_of_calls_where_agents_are() {
             without.values().all(|(_, call)| call.is_empty()),
             "{without:?}"
         );
-        // Of a pod, and of a namespace, only the nodes concerned are asked.
+        // For one pod or one namespace, only the agents of the nodes concerned are asked.
         let before = played.forwards.load(Ordering::Relaxed);
         for args in [&["s24a/slow"][..], &["-n", "s24a"]] {
             let one = why(&played, args).await;
@@ -174,7 +175,7 @@ fn of_whom_nothing_is_heard_is_told_and_judged_by_the_api() {
     });
 }
 
-/// As many as are asked at a time never answer: the others have their turns when these have had their time.
+/// As many agents as are asked at a time never answer: the others are asked when these have had their time.
 #[test]
 fn an_agent_that_never_answers_costs_the_others_nothing_but_its_turn() {
     const NODES: usize = TOGETHER + 8;
@@ -206,7 +207,7 @@ fn an_agent_that_never_answers_costs_the_others_nothing_but_its_turn() {
                 ),
             }
         }
-        // When turns are over, the rest is not asked.
+        // When the time for all turns is over, the rest is not asked.
         let short = Patience {
             answer: Duration::from_secs(2),
             turns: Duration::from_secs(1),
@@ -234,7 +235,7 @@ fn an_agent_on_this_machine_that_is_no_pod_is_asked_for_its_own_node() {
         assert!(calls[0].as_ref().is_ok_and(|n| *n > 1), "{calls:?}");
         let none = || Err(Unheard::None);
         assert_eq!(calls[1..], [none(), Ok(1), none()]);
-        // Where a pod serves for it, that one is asked; a socket that nobody serves is as none.
+        // The agent in a pod goes before one on this machine; a socket that nobody serves counts as no agent.
         let (socket, nobody) = (here, played.by_hand(0).socket.clone());
         for (here, only) in [(Some(nobody.as_path()), 0), (socket, 2)] {
             let of = &nodes[only..=only];
@@ -276,7 +277,7 @@ fn a_clock_that_is_ahead_changes_no_verdict_and_is_told() {
         assert!(!err.contains("clocks"), "{err}");
         let (ahead, same, err) = since(BTreeMap::from([(3, HOUR)])).await;
         assert_eq!(same, verdicts);
-        // The two were played one after the other.
+        // The two clusters ran one after the other.
         assert!((0..HOUR / 10).contains(&(ahead - right)), "{ahead} {right}");
         assert!(
             err.contains("clocks of its nodes, of which some are off: simulated-3 (1h00m ahead of this machine's)"),

@@ -1,11 +1,11 @@
-//! Objects of the played apiserver: of recordings as the API has them, and invented ones.
+//! Objects of the simulated apiserver: those of recordings in the API's form, and invented ones.
 
 use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Subject, method};
 use kflow_model::pod::{ContainerState, PodSeen};
 use kflow_model::{Body, ObjectRef, Observation, PodNames, PodRef, PodUid, Source, Stamp, clock};
 use serde_json::{Value, json};
 
-/// A pod as the API has it, on a node whose clock, by which its kubelet turns conditions, is ahead, ns.
+/// A pod in the API's form. The node's clock, by which its kubelet stamps conditions, is `ahead` ns ahead.
 pub(in crate::cluster) fn pod_json(p: &PodSeen, node: &str, ahead: i64) -> Value {
     let waiting = |s: &kflow_model::pod::ContainerStatus| match &s.state {
         ContainerState::Waiting { reason, message } => {
@@ -54,7 +54,8 @@ pub(in crate::cluster) fn owner_json(owner: Option<&ObjectRef>) -> Value {
     owner.into_iter().map(one).collect()
 }
 
-/// A Deployment, and the ReplicaSet of it that these pods name: of the API itself the recording has neither. And one that has none.
+/// The ReplicaSet that these pods name, a Deployment that owns it (the recording has neither object), and a StatefulSet
+/// without pods.
 pub(in crate::cluster) fn owners_json(pods: &[PodSeen]) -> Vec<(&'static str, Value)> {
     let mut of = pods.iter().filter_map(|p| Some((p, p.owner.as_ref()?)));
     let (pod, set) = of.find(|(_, o)| o.kind == "ReplicaSet").unwrap();
@@ -90,7 +91,7 @@ pub(in crate::cluster) fn invented_uid(node: usize, n: usize) -> String {
     format!("00000000-0000-4000-{node:04x}-{n:012x}")
 }
 
-/// A pod as the API has it, of no recording: it runs and is ready, or its container is being created.
+/// An invented pod in the API's form: it is ready, or when `sick` its container is being created.
 pub(in crate::cluster) fn invented(node: usize, n: usize, sick: bool) -> Value {
     let status = if sick {
         json!({
@@ -120,7 +121,7 @@ pub(in crate::cluster) fn invented(node: usize, n: usize, sick: bool) -> Value {
     })
 }
 
-/// A pod that a ReplicaSet made and that does not start.
+/// A pod of a ReplicaSet that does not start.
 pub(in crate::cluster) fn stuck_of(node: usize, namespace: &str, set: &ObjectRef) -> Value {
     let mut pod = invented(node, 0, true);
     pod["metadata"]["name"] = format!("{}-{node}", set.name).into();
@@ -139,7 +140,7 @@ pub(in crate::cluster) fn invented_call(node: usize) -> Observation {
     call_of(&invented(node, 0, true))
 }
 
-/// The same of another one.
+/// The same call, of another pod.
 pub(in crate::cluster) fn call_of(pod: &Value) -> Observation {
     let begun = clock::now().plus(-180_000_000_000);
     let text = |key: &str| pod["metadata"][key].as_str().unwrap();
@@ -169,7 +170,7 @@ pub(in crate::cluster) fn call_of(pod: &Value) -> Observation {
     }
 }
 
-/// Its end, by an error.
+/// The end of that call, with an error.
 pub(in crate::cluster) fn ended_call() -> Observation {
     Observation {
         stamp: Stamp::exact(clock::now()),
@@ -194,7 +195,7 @@ pub(in crate::cluster) fn name(node: usize) -> String {
     format!("simulated-{node}")
 }
 
-/// Of this machine, on which all nodes are.
+/// The boot ID of this machine, on which all simulated nodes run.
 fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     id.trim().to_owned()
