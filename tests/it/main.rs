@@ -1,4 +1,4 @@
-//! One test binary: one link on small machines.
+//! All integration tests are one binary, so that a small machine links only once.
 #![allow(
     clippy::indexing_slicing,
     clippy::string_slice,

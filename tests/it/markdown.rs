@@ -1,5 +1,5 @@
-//! Verdicts and incidents as Markdown, read by a parser of CommonMark and GitHub's tables: what recordings tell arrives as
-//! text, and nothing in it becomes a link, a picture, a mark or HTML.
+//! Verdicts and incidents as Markdown, parsed as CommonMark with GitHub's tables: text from a recording stays text, and
+//! never becomes a link, an image, formatting or HTML.
 
 use kflow_core::diagnose::{Diagnoser, Incident, NextStep, Verdict};
 use kflow_export::text::clean;
@@ -19,7 +19,7 @@ const SESSIONS: &[&str] = &[
     "S8-node",
 ];
 
-/// Texts that mean something to Markdown, and that whoever names a pod or answers a call can write.
+/// Texts with a meaning in Markdown that anyone who names a pod or answers a call can put into a recording.
 const HOSTILE: &[&str] = &[
     "<script>alert(1)</script>",
     "[a](https://example.test) ![b](https://example.test/b.png)",
@@ -29,7 +29,7 @@ const HOSTILE: &[&str] = &[
     "line\n\n# a title\n| a | b |\n|---|---|",
 ];
 
-/// What a reader of the page sees.
+/// A parsed page: what its reader sees.
 #[derive(Debug, Default)]
 struct Page {
     titles: Vec<String>,
@@ -37,9 +37,9 @@ struct Page {
     text: String,
     code: Vec<String>,
     links: Vec<String>,
-    /// Cells of each row below a head.
+    /// The cells of each table row below the header.
     rows: Vec<Vec<String>>,
-    /// What should not be there.
+    /// Elements that must not occur, such as HTML and images.
     odd: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ fn read(markdown: &str) -> Page {
     page
 }
 
-/// A verdict of a page is there with all that it says.
+/// Asserts that the page holds the verdict's sentence and each of its commands.
 fn tells(page: &Page, v: &Verdict) {
     let sentence = clean(&v.sentence);
     assert!(page.text.contains(&*sentence), "{sentence:?} in {page:#?}");
@@ -120,7 +120,7 @@ fn what_recordings_tell_is_whole_in_a_page_of_markdown() {
                 i.verdict.evidence.is_empty(),
                 "{text}"
             );
-            // Chosen: what a chat shows without folding it away.
+            // 4,000 characters is a limit of our own: chat programs show that much without folding.
             assert!(text.chars().count() < 4000, "{text}");
             tells(&page, &i.verdict);
             seen += 1;
@@ -189,7 +189,7 @@ fn many_pods_with_one_trouble_are_one_section() {
     assert_eq!(page.titles.len(), 1, "{text}");
     assert!(page.titles[0].contains("web-0 and 999 more"), "{text}");
     assert!(page.text.contains("web-20 and 979 others"), "{text}");
-    // Of two owners, mixed, each is named once, with its first pods.
+    // Verdicts of two owners, interleaved: each owner is named once, with its first pods.
     let owned: Vec<Verdict> = verdicts
         .iter()
         .zip(0..)
@@ -213,7 +213,7 @@ fn many_pods_with_one_trouble_are_one_section() {
         ),
         "{told}"
     );
-    // One by one only where it is asked for.
+    // The report lists verdicts one by one only when asked to.
     let heads = |each| {
         let report = why::report(&verdicts, now, each);
         report
@@ -224,8 +224,8 @@ fn many_pods_with_one_trouble_are_one_section() {
     assert_eq!((heads(false), heads(true)), (1, 1000));
 }
 
-/// Every tenth of every recording: who waits for whom is known, each verdict is told once, and what follows from another one
-/// stands below it.
+/// Checks ten moments of every recording: each verdict waits for an object that is known, is reported once, and stands
+/// below the verdict that it follows from.
 #[test]
 fn what_follows_from_another_trouble_is_told_below_it() {
     let mut below: Vec<(&str, String)> = Vec::new();
@@ -270,7 +270,7 @@ fn what_follows_from_another_trouble_is_told_below_it() {
     below.sort();
     below.dedup();
     let is_told = |of: &str, what: &str| below.iter().any(|(s, w)| s.starts_with(of) && w == what);
-    // A pull behind another one's, a runtime that is down, room that somebody else has to leave.
+    // A pull that waits for another pull, a runtime that is down, and a pod that waits for another one to make room.
     assert!(is_told("S6", "KF609 KF610"), "{below:?}");
     assert!(is_told("S4", "KF302 KF515"), "{below:?}");
     assert!(is_told("S8", "KF903 KF222"), "{below:?}");

@@ -1,4 +1,5 @@
-//! Every command that takes a pod takes what has pods in the same way, and says the same where there are none.
+//! Every command that takes a pod also takes an owner of pods, in the same way, and reports an owner without pods in
+//! the same words.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +8,15 @@ use serde_json::Value;
 use crate::fixture;
 use crate::program::{Said, commands, kflow};
 
-/// In the place of what is looked at.
+/// Placeholder in [`Ask::args`] for the pod or owner.
 pub(crate) const WHO: &str = "WHO";
 
-/// A way to ask for pods.
+/// A command line that asks for pods.
 pub(crate) struct Ask {
     pub(crate) args: &'static [&'static str],
-    /// What of a row tells which pod it is of; for `-o name` nothing.
+    /// Returns the pods that one row of the output is about; unused with `-o name`.
     pods: fn(&Value) -> Vec<String>,
-    /// The command answers for the owner itself as well, so that it succeeds for an owner that has no pods.
+    /// Whether the command also answers for the owner itself: it then succeeds for an owner that has no pods.
     pub(crate) of_owner: bool,
 }
 
@@ -68,7 +69,7 @@ impl Ask {
         let args = self.args.iter().map(|a| if *a == WHO { who } else { a });
         args.chain(more.iter().copied()).collect()
     }
-    /// `namespace/name` of the pods in what the command printed.
+    /// Returns the pods in the command's output, as `namespace/name`.
     fn pods(&self, out: &str) -> BTreeSet<String> {
         if self.args.contains(&"name") {
             let lines = out.lines().map(|l| l.trim_start_matches("pod/"));
@@ -83,7 +84,8 @@ pub(crate) fn says_no_more_than(said: &Said, sentence: &str, case: &str) {
     assert_eq!(said.err, format!("kflow: {sentence}\n"), "{case}");
 }
 
-/// Help tells which commands take a pod: all of them in the same words, and each is asked below. `record` takes what comes.
+/// The commands whose help says that they take a pod are those of [`ASKS`], and all say it in the same words. `record`
+/// is left out: it takes pods that do not exist yet.
 #[test]
 fn every_command_that_takes_a_pod_is_asked() {
     let mut takes = BTreeSet::new();
@@ -103,7 +105,7 @@ fn every_command_that_takes_a_pod_is_asked() {
     assert_eq!(takes, asked);
 }
 
-/// Of a recording with other pods.
+/// Runs on a recording that has other pods as well.
 #[test]
 fn an_owner_is_its_pods_to_every_command() {
     let session = fixture("sessions/S1-basics.kflow.zst");
@@ -119,13 +121,13 @@ fn an_owner_is_its_pods_to_every_command() {
         rows.iter().filter(its).flat_map(key).collect()
     };
     assert_eq!(of_it.len(), 2);
-    // When both were there, and one of them was not well yet.
+    // At a moment when both pods existed and one of them was not healthy yet.
     for ask in &ASKS {
         for (who, more) in [("s36/job/job", &[][..]), ("job/job", &["-n", "s36"])] {
             let args = ask.of(who, &[more, &["-s", session]].concat());
             let said = kflow(&args);
             if ask.args[0] == "why" {
-                // They are gone by its end: nothing is wrong with the Job.
+                // The pods are gone by the end of the recording: nothing is wrong with the Job.
                 assert_eq!(said.code, Some(0), "{args:?} {}", said.err);
                 continue;
             }
@@ -136,12 +138,12 @@ fn an_owner_is_its_pods_to_every_command() {
             assert_eq!(got, names, "{args:?}");
         }
     }
-    // A node's pods, in the same way.
+    // A node stands for its pods in the same way.
     let said = kflow(["calls", "--pod", "node/node1", "-o", "name", "-s", session]);
     assert!(said.out.lines().count() > of_it.len(), "{}", said.err);
 }
 
-/// A Deployment that cannot make any, and one that no list would have.
+/// Asks for a Deployment that cannot create pods, and for one that may not exist.
 #[test]
 fn of_an_owner_without_pods_every_command_says_the_same() {
     let session = fixture("sessions/S2-stuck-early.kflow.zst");
@@ -151,7 +153,7 @@ fn of_an_owner_without_pods_every_command_says_the_same() {
         let said = kflow(&args);
         let case = format!("{args:?}");
         if ask.args[0] == "why" {
-            // It was deleted by the end, and what held it is over.
+            // The Deployment was deleted before the recording ends, so its trouble is over.
             assert_eq!((said.code, said.out.trim()), (Some(0), "[]"), "{case}");
             continue;
         }
@@ -159,7 +161,7 @@ fn of_an_owner_without_pods_every_command_says_the_same() {
         let code = if ask.of_owner { 0 } else { 3 };
         assert_eq!(said.code, Some(code), "{case}");
         assert_eq!(said.out.is_empty(), !ask.of_owner, "{case}");
-        // That it is not there nobody can say: no list of Deployments was recorded.
+        // Whether this Deployment exists is unknown: the recording has no list of Deployments.
         let args = ask.of("deploy/quotas", &["-n", "s29", "-s", session]);
         let said = kflow(&args);
         assert_eq!(said.code, Some(2), "{args:?} {}", said.err);

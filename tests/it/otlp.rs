@@ -1,5 +1,5 @@
-//! Traces, read with OpenTelemetry's own definition of them: one tree each, every span of a service, ids that stay when more
-//! is seen, links that lead to the spans that the components sent.
+//! Traces, decoded with OpenTelemetry's own protobuf definition: each trace is one tree, every span has a service, ids
+//! stay the same when more is observed, and links lead to the spans that the components sent.
 
 mod grpc;
 pub(crate) mod posting;
@@ -19,7 +19,6 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use crate::correlate::{SESSIONS, world};
 use crate::fixture;
 
-/// Every recording.
 fn recordings() -> Vec<PathBuf> {
     let versions = ["versions/S15-crio", "versions/S16-kubelet-1.31"];
     let sessions = SESSIONS.map(|s| format!("sessions/{s}"));
@@ -33,7 +32,7 @@ fn observations(path: &Path) -> Vec<Evidence> {
         .observations
 }
 
-/// First and last moment.
+/// Returns the first and the last time at which an observation was seen.
 fn range(all: &[Evidence]) -> (Nanos, Nanos) {
     let seen = || all.iter().map(|o| o.stamp.seen);
     (seen().min().unwrap(), seen().max().unwrap())
@@ -118,7 +117,7 @@ fn each_trace_is_one_tree_of_services_with_names_that_are_few() {
         seen["start"] > 500 && seen["restart"] > 50 && seen["termination"] > 100,
         "{seen:?}"
     );
-    // Nothing that names a pod, an image or an id: a store makes an operation of each name.
+    // Names hold no pod, image or id: a trace store makes one operation of each name.
     assert!(names.len() < 80, "{names:?}");
     assert!(names["runtime.v1.RuntimeService/RunPodSandbox"] > 100);
 }
@@ -132,7 +131,7 @@ fn what_may_be_sent_keeps_its_ids_when_more_is_seen() {
         let (first, last) = range(&all);
         let mut w = World::new();
         let mut fed = all.iter().peekable();
-        // By pod and id: what it was, and whether it had settled.
+        // By pod UID and span id: a description of the span, and whether the span was settled.
         let mut given: HashMap<(String, u64), (String, bool)> = HashMap::new();
         for n in 1..=12_i64 {
             let now = first.plus(last.since(first) / 12 * n);
@@ -159,7 +158,7 @@ fn what_may_be_sent_keeps_its_ids_when_more_is_seen() {
                 }
             }
             for (id, (what, _)) in given.iter().filter(|(_, (_, settled))| *settled) {
-                // A pod that is long gone leaves the world.
+                // The world drops a pod some time after the pod is gone.
                 if !w.every_pod().iter().any(|p| p.uid.as_str() == id.0) {
                     continue;
                 }
@@ -172,7 +171,8 @@ fn what_may_be_sent_keeps_its_ids_when_more_is_seen() {
         }
     }
     assert!(kept > 50_000, "{kept}");
-    // One wait is concluded from an Event alone, which the apiserver counts up two minutes later instead of keeping it.
+    // One wait is derived from an Event alone, and two minutes later the apiserver raises that Event's count instead of
+    // keeping the original.
     let shown: Vec<_> = lost.iter().take(20).collect();
     assert!(lost.len() <= 1, "{kept} kept, lost: {shown:#?}");
 }
@@ -199,7 +199,8 @@ fn links_lead_to_the_spans_that_the_components_sent() {
                 for l in &m.span.links {
                     let to = link_of(&l.trace_id, &l.span_id);
                     led += usize::from(sent.contains(&to));
-                    // What a component did not send is what a call's traceparent names, or the start's root.
+                    // A link leads to a span that a component sent, unless it is the start's root's, or a call's: a
+                    // call's traceparent may name a span that nobody exported.
                     let own = m.span.parent_span_id.is_empty();
                     assert!(
                         own || is_call || sent.contains(&to),
@@ -217,7 +218,7 @@ fn links_lead_to_the_spans_that_the_components_sent() {
     assert!(led > 1_500, "{led}");
 }
 
-/// The forms of a session's pods, with what was found.
+/// Returns one export format of a session's pods, with their verdicts.
 fn written(w: &World, found: &Verdicts, kind: Kind, now: Nanos) -> Vec<u8> {
     let told = Told {
         pods: &*found.0,
@@ -258,7 +259,7 @@ fn both_forms_are_of_opentelemetrys_own_format_and_say_the_same() {
             json,
             "{name}"
         );
-        // Each verdict on a pod with a timeline stands on a root.
+        // Each verdict on a pod with a timeline is an event of a root span.
         for s in request.resource_spans.iter().flat_map(|r| &r.scope_spans) {
             let roots = s.spans.iter().filter(|s| s.parent_span_id.is_empty());
             let events = roots.flat_map(|s| &s.events);
@@ -290,7 +291,7 @@ fn a_run_gives_out_each_span_once_and_in_the_end_what_an_export_has() {
         let mut w = World::new();
         let mut fed = all.iter().peekable();
         let mut now = first;
-        // A minute longer, in which nothing more comes.
+        // One more minute, in which no observation comes.
         while now < last.plus(60_000_000_000) {
             now = now.plus(1_000_000_000);
             while let Some(o) = fed.next_if(|o| o.stamp.seen <= now) {
@@ -302,7 +303,7 @@ fn a_run_gives_out_each_span_once_and_in_the_end_what_an_export_has() {
                 assert!(old.is_none(), "{name}: twice: {old:?}");
             }
         }
-        // What is final at the end, and not another thing than what was sent of it.
+        // What is final at the end was sent, and mostly with the same times.
         let mut missing = Vec::new();
         let mut other = 0;
         for (pod, t) in all_traces(&w, now) {

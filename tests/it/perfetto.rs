@@ -1,5 +1,5 @@
-//! A trace, read with Perfetto's own definition of it: every field is one of the format, counters say what the calls say,
-//! arrows lead from what was done first to what needed it, and what is said of a pod stands in its group.
+//! A trace, decoded with Perfetto's own definition: every field is known to the format, counters agree with the calls,
+//! flow arrows lead from a call to what needed it, and verdicts on a pod stand in the pod's group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use kflow_export::file::Told;
 use kflow_model::Nanos;
 use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage as _, Value};
 
-/// A slice, an instant or a value, with its track.
+/// A slice, an instant or a counter value, with its track.
 #[derive(Clone, Debug)]
 struct Event {
     at: i64,
@@ -26,7 +26,7 @@ struct Event {
 
 #[derive(Debug, Default)]
 struct Trace {
-    /// Name, parent, and whether it is a counter's.
+    /// By track: name, parent, and whether it is a counter track.
     tracks: BTreeMap<u64, (String, Option<u64>, bool)>,
     events: Vec<Event>,
 }
@@ -49,7 +49,7 @@ impl Trace {
     }
 }
 
-/// A field, which has to be of the format.
+/// Returns a field's value, or `None` when it is not set; panics when the format has no such field.
 fn field(m: &DynamicMessage, name: &str) -> Option<Value> {
     let field = m.descriptor().get_field_by_name(name).expect(name);
     m.has_field(&field)
@@ -70,7 +70,7 @@ fn ids(m: &DynamicMessage, name: &str) -> Vec<u64> {
     all.iter().filter_map(Value::as_u64).collect()
 }
 
-/// Nothing in it is unknown to the format.
+/// Asserts that the format knows every field of a message and of the messages in it.
 pub(crate) fn known(m: &DynamicMessage) {
     assert_eq!(m.unknown_fields().count(), 0, "{m:?}");
     for (_, value) in m.fields() {
@@ -142,7 +142,7 @@ fn trace(w: &World, pods: &[Pod], verdicts: &Verdicts, now: Nanos) -> Trace {
     read(&bytes)
 }
 
-/// How many calls of a kind were open just after a moment.
+/// Returns how many calls that `counted` selects are open just after a moment, in ns.
 fn open(w: &World, at: i64, counted: fn(&Call) -> bool) -> i64 {
     let open =
         |c: &&std::sync::Arc<Call>| counted(c) && c.start.0 <= at && c.end.is_none_or(|e| e.0 > at);
@@ -163,7 +163,7 @@ fn a_trace_is_of_perfettos_own_format_and_says_what_calls_and_verdicts_say() {
         let observations = session(name);
         let seen = || observations.iter().map(|o| o.stamp.seen);
         let (first, last) = (seen().min().unwrap(), seen().max().unwrap());
-        // In the middle calls are open, and pods not yet well.
+        // In the middle of the recording some calls are open and some pods are not yet healthy.
         let now = first.plus(last.since(first) / 2);
         let w = world(observations.iter().filter(|o| o.stamp.seen <= now));
         let verdicts = Diagnoser::new().update(&w, now);
@@ -237,7 +237,7 @@ fn a_trace_is_of_perfettos_own_format_and_says_what_calls_and_verdicts_say() {
             assert_eq!((e.at, &e.said["sentence"]), (v.since.0, &v.sentence));
         }
 
-        // Of one pod: the calls of its time, which are those of all pods.
+        // The trace of one pod holds every pod's calls within this pod's time.
         let pod = &w.pods()[0];
         let (from, to) = pod.timeline.range().unwrap();
         let one = trace(&w, std::slice::from_ref(pod), &verdicts, now);

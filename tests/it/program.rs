@@ -1,10 +1,11 @@
-//! kflow as a process that finds nothing of the machine's: no cluster, no configuration, no session that the environment names.
+//! Runs kflow as a process that is cut off from the machine: no cluster, no configuration, no session from the
+//! environment.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How it ended, and what it wrote.
+/// A process's exit code (`None` after a signal), standard output and standard error.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -13,13 +14,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Code, standard output, standard error.
     pub(crate) fn parts(self) -> (Option<i32>, String, String) {
         (self.code, self.out, self.err)
     }
 }
 
-/// The command, without arguments; standard input is empty.
+/// Returns kflow's command without arguments; standard input is empty.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kflow"));
     command
@@ -35,7 +35,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for its end.
 pub(crate) fn run(command: &mut Command) -> Said {
     let out = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -46,17 +46,17 @@ pub(crate) fn run(command: &mut Command) -> Said {
     }
 }
 
-/// Runs it with arguments.
+/// Runs kflow with these arguments.
 pub(crate) fn kflow<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
     run(command().args(args))
 }
 
-/// The same in a folder.
+/// Runs kflow with these arguments in a working directory.
 pub(crate) fn kflow_in<A: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = A>) -> Said {
     run(command().args(args).current_dir(dir))
 }
 
-/// The commands that help lists, but for `help` itself.
+/// Returns the commands that `kflow help` lists, without `help` itself.
 pub(crate) fn commands() -> Vec<String> {
     let help = kflow(["help"]).out;
     help.lines()

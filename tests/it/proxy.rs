@@ -1,4 +1,4 @@
-//! The relay: bytes in = bytes out, whatever happens to the tap, the decoder or a subscriber.
+//! The relay forwards every byte unchanged, whatever happens to the tap, the decoder or a subscriber.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! How far a pull is, at moments of a recording of a real one (`fixtures/causes/real/stall.kflow.zst`).
+//! A pull's progress at moments of a recording of a real pull (`fixtures/causes/real/stall.kflow.zst`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn a_pull_is_told_layer_by_layer_until_it_ends() {
         let now = begin.plus(seconds * SECOND);
         said(&world(&all, now), now)
     };
-    // The first observation is alone: no rate.
+    // One observation alone gives no rate.
     assert_eq!(
         at(0).as_deref(),
         Some("3.0Mi of 17Mi; 0 of 3 layers complete")
@@ -56,7 +56,7 @@ fn a_pull_is_told_layer_by_layer_until_it_ends() {
         .map(|s| format!("{s:>2}s  {}", at(s).unwrap_or_default()))
         .collect();
     insta::assert_snapshot!(seconds.join("\n"));
-    // What was fetched is unpacked; a later pull of the image would be another.
+    // All is fetched and being unpacked; a later pull of the image would be another pull.
     let end = all.last().expect("it is not empty").stamp.seen;
     let whole = world(&all, end);
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_pull_is_told_layer_by_layer_until_it_ends() {
         Some("all 17Mi fetched, unpacking")
     );
     assert!(Progress::of(&whole, IMAGE, end.plus(1), end.plus(2)).is_none());
-    // Another image of the same name elsewhere is another.
+    // An image of the same name in another registry is another image.
     assert!(Progress::of(&whole, "slow/app:1", Nanos(0), end).is_none());
 }
 
@@ -72,7 +72,7 @@ fn a_pull_is_told_layer_by_layer_until_it_ends() {
 fn the_verdict_says_which_layer_stands_still_and_who_has_to_act() {
     let all = observations();
     let end = all.last().expect("it is not empty").stamp.seen;
-    // Just before the registry went on.
+    // Just before the registry resumed.
     let now = end.plus(-SECOND / 4);
     let world = world(&all, now);
     let pod = world.pods().first().expect("its sandbox was made");
@@ -125,7 +125,7 @@ fn each_layer_is_told_in_every_pane_and_in_text() {
         "3 of 3  4.0Mi of 5.7Mi, 1.0Mi/s",
     ];
     let told = |place: &str, text: &str| {
-        // In a pane of facts the number of a layer has a column.
+        // A pane of facts puts the layer's number into a column.
         let text = text.replace(" of 3          ", " of 3  ");
         for layer in layers {
             assert!(text.contains(layer), "{place}: {layer}: {text}");
@@ -155,7 +155,8 @@ fn each_layer_is_told_in_every_pane_and_in_text() {
     assert!(out.contains(whole), "{out}");
 }
 
-/// A look that has just begun, as of `kflow why` on a node that was never watched: the runtime says since when a layer comes.
+/// A first snapshot, as `kflow why` takes it on a node that nobody watched before: the runtime says since when it
+/// fetches each layer.
 #[test]
 fn one_look_knows_the_rate_since_each_layer_began() {
     let all = observations();

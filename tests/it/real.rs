@@ -1,4 +1,4 @@
-//! Through the proxy to a real containerd. Ignored unless `tests/real/run.sh` has started one (`KFLOW_REAL`).
+//! Tests against a real containerd. Ignored unless `tests/real/run.sh` has started one (`KFLOW_REAL`).
 
 #![expect(
     clippy::unwrap_used,

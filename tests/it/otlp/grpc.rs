@@ -1,4 +1,4 @@
-//! A trace store that speaks gRPC, as a server of the test's own.
+//! Export to a trace store that speaks gRPC, which the test serves itself.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::fixture;
 use crate::kubelet::{server, tls};
 use crate::unknown::each;
 
-/// Status and message.
+/// gRPC status and message.
 type Answer = (&'static str, &'static str);
 
 #[derive(Clone, Debug)]
@@ -39,12 +39,13 @@ struct Store {
 }
 
 impl Store {
-    /// Answers as told, and then always the last.
+    /// Starts a store that gives these answers in turn, and then repeats the last one.
     fn answering(answers: &[Answer]) -> Self {
         Self::start(answers, None)
     }
-    /// The same behind TLS, with a certificate of the authority in `fixtures/tls/cluster.crt` for `localhost`. Whoever does not
-    /// ask for HTTP/2 in the greeting (ALPN) is not answered: a store may speak both.
+    /// Like [`Self::answering`], but behind TLS, with a certificate for `localhost` that the authority in
+    /// `fixtures/tls/cluster.crt` signed. A client that does not offer HTTP/2 in ALPN gets no answer: a real store may
+    /// serve HTTP/1.1 on the same port.
     fn behind_tls(answers: &[Answer]) -> Self {
         let mut config = server("local");
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -80,7 +81,7 @@ impl Store {
                     continue;
                 };
                 tokio::spawn(async move {
-                    // A client that does not believe the certificate ends the greeting.
+                    // A client that does not trust the certificate ends the handshake.
                     let Ok(stream) = tls.accept(stream).await else {
                         return;
                     };
@@ -119,7 +120,8 @@ async fn read(asked: Request<Incoming>) -> Got {
     }
 }
 
-/// The status stands behind the message; where there is none it comes with the headers, as servers send it.
+/// Builds the response: the status is a trailer behind the message, or a header where there is no message, as servers
+/// send it.
 fn said(
     (status, message): Answer,
 ) -> Response<Either<impl hyper::body::Body<Data = Bytes, Error = Infallible>, Empty<Bytes>>> {
@@ -128,7 +130,7 @@ fn said(
     told.insert("grpc-message", HeaderValue::from_static(message));
     let answer = Response::builder().header("content-type", "application/grpc");
     if status == "0" {
-        // An empty message: all was taken.
+        // An empty message: the store accepted all spans.
         let empty = Full::new(Bytes::from_static(&[0; 5]));
         let body = empty.with_trailers(async move { Some(Ok(told)) });
         return answer.body(Either::Left(body)).unwrap();
@@ -182,7 +184,7 @@ fn a_recording_is_sent_whole_to_the_store_that_the_environment_names() {
     );
     assert!(!said.contains("t0ps3cret"), "{said}");
     let got = store.got();
-    // The first was sent twice, the same each time.
+    // The first request was sent twice, with the same content.
     assert_eq!(got[0].request, got[1].request);
     for g in &got {
         assert_eq!(
@@ -208,7 +210,7 @@ fn a_recording_is_sent_whole_to_the_store_that_the_environment_names() {
     assert!(taken > 500, "{taken}");
 }
 
-/// Of a client that speaks gRPC and believes the authorities of a file.
+/// Returns the environment of a client that speaks gRPC and trusts the authorities in a file.
 fn environment(authorities: &str) -> [(&'static str, &str); 2] {
     [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
@@ -227,10 +229,10 @@ fn behind_tls_a_store_has_to_prove_who_it_is() {
     assert!(said.contains(&format!("spans sent to {url}/")), "{said}");
     assert!(store.got().iter().any(|g| spans(&g.request) > 0));
     let sent = store.got().len();
-    // An authority that did not sign for it, and another name than the certificate's.
+    // An authority that did not sign the certificate, and a host name that the certificate does not have.
     let other = tls("own.crt").display().to_string();
     let by_address = format!("https://{}", store.addr);
-    // It is tried for half a minute: a certificate may be put right meanwhile.
+    // kflow tries for half a minute, because the certificate may be replaced meanwhile.
     each(
         &[(&url, other), (&by_address, authorities)],
         |(url, file)| {

@@ -1,4 +1,5 @@
-//! A trace store as a server of the test's own: what it gets, and what kflow says when it does not take it.
+//! Export to a trace store over HTTP, which the test serves itself: what the store receives, and what kflow reports
+//! when the store does not accept it.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,20 +13,19 @@ use prost::Message as _;
 
 use crate::fixture;
 
-/// What a store answers to one request.
+/// What the store does with one request.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    /// Status line and headers, and the body.
+    /// Sends this status line with headers, and this body.
     Says(&'static str, &'static [u8]),
-    /// It reads, and closes.
+    /// Reads the request and closes the connection.
     Closes,
-    /// It never answers.
     Hangs,
 }
 
 pub(crate) const OK: Answer = Answer::Says("200 OK", b"");
 
-/// A request: its headers, in lower case, and its spans.
+/// A request: its head in lower case, and its decoded body.
 #[derive(Clone, Debug)]
 struct Got {
     head: String,
@@ -38,7 +38,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Answers as told, and then always the last.
+    /// Starts a store that gives these answers in turn, and then repeats the last one.
     pub(crate) fn answering(answers: &[Answer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -70,7 +70,7 @@ impl Store {
         });
         Self { addr, got }
     }
-    /// All spans so far.
+    /// Returns all spans received so far.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let mut resources: Vec<_> = self
             .got()
@@ -142,7 +142,7 @@ fn a_recording_is_sent_whole_with_the_headers_of_the_environment() {
         "{said}"
     );
     assert!(!said.contains("t0ps3cret"), "{said}");
-    // The first was sent three times, the same each time.
+    // The first request was sent three times, with the same content.
     assert_eq!(got[0].request, got[2].request);
     for g in &got {
         assert!(
@@ -163,7 +163,7 @@ fn a_recording_is_sent_whole_with_the_headers_of_the_environment() {
         );
         assert!(spans(std::slice::from_ref(g)) <= 512);
     }
-    // All that the form for files has.
+    // The store has all spans that the file export has.
     let file = Command::new(env!("CARGO_BIN_EXE_kflow"))
         .args(["export", "-o", "otlp-protobuf", "-s"])
         .arg(fixture("sessions/S3-crashes.kflow.zst"))
@@ -180,7 +180,7 @@ fn a_recording_is_sent_whole_with_the_headers_of_the_environment() {
 
 #[test]
 fn a_store_that_refuses_is_quoted_and_nothing_is_said_to_be_sent() {
-    // A partial success: 7 were rejected, because they were "old".
+    // A partial success: 7 spans were rejected, with the message "old".
     let partial = b"\x0a\x07\x08\x07\x12\x03old";
     for (answer, said) in [
         (
@@ -199,7 +199,7 @@ fn a_store_that_refuses_is_quoted_and_nothing_is_said_to_be_sent() {
         assert_eq!(out.status.code(), Some(2), "{told}");
         assert!(told.contains(said) && !told.contains('\x1b'), "{told}");
         assert!(!told.contains("spans sent to"), "{told}");
-        // None of these is tried again.
+        // kflow retries none of these.
         assert_eq!(store.got().len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The relay never depends on the decoder or on who listens to it.
+//! The relay never depends on the decoder or on a subscriber.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use kflow_proxy::{Counters, Proxy};
 
 use super::rig::{Rig, eventually, gaps, half_close, noise, rest, send};
 
-/// A decoder that does to each chunk what the chunk says.
+/// A decoder that obeys each chunk's text: for example, it panics at `panic`.
 #[derive(Clone, Default)]
 struct Puppet {
     gate: Arc<(Mutex<bool>, Condvar)>,
@@ -121,7 +121,7 @@ impl Decode for Puppet {
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
 }
 
-/// Connections of the calls that began.
+/// Returns the connection of each call start in the proxy's ring.
 fn starts(proxy: &Proxy) -> Vec<u32> {
     let all = super::rig::observations(proxy);
     let starts = all.iter().filter_map(|o| match &o.body {
@@ -150,7 +150,7 @@ fn a_panicking_decoder_begins_again_and_costs_nobody_a_byte() {
         eventually("the panic", || {
             (Counters::get(&proxy.counters.panics) == nth).then_some(())
         });
-        // What passes after it is decoded, until it panics for the eighth time.
+        // What is sent after the panic is decoded again, up to the eighth panic.
         pass(&a, &a_server, b"start");
         eventually("the call after it", || {
             let starts = starts(&proxy).iter().filter(|c| **c == 1).count();
@@ -216,7 +216,7 @@ fn fifty_connections_and_a_stopped_decoder_take_bounded_memory_and_lose_no_byte(
             s.spawn(|| assert!(rest(server) == bytes));
         }
     });
-    // Besides the chunks: two small items a connection.
+    // The queue holds two small items for each connection besides the chunks.
     let most = (LIMIT + 50 * 2 * 96) as u64;
     let queued = Counters::get(&proxy.counters.queued_bytes);
     assert!(queued <= most, "{queued} bytes wait for the decoder");

@@ -1,4 +1,4 @@
-//! gRPC through the proxy, with a tee before and one behind it: no byte differs.
+//! gRPC through the proxy, with a tee on each side of it: both tees see the same bytes.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -18,10 +18,10 @@ use tokio::net::UnixListener;
 use super::h2::{Answer, EVENTS, Raw, Seen, framed, serve};
 use super::rig::{PATIENCE, Rig, connect, eventually, in_ring, noise};
 
-/// What passed: by connection, each way.
+/// The bytes that passed a tee: by connection, then by direction.
 type Tape = Arc<Mutex<BTreeMap<usize, [Vec<u8>; 2]>>>;
 
-/// Copies between two sockets and remembers everything.
+/// Forwards between a listening socket and an upstream one, and records every byte.
 fn tee(listen: &Path, upstream: &Path) -> Tape {
     let listener = StdListener::bind(listen).unwrap();
     let upstream = upstream.to_owned();
@@ -57,7 +57,7 @@ fn copy(mut from: StdStream, mut to: StdStream, tape: &Tape, n: usize, way: usiz
     to.shutdown(Shutdown::Write).ok();
 }
 
-/// Runs a scene against the server behind tee, proxy, tee. Returns what the proxy observed.
+/// Runs `play` against the server behind tee, proxy and tee. Returns what the proxy observed, and what `play` returned.
 fn scene<F: Future>(
     play: impl FnOnce(std::path::PathBuf, std::path::PathBuf, Arc<Seen>) -> F,
 ) -> (Vec<Observation>, F::Output) {
@@ -87,7 +87,7 @@ fn scene<F: Future>(
     eventually("all connections end", || {
         (kflow_proxy::Counters::get(&proxy.counters.connections) == 0).then_some(())
     });
-    // Probes of the proxy are connections without bytes.
+    // The proxy's own probes are connections without bytes.
     let of = |tape: &Tape| {
         tape.lock()
             .unwrap()
@@ -102,7 +102,7 @@ fn scene<F: Future>(
         behind.sort();
         (before == behind && !before.is_empty()).then_some(())
     });
-    // What a stopped proxy has in its ring is all there is.
+    // A stopped proxy adds nothing to its ring.
     let ring = Arc::clone(&proxy.ring);
     proxy.stop();
     let observed = in_ring(&ring);
@@ -169,7 +169,7 @@ fn answers_headers_trailers_and_large_messages_are_those_of_a_direct_connection(
 fn cancellation_and_deadline_reach_the_server_as_they_would_without_the_proxy() {
     let (observed, ()) = scene(|before, _, seen| async move {
         let mut raw = Raw::connect(&before).await.unwrap();
-        // Whoever gives up a call resets its stream: so does a client whose deadline has passed.
+        // A client that gives up a call resets its stream, for example when its deadline has passed.
         for n in 1..=3 {
             let mut giving_up = raw.clone();
             let call = tokio::spawn(async move {
@@ -185,7 +185,7 @@ fn cancellation_and_deadline_reach_the_server_as_they_would_without_the_proxy() 
                 tokio::task::yield_now().await;
             }
         }
-        // The connection lives.
+        // The connection stays usable.
         let after = raw.call("/t/Echo", b"still here", &[]).await.unwrap();
         assert_eq!(after.message(), b"still here");
     });
@@ -196,7 +196,8 @@ fn cancellation_and_deadline_reach_the_server_as_they_would_without_the_proxy() 
     assert_eq!(resets, 3);
 }
 
-/// A call that is never answered, by a client with a deadline of its own: its status, and that of the wire.
+/// Makes a call that is never answered, from a client with a deadline of its own. Returns the client's code, and the
+/// status on the wire.
 async fn overdue(path: std::path::PathBuf) -> (tonic::Code, String) {
     let channel = tonic::transport::Endpoint::from_static("http://localhost")
         .connect_with_connector(tower::service_fn(move |_: tonic::codegen::http::Uri| {
@@ -240,7 +241,7 @@ fn a_deadline_ends_a_call_as_on_a_direct_connection_and_the_server_hears_of_it()
 #[test]
 fn each_event_of_a_stream_passes_as_it_is_sent() {
     use kflow_model::cri::ContainerEventKind as Kind;
-    /// `ContainerEventResponse`, as far as it is told here.
+    /// The fields of `ContainerEventResponse` that this test sends.
     #[derive(Clone, PartialEq, prost::Message)]
     struct Event {
         #[prost(string, tag = "1")]
@@ -262,12 +263,12 @@ fn each_event_of_a_stream_passes_as_it_is_sent() {
                 created_at: 1_795_225_509_000_000_000 + i64::from(n),
             };
             let sent = framed(&prost::Message::encode_to_vec(&event));
-            // The next is sent only once this one has arrived: nothing is held back.
+            // The test sends the next event only after this one has arrived: the proxy holds nothing back.
             to.send(sent.clone()).unwrap();
             let got = body.frame().await.unwrap().unwrap().into_data().unwrap();
             assert_eq!(got, sent);
         }
-        // The client goes; the server hears of it.
+        // The client closes the stream, and the server notices.
         drop(body);
         while seen.cancelled.load(Ordering::SeqCst) < 1 {
             tokio::task::yield_now().await;
@@ -324,7 +325,7 @@ fn a_client_that_reads_slowly_gets_every_message_of_a_stream() {
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame.unwrap().into_data() {
                 all.extend_from_slice(&data);
-                // Others are served meanwhile, on this connection too.
+                // Other calls are served meanwhile, on the same connection too.
                 let echo = raw.call("/t/Echo", b"meanwhile", &[]).await.unwrap();
                 assert_eq!(echo.message(), b"meanwhile");
             }

@@ -1,4 +1,4 @@
-//! A gRPC client that sees everything: headers, bytes, trailers. And a server that answers what a test asks for.
+//! A gRPC client that shows headers, bytes and trailers, and a server that gives the answers that a test sets.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 
-/// What a call brought.
+/// A call's whole answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) headers: Vec<(String, String)>,
@@ -27,20 +27,20 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Value of a trailer (or, in an answer of trailers only, of a header).
+    /// Returns the value of a trailer, or of a header where the answer has trailers only.
     pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
         let both = self.trailers.iter().chain(&self.headers);
         both.into_iter()
             .find(|(k, _)| k == name)
             .map(|(_, v)| v.as_str())
     }
-    /// The first message.
+    /// Returns the first message, without its gRPC prefix.
     pub(crate) fn message(&self) -> &[u8] {
         self.bytes.get(5..).unwrap_or_default()
     }
 }
 
-/// Headers, sorted; without the date, which is the server's clock.
+/// Returns the headers sorted, without `date`, which changes with the server's clock.
 fn listed(map: &HeaderMap) -> Vec<(String, String)> {
     let mut all: Vec<_> = map
         .iter()
@@ -56,7 +56,7 @@ fn listed(map: &HeaderMap) -> Vec<(String, String)> {
     all
 }
 
-/// A message with its gRPC prefix.
+/// Returns a message with its gRPC prefix of five bytes.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut all = vec![0];
     all.extend_from_slice(&(message.len() as u32).to_be_bytes());
@@ -64,7 +64,7 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     Bytes::from(all)
 }
 
-/// A connection.
+/// A client's HTTP/2 connection.
 #[derive(Clone)]
 pub(crate) struct Raw {
     sender: SendRequest<Full<Bytes>>,
@@ -74,7 +74,7 @@ impl Raw {
     pub(crate) async fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path).await?;
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-        // As grpc-go on dense nodes: windows that let large answers through.
+        // The windows of grpc-go for large answers, as on nodes with many pods.
         builder
             .initial_stream_window_size(4 << 20)
             .initial_connection_window_size(8 << 20);
@@ -83,12 +83,12 @@ impl Raw {
             .await
             .map_err(io::Error::other)?;
         tokio::spawn(async move {
-            // Its end is seen by the calls.
+            // The calls report the connection's end.
             connection.await.ok();
         });
         Ok(Self { sender })
     }
-    /// Starts a call; the answer's head, body to come.
+    /// Starts a call. Returns the head of the answer, whose body is not read yet.
     pub(crate) async fn start(
         &mut self,
         method: &str,
@@ -109,7 +109,7 @@ impl Raw {
         self.sender.ready().await?;
         self.sender.send_request(request).await
     }
-    /// A whole call.
+    /// Makes a call and reads its whole answer.
     pub(crate) async fn call(
         &mut self,
         method: &str,
@@ -128,7 +128,7 @@ impl Raw {
     }
 }
 
-/// The stream of events.
+/// The method that streams container events.
 pub(crate) const EVENTS: &str = "/runtime.v1.RuntimeService/GetContainerEvents";
 
 /// What the server saw.
@@ -136,16 +136,16 @@ pub(crate) const EVENTS: &str = "/runtime.v1.RuntimeService/GetContainerEvents";
 pub(crate) struct Seen {
     pub(crate) cancelled: AtomicU64,
     pub(crate) waiting: AtomicU64,
-    /// What the next stream of events gives, as it comes.
+    /// The events that the next event stream sends, each as soon as it comes.
     pub(crate) events: Mutex<Option<UnboundedReceiver<Bytes>>>,
 }
 
 type Body = BoxBody<Bytes, io::Error>;
 
-/// Whole answers by path.
+/// Whole messages to answer with, by path.
 pub(crate) type Canned = Arc<HashMap<&'static str, Bytes>>;
 
-/// Serves on a unix socket until the runtime ends.
+/// Serves on a Unix socket until the async runtime ends.
 pub(crate) fn serve(listener: UnixListener, seen: Arc<Seen>, canned: Canned) {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -224,7 +224,7 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>, canned: &Canned) ->
                         () = to.closed() => None,
                     };
                     let Some(event) = event else { return };
-                    // Refused when the client has gone, which is seen next.
+                    // The send fails when the client has gone, which the server notices next.
                     to.send(Ok(Frame::data(event))).await.ok();
                 }
             });

@@ -1,4 +1,4 @@
-//! Bytes, closes, back-pressure, restarts.
+//! The relay's bytes, closes, back-pressure and restarts.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -117,7 +117,7 @@ fn what_the_server_sent_before_it_closed_arrives() {
     });
 }
 
-/// Writes without waiting until nothing is taken for a while; returns how much was taken.
+/// Writes without blocking until the stream accepts nothing for a while; returns the number of bytes written.
 fn fill(stream: &mut UnixStream, from: &[u8]) -> usize {
     stream.set_nonblocking(true).unwrap();
     let (mut taken, mut refused) = (0, 0);
@@ -153,7 +153,7 @@ fn a_slow_reader_slows_the_writer_and_nothing_piles_up_between_them() {
             taken < 1 << 20,
             "{taken} bytes were taken though nobody reads"
         );
-        // The other direction is not held up meanwhile.
+        // The other direction still passes meanwhile.
         (&slow).write_all(b"hello").unwrap();
         let mut hello = [0; 5];
         fast.read_exact(&mut hello).unwrap();
@@ -173,7 +173,7 @@ fn fifty_connections_do_not_mix() {
     let rig = Rig::new();
     let upstream = rig.upstream();
     let proxy = rig.start(Tape::default());
-    // An echo for each.
+    // The upstream echoes each connection.
     let echo = thread::spawn(move || {
         let mut all = Vec::new();
         while let Ok((stream, _)) = upstream.accept() {
@@ -217,7 +217,7 @@ fn fifty_connections_do_not_mix() {
     echo.join().unwrap();
 }
 
-/// What a client is told.
+/// Returns the error of a client's connection attempt, or `None` when it connects.
 fn refusal(rig: &Rig) -> Option<ErrorKind> {
     UnixStream::connect(&rig.config.listen)
         .err()
@@ -233,13 +233,13 @@ fn while_the_runtime_is_absent_clients_are_told_what_the_runtime_would_tell_them
     });
     let upstream = rig.upstream();
     let (client, server) = rig.pair(&upstream);
-    // The runtime is killed: its path stays, its connections end.
+    // The runtime is killed: its socket's path stays, its connections end.
     drop((upstream, server));
     assert_eq!(rest(&client), b"");
     eventually("refused", || {
         (refusal(&rig)? == ErrorKind::ConnectionRefused).then_some(())
     });
-    // It comes back.
+    // The runtime starts again.
     std::fs::remove_file(&rig.config.upstream).unwrap();
     let upstream = rig.upstream();
     let (mut client, mut server) = rig.pair(&upstream);
@@ -308,7 +308,7 @@ fn connections_are_observed_with_their_peer() {
         let conns: Vec<_> = observations(&proxy)
             .into_iter()
             .filter_map(|o| match o.body {
-                // Its bytes are no HTTP/2, of which it is told as well.
+                // Besides these the decoder reports that the bytes are not HTTP/2.
                 Body::Conn(c) if c.sight == Sight::Whole => Some(c),
                 _ => None,
             })

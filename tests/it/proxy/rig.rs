@@ -1,4 +1,4 @@
-//! A proxy between a client and a server that the test plays.
+//! A proxy between a client and a server that the test plays itself.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -14,20 +14,20 @@ use kflow_proxy::tap::Decode;
 use kflow_proxy::{Config, Proxy};
 use kflow_serve::Log;
 
-/// What a test waits for at most before it fails: never reached when all is well.
+/// How long a test waits before it fails. A run in which all is well never waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Connection, direction, bytes.
 pub(crate) type Chunk = (u32, Direction, Vec<u8>);
 
-/// A decoder that keeps what it is fed.
+/// A decoder that keeps the chunks that it is given.
 #[derive(Clone, Default)]
 pub(crate) struct Tape {
     pub(crate) chunks: Arc<Mutex<Vec<Chunk>>>,
 }
 
 impl Tape {
-    /// All bytes that one connection sent one way.
+    /// Returns all bytes that one connection sent in one direction.
     pub(crate) fn bytes(&self, conn: u32, direction: Direction) -> Vec<u8> {
         let chunks = self.chunks.lock().unwrap();
         chunks
@@ -91,17 +91,18 @@ impl Rig {
         let log: Log = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
         Proxy::start(&self.config, Box::new(decoder), &log).unwrap()
     }
-    /// The runtime, played by the test.
+    /// Binds the runtime's socket, which the test serves.
     pub(crate) fn upstream(&self) -> UnixListener {
         UnixListener::bind(&self.config.upstream).unwrap()
     }
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
-    /// A client's connection, and the other end of it at the runtime.
+    /// Connects a client; returns its connection and the runtime's end of it.
     pub(crate) fn pair(&self, upstream: &UnixListener) -> (UnixStream, UnixStream) {
         let client = connect(&self.config.listen);
-        // The proxy's probes connect and close at once: they are not the client's connection.
+        // The proxy's own probes connect and close at once. A first byte from the client tells its connection from
+        // theirs.
         client_marks(&client);
         loop {
             let (mut server, _) = upstream.accept().unwrap();
@@ -119,7 +120,7 @@ fn client_marks(mut client: &UnixStream) {
     client.write_all(b"#").unwrap();
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as somebody listens at the path.
 pub(crate) fn connect(path: &std::path::Path) -> UnixStream {
     let stream = eventually("somebody listens", || UnixStream::connect(path).ok());
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -127,7 +128,7 @@ pub(crate) fn connect(path: &std::path::Path) -> UnixStream {
     stream
 }
 
-/// Asks until there is an answer.
+/// Repeats `ask` until it returns a value; panics after [`PATIENCE`].
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let mut answer = None;
     let came = came_true(|| {
@@ -138,7 +139,7 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
     answer.unwrap()
 }
 
-/// Asks until there is an answer, or the patience is at its end.
+/// Repeats `ask` until it returns a value; returns false after [`PATIENCE`].
 pub(crate) fn came_true(mut ask: impl FnMut() -> Option<()>) -> bool {
     #[expect(clippy::disallowed_methods, reason = "how long a test may take")]
     let begin = Instant::now();
@@ -152,7 +153,7 @@ pub(crate) fn came_true(mut ask: impl FnMut() -> Option<()>) -> bool {
     true
 }
 
-/// Reads to the end.
+/// Reads until the end of the stream.
 pub(crate) fn rest(mut stream: &UnixStream) -> Vec<u8> {
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
@@ -163,7 +164,7 @@ pub(crate) fn half_close(stream: &UnixStream) {
     stream.shutdown(Shutdown::Write).unwrap();
 }
 
-/// Bytes that do not repeat.
+/// Returns pseudo-random bytes.
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut x = seed | 1;
     (0..len)
@@ -176,7 +177,7 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Writes in pieces of many sizes.
+/// Writes the bytes in chunks of varying sizes.
 pub(crate) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
     let mut sizes = noise(seed, 64).into_iter().cycle();
     let mut rest = bytes;
@@ -187,16 +188,16 @@ pub(crate) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
     }
 }
 
-/// Observations in the proxy's ring.
+/// Returns the observations in the proxy's ring.
 pub(crate) fn observations(proxy: &Proxy) -> Vec<Observation> {
     in_ring(&proxy.ring)
 }
 
-/// Observations in a ring; all of them once the proxy has stopped.
+/// Returns the observations in a ring; they are complete once the proxy has stopped.
 pub(crate) fn in_ring(ring: &kflow_serve::ring::Ring) -> Vec<Observation> {
     let mut all = vec![];
     let mut from = 0;
-    // One read gives what is left of one block.
+    // One read returns the rest of one block.
     loop {
         let batch = ring.read(from, usize::MAX);
         if batch.lines.is_empty() {
@@ -208,7 +209,7 @@ pub(crate) fn in_ring(ring: &kflow_serve::ring::Ring) -> Vec<Observation> {
     }
 }
 
-/// Reasons of the gaps in the proxy's ring, with connection and number of lost units.
+/// Returns the gaps in the proxy's ring: connection, number of lost units, reason.
 pub(crate) fn gaps(proxy: &Proxy) -> Vec<(u32, u64, String)> {
     observations(proxy)
         .into_iter()

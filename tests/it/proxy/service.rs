@@ -34,7 +34,7 @@ fn notes(batch: &Batch) -> Vec<String> {
         .collect()
 }
 
-/// The next batch with lines: that a ring is empty is told by one without.
+/// Returns the next batch that has lines: the service reports an empty ring by a batch without lines.
 async fn next(stream: &mut Streaming<Batch>) -> Option<Batch> {
     loop {
         let batch = tokio::time::timeout(PATIENCE, stream.message()).await;
@@ -79,7 +79,7 @@ fn a_late_subscriber_gets_the_last_minutes_and_then_what_is_new() {
             .unwrap();
         let first = next(&mut all).await.unwrap();
         assert_eq!(notes(&first), ["before"]);
-        // The second has its position once the service knows both.
+        // The second subscriber has its position once the service counts both.
         while client.info().await.unwrap().subscribers < 2 {}
         tokio::time::timeout(Duration::from_millis(50), only_new.message())
             .await
@@ -125,7 +125,7 @@ fn a_subscriber_that_does_not_read_loses_lines_and_is_told_while_others_lose_not
         let mut stopped = stopped_client.subscribe(ALL).await.unwrap();
         let mut client = Client::connect(&rig.path("obs.sock")).await.unwrap();
         let mut reads = client.subscribe(ALL).await.unwrap();
-        // 40 MiB in lines of 64 KiB that cannot be packed well, through a ring of 4 MiB.
+        // 40 MiB in lines of 64 KiB that hardly compress, through a ring of 4 MiB.
         let mut seen = 0;
         let mut random = fastrand::Rng::with_seed(1);
         for n in 0..640 {

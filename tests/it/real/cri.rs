@@ -1,4 +1,4 @@
-//! The few CRI messages that a pod's life needs, and a runtime that `run.sh` started.
+//! The few CRI messages that a pod's lifecycle needs, and the runtime that `run.sh` started.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ message!(SandboxConfig {
     #[prost(string, tag = "3")] log_directory: String,
     #[prost(map = "string, string", tag = "6")] labels: HashMap<String, String>,
     #[prost(message, tag = "8")] linux: Option<LinuxSandbox>,
-    // A field that no CRI has: it must arrive as it is and hurt nobody.
+    // A field that no CRI version has: the proxy must pass it on unchanged, and the runtime must ignore it.
     #[prost(string, tag = "19999")] unknown: String,
 });
 message!(RunPodSandbox {
@@ -103,7 +103,7 @@ pub(super) fn runtime(method: &str) -> String {
     format!("/runtime.v1.RuntimeService/{method}")
 }
 
-/// What `run.sh` prepared.
+/// The folder that `run.sh` prepared.
 pub(super) struct Real {
     pub(super) dir: PathBuf,
 }
@@ -118,7 +118,7 @@ impl Real {
     }
     /// Kills containerd.
     pub(super) fn stop(&self) {
-        // It fails when containerd is not there, which is what is wanted.
+        // The script fails when containerd is not running, which is the wanted state.
         Command::new(self.dir.join("stop")).status().unwrap();
         eventually("containerd is gone", || {
             std::os::unix::net::UnixStream::connect(self.socket())
@@ -126,7 +126,7 @@ impl Real {
                 .then_some(())
         });
     }
-    /// Starts it again.
+    /// Starts containerd again.
     pub(super) fn start(&self) {
         assert!(
             Command::new(self.dir.join("start"))
@@ -161,9 +161,9 @@ pub(super) fn sandbox_config(name: &str) -> SandboxConfig {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect(),
         linux: Some(LinuxSandbox {
-            // Not below kubepods: a kubelet on this machine ends what it finds there and does not know.
+            // Not below kubepods: a kubelet on this machine would end pods there that it does not know.
             cgroup_parent: format!("/kflow-test/pod{uid}"),
-            // The node's network: no CNI is needed.
+            // The node's network needs no CNI.
             security_context: Some(SecurityContext {
                 namespace_options: Some(NamespaceOption { network: 2 }),
             }),
@@ -172,7 +172,7 @@ pub(super) fn sandbox_config(name: &str) -> SandboxConfig {
     }
 }
 
-/// Calls, and expects it to work; returns the first field of the answer when that is a text.
+/// Makes a call and asserts that it succeeds; returns the answer's first field when that is a string.
 pub(super) async fn works(raw: &mut Raw, method: &str, request: &impl Message) -> String {
     let answer = call(raw, method, request).await;
     assert_eq!(
@@ -210,13 +210,13 @@ pub(super) struct Pod {
     pub(super) container: String,
 }
 
-/// What runc says now and then on a loaded machine, with and without a proxy before containerd: its own first process
-/// was late. A kubelet tries again.
+/// Errors of runc on a loaded machine, with and without a proxy in front of containerd: runc's own first process was
+/// late. A kubelet retries after them.
 const RUNC_WAS_LATE: [&str; 2] = ["final child's PID from pipe", "context deadline exceeded"];
-/// How often a kubelet of the tests tries.
+/// How many attempts the tests' kubelet makes.
 const ATTEMPTS: u32 = 5;
 
-/// Calls what starts a process; `None` when that failed in a way that is worth another attempt.
+/// Makes a call that starts a process; returns `None` when the call failed with an error of [`RUNC_WAS_LATE`].
 async fn starts(raw: &mut Raw, method: &str, request: &impl Message) -> Option<String> {
     let answer = call(raw, method, request).await;
     if answer.trailer("grpc-status") == Some("0") {
@@ -231,12 +231,12 @@ async fn starts(raw: &mut Raw, method: &str, request: &impl Message) -> Option<S
     None
 }
 
-/// From RunPodSandbox to StartContainer.
+/// Starts a pod, from RunPodSandbox to StartContainer.
 pub(super) async fn start_pod(raw: &mut Raw, name: &str) -> Pod {
     start_pod_of(raw, name, &[], None).await
 }
 
-/// The same with arguments for the container's program, and a limit of its memory in bytes.
+/// Like [`start_pod`], with arguments for the container's program and a memory limit in bytes.
 pub(super) async fn start_pod_of(
     raw: &mut Raw,
     name: &str,
@@ -310,7 +310,7 @@ pub(super) async fn start_pod_of(
     }
 }
 
-/// From StopContainer to RemovePodSandbox.
+/// Ends a pod, from StopContainer to RemovePodSandbox.
 pub(super) async fn end_pod(raw: &mut Raw, pod: &Pod) {
     works(
         raw,

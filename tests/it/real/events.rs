@@ -1,4 +1,4 @@
-//! What a real containerd tells everybody: exits, an OOM kill, root file systems, an image; and through its restart.
+//! The events of a real containerd: exits, an OOM kill, root file systems, an image; and its restart.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::life::{answers, block_on, connect, waits};
 use super::pulls::{PullImage, Registry};
 use crate::proxy::rig::eventually;
 
-/// A container's events: kind and moment.
+/// Returns a container's events: kind, exit code and time.
 fn life(s: &Snapshot, pod: &Pod) -> Vec<(Kind, Option<i32>, Nanos)> {
     let events = s.log.iter().filter_map(|o| match &o.body {
         Body::ContainerEvent(e) if e.subject.container_id.as_str() == pod.container => {
@@ -42,7 +42,7 @@ fn exits_oom_kills_and_images_are_known_from_containerd_alone() {
     let real = Real::from_env();
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::with(folder.path(), "events.port", &[1, 10_000, 10_000_000]);
-    // No tap, no proxy, no API: what the runtime says, and nothing else.
+    // The only source is the runtime: no tap, no proxy, no API.
     let live = Live::start(Config {
         runtime: Some(real.socket()),
         ..Config::nothing()
@@ -95,7 +95,7 @@ fn exits_oom_kills_and_images_are_known_from_containerd_alone() {
         let known = pod.containers.iter().any(|c| c.last_exit == Some(137));
         (kinds.contains(&Kind::Oom) && kinds.contains(&Kind::Stopped) && known).then_some(s)
     });
-    // The same moment as the runtime's own status has it, to the nanosecond.
+    // The event's time equals the time in the runtime's container status, to the nanosecond.
     let finished = block_on(async {
         #[derive(Clone, PartialEq, Message)]
         struct Status {
@@ -132,7 +132,7 @@ fn exits_oom_kills_and_images_are_known_from_containerd_alone() {
         ]
     );
     assert!(stopped(&three) > before);
-    // The verdict and the timeline, from the events alone.
+    // The verdict and the timeline follow from the events alone.
     let pod = s.world.pods().iter().find(|p| p.name == "oom").unwrap();
     let run = pod.timeline.spans.iter().find(|s| s.is_run()).unwrap();
     assert_eq!(
@@ -163,7 +163,7 @@ fn exits_oom_kills_and_images_are_known_from_containerd_alone() {
     assert!(told(&s, "/snapshot/prepare", |e| e.container_id.as_str()
         == killed.container));
 
-    // A restart of the runtime is a loss that is told, and then all goes on.
+    // A restart of the runtime is reported as a loss, and afterwards events come again.
     real.stop();
     events_are(false);
     real.start();

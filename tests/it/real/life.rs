@@ -1,4 +1,4 @@
-//! Pods that live and die, restarts, load.
+//! Pods that start and end, restarts of the runtime and the proxy, and load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ pub(super) fn rig() -> (Real, Rig) {
 }
 
 pub(super) async fn connect(path: &std::path::Path) -> Raw {
-    // However long it takes: who calls has a limit.
+    // No limit here: the callers have one.
     loop {
         if let Ok(raw) = Raw::connect(path).await {
             return raw;
@@ -47,12 +47,12 @@ pub(super) async fn connect(path: &std::path::Path) -> Raw {
     }
 }
 
-/// Waits in a task, while those of the runtime's other threads go on.
+/// Waits inside a task without blocking the other tasks of the async runtime.
 pub(super) fn waits<T>(what: &str, is: impl FnMut() -> Option<T>) -> T {
     tokio::task::block_in_place(|| eventually(what, is))
 }
 
-/// A connection to the runtime, once it answers after a restart.
+/// Connects to the runtime, and waits until it answers after a restart.
 pub(super) async fn answers(real: &Real) -> Raw {
     loop {
         let mut raw = connect(&real.socket()).await;
@@ -72,7 +72,7 @@ fn a_pods_whole_life_passes_and_every_answer_is_that_of_a_direct_connection() {
         let mut proxied = connect(&rig.config.listen).await;
         let mut direct = connect(&real.socket()).await;
         let pod = start_pod(&mut proxied, "whole-life").await;
-        // The same question both ways, while nothing changes.
+        // The same question directly and through the proxy, while nothing changes.
         let image = ImageRequest {
             image: Some(Image {
                 image: IMAGE.into(),
@@ -109,8 +109,8 @@ fn a_pods_whole_life_passes_and_every_answer_is_that_of_a_direct_connection() {
             let a = call(&mut direct, method, &image).await;
             both.push((method, a, call(&mut proxied, method, &image).await));
         }
-        // Labels and the verbose part are maps, which Go writes in any order: the same bytes, sorted. That no byte
-        // differs on its way is what the tees of proxy::grpc see.
+        // Labels and the verbose part are maps, which Go writes in any order, so the test compares the sorted bytes.
+        // The tees in proxy::grpc check that the proxy changes no byte.
         for (method, mut direct, mut proxied) in both {
             for answer in [&mut direct, &mut proxied] {
                 let mut bytes = answer.bytes.to_vec();
@@ -207,7 +207,7 @@ fn what_was_seen_live_is_what_the_recording_shows() {
         .find(|s| s.source == Source::Runtime)
         .unwrap();
     assert!(inventory.is_on(), "{inventory:?}");
-    // Everything that is going to come has come when the proxy has stopped.
+    // A stopped proxy sends no more observations.
     proxy.stop();
     eventually("the proxy's end was noticed", || {
         live.snapshot()
@@ -232,14 +232,14 @@ fn what_was_seen_live_is_what_the_recording_shows() {
     }
 }
 
-/// How the calls of one client went.
+/// How many of one client's calls worked and failed.
 #[derive(Clone, Copy, Default)]
 struct Calls {
     worked: usize,
     failed: usize,
 }
 
-/// Waits until it is true of each.
+/// Waits until `is` holds for each client.
 async fn all(clients: &[watch::Sender<Calls>], is: impl Fn(&Calls) -> bool) {
     for c in clients {
         c.subscribe().wait_for(&is).await.unwrap();
@@ -250,7 +250,8 @@ async fn all(clients: &[watch::Sender<Calls>], is: impl Fn(&Calls) -> bool) {
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
     let (real, mut rig) = rig();
-    // Twenty clients that never pause: a ring that keeps whatever they do, on however fast a machine.
+    // Twenty clients call without a pause: the ring has no limit, so that it keeps everything on a machine of any
+    // speed.
     rig.config.ring_bytes = usize::MAX;
     let proxy = rig.start(Decoder::new());
     block_on(async {
@@ -277,7 +278,8 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
         tokio::task::block_in_place(|| real.stop());
         let refused = Raw::connect(&rig.config.listen).await;
         real.start();
-        // Who connects in the moment before the proxy has noticed is cut off, and tries again (docs/proxy.md).
+        // A client that connects just before the proxy notices the runtime's end is cut off, and tries again
+        // (docs/proxy.md).
         loop {
             let mut raw = connect(&rig.config.listen).await;
             if raw.call(&runtime("Version"), b"", &[]).await.is_ok() {
@@ -291,7 +293,7 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
         }
         drop(refused);
     });
-    // What the decoder has not got to is still in its queue.
+    // Stopping the proxy lets the decoder finish its queue.
     let ring = Arc::clone(&proxy.ring);
     proxy.stop();
     let lost = in_ring(&ring).iter().any(|o| {

@@ -1,4 +1,5 @@
-//! A pull from a registry that sends slowly and stops within a layer: what containerd tells of it, and what kflow says.
+//! A pull from a registry that sends slowly and stops within a layer: what containerd reports, and what kflow
+//! concludes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -20,12 +21,13 @@ use super::cri::{Image, RunPodSandbox, SandboxConfig, runtime, sandbox_config, w
 use super::life::{block_on, connect, rig};
 use crate::proxy::rig::eventually;
 
-/// Layers of the image, and bytes of each before it is packed: random, so that packing changes little.
+/// The image's layers, and the bytes of each before compression: random bytes, which hardly compress.
 const LAYERS: usize = 3;
 const LAYER: u64 = 6_000_000;
-/// Bytes a second of each layer.
+/// Bytes per second of each layer.
 const RATE: u64 = 1_500_000;
-/// Which layer stops, from 1, and after how many bytes: two of containerd's pieces, and a part of one that it keeps.
+/// Which layer stops, counted from 1, and after how many bytes: two of containerd's chunks of 1 MiB and a part of one,
+/// which containerd has not written yet.
 const STALL: (usize, u64) = (2, 3_000_000);
 
 #[derive(Clone, PartialEq, Message)]
@@ -36,7 +38,7 @@ pub(super) struct PullImage {
     pub(super) sandbox_config: Option<SandboxConfig>,
 }
 
-/// `tests/real/registry.py`; ends with the test.
+/// A process of `tests/real/registry.py`, which ends with the test.
 pub(super) struct Registry {
     child: Child,
     port_file: PathBuf,
@@ -47,7 +49,7 @@ impl Registry {
         let stall = [LAYERS as u64, LAYER, RATE, STALL.0 as u64, STALL.1];
         Self::with(dir, "registry.port", &stall)
     }
-    /// With the arguments of `registry.py` behind the file of its port.
+    /// Starts the registry; `args` follow the name of the port file on its command line.
     pub(super) fn with(dir: &Path, port_file: &str, args: &[u64]) -> Self {
         let port_file = dir.join(port_file);
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/registry.py");
@@ -65,7 +67,7 @@ impl Registry {
         });
         format!("127.0.0.1:{port}/slow/app:1")
     }
-    /// Lets the layer that stands still go on.
+    /// Lets the registry send the rest of the layer that stalled.
     fn go_on(&self) {
         std::fs::write(self.port_file.with_extension("port.go"), "").unwrap();
     }
@@ -123,7 +125,7 @@ fn the_layers_of_a_pull_are_followed_and_one_that_stands_still_is_told() {
                     sandbox_config: config,
                 };
                 let path = runtime(method::PULL_IMAGE).replace("RuntimeService", "ImageService");
-                // As the kubelet's: without a deadline.
+                // Without a deadline, as the kubelet calls.
                 raw.call(&path, &request.encode_to_vec(), &[])
                     .await
                     .unwrap()
@@ -134,7 +136,7 @@ fn the_layers_of_a_pull_are_followed_and_one_that_stands_still_is_told() {
             (p.fetched > 0 && p.rate.is_some()).then_some(p)
         });
         assert_eq!(moving.layers.len(), LAYERS);
-        // Packed, a layer is a little larger than what is in it.
+        // A compressed layer is a little larger than its random content.
         let whole = LAYERS as u64 * LAYER;
         assert!(
             (whole..whole + whole / 100).contains(&moving.size),
@@ -145,7 +147,7 @@ fn the_layers_of_a_pull_are_followed_and_one_that_stands_still_is_told() {
             p.still.map(|still| (still, p.complete()))
         });
         assert_eq!(still.0.layer, STALL.0);
-        // What containerd has not written yet stays with it.
+        // containerd counts only what it has written, in chunks of 1 MiB.
         assert_eq!(still.0.fetched, STALL.1 / (1 << 20) * (1 << 20));
         assert_eq!(still.1, LAYERS - 1, "the others go on");
         let told = eventually("the verdict says so", || {
@@ -173,7 +175,7 @@ fn the_layers_of_a_pull_are_followed_and_one_that_stands_still_is_told() {
         .observations
         .iter()
         .filter(|o| matches!(o.body, Body::Pull(_)));
-    // Twice a second while it moves, every five seconds while it stands still.
+    // One observation every half second while bytes come, and one every five seconds while the pull stalls.
     assert!(
         (8..60).contains(&pulls.clone().count()),
         "{}",

@@ -1,7 +1,7 @@
-//! The eBPF tap on a real containerd, as a process of its own: against the proxy of the same run, attached in the middle,
-//! killed, and with clients and a runtime that come and go.
+//! The eBPF tap on a real containerd, in a process of its own: compared with the proxy of the same run, attached to
+//! open connections, killed, and with clients and a runtime that come and go.
 //!
-//! The clients are the test itself (an HTTP/2 client of its own), `ctr` (grpc-go, as the kubelet's), and Python.
+//! The clients are the test's own HTTP/2 client, `ctr` (grpc-go, like the kubelet), and Python.
 
 mod beside_proxy;
 mod connections;
@@ -21,8 +21,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::cri::Real;
 use super::life::waits;
 
-/// The containerd whose clients are tapped; `None`, with a line on standard error, where the kernel refuses the tap's BPF
-/// programs: the test is then skipped.
+/// Returns the containerd whose clients are tapped, or `None`, with a line on standard error, where the kernel refuses
+/// the tap's BPF programs: the test is then skipped.
 #[expect(clippy::print_stderr, reason = "what was not tried is said")]
 fn tapped() -> Option<Real> {
     match probe() {
@@ -34,12 +34,12 @@ fn tapped() -> Option<Real> {
     }
 }
 
-/// Clients of the test's own: not kflow's, which asks the runtime for what exists.
+/// Whether a client is the test's own. kflow is also a client, because it asks the runtime for what exists.
 fn is_test(peer: &str) -> bool {
     peer != "kflow"
 }
 
-/// `kflow record --tap ebpf`
+/// A running `kflow record --tap ebpf`.
 struct Recorder {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -47,7 +47,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Starts it and waits until the programs are attached.
+    /// Starts kflow and waits until its BPF programs are attached.
     fn start(socket: &Path, folder: &Path, name: &str) -> Self {
         Self::start_with(socket, folder, name, &[])
     }
@@ -76,21 +76,21 @@ impl Recorder {
         });
         recorder
     }
-    /// Has it stand still, or go on.
+    /// Sends a signal to the recorder, for example to stop it or to let it continue.
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
     fn says(&self, what: &str) -> bool {
         self.said.lock().unwrap().contains(what)
     }
-    /// What is in the file so far.
+    /// Returns the observations in the file so far.
     fn seen(&self) -> Vec<Observation> {
-        // Before its first line is written there is nothing to read.
+        // There is nothing to read before the first line is written.
         let read = session::load(&self.file).map(|s| s.observations);
         let all = read.unwrap_or_default();
         all.iter().map(|o| Observation::clone(o)).collect()
     }
-    /// Waits until it has seen something.
+    /// Waits until `is` returns a value for the observations so far.
     fn sees<T>(&self, what: &str, is: impl Fn(&[Observation]) -> Option<T>) -> T {
         waits(what, || is(&self.seen()))
     }
@@ -112,10 +112,10 @@ impl Drop for Recorder {
     }
 }
 
-/// A call as both taps should tell it: method, pod, container, sizes, code; and when it began.
+/// A call as both taps should report it: method, pod, container, two sizes in bytes, and code.
 type Told = (String, String, String, u64, u64, Option<u32>);
 
-/// Calls that ended, of connections that `counts` says yes to (by their client's name), in the order of their begin.
+/// Returns the ended calls of connections whose client's name `counts` accepts, with their start, ordered by start.
 fn calls(all: &[Observation], counts: impl Fn(&str) -> bool) -> Vec<(Told, Nanos)> {
     let skipped: Vec<u32> = all
         .iter()

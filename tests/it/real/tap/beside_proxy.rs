@@ -1,4 +1,4 @@
-//! What the tap tells against what the proxy of the same run tells.
+//! Compares the calls that the tap reports with those that the proxy of the same run reports.
 
 use kflow_cri::Decoder;
 use kflow_model::{Body, Nanos, Observation};
@@ -9,16 +9,16 @@ use crate::proxy::rig::{Rig, eventually, observations};
 use crate::real::cri::{Real, call, end_pod, id, runtime, start_pod, works};
 use crate::real::life::{block_on, connect};
 
-/// What a client calls last.
+/// The method that a client calls last.
 const LAST: &str = "/last.Service/Method";
 
-/// The test's calls, once the last of them is among them.
+/// Returns the test's calls once the call of [`LAST`] is among them, and `None` before.
 fn to_the_last(all: &[Observation]) -> Option<Vec<(Told, Nanos)>> {
     let all = calls(all, is_test);
     all.iter().any(|(c, _)| c.0 == LAST).then_some(all)
 }
 
-/// A proxy that keeps all it sees, in front of the runtime.
+/// Starts a proxy in front of the runtime, with a ring that drops nothing.
 fn proxied(real: &Real) -> (Rig, Proxy) {
     let mut rig = Rig::new();
     rig.config.upstream = real.socket();
@@ -44,7 +44,7 @@ fn the_tap_and_the_proxy_tell_the_same_of_one_run() {
             }
             end_pod(&mut raw, &pod).await;
         }
-        // More than one piece, in both directions.
+        // Larger than one chunk, in both directions.
         let long = "x".repeat(700_000);
         works(&mut raw, "Version", &id(&long)).await;
         call(&mut raw, LAST, &id("")).await;
@@ -68,8 +68,9 @@ fn the_tap_and_the_proxy_tell_the_same_of_one_run() {
         .map(|((_, a), (_, b))| b.since(*a))
         .collect();
     apart.sort_unstable();
-    // The tap's time is of the begin of the write, the proxy's of when its thread had read it: the proxy is later by what
-    // that thread waited for a core, and is earlier only by what the two clocks are apart.
+    // The tap's time is the beginning of the client's write, the proxy's is the end of its thread's read. The proxy is
+    // therefore later by as long as that thread waited for a core, and earlier only by the difference between the two
+    // clocks.
     let early = -apart.first().unwrap() / 1_000;
     for a in &mut apart {
         *a = a.abs();
@@ -92,7 +93,7 @@ fn the_tap_and_the_proxy_tell_the_same_of_one_run() {
     );
 }
 
-/// Compares, and says where they differ.
+/// Asserts that both lists are equal, and names the first call that differs.
 fn pretty(a: &[Told], b: &[Told]) {
     for (n, (a, b)) in a.iter().zip(b).enumerate() {
         assert_eq!(a, b, "call {n}: tap, proxy");
@@ -118,7 +119,7 @@ fn joined_in_the_middle_no_call_gets_a_wrong_name() {
                 .any(|b| matches!(b, Body::Conn(c) if c.open))
                 .then_some(())
         });
-        // What a client says anew with each call turns the table of headers over.
+        // Headers that differ with each call replace the whole dynamic table of HPACK.
         for n in 0..300 {
             let method = ["Version", "ListContainers", "ListPodSandbox", "Status"][n % 4];
             let timeout = format!("{}u", 29_000_000 + n * 7919);
@@ -136,7 +137,8 @@ fn joined_in_the_middle_no_call_gets_a_wrong_name() {
     let of_proxy = eventually("the proxy's decoder is done", || {
         to_the_last(&observations(&proxy))
     });
-    // One client made them, each after the answer to the one before: both tell them in one order, to the same end.
+    // One client made them, each after the answer to the one before, so both sources report them in one order and to
+    // the same last call.
     assert_eq!(of_proxy.len(), 30 + 300 + 1);
     let unseen = of_proxy.len() - of_tap.len();
     let mut named = 0;

@@ -1,4 +1,4 @@
-//! Clients, descriptors and runtimes that come and go, a kflow that stands still, and who is told of it all.
+//! Clients, descriptors and runtimes that come and go, a stopped kflow, and what the tap reports of each.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -30,7 +30,8 @@ fn a_client_that_is_made_to_connect_anew_is_understood_from_its_first_call() {
                 _ => None,
             })
         });
-        // Where frames begin is known after some calls; each of them is answered.
+        // A connection that was open before the tap shows where its frames begin after some calls; each call is
+        // answered.
         for _ in 0..4 {
             works(&mut raw, "ListContainers", &id("")).await;
         }
@@ -60,7 +61,8 @@ fn a_client_that_is_made_to_connect_anew_is_understood_from_its_first_call() {
     );
 }
 
-/// A client that uses a second descriptor, and a child that goes on with it: three calls on one connection.
+/// A Python client that duplicates its descriptor, and whose child goes on with the connection: three calls on one
+/// connection.
 const FORKS: &str = r"
 import os, socket, struct, sys, time
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
@@ -92,7 +94,7 @@ fn clients_and_descriptors_that_come_and_go_are_followed() {
     let Some(real) = tapped() else { return };
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::start(&real.socket(), folder.path(), "life.kflow");
-    // A client in Go, for a moment.
+    // A short-lived client in Go.
     let ctr = || {
         let out = Command::new("ctr")
             .arg("-a")
@@ -107,7 +109,7 @@ fn clients_and_descriptors_that_come_and_go_are_followed() {
         .arg(real.socket())
         .status();
     assert!(forks.unwrap().success());
-    // Those that are open, or were. What is known of one can be told again while it is open.
+    // Connections of a client that are, or were, open. The tap may report an open connection again when it learns more.
     let connections = |all: &[Observation], peer: &str, open: bool| {
         let of_peer = all.iter().filter_map(|o| match &o.body {
             Body::Conn(c) if c.peer == peer && c.open == open => Some(c.conn),
@@ -145,7 +147,7 @@ fn clients_and_descriptors_that_come_and_go_are_followed() {
     recorder.sees(
         "the end of the runtime, and a call to the next one",
         |all| {
-            // Whether the client reads the end or is refused a write first, its connection closes.
+            // The connection closes whether the client first reads its end or has a write refused.
             let is_own = |peer: &str| peer != "python3" && peer != "ctr";
             let broken = all
                 .iter()
@@ -154,7 +156,7 @@ fn clients_and_descriptors_that_come_and_go_are_followed() {
             (broken && own.len() > 1).then_some(())
         },
     );
-    // The tap lost nothing; what the killed runtime told of itself did break off.
+    // The tap lost nothing; only the event stream of the killed runtime broke off.
     let mut told = gaps(&recorder.end());
     told.retain(|gap| !gap.starts_with("the runtime broke off its events"));
     assert_eq!(told, Vec::<String>::new());
@@ -173,7 +175,7 @@ fn what_finds_no_room_in_the_ring_of_a_stopped_kflow_is_told_and_the_client_feel
             (!calls(all, is_test).is_empty()).then_some(())
         });
         recorder.signal(Signal::STOP);
-        // Twice what the ring holds.
+        // Twice the size of the tap's ring buffer.
         let long = "x".repeat(700_000);
         for _ in 0..24 {
             works(&mut raw, "Version", &id(&long)).await;
