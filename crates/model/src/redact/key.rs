@@ -1,5 +1,9 @@
 //! Classifies names: whether the value beside a name is a credential, or may contain one.
 
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 /// What a name says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -198,9 +202,46 @@ const LONGEST: usize = 128;
 /// How many words of a name are held without an allocation.
 const WORDS: usize = 16;
 
+/// The lists that contain a word, or a name without its separators, as bits.
+mod is {
+    pub(super) const STRONG: u8 = 1;
+    pub(super) const NO_PASSWORD: u8 = 1 << 1;
+    pub(super) const WEAK: u8 = 1 << 2;
+    pub(super) const OF_KEY: u8 = 1 << 3;
+    pub(super) const HARMLESS: u8 = 1 << 4;
+    pub(super) const OBJECT: u8 = 1 << 5;
+    pub(super) const OPAQUE: u8 = 1 << 6;
+    pub(super) const OPAQUE_LAST: u8 = 1 << 7;
+}
+
+static LISTS: LazyLock<FxHashMap<&str, u8>> = LazyLock::new(|| {
+    let mut all = FxHashMap::default();
+    for (list, bit) in [
+        (&STRONG[..], is::STRONG),
+        (&NO_PASSWORDS, is::NO_PASSWORD),
+        (&WEAK, is::WEAK),
+        (&OF_KEYS, is::OF_KEY),
+        (&HARMLESS, is::HARMLESS),
+        (&OBJECTS, is::OBJECT),
+        (&OPAQUE, is::OPAQUE),
+        (&OPAQUE_LONG, is::OPAQUE),
+        (&OPAQUE_LAST, is::OPAQUE_LAST),
+    ] {
+        for word in list {
+            *all.entry(*word).or_default() |= bit;
+        }
+    }
+    all
+});
+
+/// True for a word, in lower case, that is in one of the lists.
+fn among(word: &str, lists: u8) -> bool {
+    LISTS.get(word).is_some_and(|its| its & lists != 0)
+}
+
 /// Splits a name into words: at every character that is neither letter nor digit, and within `aB` (`a`, `B`) and `ABc`
-/// (`A`, `Bc`).
-fn words(name: &str) -> smallvec::SmallVec<[&str; WORDS]> {
+/// (`A`, `Bc`). The words are taken from `of`, which is the name or the name in lower case.
+fn words<'a>(name: &str, of: &'a str) -> smallvec::SmallVec<[&'a str; WORDS]> {
     let b = name.as_bytes();
     let mut all = smallvec::SmallVec::new();
     let mut from = 0;
@@ -213,7 +254,7 @@ fn words(name: &str) -> smallvec::SmallVec<[&str; WORDS]> {
                 || before.is_ascii_digit()
                 || (before.is_ascii_uppercase() && after.is_ascii_lowercase()));
         if ends || begins {
-            if let Some(word) = name.get(from..i).filter(|w| !w.is_empty()) {
+            if let Some(word) = of.get(from..i).filter(|w| !w.is_empty()) {
                 all.push(word);
             }
             from = if ends { i + 1 } else { i };
@@ -222,21 +263,9 @@ fn words(name: &str) -> smallvec::SmallVec<[&str; WORDS]> {
     all
 }
 
-fn among(word: &str, list: &[&str]) -> bool {
-    list.iter().any(|w| word.eq_ignore_ascii_case(w))
-}
-
 /// Returns a word without the number at its end: `PASSWORD2`.
 fn bare(word: &str) -> &str {
     word.trim_end_matches(|c: char| c.is_ascii_digit())
-}
-
-/// Returns the name in lower case without separators.
-fn joined(name: &str) -> String {
-    name.chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect()
 }
 
 /// Classifies a name. A domain before a `/` is not part of the name.
@@ -245,15 +274,21 @@ pub fn kind(name: &str) -> Kind {
     if name.len() < 2 || name.len() > LONGEST {
         return Kind::Plain;
     }
-    let plain = joined(name);
-    if among(&plain, &OPAQUE) || among(&plain, &OPAQUE_LONG) {
+    let lower = name.to_ascii_lowercase();
+    let words = words(name, &lower);
+    let plain: Cow<'_, str> = match words.as_slice() {
+        [] => return Kind::Plain,
+        [one] => Cow::Borrowed(one),
+        several => Cow::Owned(several.concat()),
+    };
+    if among(&plain, is::OPAQUE) {
         return Kind::Opaque;
     }
-    if is_secret_name(name, &plain) {
+    if is_secret_name(name, &words, &plain) {
         return Kind::Secret;
     }
-    match words(name).last() {
-        Some(last) if among(last, &OPAQUE_LAST) => Kind::Opaque,
+    match words.last() {
+        Some(last) if among(last, is::OPAQUE_LAST) => Kind::Opaque,
         _ => Kind::Plain,
     }
 }
@@ -264,56 +299,48 @@ pub fn is_secret(name: &str) -> bool {
 }
 
 fn is_strong(word: &str) -> bool {
-    let ends = |end: &&str| {
-        let from = word.len().checked_sub(end.len());
-        from.and_then(|i| word.get(i..))
-            .is_some_and(|w| w.eq_ignore_ascii_case(end))
-    };
-    among(word, &STRONG) || (STRONG_ENDS.iter().any(ends) && !among(word, &NO_PASSWORDS))
+    among(word, is::STRONG)
+        || (STRONG_ENDS.iter().any(|end| word.ends_with(end)) && !among(word, is::NO_PASSWORD))
 }
 
 /// True for a word that makes the `key` after it a credential.
 pub(super) fn is_before_key(word: &str) -> bool {
-    among(word, &OF_KEYS)
+    among(&word.to_ascii_lowercase(), is::OF_KEY)
 }
 
-fn is_secret_name(name: &str, plain: &str) -> bool {
-    let words = words(name);
-    let (Some(last), before) = (words.last(), words.len().checked_sub(2)) else {
-        return false;
+/// `words`, and `plain`, which is all of them without separators, are in lower case.
+fn is_secret_name(name: &str, words: &[&str], plain: &str) -> bool {
+    let (last, before) = match words {
+        [.., before, last] => (*last, *before),
+        [last] => (*last, ""),
+        [] => return false,
     };
-    let before = before.and_then(|i| words.get(i)).copied().unwrap_or("");
     let variable = name.bytes().any(|b| b.is_ascii_uppercase())
         && !name.bytes().any(|b| b.is_ascii_lowercase());
     // `AWS_ACCESS_KEY_ID`
     if plain.ends_with("accesskeyid") {
         return true;
     }
-    if among(last, &HARMLESS) {
+    if among(last, is::HARMLESS) {
         return false;
     }
-    if words.iter().any(|w| is_strong(bare(w))) || among(bare(plain), &STRONG) {
+    if words.iter().any(|w| is_strong(bare(w))) || among(bare(plain), is::STRONG) {
         return true;
     }
-    if variable && words.iter().any(|w| among(bare(w), &WEAK)) {
+    if variable && words.iter().any(|w| among(bare(w), is::WEAK)) {
         return true;
     }
     let last = bare(last);
-    // `client-key-data` of a kubeconfig
-    if last.eq_ignore_ascii_case("data") && before.eq_ignore_ascii_case("key") {
-        return !words.iter().any(|w| w.eq_ignore_ascii_case("public"));
-    }
-    if last.eq_ignore_ascii_case("key") {
+    match last {
+        // `client-key-data` of a kubeconfig
+        "data" if before == "key" => !words.contains(&"public"),
         // An environment variable `…_KEY` is a credential more often than not.
-        return is_before_key(before) || (variable && !before.is_empty());
-    }
-    if !among(last, &WEAK) {
-        return false;
-    }
-    match words.len() {
+        "key" => among(before, is::OF_KEY) || (variable && !before.is_empty()),
+        _ if !among(last, is::WEAK) => false,
         // A bare `secret` names an object; `scan` decides about the others by what stands around them (`SHORT`).
-        1 => !among(last, &["secret", "pass", "pw", "sig", "auth"]),
-        _ => !(last.eq_ignore_ascii_case("secret") && among(before, &OBJECTS)),
+        "secret" | "pass" | "pw" | "sig" | "auth" if words.len() == 1 => false,
+        "secret" => !among(before, is::OBJECT),
+        _ => true,
     }
 }
 
@@ -323,7 +350,7 @@ mod tests {
 
     #[test]
     fn names_are_cut_into_words() {
-        let cut = |n| words(n).join(" ");
+        let cut = |n| words(n, n).join(" ");
         for (name, want) in [
             ("X-Vault-Token", "X Vault Token"),
             ("DB_PASSWORD", "DB PASSWORD"),
