@@ -76,9 +76,11 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     let all = imported.observations.len() as u64;
     progress.total.store(all, Ordering::Relaxed);
     let bar = shown.then(|| Bar::start(&progress, WRITING));
-    let written = imported.observations.iter().try_for_each(|o| {
-        progress.taken.fetch_add(1, Ordering::Relaxed);
-        writer.write(o)
+    let written = imported.observations.chunks(1 << 16).try_for_each(|some| {
+        progress
+            .taken
+            .fetch_add(some.len() as u64, Ordering::Relaxed);
+        writer.write_all(some)
     });
     if let Some(bar) = bar {
         bar.stop();

@@ -267,6 +267,46 @@ fn replay_equals_import_byte_for_byte() {
 }
 
 #[test]
+fn observations_that_are_written_together_are_those_written_one_by_one() {
+    let imported = import::run(&captures(), &Options::default(), &Arc::default()).unwrap();
+    let secret = Observation {
+        body: Body::Note(Box::new(Note {
+            text: "password=hunter2".into(),
+        })),
+        ..note(1)
+    };
+    let all: Vec<Observation> = (0..20)
+        .flat_map(|_| imported.observations.iter().chain([&secret]).cloned())
+        .collect();
+    assert!(all.len() > 40_000, "several threads have several turns");
+    let dir = tempfile::tempdir().unwrap();
+    let written = |name: &str, together: bool| {
+        let path = dir.path().join(name);
+        let mut w = Writer::replace(&path, 3, &imported.header).unwrap();
+        if together {
+            w.write_all(&all[..7]).unwrap();
+            w.write(&all[7]).unwrap();
+            w.write_all(&all[8..]).unwrap();
+            w.write_all(&[]).unwrap();
+        } else {
+            for o in &all {
+                w.write(o).unwrap();
+            }
+        }
+        let counts = (w.observations(), w.redacted());
+        let bytes = w.finish().unwrap();
+        let file = std::fs::read(&path).unwrap();
+        assert_eq!(bytes, file.len() as u64);
+        (counts, file)
+    };
+    let plain = written("one.kflow", false);
+    assert_eq!(plain.0, (all.len() as u64, 20));
+    assert!(plain == written("together.kflow", true));
+    let (counts, packed) = written("together.kflow.zst", true);
+    assert!((counts, zstd::decode_all(&*packed).unwrap()) == plain);
+}
+
+#[test]
 fn the_order_of_inputs_does_not_matter() {
     let mut inputs = captures();
     let a = import::run(&inputs, &Options::default(), &Arc::default()).unwrap();

@@ -21,7 +21,7 @@ use std::io;
 use std::sync::Arc;
 
 use kflow_model::session::{Header, SourceInfo};
-use kflow_model::{Body, Nanos, Observation, Text};
+use kflow_model::{Body, Nanos, Observation, Text, redact};
 use open::Open;
 use stream::{Decoded, Stream};
 
@@ -62,7 +62,7 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Imported {
     pub header: Header,
-    /// Observations in order of arrival, redacted.
+    /// Observations in order of arrival. They are not redacted yet: the session writer does that.
     pub observations: Vec<Observation>,
     /// One per input, in order of merging.
     pub summaries: Vec<Summary>,
@@ -157,7 +157,8 @@ fn only_node(observations: &[Observation]) -> Text {
         _ => None,
     });
     match names.next() {
-        Some(first) if names.all(|n| n == first) => first.clone(),
+        // The session writer redacts observations, not the header.
+        Some(first) if names.all(|n| n == first) => redact::text(first).as_ref().into(),
         _ => Text::default(),
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Open {
     pub(super) reader: Box<dyn BufRead + Send>,
     /// When the file was last written.
     pub(super) modified: Option<Nanos>,
+    /// Size on the disk in bytes; 0 for standard input.
+    pub(super) size: u64,
 }
 
 impl Open {
@@ -44,8 +46,8 @@ impl Open {
             path: input.path.display().to_string(),
             source,
         };
-        let (raw, modified): (Box<dyn Read + Send>, _) = if input.is_stdin() {
-            (Box::new(io::stdin()), None)
+        let (raw, modified, size): (Box<dyn Read + Send>, _, _) = if input.is_stdin() {
+            (Box::new(io::stdin()), None, 0)
         } else {
             let (file, meta) = PatientFile::open(&input.path).map_err(error)?;
             if meta.is_dir() {
@@ -58,7 +60,7 @@ impl Open {
                 .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
                 .and_then(|d| i64::try_from(d.as_nanos()).ok())
                 .map(Nanos);
-            (Box::new(file), modified)
+            (Box::new(file), modified, meta.len())
         };
         let mut counted = Counted {
             inner: raw,
@@ -71,7 +73,7 @@ impl Open {
             .map_err(error)?;
         if *magic == MAGIC[..4] {
             let whole = io::Cursor::new(magic).chain(counted);
-            return Self::journal(input, whole, modified).map_err(error);
+            return Self::journal(input, whole, modified, size).map_err(error);
         }
         let compression = match *magic {
             [0x28, 0xb5, 0x2f, 0xfd] => Some(true),
@@ -89,17 +91,23 @@ impl Open {
         };
         let packed = compression.is_some() && reader.fill_buf().is_ok_and(|b| b.starts_with(MAGIC));
         if packed {
-            return Self::journal(input, reader, modified).map_err(error);
+            return Self::journal(input, reader, modified, size).map_err(error);
         }
         Ok(Self {
             input: input.clone(),
             reader,
             modified,
+            size,
         })
     }
 
     /// Opens a journal file, reduced to the entries of the units that write this kind of log.
-    fn journal(input: &Input, from: impl Read, modified: Option<Nanos>) -> io::Result<Self> {
+    fn journal(
+        input: &Input,
+        from: impl Read,
+        modified: Option<Nanos>,
+        size: u64,
+    ) -> io::Result<Self> {
         let mut bytes = Vec::new();
         from.take(JOURNAL_MAX).read_to_end(&mut bytes)?;
         let of = |e: file::Error| io::Error::other(e);
@@ -120,6 +128,7 @@ impl Open {
             input: input.clone(),
             reader: Box::new(buffered(told.stream())),
             modified,
+            size,
         })
     }
 

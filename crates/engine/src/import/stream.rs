@@ -1,5 +1,6 @@
 //! Decodes streams. A stream is one file, or several that continue each other, and has one decoder.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::open::Open;
 use super::{Input, Kind, Options, Summary, recognise, yaml};
 use kflow_model::gap::Gap;
-use kflow_model::session::format;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Stamp};
 use kflow_sources::klog::full_date;
@@ -67,6 +67,11 @@ pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
 }
 
 impl Stream {
+    /// Returns the size of its files on the disk, in bytes.
+    fn size(&self) -> u64 {
+        self.files.iter().map(|f| f.size).sum()
+    }
+
     /// Sorts the files by their first time.
     fn sort(&mut self) {
         let kind = self.kind;
@@ -111,8 +116,6 @@ impl Stream {
             last.observations += (observations.len() - before + cuts.len()) as u64;
         }
         observations.extend(cuts);
-        let mut observations: Vec<Observation> =
-            observations.into_iter().map(format::redacted).collect();
         observations.sort_by_key(|o| o.stamp.seen);
         Decoded {
             observations,
@@ -248,6 +251,9 @@ pub(super) fn decode_all(
     let count = streams.len();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let next = AtomicUsize::new(0);
+    // The largest first, so that no thread works on a large one at the end while the others wait.
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|n| Reverse(streams.get(*n).map_or(0, Stream::size)));
     let streams: Vec<std::sync::Mutex<Option<Stream>>> = streams
         .into_iter()
         .map(|s| std::sync::Mutex::new(Some(s)))
@@ -257,11 +263,10 @@ pub(super) fn decode_all(
             .map(|_| {
                 scope.spawn(|| {
                     let mut mine = Vec::new();
-                    loop {
-                        let n = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(slot) = streams.get(n) else { break };
-                        let stream = slot.lock().ok().and_then(|mut s| s.take());
-                        if let Some(stream) = stream {
+                    let n = || order.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+                    while let Some(n) = n() {
+                        let slot = streams.get(n).and_then(|slot| slot.lock().ok());
+                        if let Some(stream) = slot.and_then(|mut s| s.take()) {
                             mine.push((n, stream.decode(options, near)));
                         }
                     }

@@ -279,23 +279,33 @@ pub const fn kind(body: &Body) -> &'static str {
 }
 
 /// Appends an observation, redacted, and its line feed to `out`. Returns how many strings were changed by redaction. If
-/// the observation cannot be serialised, a [`Gap`] is written in its place.
+/// the observation cannot be serialised, or cannot be read back after redaction, a [`Gap`] is written in its place.
 pub fn encode(o: &Observation, out: &mut Vec<u8>) -> u64 {
-    let mut write = |o: &Observation| {
-        let before = out.len();
-        let mut redactor = Redactor::default();
-        let mut ser = serde_json::Serializer::with_formatter(&mut *out, &mut redactor);
-        if o.serialize(&mut ser).is_err() {
+    let before = out.len();
+    match write(o, out) {
+        Some(0) => 0,
+        Some(changed) if is_read(out.get(before..).unwrap_or_default()) => changed,
+        _ => {
             out.truncate(before);
-            return None;
+            write(&left_out(o), out).unwrap_or(0) + 1
         }
-        out.push(b'\n');
-        Some(redactor.changed())
-    };
-    match write(o) {
-        Some(changed) => changed,
-        None => write(&left_out(o)).unwrap_or(0) + 1,
     }
+}
+
+fn write(o: &Observation, out: &mut Vec<u8>) -> Option<u64> {
+    let before = out.len();
+    let mut redactor = Redactor::default();
+    let mut ser = serde_json::Serializer::with_formatter(&mut *out, &mut redactor);
+    if o.serialize(&mut ser).is_err() {
+        out.truncate(before);
+        return None;
+    }
+    out.push(b'\n');
+    Some(redactor.changed())
+}
+
+fn is_read(line: &[u8]) -> bool {
+    matches!(decode(line.trim_ascii_end()), Line::Observation(_))
 }
 
 /// Returns the gap that replaces an observation that cannot be redacted.
