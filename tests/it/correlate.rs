@@ -1,4 +1,4 @@
-//! The correlator on real sessions: what it shows is what was, whatever came in whichever order.
+//! The correlator on real sessions: it shows what happened, whatever the order in which observations arrive.
 
 mod carried;
 mod clocks;
@@ -34,7 +34,7 @@ pub(crate) fn world<'a>(observations: impl IntoIterator<Item = &'a Evidence>) ->
     w
 }
 
-/// As of a moment: of what was seen by then.
+/// The world as of a moment: it has observed what was seen by then.
 fn as_of(observations: &[Evidence], at: Nanos) -> World {
     world(observations.iter().filter(|o| o.stamp.seen <= at))
 }

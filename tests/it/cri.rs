@@ -1,5 +1,5 @@
-//! The tap's decoder on recorded bytes, against two oracles that know nothing of it: the counts of an independent
-//! decoder, and the kubelet's own spans.
+//! The tap's decoder on recorded bytes, checked against two independent sources: the counts of another decoder, and the
+//! kubelet's own spans.
 //!
 //! `KFLOW_CRI_FIXTURES` points the tests at another folder of the same form (all recordings, for instance).
 
@@ -53,7 +53,7 @@ struct Call {
     end: Option<CallEnd>,
 }
 
-/// Calls by their start; an end has exactly one start before it.
+/// The calls in the order of their starts. Fails when an end has no start before it.
 fn calls(observations: &[Observation]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut open = HashMap::new();
@@ -118,7 +118,7 @@ fn methods_and_their_ends_are_counted_as_an_independent_decoder_counts_them() {
                     assert_eq!(end.fields, [("reset".into(), "CANCEL".into())]);
                     "RST c2s 8".into()
                 }
-                // The other decoder does not end calls when their connection closes.
+                // The other decoder leaves calls open when their connection closes.
                 Some(end) if end.outcome == CallOutcome::ConnectionClosed => "open".into(),
                 None => "open".into(),
                 Some(end) => panic!("{session}: {end:?}"),
@@ -138,14 +138,14 @@ fn nothing_in_the_recordings_is_nonsense() {
     }
 }
 
-/// What the kubelet and containerd say of one call.
+/// The kubelet's client span of one call, and the runtime's span of it.
 struct ClientSpan<'a> {
     ids: (TraceId, SpanId),
     method: &'a str,
     status: &'a str,
     start: Nanos,
     end: Nanos,
-    /// containerd's server span.
+    /// The start of containerd's server span, if there is one.
     served: Option<Nanos>,
 }
 
@@ -171,9 +171,9 @@ fn client_spans<'a>(tsv: &'a str, session: &str) -> Vec<ClientSpan<'a>> {
         .collect()
 }
 
-/// The span of the kubelet's client begins before the first byte passes the tap, usually less than 2 ms before. Where
-/// it is more, the bytes themselves were late (a busy machine, a connection still to be made): containerd's own span
-/// begins after the tapped byte there.
+/// The kubelet's client span begins before the first byte passes the tap, usually less than 2 ms before. When it is
+/// longer, the bytes were late (a busy machine, a connection that had to be made): containerd's span then begins after
+/// the tapped byte.
 #[test]
 fn each_client_span_of_the_kubelet_has_its_call() {
     let tsv = String::from_utf8(unpacked("spans.tsv.zst")).expect("text");
@@ -189,7 +189,7 @@ fn each_client_span_of_the_kubelet_has_its_call() {
         for span in client_spans(&tsv, &session) {
             let about = format!("{session}: {} {}", span.ids.1, span.method);
             let Some(found) = by_span.get(&span.ids) else {
-                // A call that never reached the socket, because nobody could connect, has only a span.
+                // A call that never reached the socket, because the kubelet could not connect, has only a span.
                 assert_eq!(span.status, "Unavailable", "{about}: no call");
                 unsent += 1;
                 continue;
@@ -226,7 +226,7 @@ fn each_client_span_of_the_kubelet_has_its_call() {
     assert!(all_near * 10 > all * 9, "{all_near} of {all} within 2 ms");
 }
 
-/// containerd lists in the order of a Go map: bytes differ when nothing does.
+/// containerd lists in the order of a Go map: the bytes of two lists differ even when nothing changed.
 #[test]
 fn a_list_becomes_an_inventory_only_when_it_says_something_new() {
     for session in sessions() {
@@ -248,7 +248,8 @@ fn a_list_becomes_an_inventory_only_when_it_says_something_new() {
     }
 }
 
-/// The pod of each call that looks an image up, by what `change` leaves of the calls; empty where nothing tells.
+/// The pod of each ImageStatus call, after `change` was applied to the starts of the calls; empty where nothing
+/// identifies the pod.
 fn image_lookups(
     observations: &[Observation],
     change: impl Fn(&mut CallStart),
@@ -269,8 +270,8 @@ fn image_lookups(
         .collect()
 }
 
-/// A request about an image names no pod, but the kubelet sends the pod's annotations with it, and with the sandbox: without
-/// them whose it is says the trace, where there is one, and nothing else.
+/// An ImageStatus request names no pod, but the kubelet sends the pod's annotations in it, and in the sandbox's
+/// request. Without annotations only the trace, where there is one, identifies the pod.
 #[test]
 fn an_image_is_looked_up_for_the_pod_whose_annotations_the_request_bears() {
     let mut told = 0;
@@ -298,7 +299,7 @@ fn an_image_is_looked_up_for_the_pod_whose_annotations_the_request_bears() {
     assert!(told >= 70, "{told}");
 }
 
-/// The bytes of a kubelet that has no tracing.
+/// Recorded bytes of a kubelet without tracing.
 #[test]
 fn without_tracing_every_first_look_at_an_image_has_its_pod() {
     let untraced = folder().join("untraced/S17-kubelet-1.34.jsonl.zst");
@@ -319,7 +320,7 @@ fn without_tracing_every_first_look_at_an_image_has_its_pod() {
     assert!(first > 0 && first * 2 >= lookups.len(), "{first}");
 }
 
-/// A runtime whose image store hangs: the kubelet's first look at the image is all that there is of the container.
+/// The runtime's image store hangs: the kubelet's first ImageStatus call is all that is known of the container.
 #[test]
 fn a_look_at_an_image_that_hangs_is_what_its_pod_waits_for_by_the_tap_alone() {
     let untraced = folder().join("untraced/S17-kubelet-1.34.jsonl.zst");

@@ -1,11 +1,11 @@
-//! What may come in, as `deny.toml` says, held against what cargo resolves: for machines without cargo-deny.
+//! The rules of `deny.toml` for dependencies, checked against what cargo resolves: for machines without cargo-deny.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// The packages that a Linux build takes in. Read from what is on the machine already: the build fetched it.
+/// The packages of a Linux build. `cargo metadata` runs offline: the build has fetched them.
 fn packages() -> Vec<Value> {
     let out = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
@@ -22,7 +22,7 @@ fn packages() -> Vec<Value> {
     v["packages"].as_array().unwrap().clone()
 }
 
-/// Names of what a package is built of, without its tests: itself first.
+/// The names of the packages that a package is built of, itself first, without dependencies of its tests.
 fn tree(package: &str, more: &[&str]) -> Vec<String> {
     let out = Command::new(env!("CARGO"))
         .args(["tree", "--package", package, "--edges", "normal"])
@@ -88,7 +88,7 @@ fn texts(v: &toml::Value) -> BTreeSet<String> {
     all.map(|t| t.as_str().unwrap().to_owned()).collect()
 }
 
-/// True when an SPDX expression can be met with the allowed licences. Old manifests write `/` for OR.
+/// True when the allowed licences satisfy an SPDX expression. Old manifests write `/` for OR.
 fn satisfied(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression
         .replace('(', " ( ")
@@ -186,10 +186,11 @@ fn nothing_banned_and_nothing_from_elsewhere_comes_in() {
     }
 }
 
-/// Dependencies that no source names: kube is built only when a version of the API is chosen.
+/// Dependencies that no source file names: kube only builds when a version of k8s-openapi's API is chosen.
 const UNNAMED: [(&str, &str); 1] = [("kflow-sources", "k8s-openapi")];
 
-/// The identifiers in the Rust files below a folder, comments left out. Folders with a manifest are other packages.
+/// The identifiers in the Rust files below a folder, except in comment lines. Folders with a manifest are other
+/// packages.
 fn identifiers(folder: &Path, out: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,5 @@
-//! install.sh and uninstall.sh, on a copy of what they touch, with a systemctl that only writes down.
+//! install.sh and uninstall.sh, on a copy of the files that they change, with a systemctl that only records its
+//! arguments.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,7 +31,7 @@ impl Node {
         for socket in SOCKETS {
             node.write(socket, "");
         }
-        // Every system has these.
+        // Folders that every system has.
         for dir in ["etc/systemd/system", "usr/local/lib"] {
             fs::create_dir_all(node.path(dir)).unwrap();
         }
@@ -43,7 +44,8 @@ impl Node {
             "KUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b\"\n",
         );
         node.write("kubelet.service", kubelet_unit);
-        // Prints the unit with its drop-ins, as systemctl does, and writes down everything else.
+        // The stand-in for systemctl prints the unit with its drop-ins, as `systemctl cat` does, and records all other
+        // commands in `did`.
         node.script(
             "systemctl",
             "case $1 in cat) cat \"$ROOT/kubelet.service\" $ROOT/etc/systemd/system/kubelet.service.d/*.conf 2>/dev/null; exit 0 ;; esac; echo \"$*\" >>\"$ROOT/did\"",
@@ -51,7 +53,7 @@ impl Node {
         node.kflow("ok  CRI proxy  kflow 0.1.0 carries 2 connections");
         node
     }
-    /// A program that says so of the proxy, and of the kubelet's runtime what the real one says.
+    /// Writes a `kflow` that prints this text about the proxy, and runs the real program to find the kubelet's runtime.
     fn kflow(&self, of_the_proxy: &str) {
         let real = env!("CARGO_BIN_EXE_kflow");
         let body = format!(
@@ -93,7 +95,7 @@ impl Node {
         let line = text.lines().find_map(|l| l.strip_prefix("KFLOW_UPSTREAM="));
         line.unwrap().to_owned()
     }
-    /// Every folder, and every file with its content, but for the notes of the fake systemctl.
+    /// Every folder, and every file with its content, except the record of the stand-in for systemctl.
     fn files(&self) -> Vec<(PathBuf, String)> {
         fn walk(dir: &Path, all: &mut Vec<(PathBuf, String)>) {
             for e in fs::read_dir(dir).unwrap().flatten() {
@@ -130,7 +132,7 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
         "# kflow: written by install.sh\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b --container-runtime-endpoint=unix:///run/kflow/cri.sock\"\n"
     );
     assert_eq!(node.upstream(), "/run/containerd/containerd.sock");
-    // The proxy runs before the kubelet is pointed at it.
+    // The proxy is started before the kubelet is pointed at it.
     let did = node.did();
     let at = |what: &str| {
         did.lines()
@@ -152,7 +154,7 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
     let o = node.run(&uninstall, &[]);
     assert!(o.status.success(), "{}", text(&o));
     assert_eq!(node.files(), before);
-    // The kubelet is given back before the proxy goes.
+    // The kubelet is pointed back at its runtime before the proxy is stopped.
     let did = node.did();
     let at = |what: &str| {
         did.lines()
@@ -172,7 +174,7 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
     );
 }
 
-/// systemd removes a RuntimeDirectory with all that is in it whenever its service stops, at a restart too.
+/// systemd removes a RuntimeDirectory with everything in it whenever the service stops, even for a restart.
 #[test]
 fn the_proxy_and_its_end_leave_an_agents_sockets_alone() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
@@ -239,7 +241,7 @@ fn a_kubelet_keeps_its_runtime_whatever_other_runtimes_are_there() {
         let o = node.install();
         assert!(o.status.success(), "{}", text(&o));
         assert_eq!(node.upstream(), format!("/{socket}"));
-        // Again, while the kubelet runs by way of the proxy.
+        // The same again, while the kubelet runs through the proxy.
         node.write("proc/7/comm", "kubelet\n");
         node.write(
             "proc/7/cmdline",
@@ -292,7 +294,7 @@ fn a_runtime_that_is_not_known_is_named_by_a_person_or_nothing_is_done() {
 
 #[test]
 fn what_was_there_before_is_there_after() {
-    // An empty folder of drop-ins, and arguments that the unit itself sets.
+    // A folder of drop-ins that is empty, and arguments that the unit itself sets.
     let unit = KUBELET.replace(
         "ExecStart",
         "Environment=\"KUBELET_EXTRA_ARGS=--from-unit --b=c\"\nExecStart",
@@ -310,7 +312,7 @@ fn what_was_there_before_is_there_after() {
     assert!(o.status.success(), "{}", text(&o));
     assert_eq!(node.files(), before);
 
-    // A unit of that name which somebody else made.
+    // A unit of the same name that kflow did not write.
     node.write(
         "etc/systemd/system/kflow-proxy.service",
         "[Service]\nExecStart=/mine\n",
@@ -322,8 +324,8 @@ fn what_was_there_before_is_there_after() {
     assert_eq!(node.files(), before);
 }
 
-/// What a kustomization is made of is what is installed. `KFLOW_UPDATE=1` writes it; where there is a kubectl (of `$KUBECTL`, or in the
-/// path) it renders it.
+/// The manifest that the kustomization uses is what `install` applies. `KFLOW_UPDATE=1` writes it. Where there is a
+/// kubectl (`$KUBECTL`, or in the path), it renders the kustomization.
 #[test]
 fn the_kustomization_is_what_is_installed() {
     let wanted = kflow_agent::manifest::Wanted {
@@ -367,8 +369,8 @@ fn the_kustomization_is_what_is_installed() {
     assert_eq!(objects(&rendered), objects(&text));
 }
 
-/// What differs between installations differs in a chart by its values: one for each flag of `install`. `KFLOW_UPDATE=1` writes its
-/// template; `tests/install/chart.sh` renders it with Helm.
+/// The chart installs what `install` does; what differs between installations is a value, one for each flag of
+/// `install`. `KFLOW_UPDATE=1` writes its template; `tests/install/chart.sh` renders it with Helm.
 #[test]
 fn the_chart_is_what_is_installed() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
@@ -398,7 +400,7 @@ fn the_chart_is_what_is_installed() {
         keys
     };
     assert_eq!(keys(&values), keys(&schema["properties"]));
-    // As `kflow_agent::manifest::Wanted` has them; the namespace is the release's.
+    // The fields of `kflow_agent::manifest::Wanted`; the namespace is the release's.
     assert_eq!(
         keys(&values),
         ["args", "envSecret", "image", "nodeSelector", "pullSecret"]

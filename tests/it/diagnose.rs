@@ -1,5 +1,5 @@
-//! Verdicts on the recordings of a real node, as of the moments that `fixtures/expected.json` names, with all sources,
-//! with the API alone and with the node's own sources alone.
+//! Verdicts on recordings of real nodes, as of the moments in `fixtures/expected.json`: with all sources, with the API
+//! alone, and with the node's own sources alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ struct Expected {
     names: Vec<String>,
     #[serde(default)]
     state: Vec<State>,
-    /// A pod that is well by now was not all the time since its start.
+    /// The pod is well at the moment asked about, but was not well at all times since its start.
     #[serde(default)]
     unwell_before: bool,
 }
@@ -43,7 +43,7 @@ enum Sources {
     All,
     Api,
     Node,
-    /// All of them, of which something is lost.
+    /// All sources, with some observations lost.
     Less,
 }
 
@@ -62,9 +62,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-/// Folders of sessions, and what is expected of them: the recordings of which the rules were made, excerpts of others
-/// that were played afterwards, with other names, of causes that are in the catalogue, and recordings of another runtime
-/// and of older kubelets.
+/// Folders of sessions, each with its expected verdicts: the recordings from which the rules were made; excerpts of
+/// later recordings, with other names, of causes in the catalogue; and recordings of another runtime and of older
+/// kubelets.
 const RECORDED: [(&str, &str); 3] = [
     ("fixtures/sessions", "fixtures/expected.json"),
     ("fixtures/causes/real", "fixtures/causes/real/expected.json"),
@@ -76,7 +76,7 @@ fn expected(path: &str) -> Vec<Expected> {
     serde_json::from_str(&text).expect("it has the documented form")
 }
 
-/// What a name means in a namespace, newest first.
+/// The targets of a name in a namespace, newest first.
 fn targets<'w>(world: &'w World, e: &Expected) -> Vec<Target<'w>> {
     let mut found = diagnose::find(world, &e.target);
     found.retain(|t| match t {
@@ -91,8 +91,8 @@ fn ask(world: &World, e: &Expected, now: Nanos) -> Option<Verdict> {
     targets(world, e).first()?.verdict(world, now)
 }
 
-/// A cause that holds of any failure of the stage. Which of volumes and sandbox a pod waits for the node's sources tell, and
-/// which of image and create the tap.
+/// True for a cause that holds of any failure of the stage. Volumes and sandbox count as one stage, because only the
+/// node's sources tell which of them a pod waits for; so do image and create, which only the tap tells apart.
 fn is_general(v: &Verdict, stage: Option<&str>) -> bool {
     let same = |a: &str, b: &str| {
         a == b
@@ -104,7 +104,8 @@ fn is_general(v: &Verdict, stage: Option<&str>) -> bool {
         && stage.is_none_or(|s| same(s, v.stage.name()))
 }
 
-/// What is wrong with an answer; with part of the sources less may be told, but nothing else.
+/// Checks a verdict, and returns what is wrong with it. With a part of the sources the verdict may say less, but
+/// nothing else.
 fn judge(e: &Expected, sources: Sources, got: Option<&Verdict>) -> Result<(), String> {
     let silent = || sources == Sources::Less || silence::is_known(e, sources);
     let Some(v) = got else {
@@ -129,9 +130,9 @@ fn judge(e: &Expected, sources: Sources, got: Option<&Verdict>) -> Result<(), St
             Err("told to be well".into())
         };
     }
-    // What holds of any failure of the stage is less than its cause, and not another one.
+    // A cause that holds of any failure of the stage says less than the expected cause, but does not contradict it.
     let general = sources != Sources::All && is_general(v, e.stage.as_deref());
-    // That a container ends with 137 is seen, although not who killed it.
+    // The exit code 137 was seen, but not who killed the container.
     if sources == Sources::Less && v.cause_id() == "KF708" && v.sentence.contains("137") {
         return Ok(());
     }
@@ -172,7 +173,8 @@ struct Row {
     got: BTreeMap<Sources, String>,
 }
 
-/// Runs one session with a set of sources: what is said at the moments that are asked about, and what is wrong.
+/// Replays one session with a set of sources: adds the verdict at each moment asked about to `rows`, and what is wrong
+/// to `wrong`.
 fn run(
     observations: &[Evidence],
     sources: Sources,
@@ -230,7 +232,7 @@ fn run(
                 .insert(sources, told);
             pending.pop();
         }
-        // Healthy ones have no verdict at any time between their being ready and their deletion.
+        // A healthy pod has no bad verdict at any time before the moment asked about.
         if o.stamp.seen >= tick {
             let step = if sources == Sources::Less { 10 } else { 1 };
             tick = o.stamp.seen.plus(step * SECOND);
@@ -299,7 +301,7 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
     (rows, wrong)
 }
 
-/// Compares with a committed document, or writes it with `BLESS=1`.
+/// Compares a text with a committed document, or writes the document with `BLESS=1`.
 fn current(path: &str, text: &str) {
     let path = root().join(path);
     if std::env::var_os("BLESS").is_some() {
@@ -313,7 +315,7 @@ fn current(path: &str, text: &str) {
     );
 }
 
-/// `docs/diagnosis.md`: scenario, expected, got, by set of sources.
+/// `docs/diagnosis.md`: scenario, expected verdict, and the verdict with each set of sources.
 fn document(tables: &[Rows]) -> String {
     let mut out = String::from(
         "# Diagnosis of the recorded scenarios\n\n\
@@ -335,7 +337,7 @@ fn document(tables: &[Rows]) -> String {
     out
 }
 
-/// How often a cause is told, where it is true: in the recordings and in the scenarios of `fixtures/causes`.
+/// How often a cause is told where it is true, in the recordings and in the scenarios of `fixtures/causes`.
 fn recall(tables: &[Rows], out: &mut String) {
     let mut counts: BTreeMap<String, [u32; 4]> = BTreeMap::new();
     let mut add = |cause: &str, told: [bool; 3]| {
@@ -347,7 +349,7 @@ fn recall(tables: &[Rows], out: &mut String) {
     };
     for row in tables.iter().flat_map(BTreeMap::values) {
         let causes = &row.expected.causes;
-        // Of several that are true, the one that is told with all sources.
+        // When several causes are true, the one that is told with all sources counts.
         let said = |s| {
             let got = row.got.get(&s).map_or("", String::as_str);
             got.split(' ').next().unwrap_or_default()

@@ -210,7 +210,7 @@ fn doctor_tells_what_the_agent_of_this_machine_lacks_without_a_node() {
     });
 }
 
-/// What is said of an agent of this machine whose node is called as one of another cluster is.
+/// What kflow says of this machine's agent when another cluster has a node of the same name.
 const ANOTHER: &str = "the agent on this machine is not asked: its node is called simulated-1 too, and is another one (their boot IDs differ)";
 /// What kflow says when it cannot read the Node to compare boot IDs.
 const NAMED: &str = "that the agent on this machine is that of simulated-1 is known by the name alone: the Node cannot be read: needs get on nodes";

@@ -198,7 +198,8 @@ impl Host for About {
     }
 }
 
-/// A recording up to a moment: the pods then, and what the node's own sources saw.
+/// A recording up to a moment: the pods that exist then, the observations of the node's own sources, and all
+/// observations.
 struct Recorded {
     pods: Vec<PodSeen>,
     of_node: Vec<Observation>,
@@ -234,35 +235,35 @@ impl Recorded {
     }
 }
 
-/// The apiserver, and the agents.
+/// The simulated apiserver and its agents.
 pub(super) struct Played {
     dir: tempfile::TempDir,
     pods: Vec<Value>,
-    /// Kinds, and objects of them.
+    /// Owners of pods, each with its kind.
     owners: Vec<(&'static str, Value)>,
     nodes: Mutex<Vec<Value>>,
-    /// By node; a version of another kflow where one is told.
+    /// By node; `None`: the agent was killed.
     agents: Mutex<BTreeMap<String, Option<Served>>>,
     mute: BTreeSet<usize>,
     pub(super) other_version: Mutex<Option<String>>,
-    /// Watch events, of which resource: the n-th has the version 1001 + n.
+    /// Watch events with their resource: the n-th, from 0, has the resourceVersion 1001 + n.
     changes: watch::Sender<Vec<(String, String)>>,
-    /// Breaks every forward.
+    /// Breaks every forwarded connection, when it changes.
     pub(super) cut: watch::Sender<usize>,
     /// Every request is refused, and every watch ends.
     down: AtomicBool,
     restart: watch::Sender<usize>,
-    /// What is forbidden: `/pods` of the agents' namespace, or `/portforward`; or a [`NODE`].
+    /// What is forbidden: `/pods` in the agents' namespace, `/portforward`, or a [`NODE`].
     pub(super) forbidden: Mutex<Option<&'static str>>,
     pub(super) requests: AtomicUsize,
-    /// When each was asked, and for what.
+    /// When each request came, and its URI.
     pub(super) times: Mutex<Vec<(Instant, String)>>,
     pub(super) forwards: AtomicUsize,
     pub(super) url: String,
 }
 
 impl Played {
-    /// So many nodes, an agent on each of the first ones.
+    /// A cluster of so many nodes, with agents on the first ones.
     pub(super) async fn start(nodes: usize, agents: usize) -> Arc<Self> {
         Self::of(Shape {
             nodes,
@@ -309,7 +310,8 @@ impl Played {
             let of = spread.as_ref().unwrap_or(&recorded[n % recorded.len()]);
             let kept = Arc::clone(&of.all);
             let of = &of.of_node;
-            // The first ones have all; the others the newest, so that two hundred fit into a test.
+            // The first agents serve all of a recording, the others only the newest part, so that two hundred fit into
+            // a test.
             let from = if n < 8 || shape.whole {
                 0
             } else {
@@ -386,19 +388,19 @@ impl Played {
         connect(&config).await.unwrap().0
     }
 
-    /// The agent of a node dies, without a word to who listens.
+    /// Kills the agent of a node, which sends no word to its subscribers.
     pub(super) fn kill(&self, n: usize) {
         let gone = self.agents.lock().unwrap().insert(name(n), None);
         drop(gone);
     }
-    /// Another one starts there.
+    /// Starts another agent on the node.
     pub(super) fn revive(&self, n: usize) {
         let of = Recorded::load(SESSIONS[n % SESSIONS.len()]).of_node;
         let socket = socket(self.dir.path(), n);
         let served = Served::start(&socket, &name(n), 0, of, Kept::default());
         self.agents.lock().unwrap().insert(name(n), Some(served));
     }
-    /// The program, with its kubeconfig.
+    /// The program, with a kubeconfig for this cluster.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = command();
         command
@@ -407,14 +409,14 @@ impl Played {
             .arg(self.kubeconfig());
         command
     }
-    /// What the program says.
+    /// Runs the program, and returns its output.
     pub(super) async fn kflow(&self, args: &[&str]) -> Said {
         let mut command = self.command(args);
         tokio::task::spawn_blocking(move || run(&mut command))
             .await
             .unwrap()
     }
-    /// An agent of a node that is no pod: it was started by hand, and saw a call.
+    /// An agent that was started by hand on the node, outside of any pod. It saw one call.
     pub(super) fn by_hand(&self, n: usize) -> Served {
         let socket = self.dir.path().join(name(n)).join("by-hand.sock");
         Served::start(
@@ -425,12 +427,12 @@ impl Played {
             Kept::default(),
         )
     }
-    /// What the agent of a node knows of itself.
+    /// Looks at the agent of a node; `None` when there is none.
     pub(super) fn with_agent<T>(&self, n: usize, look: impl FnOnce(&Served) -> T) -> Option<T> {
         let all = self.agents.lock().unwrap();
         all.get(&name(n))?.as_ref().map(look)
     }
-    /// A node of this name is on another machine.
+    /// Gives the node of this name another machine's boot ID.
     pub(super) fn on_another_machine(&self, node: &str) {
         let mut nodes = self.nodes.lock().unwrap();
         if nodes.iter().all(|x| x["metadata"]["name"] != node) {
@@ -441,7 +443,7 @@ impl Played {
         let of = nodes.iter_mut().find(|x| x["metadata"]["name"] == node);
         of.unwrap()["status"]["nodeInfo"]["bootID"] = "another".into();
     }
-    /// A node is deleted, and its agent with it.
+    /// Deletes a node and its agent.
     pub(super) fn delete(&self, n: usize) {
         self.kill(n);
         self.agents.lock().unwrap().remove(&name(n));
@@ -450,14 +452,14 @@ impl Played {
         let mut object = nodes.remove(at.unwrap());
         object["kind"] = "Node".into();
         object["apiVersion"] = "v1".into();
-        // Listed and told under one lock: a list has every change up to its version.
+        // The event gets its version under the lock that lists take: a list has every change up to its version.
         self.changes.send_modify(|all| {
             object["metadata"]["resourceVersion"] = (LISTED + 1 + all.len()).to_string().into();
             let line = format!("{}\n", json!({"type": "DELETED", "object": object}));
             all.push(("nodes".to_owned(), line));
         });
     }
-    /// The apiserver goes away, or is there again.
+    /// Takes the apiserver down, or brings it back.
     pub(super) fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
         self.restart.send_modify(|n| *n += 1);
@@ -568,7 +570,8 @@ impl Played {
             .unwrap())
     }
 
-    /// Changes after a version, as they come: as of an apiserver, one that came between list and watch is not lost.
+    /// Streams the changes after a version: like an apiserver's, a watch loses no change that came between list and
+    /// watch.
     fn watch(&self, resource: String, since: usize) -> Answer {
         let mut told = since.saturating_sub(LISTED);
         let lines = WatchStream::new(self.changes.subscribe()).filter_map(move |all| {

@@ -1,5 +1,5 @@
-//! A live engine's log is bounded. Of what fell out of it, what still stands is carried along: a look at the past and a
-//! recording that is begun late know pods, calls and lists that have been quiet since.
+//! A live engine's log is bounded. Of the observations that leave it, those that still stand are carried along: a
+//! picture of the past and a recording that is begun late know pods, calls and lists that have been quiet since.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use kflow_model::Nanos;
 
 use super::{SESSIONS, session, world};
 
-/// Observations that the log keeps; whole chunks of 4,096 leave.
+/// The number of observations that the log keeps; older ones leave in whole chunks of 4,096.
 const KEEP: usize = 1;
 
-/// Pods that exist, with what `kubectl get pods` shows of them. `heard`: also those that only requests and log lines name.
+/// Pods that exist, with what `kubectl get pods` shows of them. With `heard`, also pods that only requests and log
+/// lines name.
 fn standing(world: &World, heard: bool) -> BTreeSet<String> {
     let pods = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
     pods.filter(|p| heard || p.api.is_some())
@@ -32,7 +33,7 @@ fn in_flight(world: &World) -> BTreeSet<String> {
     calls.map(|c| format!("{:?} {}", c.key, c.method)).collect()
 }
 
-/// The pods were listed completely.
+/// True when the world knows that its list of pods is complete.
 fn complete(world: &World, at: Nanos) -> bool {
     let asked = Asked {
         world,

@@ -1,4 +1,4 @@
-//! Clocks that differ.
+//! Control plane and node whose clocks differ.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kflow_model::{Body, Evidence, Source};
 
 use super::{session, world};
 
-/// What the apiserver, the scheduler and the controllers stamp, by a clock that is `by` ns ahead.
+/// The observations, as if the clock of the apiserver, the scheduler and the controllers were `by` ns ahead.
 fn with_api_ahead(observations: &[Evidence], by: i64) -> Vec<Evidence> {
     observations
         .iter()
@@ -44,7 +44,7 @@ fn with_api_ahead(observations: &[Evidence], by: i64) -> Vec<Evidence> {
         .collect()
 }
 
-/// Ends of sandboxes by pod, where no source of the node shows them.
+/// The ends of sandboxes by pod, without the node's sources: the API alone shows them.
 fn sandboxes_by_api(observations: &[Evidence], by: i64) -> (World, Vec<(String, i64)>) {
     let far = |o: &Evidence| match &o.body {
         Body::Span(s) => s.service != "containerd" && !s.name.starts_with("runtime.v1"),
@@ -92,7 +92,7 @@ fn a_control_plane_whose_clock_is_minutes_off_is_found_out_and_drawn_in_order() 
     let linked = observations
         .iter()
         .any(|o| matches!(&o.body, Body::Span(s) if !s.links.is_empty()));
-    // Without linked spans the kubelet's Events and the watch bound the clocks, within a second or so.
+    // Without linked spans the kubelet's Events and the watch bound the difference of the clocks, to about a second.
     let bound = if linked { 2 * MILLI } else { 1_000 * MILLI };
     let straight = world(&observations);
     for by in [MINUTES, -MINUTES] {

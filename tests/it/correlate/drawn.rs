@@ -1,4 +1,4 @@
-//! What must not be drawn: found by hand on recordings, kept here.
+//! Spans that a timeline must not have: each was found by hand in a recording.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::{SESSIONS, session, world};
 
 const BACK_OFF: &str = "CrashLoopBackOff";
 
-/// What the runtime lists of an init container that ended well just before `c` was created in the same sandbox.
+/// An entry of the runtime's container list: an init container that ended just before `c` was created in the same
+/// sandbox.
 fn init_container(observations: &[Evidence]) -> Evidence {
     let (o, created) = observations
         .iter()
@@ -56,7 +57,7 @@ fn the_back_off_of_a_container_is_not_that_of_another_whose_name_is_part_of_its_
     let observations = session("S3-crashes");
     let whole = world(&observations);
     let crash = whole.find("s11/crash")[0];
-    // With the log alone nothing but the kubelet's line tells of the wait.
+    // With tap and log alone only the kubelet's line tells of the back-off.
     let own: Vec<Evidence> = crash
         .evidence
         .iter()

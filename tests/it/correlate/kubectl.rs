@@ -1,4 +1,4 @@
-//! What is shown of a pod beside what kubectl showed of it.
+//! What kflow shows of a pod, compared with what kubectl showed of it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Which pod is meant, and what becomes of it: names borne twice, mirrors, what is gone, what is left.
+//! Which pod an observation is about, and what becomes of a pod: two pods of one name, mirror pods, deleted pods,
+//! remnants in the runtime.
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use kflow_model::{Body, Evidence, Nanos, ObjectRef, Observation, PodUid, Source,
 
 use super::{SESSIONS, session, world};
 
-/// How much later the second life is, ns.
+/// How much later the second pod lives than the first, ns.
 const LATER: i64 = 100_000_000_000;
 
-/// Moves every moment of the recordings' day.
+/// Moves every time of the recordings' day by `by` ns.
 fn later(json: &mut serde_json::Value, by: i64) {
     match json {
         serde_json::Value::Number(n) => {
@@ -32,11 +33,11 @@ fn later(json: &mut serde_json::Value, by: i64) {
     }
 }
 
-/// Two pods of one name, one after the other: what tells a name alone goes to the one that lived then.
+/// Two pods have one name, one after the other: an observation with only the name belongs to the pod that existed then.
 #[test]
 fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
     let observations = session("S1-basics");
-    // The second life: the first one's evidence a minute later, under another UID.
+    // The second pod: the first one's evidence 100 s later, under another UID.
     let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
     let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
     let about = |o: &&Evidence| {
@@ -45,7 +46,8 @@ fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
             || text.contains(old)
             || text.contains("\"ns\":\"s01\",\"n\":\"healthy\"")
     };
-    // Calls are told apart by connection and stream, which this copy would repeat: logs, events and states will do.
+    // Calls are identified by connection and stream, which this copy would repeat: the test uses logs, Events and
+    // states only.
     let first: Vec<Evidence> = observations
         .iter()
         .filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
@@ -120,7 +122,7 @@ fn a_static_pod_and_its_mirrors_are_one_story() {
     assert_eq!(starts, 1, "deleting the mirror stops nothing");
 }
 
-/// Pods that were deleted before the recording began are left in the runtime and in old Events.
+/// The runtime and old Events still name pods that were deleted before the recording began.
 #[test]
 fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
     let mut gone = 0;
@@ -149,7 +151,7 @@ fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
         }
     }
     assert!(gone > 20, "{gone}");
-    // What a list leaves out that has another scope is no pod less.
+    // A pod is not gone because a list of another scope does not have it.
     let observations: Vec<Evidence> = session("S2-stuck-early")
         .iter()
         .map(|o| {
@@ -167,7 +169,7 @@ fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
     );
 }
 
-/// An agent that is started later sees a pod first when the kubelet syncs it again: that is no admission.
+/// An agent that starts later first sees a pod when the kubelet syncs it again: that is no admission.
 #[test]
 fn a_pod_that_runs_was_not_admitted_when_who_looks_late_first_hears_of_it() {
     let mut looked = 0;
@@ -193,7 +195,7 @@ fn a_pod_that_runs_was_not_admitted_when_who_looks_late_first_hears_of_it() {
     assert!(looked > 10, "{looked}");
 }
 
-/// Of a Deployment's pods alone, as `kflow record --pod deploy/web` keeps them.
+/// Lists of a Deployment's pods alone, as `kflow record --pod deploy/web` keeps them.
 #[test]
 fn a_list_of_an_owners_pods_tells_that_one_of_them_is_gone_and_nothing_of_others() {
     let at = |s: i64, body| {
@@ -233,7 +235,7 @@ fn a_list_of_an_owners_pods_tells_that_one_of_them_is_gone_and_nothing_of_others
         at(1, note(WatchKind::ListBegin)),
         at(2, pod("web-1", set)),
         at(2, pod("web-2", set)),
-        // Whose it is was not known to who recorded.
+        // The recorder did not know the owner of this pod.
         at(2, pod("db-1", "db-7ddcb6dc58")),
         at(3, note(WatchKind::ListEnd)),
     ];
@@ -275,13 +277,13 @@ fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
                 p.containers
             );
         }
-        // Nothing of the tap's tells that a pod is gone from the API.
+        // The tap never shows that a pod is gone from the API.
         assert!(w.pods().iter().all(|p| p.gone.is_none()), "{name}");
     }
     assert!(remnants > 20, "{remnants}");
 }
 
-/// Nothing tells of them but Events from before the recording: what they waited for was not seen to end, and is over.
+/// Only Events from before the recording name these pods: their waits were not seen to end, but are over.
 #[test]
 fn nothing_of_a_pod_of_the_past_is_in_flight() {
     let mut past = 0;

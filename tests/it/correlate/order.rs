@@ -1,4 +1,4 @@
-//! The order of arrival does not matter, and neither does what comes twice.
+//! The order of arrival does not matter, and neither do duplicates.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::proof::check_spans;
 use super::{SESSIONS, session, world};
 
-/// Everything that a view says, as text, so that a difference can be read.
+/// Everything that the views show, as text, so that a difference can be read.
 fn told(w: &World) -> Vec<String> {
     let mut out = Vec::new();
     for p in w.pods() {
@@ -78,7 +78,7 @@ fn first_difference(a: &[String], b: &[String]) -> Option<String> {
     Some(format!("line {at}:\n  {:?}\n  {:?}", a.get(at), b.get(at)))
 }
 
-/// A pseudo-random order that depends on the seed alone.
+/// The observations in a pseudo-random order that depends on the seed alone.
 fn shuffled(observations: &[Evidence], seed: u64) -> Vec<Evidence> {
     let mut v: Vec<(u64, &Evidence)> = observations
         .iter()
@@ -139,7 +139,8 @@ fn refreshing_in_between_and_hearing_everything_twice_changes_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 20, ..ProptestConfig::default() })]
 
-    /// Any part of the evidence, in any order, some of it twice: no panic, nothing invented, and the order is no matter.
+    /// Any part of the evidence, in any order, some of it twice: no panic, nothing is invented, and the order does not
+    /// matter.
     #[test]
     fn any_subset_in_any_order_is_the_same_and_invents_nothing(
         seed in any::<u64>(),

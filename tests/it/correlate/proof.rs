@@ -1,4 +1,4 @@
-//! Nothing is invented: every span has its evidence, every edge is a moment that somebody told.
+//! Nothing is invented: every span has evidence, and every edge is a time that some observation has.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use kflow_model::{Body, Source};
 
 use super::{SESSIONS, session, world};
 
-/// Nothing is invented: every span has evidence, and its edges lie where its evidence does.
+/// Checks that every span has evidence of its pod, does not end before it starts, and follows its parent in the same
+/// stage.
 pub(super) fn check_spans(p: &PodView) -> Result<(), String> {
     let describe = |s: &Span| {
         format!(
@@ -27,7 +28,7 @@ pub(super) fn check_spans(p: &PodView) -> Result<(), String> {
             return Err(format!("{} has no evidence", describe(s)));
         }
         for e in &s.evidence {
-            // A list of the runtime and the end of a list of pods are not the pod's own.
+            // Lists of the runtime and the ends of lists of pods are not filed under the pod.
             if !known.contains(&Arc::as_ptr(e))
                 && !matches!(e.body, Body::Inventory(_) | Body::Watch(_))
             {
@@ -61,7 +62,7 @@ pub(super) fn check_spans(p: &PodView) -> Result<(), String> {
     Ok(())
 }
 
-/// Every moment that an observation tells, ns.
+/// Every time that an observation has, ns.
 fn moments(o: &kflow_model::Observation) -> Vec<i64> {
     fn collect(json: &serde_json::Value, out: &mut Vec<i64>) {
         match json {
@@ -76,7 +77,7 @@ fn moments(o: &kflow_model::Observation) -> Vec<i64> {
     }
     let mut out = Vec::new();
     collect(&serde_json::to_value(o).expect("it serialises"), &mut out);
-    // A deletion was asked for when its grace period began.
+    // A deletion was requested when its grace period began.
     if let Body::Pod(p) = &o.body
         && let Some(at) = p.deletion
     {
@@ -85,8 +86,8 @@ fn moments(o: &kflow_model::Observation) -> Vec<i64> {
     out
 }
 
-/// What is measured was told by the span's own evidence, to the nanosecond or within the edge's precision; every other
-/// edge is a moment that some evidence of the pod told, or the end of a list of pods.
+/// A measured edge is a time of the span's own evidence, to the nanosecond or within the edge's precision. Every other
+/// edge is a time of some evidence of the pod, or the end of a list of pods.
 fn check_edges(p: &PodView, lists: &[i64]) -> Result<(), String> {
     let sorted = |all: &mut dyn Iterator<Item = i64>| {
         let mut v: Vec<i64> = all.collect();
@@ -162,7 +163,7 @@ fn no_edge_of_any_span_is_a_moment_that_nobody_told() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Steps bear the names of the call flow, so that every one can be looked up in its map.
+/// Steps have the names of the call flow's steps, so that every one can be looked up in its map.
 #[test]
 fn every_step_of_every_timeline_is_in_the_flow_map() {
     let map = kflow_core::flow::map::Map::embedded();
@@ -170,7 +171,7 @@ fn every_step_of_every_timeline_is_in_the_flow_map() {
     for name in SESSIONS {
         for p in world(&session(name)).pods() {
             for s in p.timeline.steps().filter(|s| !s.is_run()) {
-                // Spans of the runtime inside a call bear the runtime's names.
+                // Spans of the runtime inside a call have the runtime's names.
                 let inside = s.parent.is_some_and(|up| {
                     p.timeline
                         .spans

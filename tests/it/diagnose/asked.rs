@@ -1,4 +1,4 @@
-//! `kflow why` of what is no pod: a node, a claim.
+//! `kflow why` for what is no pod: nodes, claims, workloads.
 
 use crate::{fixture, program};
 
@@ -18,12 +18,12 @@ fn a_node_is_asked_about_as_a_pod_is() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.starts_with("node/node1   stuck in admit"), "{text}");
     assert!(text.contains("KF302"), "{text}");
-    // Its pods that are not well follow.
+    // The node's pods that are not well follow.
     assert!(text.contains("2 more: "), "{text}");
     assert!(text.contains("s18a/new-pod"), "{text}");
     let (_, each, _) = why("S4-runtime", &["node/node1", "--each", "--at", DOWN]);
     assert!(each.contains("\ns18a/new-pod   "), "{each}");
-    // What befell the node is told also where only a namespace without pods is looked at.
+    // A verdict on the node is shown even with filters that select none of its pods.
     let narrow = ["node/node1", "--at", DOWN, "-n", "s18a", "-l", "app=nobody"];
     let (code, text, _) = why("S4-runtime", &narrow);
     assert_eq!(code, Some(1), "{text}");
@@ -53,7 +53,7 @@ fn a_node_under_pressure_is_not_well_and_has_ended_its_pods() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(text.matches("\n\n").count(), 0, "one paragraph: {text}");
-    // Before it.
+    // Before the pressure began.
     let (code, text, _) = why("S8-node", &["node/node1", "--at", "2026-11-21T00:51:10Z"]);
     assert_eq!(code, Some(0), "{text}");
 }
@@ -82,7 +82,7 @@ fn a_claim_leads_to_the_pods_that_mount_it() {
     let (code, text, error) = why("S2-stuck-early", &["pvc/data", "--at", at]);
     assert_eq!(code, Some(1), "{text}{error}");
     assert!(text.contains("s05/pvc-unbound   "), "{text}");
-    // Claims of one name are of several namespaces.
+    // Claims of this name exist in several namespaces.
     assert!(text.contains("s23a/"), "{text}");
     let (_, text, _) = why("S2-stuck-early", &["pvc/data", "-n", "s05", "--at", at]);
     assert!(!text.contains("s23a/"), "{text}");
@@ -94,7 +94,7 @@ fn a_claim_leads_to_the_pods_that_mount_it() {
     );
 }
 
-/// Every kind that `kflow why` takes, each by its short and its long name, in a recording that knows of it.
+/// Every kind that `kflow why` takes, by its short and its long name, in a recording that has one.
 #[test]
 fn what_makes_pods_is_asked_about_as_a_pod_is() {
     let half = "50%";

@@ -1,4 +1,5 @@
-//! Every cause of the catalogue on its scenario, with all sources, with the API alone and with the node's own sources alone.
+//! Every cause of the catalogue on its scenario: with all sources, with the API alone, and with the node's own sources
+//! alone.
 
 use super::{Sources, current, is_general, root, scenario, silence};
 use kflow_core::correlate::World;
@@ -12,7 +13,7 @@ fn the_list_of_causes_is_current() {
     );
 }
 
-/// One for each cause, and those that were made of what components' sources say.
+/// The scenario of each cause, and those of `fixtures/causes/cited`, whose texts are cited from sources of components.
 pub(super) fn scenarios() -> Vec<scenario::Scenario> {
     let folder = root().join("fixtures/causes");
     let of_causes = Catalogue::get().iter().map(|c| format!("{}.json", c.id));
@@ -69,7 +70,7 @@ fn every_cause_has_a_scenario_and_every_scenario_a_cause() {
     }
 }
 
-/// `REPOSITORY, path/file.go, function`, or that the story is made up because what it tells is an absence.
+/// True when a scenario cites `REPOSITORY, path/file.go, function`, or says that it is invented.
 fn says_its_source(synthetic: &str) -> bool {
     let cites = [".go, ", ".c, "].iter().any(|ending| {
         synthetic
@@ -144,7 +145,7 @@ fn part_of_the_sources_never_tell_another_cause() {
     for s in scenarios() {
         for sources in [Sources::Api, Sources::Node] {
             let v = told(&s, sources);
-            // Silence has a reason, and what has one is silent.
+            // A source alone is silent exactly where `UNTOLD` lists a reason.
             let heard = s.observations().iter().any(|o| sources.has(o.source));
             let silent = v.as_ref().is_none_or(|v| v.cause.is_none());
             if heard && silent != silence::is_untold(&s.name, sources) {

@@ -1,5 +1,5 @@
-//! The moments of a real node again, with less of what was seen, or in the words of other versions: the answer may be
-//! less, later or less certain, but never another.
+//! The moments of the real recordings again, with some observations left out or in the words of other versions: a
+//! verdict may say less, later or with less confidence, but never name another cause.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use regex::Regex;
 
 use super::{Expected, RECORDED, Rows, Sources, expected, root, run};
 
-/// Runs all moments of all recordings on what is left of them.
+/// Asks about all moments of all recordings, with what `left` leaves of their observations; returns how many are told,
+/// and how many there are.
 fn never_wrong(what: &str, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> (usize, usize) {
     let (mut wrong, mut told, mut all) = (Vec::new(), 0, 0);
     for (folder, wanted) in RECORDED {
@@ -66,7 +67,7 @@ fn without_any_event_nothing_else_is_told() {
     assert!(told * 10 >= all * 7, "only {told} of {all} are told");
 }
 
-/// A number that looks random and is the same each time.
+/// A pseudo-random number that depends on `n` alone.
 fn dice(n: u64) -> u64 {
     let mut x = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -74,7 +75,8 @@ fn dice(n: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What a watch tells is told again by its next list; a call is lost as a whole (a connection that lost bytes says so).
+/// About half of the observations, with a gap for each lost one. What a watch shows is kept, because the next list
+/// repeats it; a call is lost as a whole, because a connection that lost bytes reports it.
 fn half(all: &[Evidence], seed: u64) -> Vec<Evidence> {
     let kept = |(i, o): &(usize, &Evidence)| {
         let n = match &o.body {
@@ -87,7 +89,7 @@ fn half(all: &[Evidence], seed: u64) -> Vec<Evidence> {
         };
         dice(n ^ seed).is_multiple_of(2)
     };
-    // What is lost is counted, and told where it was lost.
+    // Each lost observation is counted in a gap at its time.
     let gap = |o: &Evidence| {
         Arc::new(Observation {
             stamp: o.stamp,
@@ -110,13 +112,13 @@ fn half(all: &[Evidence], seed: u64) -> Vec<Evidence> {
 
 #[test]
 fn with_every_second_observation_lost_nothing_else_is_told() {
-    // `SEED=5 cargo test …` loses others.
+    // `SEED=5 cargo test …` loses other observations.
     let seed = std::env::var("SEED").map_or(77, |s| s.parse().expect("a number"));
     let (told, all) = never_wrong(&format!("half, seed {seed}"), |all| half(all, seed));
     assert!(told * 10 >= all * 7, "only {told} of {all} are told");
 }
 
-/// What a kubelet before structured logging would have written: most of it not at all.
+/// A log line as a kubelet before structured logging writes it; `None` for most lines, which it does not write.
 fn old(l: &LogLine) -> Option<String> {
     let (ns, name, uid) = (&l.pod.namespace, &l.pod.name, &l.pod.uid);
     let pod = format!("{name}_{ns}({uid})");
@@ -193,7 +195,7 @@ fn in_an_old_kubelets_prose_the_same_is_told() {
     assert!(told * 10 >= all * 9, "only {told} of {all} are told");
 }
 
-/// containerd's words, and what CRI-O (1.3x, with crun or runc) says of the same.
+/// Texts of containerd, as patterns, and the corresponding texts of CRI-O (1.3x, with crun or runc).
 const CRIO: [(&str, &str); 7] = [
     (
         r#"failed to pull and unpack image \\*"([^"\\]+)\\*": failed to resolve (?:image|reference \\*"[^"]+"): (\S+?):([\w.-]+): not found"#,
@@ -236,7 +238,7 @@ fn by_crio(all: &[Evidence]) -> Vec<Evidence> {
             let mut new = std::borrow::Cow::Borrowed(text.as_str());
             for (re, with) in &table {
                 if re.is_match(&new) {
-                    // Inside JSON: a quote is escaped as often as those around it.
+                    // The text is JSON: a quote is escaped as often as the quotes around it.
                     let with = with.replace('"', "\\\"").replace("\\\\\"", "\\\\\\\"");
                     new = re.replace_all(&new, with.as_str()).into_owned().into();
                     changed += 1;
@@ -262,9 +264,9 @@ fn in_the_words_of_cri_o_the_same_is_told() {
     assert!(told * 10 >= all * 9, "only {told} of {all} are told");
 }
 
-/// What one source alone may take for well: source, target.
+/// Pods that one source alone may take for healthy: source, target.
 const LOOKS_WELL: [(&str, &str); 1] = [
-    // Its deletion was refused, which the audit log alone has: the pod is well.
+    // The pod's deletion was refused, which only the audit log has; the pod itself is well.
     ("API", "lock/locked"),
 ];
 

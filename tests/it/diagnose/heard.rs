@@ -1,5 +1,5 @@
-//! Who has to act next, and when that one was last heard: stories of the catalogue with a lease beside them, and what is
-//! followed from a failure to those behind it. Synthetic: no recording has these controllers.
+//! Which component has to act next, and when it was last heard: stories of the catalogue with a lease added, and
+//! failures that follow from others. Synthetic: no recording has these controllers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{root, scenario};
 use crate::churn;
 
-/// A renewal of a lease.
+/// A renewal of a lease, as a watch shows it.
 fn renewal(namespace: &str, name: &str, at: Nanos, lasts_s: i64) -> Evidence {
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": name, "namespace": namespace, "uid": "lease", "resourceVersion": "1"},
@@ -30,7 +30,7 @@ fn renewal(namespace: &str, name: &str, at: Nanos, lasts_s: i64) -> Evidence {
     Arc::new(read.unwrap_or_else(|e| panic!("{e:?}: {lease}")))
 }
 
-/// The story of a cause, with other words where they are given, and what is said of it.
+/// The verdict on the story of a cause, with a text replaced where one is given, and with more observations.
 fn told(
     cause: &str,
     words: Option<(&str, &str)>,
@@ -84,7 +84,7 @@ fn a_wait_for_a_controller_says_when_it_was_last_heard() {
                 .any(|p| p.at == v.since || p.evidence.is_some()),
             "{v:?}"
         );
-        // Another's lease says nothing of it.
+        // The lease of another component does not count.
         let v = heard("cert-manager-controller", 1);
         assert!(!v.sentence.contains("last heard"), "{}", v.sentence);
     }
@@ -103,7 +103,7 @@ fn a_driver_whose_lease_ran_out_does_not_run() {
     assert!(!of(10).contains("it does not run"), "{}", of(10));
 }
 
-/// A loss of objects of a kind, noticed at a moment.
+/// A gap of objects of a resource, at a time.
 fn loss(resource: &str, at: Nanos) -> Evidence {
     Arc::new(Observation {
         stamp: Stamp::exact(at),
@@ -171,7 +171,7 @@ fn a_claim_that_was_not_read_is_not_called_unbound() {
     );
 }
 
-/// A pod of a namespace, ready or not.
+/// A pod in a namespace, ready or not.
 fn pod(namespace: &str, name: &str, ready: bool, at: Nanos) -> Evidence {
     let mut p: PodSeen = churn::pod(7, name, true);
     p.namespace = namespace.into();
@@ -228,10 +228,10 @@ fn a_webhook_that_does_not_answer_is_followed_to_its_service_and_its_pods() {
         "{}",
         v.sentence
     );
-    // A pod that is ready explains nothing, and that there is no other one is not known.
+    // A ready pod explains nothing, and whether it is the only one is not known.
     let v = told("KF105", None, down(true));
     assert!(!v.sentence.contains("namespace"), "{}", v.sentence);
-    // Who says no answers.
+    // A webhook that denies a request does answer.
     let v = told(
         "KF105",
         Some((
@@ -294,7 +294,8 @@ fn a_ready_pod_whose_node_was_deleted_is_told() {
     );
 }
 
-/// What a registry, containerd, CRI-O and dockerd say of an image that is not there, and what else is "not found".
+/// What a registry, containerd, CRI-O and dockerd say of an image that does not exist, and other errors with "not
+/// found".
 #[test]
 fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
     let said = |text: &str| {
@@ -322,7 +323,8 @@ fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
     }
 }
 
-/// While an agent is away, and while it tells what it saw meanwhile, no call is known to be in flight still, and no kubelet to be quiet.
+/// While an agent is away, and while it sends what it saw meanwhile, no call counts as in flight and no kubelet as
+/// quiet.
 #[test]
 fn nobody_is_accused_by_what_is_on_its_way() {
     let path = root().join("fixtures/sessions/S10-pleg.kflow.zst");

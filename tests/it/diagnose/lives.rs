@@ -1,4 +1,4 @@
-//! Who lives, by leases and lists of nodes.
+//! Which kubelets, nodes and controllers are alive, by leases and lists of nodes.
 //!
 //! Everything here is invented, in the form of the API's reference (`coordination.k8s.io/v1` Lease, `v1` Node, Pod and
 //! Event): the recordings have no leases, only the requests that renew them.
@@ -24,12 +24,12 @@ fn at(s: i64) -> Nanos {
     Nanos::from_secs(BEGIN + s)
 }
 
-/// As the API writes a MicroTime.
+/// A time in the API's MicroTime format.
 fn micro(s: i64) -> String {
     at(s).to_rfc3339().replace("000Z", "Z")
 }
 
-/// As the API writes a Time.
+/// A time in the API's Time format.
 fn time(s: i64) -> String {
     at(s).to_rfc3339().replace(".000000000Z", "Z")
 }
@@ -62,7 +62,7 @@ fn pod(name: &str, node: &str, s: i64) -> Value {
         "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": time(s)}]}})
 }
 
-/// A complete list of nodes, at a time.
+/// Observes a complete list of nodes at a time, s.
 fn nodes(world: &mut World, s: i64, names: &[&str]) {
     world.observe(&Arc::new(note(
         "nodes",
@@ -98,7 +98,7 @@ fn a_frozen_kubelet_is_told_when_its_lease_has_run_out() {
     nodes(&mut world, 0, &["n1", "n2"]);
     let mut told = Vec::new();
     for s in 0..90 {
-        // n2 lives, n1 stops after the renewal of second 20; what passes is what a watch passes on.
+        // n2 stays alive; n1 stops after its renewal at second 20. The renewals go through the filter of the watch.
         let mut all = renewals.due(at(s));
         for (n, lives) in [("n1", s <= 20), ("n2", true)] {
             if lives && s % 10 == 0 {
@@ -118,7 +118,8 @@ fn a_frozen_kubelet_is_told_when_its_lease_has_run_out() {
     }
     for (s, v, lives) in &told {
         match (s, v) {
-            // A pod is picked up within a second; half a minute later it is said who has to.
+            // A kubelet picks up a pod within a second; after half a minute without a sign the verdict says who has to
+            // act.
             (..55, None) => {}
             (55..60, Some(v)) => {
                 assert_eq!(
@@ -151,13 +152,13 @@ fn a_frozen_kubelet_is_told_when_its_lease_has_run_out() {
             }
             other => panic!("{other:?}"),
         }
-        // The kubelet of n2 lives: whatever is said of it, it is not that it does not.
+        // The kubelet of n2 is alive: a verdict on its pod has no more than `Confidence::Possible`.
         if let Some(v) = lives
             && v.confidence != Confidence::Possible
         {
             panic!("{s} {}", v.sentence);
         }
-        // Its renewals pass every half minute: by the next it is heard after the binding.
+        // Its renewals pass the filter every half minute: by second 60 the kubelet was heard after the binding.
         if let Some(v) = lives.as_ref().filter(|_| *s >= 60) {
             assert_eq!(v.cause_id(), "KF302", "{s} {}", v.sentence);
             assert!(v.sentence.contains("the kubelet lives"), "{}", v.sentence);
@@ -194,7 +195,7 @@ fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
             v.sentence
         );
     }
-    // As text it is told once for each node, with the number of the others.
+    // The text has one full verdict for each node, with the number of the others.
     let text = kflow_export::why::report(told.values().map(AsRef::as_ref), at(13), false);
     let more: usize = text
         .lines()
@@ -204,7 +205,7 @@ fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
     let whole = text.lines().filter(|l| l.ends_with("  KF317")).count();
     assert_eq!((whole, whole + more), (50, PODS));
     assert!(text.lines().count() < 50 * 25, "{}", text.lines().count());
-    // The garbage collector is late, and whoever runs it was last heard long ago.
+    // The garbage collector is late, and kube-controller-manager, which runs it, was last heard long ago.
     world.observe(&Arc::new(seen(
         &lease("kube-system", "kube-controller-manager", 20),
         WatchEvent::Listed,
@@ -217,7 +218,7 @@ fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
         "{}",
         late.sentence
     );
-    // The node comes.
+    // The node appears.
     let new = node("gone-0", "True", 210, &json!([]));
     world.observe(&Arc::new(seen(&new, WatchEvent::Added, 210)));
     assert!(why(&mut world, "p0", 211).is_none_or(|v| v.cause_id() != "KF317"));
@@ -270,7 +271,7 @@ fn a_taint_that_keeps_a_pod_away_ends_at_the_kubelet_that_is_silent() {
         v.sentence,
         "n1's kubelet has not reported since 08:00:10 UTC, so its taint node.kubernetes.io/unreachable keeps the pod away."
     );
-    // A second node with a taint of somebody's own: the pod could go there if it tolerated that one.
+    // A second node has a custom taint: the pod could go there if it tolerated that taint.
     let own = json!([{"key": "team", "value": "a", "effect": "NoSchedule"}]);
     world.observe(&Arc::new(seen(
         &node("n2", "True", 81, &own),
@@ -287,7 +288,7 @@ fn a_taint_that_keeps_a_pod_away_ends_at_the_kubelet_that_is_silent() {
     }
 }
 
-/// A request on a ReplicaSet, as an audit log has it.
+/// A request on a ReplicaSet, as the audit log has it.
 fn request(verb: &str, name: &str, s: i64) -> Observation {
     let uri = format!("/apis/apps/v1/namespaces/shop/replicasets/{name}");
     let time = micro(s);
@@ -333,7 +334,7 @@ fn an_owner_that_is_made_anew_under_its_name_is_judged_by_its_own_refusals() {
     let v = told(first, 20).expect("it is refused");
     assert_eq!(v.since, at(11), "{}", v.sentence);
     assert!(told(vec![request("delete", "web", 21)], 22).is_none());
-    // One of its Events comes late: it is gone all the same.
+    // One of its Events arrives late: the ReplicaSet stays gone.
     assert!(told(vec![added(&refusal(2, 21), 22)], 23).is_none());
     assert!(told(vec![added(&set("two", 30), 30)], 31).is_none());
     let v = told(vec![added(&refusal(3, 32), 32)], 40).expect("it is refused");
@@ -364,12 +365,13 @@ fn leases_are_read_from_a_list_of_kubectl() {
         world.lease(NODE_LEASES, "n1").map(|l| l.duration_ns),
         Some(40 * SECOND)
     );
-    // They are no objects that owners or claims are looked for among, however often they are renewed.
+    // Leases are not among the objects that are searched for owners and claims, however often they are renewed.
     assert!(world.objects().is_empty());
 }
 
-/// S2 in its middle, by who has watched it and by who looks then: the latter gets of each Event the newest occurrence, with how often
-/// it happened and since when, and of the node what an agent still has, of the last `kept` seconds.
+/// S2 at half of its length, as two observers know it: one that watched from the begin, and one that starts then. The
+/// late one gets the newest occurrence of each Event, with its count and its first time, and what an agent still has of
+/// the node: the last `kept` seconds.
 fn watched_and_late(kept: i64) -> (World, World, Nanos) {
     let session = kflow_model::session::load(&crate::fixture("sessions/S2-stuck-early.kflow.zst"));
     let session = session.expect("fixture");
@@ -418,7 +420,7 @@ fn watched_and_late(kept: i64) -> (World, World, Nanos) {
 #[test]
 fn what_is_measured_of_a_pod_is_the_same_for_who_looks_late_or_is_left_out() {
     let (mut compared, mut left_out) = (0, 0);
-    // Most of its pods were created 60 to 90 s before.
+    // Most of the pods were created 60 to 90 s before.
     for kept in [30, 62, 66, 70, 80] {
         let (watched, late, _) = watched_and_late(kept);
         let (whole_from, late_from) = (watched_from(&watched), watched_from(&late));
@@ -455,7 +457,7 @@ fn how_long_a_pod_is_stuck_is_the_same_for_who_looks_late() {
             let Some(told) = diagnose::why(&watched, pod, now) else {
                 continue;
             };
-            // Of one that has failed for good nothing tells since when, and it is not told.
+            // The start of a final failure is not known to a late observer, and the verdict does not tell it.
             if told.state == State::Failed {
                 continue;
             }

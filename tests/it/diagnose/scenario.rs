@@ -1,8 +1,9 @@
-//! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and what is to be said of it.
+//! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and the verdict that it must lead
+//! to.
 //!
-//! Times are seconds from the story's beginning. `pod` merges into the pod's last state, with the names that a session
-//! uses; `call`/`end` are a CRI call with an id of its own, `event`, `log`, `node`, `object`, `watch`, `audit`, `exit`, `pull` and
-//! `other` (another pod) are what they say.
+//! Times are seconds from the story's beginning. `pod` merges into the pod's last state, with the field names of a
+//! session; `call` and `end` are a CRI call with its own `id`; `event`, `log`, `node`, `object`, `watch`, `audit`,
+//! `exit`, `pull` and `other` (another pod) are observations of these kinds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,29 +22,29 @@ use kflow_model::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// 2027-01-15T08:00:00Z: any whole second does.
+/// 2027-01-15T08:00:00Z, chosen freely: any whole second works.
 const BEGIN: i64 = 1_800_000_000 * SECOND;
 const UID: &str = "11111111-0000-4000-8000-000000000001";
 
-/// A story, and what is to be said of it.
+/// A story, and the verdict that it must lead to.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
-    /// Of its file, without the ending.
+    /// The name of the file, without its extension.
     #[serde(skip)]
     pub(super) name: String,
     pub(super) cause: String,
-    /// Says that it is synthetic, and where its strings are from.
+    /// The source of its texts, or that the scenario is invented.
     pub(super) synthetic: String,
     pub(super) target: String,
     now_s: f64,
-    /// What the sentence or its evidence must name.
+    /// What the sentence or its evidence must mention.
     pub(super) names: Vec<String>,
-    /// Stage, when it is not the catalogue's.
+    /// The stage of the verdict, when it is not the catalogue's.
     pub(super) stage: Option<String>,
-    /// State, when it matters.
+    /// The state of the verdict, when it matters.
     pub(super) state: Option<String>,
-    /// Causes that are true as well, and may be all that part of the sources tell.
+    /// Other causes that are true as well; a part of the sources may tell one of these instead.
     #[serde(default)]
     pub(super) also_fine: Vec<String>,
     see: Vec<Value>,
@@ -69,7 +70,7 @@ impl Scenario {
     pub(super) fn now(&self) -> Nanos {
         at(self.now_s)
     }
-    /// The story as observations, in order.
+    /// The story as observations, in its order.
     pub(super) fn observations(&self) -> Vec<Evidence> {
         let mut pod = json!({"u": UID, "ns": "ns", "n": "p", "rv": 0});
         let mut methods = std::collections::BTreeMap::new();
@@ -142,7 +143,7 @@ fn seen(v: &Value) -> PodSeen {
     form(&times(v))
 }
 
-/// Seconds of the story become nanoseconds since the epoch, wherever a session has a time.
+/// Converts seconds of the story to nanoseconds since the epoch, in each field that is a time in a session.
 fn times(v: &Value) -> Value {
     match v {
         Value::Object(m) => m
@@ -161,7 +162,7 @@ fn times(v: &Value) -> Value {
     }
 }
 
-/// Fields of `new` take the place of those of `old`; lists are replaced whole.
+/// Fields of `new` replace those of `old`; lists are replaced whole.
 fn merge(old: &mut Value, new: &Value) {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -321,7 +322,7 @@ fn subject_of(call: Option<&Value>, id: &str) -> Subject {
     s
 }
 
-/// Layers as in a session; `st` and `up` are seconds of the story.
+/// The layers have the form of a session; `st` and `up` are seconds of the story.
 fn pull(v: &Value) -> PullSeen {
     let mut v = v.clone();
     for layer in v["layers"].as_array_mut().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Nobody waits in silence: every recording, cut at every second, with all sources and with parts of them.
+//! No pod waits without a verdict: every recording, asked every second, with all sources and with parts of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::words::PARTS;
 
 use super::{Expected, RECORDED, Sources, root};
 
-/// What a source alone cannot tell at a moment that is asked about, and why: recording, sources, scenario, pod. Everything
-/// else that it is silent on is a failure.
+/// What a source alone cannot tell at a moment that is asked about, and why: recording, sources, scenario, pod. Any
+/// other silence is a failure.
 const KNOWN: [(&str, Sources, &str, &str, &str); 19] = {
     const UNSEEN: &str = "the kubelet has not begun with the pod: nothing on the node names it";
     const API: &str = "what the API waits for is known to the API only";
@@ -92,8 +92,8 @@ const KNOWN: [(&str, Sources, &str, &str, &str); 19] = {
     ]
 };
 
-/// Pods that the kubelet killed for their deadline, in recordings at -v=2: its log does not say there why it kills, so that the
-/// node alone cannot tell. Recording, scenario, pod.
+/// Pods that the kubelet killed for their deadline, in recordings at -v=2. The kubelet's log does not say there why it
+/// kills, so that the node's sources alone cannot tell. Recording, scenario, pod.
 const DEADLINES: [(&str, &str, &str); 11] = [
     ("S16-kubelet-1.31", "f33-deadline", "sf33/hasty"),
     ("S17-kubelet-1.27", "v2733-deadline", "sv2733/hasty"),
@@ -108,8 +108,8 @@ const DEADLINES: [(&str, &str, &str); 11] = [
     ("S26-cri-dockerd", "vdk33-deadline", "svdk33/hasty"),
 ];
 
-/// Scenarios of `fixtures/causes` of which one source alone, although something of it is in the story, tells no cause: the
-/// reason, the source, and the files. The recordings have what these stories leave out ([`KNOWN`]).
+/// Scenarios of `fixtures/causes` for which one source alone tells no cause although it has observations: the reason,
+/// the source, and the files. The recordings have what these stories leave out ([`KNOWN`]).
 const UNTOLD: [(&str, Sources, &[&str]); 6] = [
     (
         "no line of the story's log names the node that is asked about",
@@ -173,14 +173,15 @@ const UNTOLD: [(&str, Sources, &[&str]); 6] = [
     ),
 ];
 
-/// A scenario is listed in [`UNTOLD`].
+/// True when [`UNTOLD`] lists a scenario.
 pub(super) fn is_untold(scenario: &str, sources: Sources) -> bool {
     UNTOLD
         .iter()
         .any(|(_, s, names)| *s == sources && names.contains(&scenario))
 }
 
-/// What a source cannot tell: where a pod is not on a node yet, the node's own; and what [`KNOWN`] and [`DEADLINES`] list.
+/// True for what a source cannot tell: the node's own, when a pod is not on a node yet; and what [`KNOWN`] and
+/// [`DEADLINES`] list.
 pub(super) fn is_known(e: &Expected, sources: Sources) -> bool {
     let elsewhere = matches!(e.stage.as_deref(), Some("api" | "schedule"));
     let deadline = DEADLINES.contains(&(&*e.session, &*e.scenario, &*e.target));
@@ -190,18 +191,18 @@ pub(super) fn is_known(e: &Expected, sources: Sources) -> bool {
         })
 }
 
-/// How long a pod may be in a stage without a sentence, besides times that are its own.
+/// How long a pod may be in a stage without a verdict, besides the pod's own delays ([`own_time`]).
 struct Patience {
     stage: Stage,
-    /// The longest that is usual, s: measured in the recordings in which nothing was wrong with it, or cited.
+    /// The longest usual time in the stage, s: measured in the recordings where nothing was wrong with it, or cited.
     usual: f64,
     source: &'static str,
-    /// The longest without a sentence, s, with all sources and with a part of them.
+    /// The longest time without a verdict, s, with all sources and with a part of them.
     all: i64,
     part: i64,
 }
 
-/// By stage; none is more than [`BEYOND`] beyond what is usual.
+/// One entry for each stage; none exceeds the usual time by more than [`BEYOND`].
 const PATIENCE: [Patience; 11] = {
     const fn stage(
         stage: Stage,
@@ -237,7 +238,7 @@ const PATIENCE: [Patience; 11] = {
             Stage::Admit,
             0.89,
             "S5-burst: status.startTime after at most 0.89 s",
-            // Also of a node of which nothing at all is known.
+            // Holds also for a node of which nothing is known.
             30,
             30,
         ),
@@ -300,10 +301,10 @@ const PATIENCE: [Patience; 11] = {
     ]
 };
 
-/// Nobody waits in silence longer than this beyond what is usual, s.
+/// No pod waits without a verdict longer than this beyond the usual time, s.
 const BEYOND: f64 = 30.0;
 
-/// Looked at every second: what is said at a limit may be seen a second later.
+/// The test asks every second: a verdict that is due may be seen a second later.
 const LOOK: i64 = 1;
 
 fn patience(stage: Stage, part: bool) -> i64 {
@@ -311,7 +312,7 @@ fn patience(stage: Stage, part: bool) -> i64 {
     of.map_or(0, |p| if part { p.part } else { p.all }) + LOOK
 }
 
-/// Times that are the pod's own: until then it waits by its own wish.
+/// The delays that the pod itself asks for, ns: probes' delays, and the rest of its grace period.
 fn own_time(p: &PodView, now: Nanos) -> i64 {
     let Some(api) = p.api.as_deref() else {
         return 0;
@@ -332,21 +333,21 @@ fn own_time(p: &PodView, now: Nanos) -> i64 {
         })
         .max()
         .unwrap_or(0);
-    // `deletionTimestamp` lies its grace period ahead of the deletion.
+    // `deletionTimestamp` is the time of the deletion request plus the grace period.
     let grace = api.deletion.map_or(0, |d| d.since(now).max(0));
     probe * SECOND + grace
 }
 
 #[derive(Default)]
 struct Silence {
-    /// Of each pod that is not well and of which nothing is said: where it stands, and since when.
+    /// The stage of each pod that is not well and has no verdict, and since when.
     since: BTreeMap<PodUid, (Stage, Nanos)>,
     wrong: BTreeMap<String, String>,
     asked: usize,
 }
 
 impl Silence {
-    /// Asks about a pod; true when nothing can change before new evidence comes.
+    /// Asks about a pod; returns true when the pod is well, so that nothing changes before new evidence comes.
     fn ask(&mut self, world: &World, p: &Pod, now: Nanos, of: &str, part: bool) -> bool {
         self.asked += 1;
         let told = diagnose::why(world, p, now);
@@ -358,7 +359,7 @@ impl Silence {
             recorded: Some(now),
         };
         match &told {
-            // That it is not known how the pod is, and what would help, is a sentence too, where there is no API.
+            // Where there is no API, it is also an answer that the pod's state is unknown, and what would help.
             None if p.api.is_none() && unknown::known(asked, p).is_some() => {
                 self.since.remove(&p.uid);
             }
@@ -385,7 +386,7 @@ impl Silence {
     }
 }
 
-/// What is said not to have been seen since a moment was seen.
+/// A verdict says that something was not seen since a moment, but it was seen: returns how.
 fn seen_since(p: &PodView, v: &Verdict) -> Option<String> {
     let about = |o: &Body, what: &str| match o {
         Body::CallStart(c) => {
@@ -416,7 +417,7 @@ fn seen_since(p: &PodView, v: &Verdict) -> Option<String> {
     None
 }
 
-/// A sentence that is concluded from silence, of a pod that moves.
+/// A verdict that is concluded from silence, although the pod moved less than 5 s ago: returns how.
 fn contradicted(p: &PodView, v: &Verdict, now: Nanos) -> Option<String> {
     let of_silence = v.evidence.iter().any(|x| x.evidence.is_none());
     let general = (Catalogue::get().cause(v.cause?).general || of_silence)
@@ -450,14 +451,14 @@ fn watch(all: &[Evidence], part: bool, sources: &[Source], of: &str, told: &mut 
     };
     let mut world = World::new();
     let mut tick = first.stamp.seen.plus(SECOND);
-    // Pods that were well: asked again when their view changes.
+    // Pods that were well: the test asks again when their view changes.
     let mut calm: BTreeMap<PodUid, Pod> = BTreeMap::new();
     for o in all {
         while o.stamp.seen >= tick {
             world.refresh();
             for p in world.pods() {
-                // Excerpts name pods whose story they leave out; and of a pod of an earlier time that left no name, a
-                // line on its cgroup or its resources is no sign that it still is.
+                // Skips pods that only log lines name: excerpts leave out their story, and a line about the cgroup or
+                // the resources of an earlier pod without a name does not show that the pod still exists.
                 let by_logs = p.evidence.iter().all(|o| matches!(o.body, Body::Log(_)));
                 if by_logs && (p.uid.as_str().contains('/') || p.name.is_empty()) {
                     continue;
@@ -488,7 +489,7 @@ fn nobody_waits_in_silence() {
         let folder = std::fs::read_dir(root().join(folder)).expect("recordings");
         files.extend(folder.filter_map(|f| Some(f.ok()?.path())));
     }
-    // Recordings that are kept apart, made by `kflow import`.
+    // Recordings that are not in the repository, made by `kflow import`.
     let more = std::env::var("RECORDINGS").unwrap_or_default();
     files.extend(more.split(':').filter(|f| !f.is_empty()).map(PathBuf::from));
     files.retain(|p| p.to_string_lossy().ends_with(".kflow.zst"));

@@ -1,5 +1,5 @@
-//! `docs/versions.md`: for each kubelet and runtime that was recorded, how many verdicts are told and right, and what is
-//! seen of a healthy start, by source.
+//! `docs/versions.md`: for each kubelet and runtime that was recorded, how many verdicts are told and right, and which
+//! steps of a healthy start each source shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use kflow_model::{Body, Nanos, Source};
 
 use super::{RECORDED, Rows, Sources, root};
 
-/// Recordings in which a pod starts well, and the pod.
+/// Recordings with a healthy start of a pod, and the pod.
 const HEALTHY: [(&str, &str); 13] = [
     ("fixtures/sessions/S1-basics", "s01/healthy"),
     ("fixtures/versions/S20-kubelet-1.35", "sv3501/healthy"),
@@ -29,7 +29,7 @@ const HEALTHY: [(&str, &str); 13] = [
     ("fixtures/versions/S15-crio", "sd01/healthy"),
 ];
 
-/// Stages from the apiserver to the readiness.
+/// Stages from the API request to readiness.
 const START: [Stage; 10] = [
     Stage::Api,
     Stage::Schedule,
@@ -43,7 +43,7 @@ const START: [Stage; 10] = [
     Stage::Ready,
 ];
 
-/// What may be all that somebody has.
+/// Sets of sources that a user may have alone.
 const ALONE: [(&str, &[Source]); 4] = [
     ("API", &[Source::Kube, Source::Audit]),
     ("tap", &[Source::Cri]),
@@ -105,7 +105,8 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 * Releases of CRI-O, and kubelets before 1.27, have no recording here.
 ";
 
-/// Kubelet and runtime, as the node of a session says last: at its begin the API has what the kubelet before said.
+/// Versions of kubelet and runtime, by the last state of the session's Node: the first state may be from an earlier
+/// kubelet.
 fn versions(path: &str) -> (String, String) {
     let session = load(path);
     let node = session
@@ -128,7 +129,7 @@ fn load(path: &str) -> reader::Session {
     reader::load(&path).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What some sources show of a pod until it is deleted: steps by stage.
+/// The steps that some sources (`None`: all) show of a pod until its deletion, by stage.
 fn steps(
     session: &reader::Session,
     key: &str,
@@ -168,7 +169,7 @@ fn steps(
     by_stage
 }
 
-/// The document, of what was told of the recordings of each folder.
+/// The text of the document, from the verdicts on the recordings of each folder.
 pub(super) fn document(tables: &[Rows]) -> String {
     let mut out = HEAD.to_owned();
     let mut shares: BTreeMap<(String, String), (usize, BTreeMap<Sources, usize>)> = BTreeMap::new();
