@@ -1,4 +1,5 @@
-//! The receivers as exporters meet them: OTLP by gRPC and by HTTP, the audit webhook; what is refused, and how.
+//! The receivers for OTLP over gRPC and HTTP and for the audit webhook, as exporters meet them: what they accept, and
+//! what they refuse and how.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ fn exports() -> Vec<Bytes> {
         .collect()
 }
 
-/// `n` spans in one export, each with so many bytes of an attribute that is kept.
+/// Returns an export of `n` spans, each with an attribute of `fat` bytes that the receiver keeps.
 fn batch(n: u64, fat: usize) -> Bytes {
     #[derive(Clone, PartialEq, Message)]
     struct Export {
@@ -83,7 +84,7 @@ fn batch(n: u64, fat: usize) -> Bytes {
     .into()
 }
 
-/// A receiver, and what came out of it.
+/// A running receiver, and the observations that it made.
 struct Running {
     addr: SocketAddr,
     got: Arc<Mutex<Vec<Observation>>>,
@@ -122,7 +123,7 @@ async fn serve(sink: Sink) -> (SocketAddr, JoinHandle<()>) {
     (addr, task)
 }
 
-/// Messages as bytes.
+/// A gRPC codec that passes messages as bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Raw;
 
@@ -172,7 +173,7 @@ async fn export(to: &mut Client, path: &'static str, body: Bytes) -> Result<Byte
     export_with(to, path, body, "").await
 }
 
-/// The same with a token.
+/// Like `export`, with a token.
 pub(crate) async fn export_with(
     to: &mut Client,
     path: &'static str,
@@ -189,7 +190,7 @@ pub(crate) async fn export_with(
     Ok(to.unary(request, path, Raw).await?.into_inner())
 }
 
-/// `ExportTraceServiceResponse.partial_success`: rejected spans.
+/// Returns the number of rejected spans (`ExportTraceServiceResponse.partial_success`).
 fn rejected(answer: &[u8]) -> Option<i64> {
     #[derive(Clone, PartialEq, Message)]
     struct Answer {
@@ -295,7 +296,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     e.finish().unwrap()
 }
 
-/// Status and body of a request by HTTP/1.1; `head` is `METHOD PATH`, then header lines.
+/// Sends a request over HTTP/1.1 and returns status and body; `head` is `METHOD PATH`, then header lines.
 pub(crate) async fn http(to: SocketAddr, head: &[&str], body: &[u8]) -> (u16, Vec<u8>) {
     let mut s = TcpStream::connect(to).await.unwrap();
     let (line, headers) = head.split_first().unwrap();
@@ -309,7 +310,7 @@ pub(crate) async fn http(to: SocketAddr, head: &[&str], body: &[u8]) -> (u16, Ve
     }
     text.push_str("\r\n");
     s.write_all(text.as_bytes()).await.unwrap();
-    // A refusal may come before the body is read to its end.
+    // The receiver may refuse before it has read the whole body.
     s.write_all(body).await.ok();
     let mut answer = Vec::new();
     s.read_to_end(&mut answer).await.ok();

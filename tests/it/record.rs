@@ -1,4 +1,4 @@
-//! The recorder: what it wrote is readable, whatever became of it.
+//! A file that the recorder wrote stays readable, whatever ended the recorder.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -91,7 +91,7 @@ fn a_recording_holds_what_it_was_given_in_that_order() {
 fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow.zst");
-    // A recording of an earlier run has a number that this one would take.
+    // An earlier run left a file with a number that this run would use.
     fs::write(numbered(&path, 2), "an earlier run's").unwrap();
     let r = Recorder::start(
         Options {
@@ -122,7 +122,7 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
     assert!(fs::metadata(&path).unwrap().len() < 60_000);
 }
 
-/// What stands at the end of `given`, then much that says nothing, in a recording that rotates: its last file.
+/// Records `given` and then many observations without content into rotating files; returns the last file.
 fn rotated(given: &[Evidence]) -> (tempfile::TempDir, PathBuf, Session) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow.zst");
@@ -174,12 +174,12 @@ fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
     };
     let (code, err) = program(&[]);
     assert_eq!(code, Some(0), "{err}");
-    // What happened before this file is not in it, though the pod's state of then is.
+    // The last file does not hold what happened before it began, only the pod's state at its beginning.
     let before = given.last().unwrap().stamp.seen.to_rfc3339();
     let (code, err) = program(&["--at", &before]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("before what was recorded"), "{err}");
-    // What was lost is lost in the later file too.
+    // The later file repeats a loss of the earlier one.
     let at = given.last().unwrap().stamp.seen;
     let gap = Gap {
         of: Source::Kube,
@@ -196,7 +196,7 @@ fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
         Some(unknown::Reason::Lost)
     );
     given.pop();
-    // A failure lasts, from its beginning on.
+    // A failure that continues is repeated too, with the time when it began.
     for n in 0..3 {
         let broken = WatchNote {
             resource: "pods".into(),
@@ -257,7 +257,7 @@ fn a_recording_knows_until_when_it_recorded() {
     assert_eq!(read.report.sentence(), "");
 }
 
-/// The limit of a file's size stands for the disk's: both refuse a write in the middle.
+/// A limit on the file size stands for a full disk: both refuse a write in the middle.
 #[test]
 fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
     let rig = crate::proxy::rig::Rig::new();
@@ -338,7 +338,7 @@ fn only_one_pod_and_what_is_about_none() {
     assert_eq!(read.observations, expected);
 }
 
-/// A proxy, with a runtime behind it that answers: while it does, the source is on.
+/// Starts a proxy in front of a runtime that answers, so that the source is on.
 fn tapped() -> (Rig, UnixListener, Proxy) {
     let rig = Rig::new();
     let runtime = rig.upstream();
@@ -346,7 +346,7 @@ fn tapped() -> (Rig, UnixListener, Proxy) {
     (rig, runtime, proxy)
 }
 
-/// `kflow record` that follows a proxy, and the lines that it writes after that.
+/// Starts `kflow record` on a proxy; returns the process and the lines that it prints from then on.
 fn recording(
     proxy: &Path,
     to: &Path,
@@ -410,7 +410,7 @@ fn sigterm_closes_a_recording_orderly() {
     assert_eq!(session::load(&path).unwrap().report.cut, None);
 }
 
-/// Observations of calls of a recording, in two halves.
+/// Returns the call observations of a recording, in two halves.
 fn recorded_calls() -> (Vec<Observation>, Vec<Observation>) {
     let all = session::load(&crate::fixture("sessions/S1-basics.kflow.zst")).unwrap();
     let of_cri = all.observations.iter().filter(|o| o.source == Source::Cri);
@@ -433,7 +433,7 @@ fn calls_are_followed_as_they_end_each_once() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     proxy.ring.push(&mut first, now());
-    // Told before the others have begun.
+    // The first line is printed before the second half of the calls begins.
     let mut told = vec![lines.next().unwrap().unwrap()];
     proxy.ring.push(&mut second, now());
     let path = rig.path("whole.kflow");

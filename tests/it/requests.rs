@@ -1,4 +1,5 @@
-//! The apiserver's requests in real sessions: audit records and spans of one request are one request, and they agree.
+//! The apiserver's requests in real sessions: the audit record and the spans of one request become one request, and
+//! agree.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +14,7 @@ use kflow_model::{Body, span::SpanKind, stamp::MILLI};
 
 pub(crate) type Recorded = (String, World, Vec<Arc<kflow_model::Observation>>);
 
-/// Every session and its world, read once for all tests.
+/// Returns every session with its world, loaded once for all tests.
 pub(crate) fn sessions() -> &'static [Recorded] {
     static ALL: LazyLock<Vec<Recorded>> = LazyLock::new(|| {
         let mut names: Vec<_> = std::fs::read_dir("fixtures/sessions")
@@ -43,7 +44,7 @@ pub(crate) fn sessions() -> &'static [Recorded] {
     &ALL
 }
 
-/// The sessions that were made with their spans.
+/// Returns the sessions that contain spans.
 fn with_spans() -> impl Iterator<Item = &'static Recorded> {
     sessions()
         .iter()
@@ -99,8 +100,8 @@ fn audit_and_spans_agree_on_when() {
                 "{name} {}: the request is as audit tells",
                 r.audit_id
             );
-            // The server span begins behind the first filters and ends after the record is written. On the two busy
-            // cores of the recordings that took up to 39 ms.
+            // The apiserver starts the server span behind its first filters, and ends it after it has written the audit
+            // record. On the two busy cores of the recordings that took up to 39 ms.
             let late = root.start.since(received);
             let after = root.end.since(ended);
             assert!(
@@ -112,7 +113,7 @@ fn audit_and_spans_agree_on_when() {
         }
         assert!(compared > 50, "{name}: {compared}");
         assert!(
-            // 94 % in the busiest recording, 99 % in most.
+            // 94 % agree in the busiest recording, 99 % in most.
             near * 100 >= compared * 92,
             "{name}: {near} of {compared} agree within a millisecond"
         );
@@ -141,7 +142,7 @@ fn a_pods_timeline_tells_of_its_creation_as_audit_and_spans_do() {
                 assert_eq!(span.start.at, request.received, "{name} {}", pod.key());
                 assert_eq!(span.end.unwrap().at, request.ended.unwrap());
                 checked.0 += 1;
-                // Each create once, though up to four sources tell of it.
+                // The create request is on the timeline once, though up to four sources report it.
                 let again = creates.iter().filter(|s| s.start == span.start).count();
                 assert_eq!(again, 1, "{name} {}", pod.key());
                 let steps = request.steps();
@@ -184,7 +185,7 @@ fn the_time_of_a_request_is_the_sum_of_what_its_steps_cost() {
             let Some(root) = steps.first() else { continue };
             let total = root.end.since(root.start);
             let own: i64 = steps.iter().map(|s| s.own_ns).sum();
-            // Steps side by side (parallel webhooks) may add up to more, never to less.
+            // Parallel steps, such as webhooks, may add up to more than the total, but never to less.
             assert!(
                 own >= total - 1_000,
                 "{name} {}: {own} of {total}",
@@ -212,7 +213,7 @@ fn a_slow_create_is_laid_to_its_webhook() {
     assert!(slow.duration(world.now()) > 4_000_000_000);
     let steps = slow.steps();
     let dearest = steps.iter().max_by_key(|s| s.own_ns).unwrap();
-    // The call to the webhook's server is a step inside `Call validating webhook`.
+    // The HTTP call to the webhook is a step inside `Call validating webhook`.
     let hook = steps
         .iter()
         .find(|s| s.name.starts_with("Call validating webhook"))
@@ -227,8 +228,8 @@ fn a_slow_create_is_laid_to_its_webhook() {
     );
 }
 
-/// The apiserver reads its clock for audit where the request arrives and where its answer is complete. The handler's
-/// span begins and ends in between: what lies before it is the filters' share, what lies behind it the answer's.
+/// For an audit record the apiserver reads its clock when the request arrives and when its answer is complete. The
+/// handler's span lies in between: the time before the span belongs to the filters, the time behind it to the answer.
 #[test]
 fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_share() {
     const HANDLERS: [&str; 6] = ["Create", "Update", "Patch", "Delete", "Get", "List"];
@@ -252,7 +253,8 @@ fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_shar
                 "{name} {}: {before} ns before, {after} ns behind the handler",
                 r.audit_id
             );
-            // Inside, the filters' own spans account for the time between the server span's begin and the handler's.
+            // The filters' own spans account for the time between the beginning of the server span and that of the
+            // handler.
             let filters: i64 = steps
                 .iter()
                 .filter(|s| s.start < handler.start)
@@ -274,7 +276,7 @@ fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_shar
     let share = |under: i64, of: fn(&(i64, i64, i64)) -> i64| {
         all.iter().filter(|t| of(t) < under).count() as f64 * 100.0 / all.len() as f64
     };
-    // The numbers that docs/flows.md states.
+    // Prints the figures that docs/flows.md quotes.
     println!(
         "{} requests; server span begins within 1 ms of audit's receipt: {:.1} %, handler within 1 ms: {:.1} %, within 5 ms: {:.1} %; handler ends within 1 ms of audit's end: {:.1} %",
         all.len(),
@@ -304,8 +306,8 @@ fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_shar
     }
 }
 
-/// A pod's `deletionTimestamp` is the request and its grace: it lies in the future of the request that sets it, and the
-/// timeline has it there, from the watch as from the answer that audit keeps.
+/// A pod's `deletionTimestamp` is the time of the delete request plus the grace period, so it lies after the request
+/// that sets it. The timeline places it there, whether it comes from the watch or from the response in an audit record.
 #[test]
 fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
     let (_, world, all) = sessions()
@@ -339,7 +341,7 @@ fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
             .collect()
     };
     let said = |s: i64| format!("deletion due, {s} s after it was asked for");
-    // 00:49:30, 00:51:46, 00:50:56 UTC in the objects of the watch.
+    // The first three are 00:49:30, 00:51:46 and 00:50:56 UTC in the objects of the watch.
     for (key, at, grace) in [
         ("s54/hostnet", 1_795_222_170, 2),
         ("s28/bystander", 1_795_222_306, 2),
@@ -347,7 +349,7 @@ fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
         ("s48/low", 1_795_222_232, 10),
     ] {
         assert_eq!(due(world, key), [(at, said(grace))], "{key}");
-        // The eviction API answers with a Status: only the object has it.
+        // The eviction API answers with a Status, so only the watched object has the timestamp.
         let evicted = key == "s49/drainme";
         let want = if evicted {
             vec![]
@@ -356,7 +358,7 @@ fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
         };
         assert_eq!(due(&by_audit, key), want, "{key}, audit alone");
     }
-    // Forced, with no grace: nothing is due.
+    // A forced deletion has no grace period: the timeline has no due time.
     assert_eq!(due(world, "s53/forced"), []);
 }
 

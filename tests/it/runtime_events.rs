@@ -1,4 +1,4 @@
-//! What is known of a container from its runtime's events alone, at moments of a recording of a real containerd
+//! What kflow knows of a container from its runtime's events alone, at moments of a recording of a real containerd
 //! (`fixtures/runtime/events.kflow.zst`, made by `tests/real/run.sh events`).
 
 use std::path::Path;
@@ -26,7 +26,7 @@ fn world<'a>(all: impl IntoIterator<Item = &'a Evidence>, until: Nanos) -> World
     world
 }
 
-/// The first event of a kind, of a container that exits with this.
+/// Returns the first event of this kind with this exit code.
 fn event(all: &[Evidence], kind: Kind, code: Option<i32>) -> &Evidence {
     let is = |o: &&Evidence| matches!(&o.body, Body::ContainerEvent(e) if e.kind == kind && e.exit_code == code);
     all.iter().find(is).expect("it is recorded")
@@ -42,7 +42,7 @@ fn an_oom_kill_is_the_verdict_as_soon_as_the_runtime_tells_the_exit() {
     let all = observations();
     let oom = event(&all, Kind::Oom, None);
     let exit = event(&all, Kind::Stopped, Some(137));
-    // Before the exit it is a mark: what was killed need not be what the container consists of.
+    // Before the exit the OOM kill is a mark: the killed process need not be the container's main process.
     let before = world(&all, exit.stamp.seen.plus(-1));
     let marks = &pod(&before, "oom").timeline.marks;
     let mark = marks.iter().find(|m| m.text.starts_with("OOM kill"));

@@ -1,4 +1,4 @@
-//! What every command writes as JSON fits its schema in `docs/schema`, to the last key.
+//! The JSON output of every command fits its schema in `docs/schema`, which names every key.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ fn recording(name: &str) -> String {
     fixture(&path).display().to_string()
 }
 
-/// Schemas that are held where there is what they are of: an agent.
+/// Schemas of output that needs an agent: other tests check these.
 const ELSEWHERE: [&str; 1] = ["agent"];
 
-/// Holds rows against a schema, to the last key.
+/// Asserts that rows fit a schema that allows no other keys.
 pub(crate) fn fits(name: &str, rows: &Value) {
     let all = All::read();
     let (_, narrow) = all.by_name[name];
@@ -32,13 +32,13 @@ pub(crate) fn fits(name: &str, rows: &Value) {
     assert!(rows.as_array().is_some_and(|r| !r.is_empty()), "{rows}");
 }
 
-/// The schemas by name, as they are for whoever reads, and made strict: a key that is not in it is an error.
+/// The schemas by name, each as it is published for readers, and in a strict form in which an unknown key is an error.
 struct All {
     schemas: Schemas,
     by_name: BTreeMap<String, (SchemaIndex, SchemaIndex)>,
 }
 
-/// No key may come that the schema does not name.
+/// Makes a schema strict: it forbids keys that it does not name.
 fn strict(schema: &mut Value) {
     match schema {
         Value::Object(all) => {
@@ -81,7 +81,7 @@ impl All {
         all
     }
 
-    /// Holds an answer against its schema and returns how many rows it has.
+    /// Asserts that a command's answer fits its schema, and returns the answer's number of rows.
     fn hold(&self, name: &str, args: &[&str]) -> usize {
         let (whole, said) = kflow(args, "json");
         let value: Value =
@@ -151,7 +151,7 @@ fn what_is_written_as_json_fits_its_schema() {
     hold("themes", &["themes", "--keys"]);
     hold("store", &["store", "ls", &Rig::new().url()]);
     for (name, n) in rows {
-        // Without the feature there is no such command.
+        // `fleet` exists only with its Cargo feature.
         let is_left_out = name == "fleet" && cfg!(not(feature = "fleet"));
         let is_held = n > 0 || is_left_out || ELSEWHERE.contains(&name);
         assert!(is_held, "nothing was held against {name}");
@@ -207,12 +207,12 @@ fn a_schema_says_no() {
     ] {
         assert!(!fits(&bad, wide), "{}", bad[0]);
     }
-    // Keys may be added: a reader takes it, the test of what is written does not.
+    // Later versions may add keys: the published schema accepts them, the strict form of this test does not.
     let more = changed(|v| v["evidence"][0]["colour"] = "red".into());
     assert!(fits(&more, wide) && !fits(&more, narrow));
 }
 
-/// A cause's id has a letter behind it where one was split in two.
+/// Ids of causes are a number with an optional letter, which marks a cause that was split in two.
 #[test]
 fn every_cause_fits_what_the_schemas_say_of_causes() {
     let mut patterns = 0;

@@ -1,5 +1,5 @@
-//! `-n`, `-l`, `--field-selector`, `--node` mean the same with a recording and in every command, and what cannot be
-//! asked of a recording is refused.
+//! `-n`, `-l`, `--field-selector` and `--node` mean the same on a recording in every command, and what a recording
+//! cannot answer is refused.
 
 use kflow_model::pod::PodPhase;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,11 @@ use kflow_model::session::{self, Session};
 use kflow_model::{Body, Evidence, Nanos, Scope};
 use serde_json::Value;
 
-/// Pods hang for every reason.
+/// A recording in which pods hang for many reasons.
 const FILE: &str = "fixtures/sessions/S2-stuck-early.kflow.zst";
-/// Pods with labels.
+/// A recording whose pods have labels.
 const LABELLED: &str = "fixtures/sessions/S1-basics.kflow.zst";
-/// Seconds after the begin, as `--at` takes them.
+/// The moment at which commands look, from the recording's beginning, as `--at` takes it.
 const AT: &str = "+100s";
 const AFTER: i64 = 100_000_000_000;
 
@@ -42,7 +42,7 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
 
-/// What a command says of the recording, as rows.
+/// Returns the rows that a command prints for the recording at [`AT`].
 fn rows(command: &[&str], scope: &[&str], file: &str) -> Vec<Value> {
     let mut args = command.to_vec();
     args.extend(scope);
@@ -62,7 +62,7 @@ fn named(rows: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The pods of a recording that the apiserver had shown by then, by the newest state of each.
+/// Returns the pods that the apiserver had shown by [`AT`] and whose newest state fits.
 fn pods(file: &str, of: impl Fn(&PodSeen) -> bool) -> BTreeSet<String> {
     let session = session(file);
     let at = session.range().unwrap().0.plus(AFTER);
@@ -79,7 +79,7 @@ fn pods(file: &str, of: impl Fn(&PodSeen) -> bool) -> BTreeSet<String> {
         .collect()
 }
 
-/// What of a pod's state is asked for.
+/// A condition on a pod's state.
 type Of<'a> = &'a dyn Fn(&PodSeen) -> bool;
 
 #[test]
@@ -106,7 +106,7 @@ fn every_command_that_reads_a_recording_looks_at_the_scope_alone() {
     for (file, scope, of) in cases {
         let shown = pods(file, |_| true);
         let wanted = pods(file, of);
-        // Of a pod that the API has not shown, namespace and node may be known by other sources.
+        // Namespace and node of a pod that the API has not shown may be known from other sources.
         let fits = |key: &String| {
             wanted.contains(key) || (!shown.contains(key) && matches!(scope[0], "-n" | "--node"))
         };
@@ -196,7 +196,7 @@ fn a_scope_that_the_recording_knows_nothing_of_is_unknown() {
     }
 }
 
-/// A selection that fits no pod is no clean bill: every command says that there are none.
+/// A selection that matches no pod does not mean that all is well: every command says that there are no pods.
 #[test]
 fn a_selection_without_pods_is_told() {
     for command in [
@@ -274,7 +274,7 @@ fn timelines(world: &World) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A recording of a scope says of its pods what the recording of everything says of them.
+/// A recording of a scope says the same of its pods as a recording of everything does.
 #[test]
 fn what_is_recorded_of_a_scope_tells_the_same_of_its_pods() {
     for (file, namespace, labels) in [
@@ -314,7 +314,7 @@ fn what_is_recorded_of_a_scope_tells_the_same_of_its_pods() {
     }
 }
 
-/// A world of selected pods: the state as of each moment is that of the world of all, with the others left out.
+/// A world with a selection: at each moment its state is that of the unselected world, without the other pods.
 #[test]
 fn a_selection_leaves_out_and_changes_nothing() {
     let whole = session(LABELLED);

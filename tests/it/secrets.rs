@@ -1,8 +1,8 @@
-//! No secret: canaries in every field that people put secrets in, through every source in each of its forms, into
-//! sessions, exports, screens, error messages and logs.
+//! No secret leaves kflow: canaries stand in every field that people put secrets in, pass every source in each of its
+//! forms, and must not reach sessions, exports, screens, error messages or logs.
 //!
-//! The canaries are invented; what carries them are real lines, records and bytes of the fixtures, with the canary in the
-//! secret's place. A `mark` beside each canary of a text proves that the carrier was read.
+//! The canaries are invented, but their carriers are real lines, records and bytes of the fixtures, with the canary in
+//! the secret's place. A `mark` beside the canaries of a text proves that kflow read the carrier.
 
 mod carriers;
 mod live;
@@ -25,7 +25,7 @@ use kflow_tui::svg;
 
 use carriers::LAB;
 
-/// Canaries that were put somewhere. One that is found is named by the place where it was put.
+/// The canaries in use. A canary that is found is reported by the place where it was put.
 #[derive(Default)]
 struct Canaries {
     places: Vec<(String, String)>,
@@ -33,14 +33,14 @@ struct Canaries {
 }
 
 impl Canaries {
-    /// A new canary.
+    /// Returns a new canary.
     fn put(&mut self, place: &str) -> String {
         let canary = format!("Kanarie{:04}q", self.places.len());
         self.places.push((canary.clone(), place.to_owned()));
         canary
     }
 
-    /// A text with a canary of its own for each `{C}`, and a mark for `{M}`.
+    /// Replaces each `{C}` with a canary of its own, and `{M}` with a mark.
     fn fill(&mut self, template: &str) -> String {
         let mut out = String::new();
         for (n, part) in template.split("{C}").enumerate() {
@@ -56,7 +56,7 @@ impl Canaries {
         out
     }
 
-    /// Fails when a canary is in `bytes`.
+    /// Panics when `bytes` holds a canary.
     fn absent(&self, what: &str, bytes: &[u8]) {
         let found: Vec<&str> = self
             .places
@@ -72,7 +72,7 @@ impl Canaries {
         );
     }
 
-    /// Fails when a mark is not in `bytes`.
+    /// Panics when `bytes` lacks one of these marks.
     fn read(&self, what: &str, bytes: &[u8], marks: std::ops::Range<usize>) {
         let missing: Vec<usize> = marks
             .filter(|n| memchr::memmem::find(bytes, mark(*n).as_bytes()).is_none())
@@ -81,12 +81,12 @@ impl Canaries {
     }
 }
 
-/// What stands beside canaries in a text that is kept.
+/// Returns the text that stands beside canaries in a text that kflow keeps.
 fn mark(n: usize) -> String {
     format!("mark{n:04}q")
 }
 
-/// The long flags of a command, as its help tells them.
+/// Returns the long flags of a command, from its help.
 fn flags_of(command: &str) -> BTreeSet<String> {
     let help = kflow(Path::new("."), &[command, "--help"]).stdout;
     let help = String::from_utf8(help).unwrap();
@@ -115,7 +115,7 @@ fn write(dir: &Path, flag: &str, name: &str, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// Imports one capture; the session, plain, and what was said.
+/// Imports one capture; returns the session, uncompressed, and what the command printed.
 fn import(dir: &Path, flag: &str, name: &str, content: &[u8]) -> Vec<u8> {
     write(dir, flag, name, content);
     let out = format!("{name}.kflow");
@@ -153,7 +153,7 @@ fn no_source_lets_a_secret_into_a_session() {
     assert!(c.places.len() > 150, "{} canaries", c.places.len());
 }
 
-/// Makes a session of files of the lab's recorder, and of files that `kflow import` reads.
+/// Makes a session from files of the lab's recorder and files that `kflow import` reads.
 fn converted(dir: &Path, lab: &[&str], inputs: &[Input], out: &str) {
     let lab: Vec<_> = lab
         .iter()
@@ -171,7 +171,7 @@ fn converted(dir: &Path, lab: &[&str], inputs: &[Input], out: &str) {
     w.finish().unwrap();
 }
 
-/// A folder with a session of all sources together.
+/// Makes a folder with one session from all sources.
 fn session_of_all() -> (tempfile::TempDir, Canaries) {
     let dir = tempfile::tempdir().unwrap();
     let mut c = Canaries::default();
@@ -210,7 +210,7 @@ fn no_command_export_or_screen_shows_a_secret() {
     outputs(dir.path(), "all.kflow.zst", "canaries/carrier", &c);
 }
 
-/// Commands that print nothing of a session, or that take it in a way of their own.
+/// Commands that print nothing from a session, or that are tested in another way.
 const SILENT: [&str; 16] = [
     "agent",
     "fleet",
@@ -230,7 +230,7 @@ const SILENT: [&str; 16] = [
     "man",
 ];
 
-/// The formats of a command, as clap tells them who names another.
+/// Returns the formats of a command, from clap's error about an unknown one.
 fn formats(command: &str) -> Vec<String> {
     let said = kflow(Path::new("."), &[command, "-s", "x", "-o", "?"]).stderr;
     let said = String::from_utf8(said).unwrap();
@@ -243,7 +243,7 @@ fn formats(command: &str) -> Vec<String> {
     list.split(", ").map(str::to_owned).collect()
 }
 
-/// Every command that reads, in every format; every screen; none of them shows a canary of the session.
+/// Runs every command that reads a session, in every format, and draws every screen; asserts that none shows a canary.
 fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
     let bytes = fs::read(dir.join(session)).unwrap();
     let plain = zstd::decode_all(&bytes[..]).unwrap_or(bytes);
@@ -278,7 +278,7 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
         let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
         args.extend(["-s", session]);
         let o = kflow(dir, &args);
-        // What is unknown is told on standard error alone, and no row is no line.
+        // A command reports unknown things on standard error alone, and in these formats no row is no line.
         let no_line = args.contains(&"jsonl") || args.contains(&"name");
         let may_be_empty = o.status.code() == Some(2) || no_line;
         assert!(
@@ -295,7 +295,7 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
     screens(dir, session, c);
 }
 
-/// What is kept in a store, and what every command that reads one prints.
+/// Checks the objects in a store, and the output of every command that reads a store.
 #[test]
 fn no_object_of_a_store_and_no_answer_from_one_has_a_secret() {
     let (dir, c) = session_of_all();
@@ -347,7 +347,7 @@ fn no_object_of_a_store_and_no_answer_from_one_has_a_secret() {
     }
 }
 
-/// The answers, and every column of every table.
+/// Checks the answers of `kflow fleet`, and every column of every table.
 fn fleet(dir: &Path, session: &str, c: &Canaries) {
     let mut all = vec![vec!["-o", "text"], vec!["-o", "json"]];
     let every = ["pods", "verdicts", "calls", "requests", "stages"];
@@ -362,7 +362,7 @@ fn fleet(dir: &Path, session: &str, c: &Canaries) {
     }
 }
 
-/// The screens at a session's end.
+/// Checks the screens at the end of a session.
 fn screens(dir: &Path, name: &str, c: &Canaries) {
     let s = session::load(&dir.join(name)).unwrap();
     let (begin, end) = s.range().unwrap();
@@ -379,7 +379,7 @@ fn screens(dir: &Path, name: &str, c: &Canaries) {
     screens_of(&snap, c);
 }
 
-/// Every pane, and each observation of the log in full.
+/// Checks every pane, and each observation of the log in full.
 fn screens_of(snap: &Snapshot, c: &Canaries) {
     let mut m = model((240, 70), "dark").unwrap();
     for pane in ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"] {
@@ -429,7 +429,7 @@ fn no_error_and_no_log_of_kflow_tells_a_secret() {
         c.absent(&format!("{args:?}"), &said);
     }
 
-    // The log of a recording, and the recording.
+    // A log file, and a recording made from it.
     let mut log = Vec::new();
     for line in logs::kubelet_text(&mut c).lines() {
         writeln!(log, "{line}").unwrap();

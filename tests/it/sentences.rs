@@ -1,4 +1,4 @@
-//! The words of Kubernetes and the runtimes are data: no sentence of a component stands in the sources.
+//! Texts of Kubernetes and the runtimes are data: no source file holds a component's sentence.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kflow_model::cri::method;
 
-/// Files that hold the words.
+/// The files that hold components' texts.
 const DATA: [&str; 2] = [
     include_str!("../../crates/core/src/flow/map.toml"),
     include_str!("../../crates/core/src/diagnose/signals.toml"),
@@ -35,11 +35,11 @@ const TEXTS: [&str; 18] = [
     "nothing",
 ];
 
-/// Sentences that still stand in the sources: file, literal. Nothing may be added.
+/// Texts that still stand in source files: file, literal. Add nothing to this list.
 const LEFT: &[(&str, &str)] = &[
     // The decoder of the kubelet's log, below the map, drops these lines of cAdvisor unless they name a pod.
     ("crates/sources/src/klog/decode.rs", "Start housekeeping"),
-    // kflow's own name of a kind of work.
+    // kflow's own name for a kind of work.
     ("crates/core/src/correlate/kubelet/work.rs", "probe failed"),
 ];
 
@@ -47,7 +47,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Texts of components, anywhere below a value.
+/// Collects the texts of components from a value and everything below it.
 fn texts(value: &toml::Value, told: bool, out: &mut BTreeSet<String>) {
     match value {
         toml::Value::Table(t) => {
@@ -57,7 +57,7 @@ fn texts(value: &toml::Value, told: bool, out: &mut BTreeSet<String>) {
         }
         toml::Value::Array(a) => a.iter().for_each(|v| texts(v, told, out)),
         toml::Value::String(s) if told => {
-            // What is around names says something from three words on.
+            // The text around placeholders counts when it has at least three words.
             let pieces = s
                 .split(['{', '}'])
                 .step_by(2)
@@ -76,7 +76,7 @@ fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// Sentences of components: of the map, and every message of the recorded kubelets.
+/// Returns the sentences of components: those of the map, and every message of the recorded kubelets.
 fn sentences() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for data in DATA {
@@ -96,7 +96,8 @@ fn sentences() -> BTreeSet<String> {
     all
 }
 
-/// The first sentence that a literal spells, or two words of its beginning, or three of its middle.
+/// Returns the first sentence that a literal spells out: whole, or at least two words of its beginning or three of its
+/// middle.
 fn spelt<'s>(literal: &str, sentences: &'s BTreeSet<String>) -> Option<&'s String> {
     let (literal, n) = (literal.trim(), words(literal));
     if n < 2 {
@@ -109,7 +110,7 @@ fn spelt<'s>(literal: &str, sentences: &'s BTreeSet<String>) -> Option<&'s Strin
     })
 }
 
-/// The string literals of a file, without comments and without the module of its tests.
+/// Returns the string literals of a file, without those in comments and in its test module.
 fn literals(source: &str) -> Vec<String> {
     let tests = ["#[cfg(test)]\nmod ", "#[cfg(test)]\npub(super) mod "];
     let code = tests
@@ -160,7 +161,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The literals of the product's sources that something holds of, with their files.
+/// Returns the literals of the product's source files for which `is` returns true, with their files.
 fn found(is: impl Fn(&str) -> bool) -> BTreeSet<(String, String)> {
     let mut files = Vec::new();
     sources(&root().join("src"), &mut files);
@@ -178,7 +179,7 @@ fn found(is: impl Fn(&str) -> bool) -> BTreeSet<(String, String)> {
 #[test]
 fn no_method_of_the_cri_is_spelt_in_the_sources() {
     let mut found = found(|literal| {
-        // A name of one word, as Status, is also a name of other things.
+        // A method name of one word, such as Status, is also a name of other things.
         let words = literal.chars().filter(char::is_ascii_uppercase).count();
         words > 1 && method::ALL.contains(&literal)
     });

@@ -1,4 +1,4 @@
-//! Sessions: what is written is read, a cut costs little, a player shows what a fresh world shows.
+//! Sessions: what is written can be read, a truncated file loses little, and a player shows the same as a new world.
 
 use crate::fixture;
 use kflow_core::query::Moment;
@@ -22,7 +22,7 @@ fn note(n: i64) -> Observation {
     }
 }
 
-/// A session of five flushes with four notes each.
+/// Writes a session of five flushes with four notes each.
 fn small(path: &Path) -> Vec<Observation> {
     let mut w = Writer::record(path, &Header::new(Nanos(1))).unwrap();
     let notes: Vec<_> = (0..20).map(note).collect();
@@ -88,7 +88,7 @@ fn cut_at_any_byte_a_session_is_readable_up_to_the_last_flush() {
             std::fs::write(&cut, &bytes[..n]).unwrap();
             let s = match session::load(&cut) {
                 Ok(s) => s,
-                // The cut is in the header: there is nothing to read.
+                // The file ends within its header, so nothing can be read.
                 Err(SessionError::NotASession { .. }) => {
                     assert_eq!(readable, 0, "{name} cut at {n}");
                     continue;
@@ -97,7 +97,7 @@ fn cut_at_any_byte_a_session_is_readable_up_to_the_last_flush() {
             };
             let mut got = plain(&s);
             if s.report.cut.is_some() {
-                // The cut is itself an observation, at the end.
+                // The reader reports the truncation by an observation at the end.
                 let last = got.pop().unwrap();
                 assert!(matches!(last.body, Body::Gap(_)), "{name} cut at {n}");
             }
@@ -249,7 +249,7 @@ fn replay_equals_import_byte_for_byte() {
     }
     assert!(plain(&replayed) == imported.observations);
 
-    // And what is derived from them is the same text.
+    // Both also give the same exported text.
     let json = |observations: Vec<Observation>| {
         let mut world = kflow_core::correlate::World::new();
         for o in observations {
@@ -373,7 +373,7 @@ fn the_year_of_log_lines_comes_from_other_inputs_or_the_user() {
     assert_eq!(year(&both, &Options::default()), "2026");
 }
 
-/// Loads a player to the end.
+/// Opens a player and waits until it has loaded the whole session.
 fn player(path: &Path, start: Moment) -> Player {
     let mut p = Player::open(path, start, std::sync::Arc::default()).unwrap();
     while p.report().is_none() {
@@ -412,7 +412,7 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
         assert_eq!(shown.log.len(), upto);
         assert!(shown.log.iter().eq(session.observations.iter().take(upto)));
     };
-    // Forward, back over checkpoints, to both ends.
+    // Seeks forward, back over checkpoints, and to both ends.
     for permille in [300, 310, 900, 320, 50, 999, 700, 0] {
         at(&mut p, permille);
     }
@@ -480,7 +480,7 @@ fn a_player_steps_by_observation_and_by_change_of_a_pod() {
     p.step(-1_000_000);
     assert_eq!(p.position(), 1);
 
-    // The statuses that kubectl would have shown, one after the other.
+    // The statuses that kubectl would have shown, in order.
     p.seek(p.range().0);
     let healthy = |p: &mut Player| {
         let s = p.snapshot();
@@ -507,7 +507,7 @@ fn a_player_steps_by_observation_and_by_change_of_a_pod() {
             "{status} is among {seen:?}"
         );
     }
-    // The same stops on the way back.
+    // Stepping back stops at the same moments.
     let mut back = vec![*stops.last().unwrap()];
     while back.len() < stops.len() && p.step_pod(uid.as_ref(), false) {
         back.push(p.position());

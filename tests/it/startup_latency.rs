@@ -1,4 +1,5 @@
-//! How long pods took to start, beside what the kubelet logged of the same pods (`Observed pod startup duration`).
+//! kflow's pod startup durations, compared with those that the kubelet logged for the same pods (`Observed pod startup
+//! duration`).
 
 use kflow_core::correlate::startup_latency;
 use kflow_model::Body;
@@ -6,16 +7,18 @@ use kflow_model::stamp::{MILLI, SECOND};
 
 use super::requests::sessions;
 
-/// What two watches of one apiserver differ by.
+/// The largest time difference, in ns, between two watches on one apiserver.
 const SLACK: i64 = 100 * MILLI;
 
-/// Every start of the recordings: the kubelet's figure is ours, or it is later for one reason, which is checked.
+/// For every start in the recordings the kubelet's figure equals kflow's, or is later for one known reason, which the
+/// test checks.
 #[test]
 fn starts_agree_with_what_the_kubelet_measured() {
     let (mut same, mut missed, mut exact, mut other, mut worst) = (0, 0, 0, 0, 0);
     for (name, world, _) in sessions() {
         for told in world.kubelet().starts() {
-            // Several pods may have borne the name: the one that was created as long ago as the kubelet says.
+            // Several pods may have had this name: take the one that was created at the time that the kubelet's figures
+            // imply.
             let created = told.at.plus(-told.total_ns);
             let Some(ours) = world
                 .find(&told.pod)
@@ -26,7 +29,7 @@ fn starts_agree_with_what_the_kubelet_measured() {
                 other += 1;
                 continue;
             };
-            // Pulls and init containers agree always: both are measured at the same calls.
+            // The times of pulls and init containers always agree: both sides measure them at the same calls.
             for (theirs, ours) in [
                 (told.pulling_ns, ours.pulling_ns),
                 (told.init_ns, ours.init_ns),
@@ -43,8 +46,8 @@ fn starts_agree_with_what_the_kubelet_measured() {
                 same += 1;
                 worst = worst.max((told.sli_ns - ours.sli_ns).abs());
             } else {
-                // The kubelet missed that change, as it had not noted yet that it had sent this status. It looks at all its
-                // pods whenever any of them changes, so what it logs is the first change after its note.
+                // The kubelet missed that change, because it had not yet noted that it had sent this status. It looks
+                // at all its pods whenever any of them changes, so it logs the first change after its note.
                 missed += 1;
                 let mut changes = world
                     .pods()

@@ -1,4 +1,4 @@
-//! `kflow stats`: its figures against those that follow from the timelines and calls of the same recording.
+//! `kflow stats`: its figures, compared with those computed here from the timelines and calls of the same recording.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn json(args: &[&str]) -> Vec<Value> {
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{args:?}: {e}\n{err}"))
 }
 
-/// Nearest rank, written down a second time.
+/// Returns the percentile by nearest rank; a second implementation, independent of kflow's.
 fn nearest_rank(lengths: &mut [i64], percent: f64) -> i64 {
     lengths.sort_unstable();
     let rank = (percent / 100.0 * lengths.len() as f64).ceil() as usize;
@@ -83,7 +83,8 @@ fn figures_are_those_of_the_calls_and_timelines() {
     }
 }
 
-/// `ready` counts the pods that the apiserver showed not Ready first and Ready later: none that completed without.
+/// `ready` counts the pods that the apiserver first showed as not Ready and later as Ready, and so no pod that
+/// completed without becoming Ready.
 #[test]
 fn ready_counts_pods_that_became_ready() {
     let mut completed = 0;
@@ -142,11 +143,11 @@ fn groups_are_parts_of_the_whole() {
         .filter(|r| r["measure"].as_str().unwrap().starts_with("stage/"))
         .filter_map(|r| r["share_permille"].as_i64())
         .sum();
-    // Each is cut to a thousandth.
+    // Each share is truncated to a thousandth.
     assert!((985..=1000).contains(&shares), "{shares}");
 }
 
-/// 40 pods at once against a calm node: what the ground truth of the recordings calls slow.
+/// Compares a burst of 40 pods with a calm node; the recordings' ground truth calls the burst slow.
 #[test]
 fn a_burst_is_slower_than_a_calm_node_and_nothing_is_slower_than_itself() {
     let (calm, burst) = (session("S1-basics"), session("S5-burst"));
@@ -177,7 +178,7 @@ fn a_burst_is_slower_than_a_calm_node_and_nothing_is_slower_than_itself() {
             "{measure}: {judgement}"
         );
     }
-    // Two parts of one burst.
+    // Two parts of the same burst.
     let parts = json(&[
         "stats",
         "-s",
@@ -197,7 +198,7 @@ fn a_burst_is_slower_than_a_calm_node_and_nothing_is_slower_than_itself() {
     );
 }
 
-/// Every pod that was created, and every call that was begun, lies in one of two ranges that meet.
+/// Every pod that was created and every call that began lies in exactly one of two adjacent ranges.
 #[test]
 fn ranges_that_meet_are_parts_of_the_whole() {
     let file = session("S5-burst");
@@ -219,7 +220,7 @@ fn ranges_that_meet_are_parts_of_the_whole() {
         assert_eq!(part(&early) + part(&late), *n, "{measure}");
     }
     assert!(early["call/ListPodSandbox"] > 0 && late["call/ListPodSandbox"] > 0);
-    // The two of them beside each other are the comparison of what each holds.
+    // Comparing the two ranges gives the figures of each.
     let compared = json(&["stats", "-s", &file, "--compare", "..40%", "40%.."]);
     for row in &compared {
         let measure = row["measure"].as_str().unwrap();
@@ -277,8 +278,8 @@ fn two_times_of_many_nodes_beside_each_other_are_what_each_is_alone() {
     assert!(code == 2 && err.contains("--compare"), "{err}");
 }
 
-/// A condition turns between the creation and the deletion, in the order in which the kubelet and the scheduler turn them, and as the
-/// pod's own record has it: to the second that the condition itself tells.
+/// Each condition changes between the pod's creation and deletion, in the order in which the scheduler and the kubelet
+/// set them, and at the time in the condition itself, which has a resolution of one second.
 #[test]
 fn conditions_turn_when_they_say_so() {
     let file = session("S5-burst");
@@ -360,7 +361,7 @@ fn what_cannot_be_answered_is_said() {
     let (out, err, code) = kflow(&["stats", "-s", &file, "--measure", "stage/imag"]);
     assert!(out.is_empty() && code == 2, "{out}{err}");
     assert!(err.contains("stage/image"), "{err}");
-    // Nothing of it was measured, and that is no mistake of who asks: all pods of it are gone before they start.
+    // Nothing was measured, and that is no error of the user: all pods of the recording are gone before they start.
     let stuck = session("S2-stuck-early");
     let (out, err, code) = kflow(&["stats", "-s", &stuck, "--measure", "start"]);
     assert!(code == 0 && out.starts_with("MEASURE"), "{out}{err}");

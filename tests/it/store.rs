@@ -1,4 +1,5 @@
-//! Recordings in a store: what comes back is what was recorded, whatever it was cut into, and every command reads it as a file.
+//! Recordings in a store: what is read back is what was recorded, however it was cut into segments, and every command
+//! reads a store like a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::program::{self, Said, run};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A recording as this kflow would have made it.
+/// Loads a recording, redacted as the current kflow would have recorded it.
 fn recording(path: &Path) -> Session {
     let mut session = load(path).unwrap();
     for o in &mut session.observations {
@@ -41,14 +42,14 @@ fn recordings() -> Vec<PathBuf> {
     all
 }
 
-/// Puts a session into a store, cut into so many segments, by way of a spool as a recorder does.
+/// Puts a session into a store in this many segments, through a spool as a recorder does.
 pub(crate) fn put(store: &Store, session: &Session, node: &str, segments: usize) {
     let len = session.observations.len();
     let cuts: Vec<usize> = (1..len).filter(|n| n % (len / segments + 1) == 0).collect();
     assert_eq!(put_cut(store, session, node, &cuts), segments as u64);
 }
 
-/// The same, cut before each of these observations; how many segments it became.
+/// Like [`put`], with a cut before each of these observations; returns the number of segments.
 fn put_cut(store: &Store, session: &Session, node: &str, cuts: &[usize]) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
@@ -73,7 +74,7 @@ fn put_cut(store: &Store, session: &Session, node: &str, cuts: &[usize]) -> u64 
         now.wall = o.stamp.seen;
         spool.take(o, now);
     }
-    // Until the recording's end, which may be later than its last observation.
+    // The recording may end later than its last observation.
     now.wall = session.range().unwrap().1;
     spool.close(now);
     let cluster = Cluster::new(store.root(), "lab").unwrap();
@@ -85,7 +86,7 @@ fn url(dir: &Path) -> String {
     format!("file://{}/store", dir.display())
 }
 
-/// The whole of a store, as a session's file.
+/// Reads everything in a store, and writes it as a session file.
 fn get(store: &Store, to: &Path) -> Session {
     let want = Want {
         cluster: None,
@@ -106,7 +107,7 @@ fn get(store: &Store, to: &Path) -> Session {
     load(to).unwrap()
 }
 
-/// What a world tells of everything, as text.
+/// Returns everything that a world holds, as text.
 fn told(session: &Session, at: Nanos) -> String {
     let world = world_at(session, at, Arc::default());
     let mut told = format!("{:?}", world.calls());
@@ -116,7 +117,7 @@ fn told(session: &Session, at: Nanos) -> String {
     told
 }
 
-/// The bytes of observations, as they are written.
+/// Returns the bytes of a session file with these observations.
 fn written(header: &Header, all: &[Evidence], path: &Path) -> Vec<u8> {
     let mut w = Writer::replace(path, 1, header).unwrap();
     for o in all {
@@ -128,13 +129,15 @@ fn written(header: &Header, all: &[Evidence], path: &Path) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        // A case is all recordings: a smaller one says no more of what is wrong, and each run of the tests has another.
+        // One case already covers all recordings. A smaller one would explain a failure no better, and each test run
+        // has other random values.
         cases: 1,
         max_shrink_iters: 0,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
-    /// Issue: for every recording, however it was cut into segments, what comes back gives the same world as the file, byte for byte.
+    /// For every recording, however it is cut into segments, the store returns observations that give the same world as
+    /// the file, byte for byte.
     #[test]
     fn every_recording_comes_back_as_the_same_world(
         places in prop::collection::vec(0.0..1.0_f64, 0..9),
@@ -144,7 +147,7 @@ proptest! {
         for (n, path) in recordings().iter().enumerate() {
             let session = recording(path);
             let len = session.observations.len();
-            // Anywhere, and some so close together that a segment has next to nothing of its own.
+            // Cuts at random places, and some so close together that a segment has hardly any observation.
             let mut cuts: Vec<usize> = places.iter().map(|p| 1 + (p * (len - 1) as f64) as usize).collect();
             cuts.extend(close.iter().map(|c| (len / 2 + c).min(len - 1)));
             cuts.retain(|c| *c < len);
@@ -161,7 +164,7 @@ proptest! {
             prop_assert!(bytes(&back, "is.kflow.zst") == bytes(&session, "was.kflow.zst"), "{what}");
             let (begin, end) = session.range().unwrap();
             prop_assert_eq!(back.range().unwrap(), (begin, end), "{}", &what);
-            // The same bytes give the same world; that it is so is seen at a moment of some.
+            // Equal bytes give equal worlds. For one recording in four the test checks that at a random moment.
             if n % 4 == 0 {
                 let at = begin.plus((end.since(begin) as f64 * moment) as i64);
                 prop_assert!(told(&back, at) == told(&session, at), "{what}");
@@ -170,10 +173,10 @@ proptest! {
     }
 }
 
-/// A recording in a store of four segments.
+/// A recording in a store, as four segments.
 pub(crate) struct Rig {
     dir: tempfile::TempDir,
-    /// The same as a file.
+    /// The same recording as a file.
     file: PathBuf,
     session: Session,
 }
@@ -240,7 +243,7 @@ fn every_command_reads_a_store_as_it_reads_a_file() {
         );
         assert!(!out.is_empty(), "{args:?}");
     }
-    // What was fetched is told when that is asked for, and the second time nothing is fetched.
+    // With `-v` the command reports what it fetched; the second time it fetches nothing.
     let said = rig.stored(&["why", &pod], &["-v"]);
     assert!(said.err.contains("lab/segments/2026-"), "{}", said.err);
     assert!(said.err.contains(" 0 bytes fetched"), "{}", said.err);
@@ -248,7 +251,7 @@ fn every_command_reads_a_store_as_it_reads_a_file() {
     let cache = rig.dir.path().join("cache/kflow/segments");
     let kept: Vec<_> = fs::read_dir(cache).unwrap().collect();
     assert_eq!(kept.len(), 4, "{kept:?}");
-    // What is not there.
+    // Pods and nodes that the store does not have.
     let said = rig.stored(&["why", "nobody/nothing"], &[]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("no such pod"), "{}", said.err);
@@ -285,7 +288,7 @@ fn a_run_is_recorded_into_a_store_and_what_the_store_refuses_waits() {
             .args(more);
         run(&mut c)
     };
-    // A file stands where its folder would be.
+    // A file takes the path of the store's folder.
     let store = rig.dir.path().join("live");
     fs::create_dir(&store).unwrap();
     fs::write(store.join("live"), "").unwrap();
@@ -298,13 +301,13 @@ fn a_run_is_recorded_into_a_store_and_what_the_store_refuses_waits() {
     let said = run(rig
         .command()
         .args(["timeline", "--store", &url, "-o", "name"]));
-    // Between the two runs there is a time in which nobody recorded: it is told, and what was recorded is answered.
+    // Nobody recorded between the two runs: the command says so, and answers from what was recorded.
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains(": nobody recorded\n"), "{}", said.err);
     assert!(said.out.lines().count() > 1, "{}", said.out);
-    // Of one pod the log tells the UID alone.
+    // For one pod the log only has the UID.
     assert!(!said.out.lines().any(|l| l == "pod/"), "{}", said.out);
-    // What goes together with no store, and what does not go with one.
+    // Flags that need a store, and flags that a store excludes.
     for args in [
         &["record", "-O", "x.kflow", "--cluster", "c"][..],
         &["record", "-O", "x.kflow", "--store", &url],
@@ -347,7 +350,7 @@ fn what_a_store_has_is_listed_and_what_is_old_goes() {
     assert_eq!(listed("observations"), all);
     let text = store(&["ls", &url]).out;
     assert!(text.starts_with("CLUSTER  NODE "), "{text}");
-    // The second of four goes by hand.
+    // The test deletes the second of four segments.
     let hour = kflow_store::layout::Hour::of(rig.session.range().unwrap().0);
     let folder = rig
         .dir
@@ -359,7 +362,7 @@ fn what_a_store_has_is_listed_and_what_is_old_goes() {
         .collect();
     files.sort();
     if files.len() == 4 {
-        // The first was sent twice, and cut the first time: it is one.
+        // The first upload of the first segment broke off, and it was sent again: both count as one segment.
         let name = files[0].to_string_lossy().into_owned();
         let (begin, _) = name
             .strip_suffix(".kflow.zst")
@@ -394,7 +397,7 @@ fn what_a_store_has_is_listed_and_what_is_old_goes() {
     assert_eq!(store(&["ls", &url, "--cluster", "other"]).code, Some(2));
 }
 
-/// What a user has who was only given a recording: it is put into a store, and answers from there as the file does.
+/// A user who only has a recording adds it to a store, and the store then answers as the file does.
 #[test]
 fn a_recording_that_is_added_is_asked_as_the_file_is_and_shown_by_its_name() {
     let rig = Rig::new();
@@ -422,7 +425,7 @@ fn a_recording_that_is_added_is_asked_as_the_file_is_and_shown_by_its_name() {
     let store = ["--store", &url, "--from", &from, "--to", &to];
     let said = run(rig.command().args(["calls", "-o", "jsonl"]).args(store));
     assert_eq!(said.out, rig.of_file(&["calls", "-o", "jsonl"]).out);
-    // Nothing is left of what it was read from but the cache.
+    // Adding a recording leaves nothing behind but the segment cache.
     let left = fs::read_dir(rig.dir.path().join("cache/kflow")).unwrap();
     let left: Vec<_> = left.map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["segments"]);
@@ -434,12 +437,12 @@ fn a_recording_that_is_added_is_asked_as_the_file_is_and_shown_by_its_name() {
         assert_eq!(said.code, Some(2), "{file}");
         assert!(said.err.contains(why), "{}", said.err);
     }
-    // A flag that is another action's is refused.
+    // A flag of another action is refused.
     let said = run(rig.command().args(["store", "ls", &url, "--keep", "1d"]));
     assert_eq!(said.code, Some(2), "{}", said.out);
 }
 
-/// `--from` may be followed by a dash, and takes nothing from who asks for help.
+/// `--from` and similar flags take a value that may begin with a dash, but `--help` behind them still shows the help.
 #[test]
 fn help_is_help_behind_a_flag_whose_value_may_begin_with_a_dash() {
     for args in [

@@ -1,4 +1,4 @@
-//! `kflow export -o svg`: whole, no higher than what is in it, in the colours of a theme.
+//! `kflow export -o svg`: the picture is complete, no taller than its content, and in the colours of its theme.
 
 use crate::fixture;
 use crate::program;
@@ -13,7 +13,7 @@ fn svg(pod: &str, session: &str, more: &[&str]) -> (Option<i32>, String, String)
     program::run(&mut command).parts()
 }
 
-/// Height of the picture, px, and of the lowest text in it.
+/// Returns the height of the picture, and of the lowest text in it; px.
 fn heights(svg: &str) -> (f64, f64) {
     let number = |pattern: &str| -> Vec<f64> {
         let all = regex::Regex::new(pattern).unwrap();
@@ -43,10 +43,10 @@ fn a_picture_is_whole_and_cut_to_what_is_in_it() {
         assert!(!picture.contains('↓'), "{pod}: more below");
         seen.push(whole);
     }
-    // The last row too: that of the sandbox, below those of the containers.
+    // The last row is complete too: the sandbox's, below those of the containers.
     let healthy = svg("s01/healthy", "S1-basics", &[]).1;
     assert_eq!(healthy.matches(">container.Delete<").count(), 4);
-    // A pod that did more has a higher picture; that of one that did much is not cut to a screen's 60 rows.
+    // A pod with more steps has a taller picture, which is not cut at a screen's 60 rows.
     assert!(seen[0] > seen[2] && seen[0] > 60.0 * 18.0, "{seen:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The terminal on recorded sessions and on synthetic ones: every pane at every size, from a script of keys.
+//! The terminal on recorded and synthetic sessions: every pane at every size, driven by a script of keys.
 
 mod abreast;
 mod banner;
@@ -68,7 +68,7 @@ fn empty() -> Snapshot {
     churn::snapshot(&mut Pipeline::new(), churn::BEGIN)
 }
 
-/// What could harm a terminal or break its columns.
+/// Panics when a cell holds a character that could harm a terminal or break its columns.
 fn check(buf: &Buffer, what: &str) {
     for c in buf.content() {
         let hostile = c.symbol().chars().any(|c| {
@@ -141,7 +141,7 @@ fn no_pane_but_the_nodes_shows_what_is_outside_of_the_scope() {
         }
         all
     };
-    // The first has no call: its volume is missing.
+    // The first pod has no call, because its volume is missing.
     let names = ["s03/", "cm-missing", "s38/", "registry-down"];
     let others = |text: &str| names.iter().any(|n| text.contains(n));
     let all = pictures(&session("S2-stuck-early", 450));
@@ -186,7 +186,7 @@ fn every_key_of_the_map_does_something_in_its_pane() {
                 frame(&mut m, &snap);
                 select(&mut m, &snap, "s10/rc");
                 frame(&mut m, &snap);
-                // Somewhere in the middle, so that there is a way in every direction.
+                // Start in the middle of the list, so that every direction has somewhere to go.
                 press(&mut m, &snap, "g j");
                 m.message = None;
                 let before = frame(&mut m, &snap);
@@ -200,7 +200,7 @@ fn every_key_of_the_map_does_something_in_its_pane() {
                 if effects.is_empty() && before == after {
                     idle.insert(format!("{} in {}", a.name(), pane.name()));
                 }
-                // Whatever opened closes again.
+                // Whatever the key opened closes again.
                 press(&mut m, &snap, "esc esc esc");
                 check(&frame(&mut m, &snap), a.name());
                 assert!(m.overlays.is_empty(), "{} stays open", a.name());
@@ -211,8 +211,8 @@ fn every_key_of_the_map_does_something_in_its_pane() {
     assert_eq!(idle, expected);
 }
 
-/// Keys that have nothing to do where the test stands: the pane is shown already, there is no filter, no detail beside the
-/// list, nothing below the row.
+/// Keys that have no effect in the state that the test prepares: the pane is already shown, there is no filter, no
+/// detail beside the list, nothing below the row.
 const IDLE: &[&str] = &[
     "back in Pods",
     "calls in Calls",
@@ -260,7 +260,7 @@ fn a_walk_through_the_whole_application() {
     let mut m = model((120, 40), "dark").expect("theme");
     let text = |m: &mut kflow_tui::model::Model| svg::plain(&frame(m, &snap));
     assert!(text(&mut m).contains("cm-missing"));
-    // Filter the list, open the timeline of what is left, ask why, follow the evidence, and come back.
+    // Filter the list, open the timeline of the remaining pod, ask why, follow the evidence, and come back.
     press(&mut m, &snap, "/ cm-miss enter");
     let shown = text(&mut m);
     assert!(
@@ -289,7 +289,7 @@ fn a_walk_through_the_whole_application() {
         calls.contains("RunPodSandbox") && !calls.contains("ListContainers"),
         "{calls}"
     );
-    // The palette runs what has no key, and says what it does not know.
+    // The palette runs commands that have no key, and reports unknown ones.
     press(&mut m, &snap, ": theme space light enter");
     assert_eq!(m.look.theme.name, "light");
     press(&mut m, &snap, ": zzz enter");

@@ -1,4 +1,4 @@
-//! What carries canaries: for each source the content of a capture.
+//! The carriers of canaries: the content of one capture for each source.
 
 pub(super) mod otlp;
 
@@ -13,20 +13,18 @@ use super::logs::{
     PROSE, journal, journal_short, kubelet_json, kubelet_text, runtime, runtime_journal,
 };
 
-/// One form of one source.
+/// One form of one source, as a capture.
 pub(super) struct Source {
     /// Flag of `kflow import`, or [`LAB`].
     pub(super) flag: &'static str,
-    /// Name of the file; of a support bundle the folder's, in which the content is `pods.json`.
+    /// Name of the file; for a support bundle, name of the folder in which the content is `pods.json`.
     pub(super) name: &'static str,
-    /// Its content.
     pub(super) make: fn(&mut Canaries) -> Vec<u8>,
 }
 
-/// Stands for a flag where only the lab's recorder writes such a file.
+/// Takes the place of a flag for files that only the lab's recorder writes.
 pub(super) const LAB: &str = "";
 
-/// All of them.
 pub(super) const SOURCES: [Source; 19] = [
     source("--kubelet-log", "kubelet.log", |c| kubelet_text(c).into()),
     source("--kubelet-log", "kubelet-json.log", |c| {
@@ -86,7 +84,7 @@ fn fixture(name: &str) -> Vec<u8> {
     }
 }
 
-/// A pod of `kubectl get -o json` with canaries in every field that people put secrets in.
+/// Returns a pod in the form of `kubectl get -o json`, with canaries in every field that people put secrets in.
 fn pod(c: &mut Canaries, name: &str) -> Value {
     let list: Value = serde_json::from_slice(&fixture("kube/kubectl-get.json")).unwrap();
     let items = list["items"].as_array().unwrap();
@@ -98,7 +96,7 @@ fn pod(c: &mut Canaries, name: &str) -> Value {
     let mut put = |place: &str| c.put(place);
     pod["metadata"]["namespace"] = json!("canaries");
     pod["metadata"]["name"] = json!(name);
-    // One of its own for each name.
+    // Each name has its own UID.
     pod["metadata"]["uid"] = json!(format!("c0ffee00-0000-4000-8000-{:012}", name.len()));
     pod["metadata"]["annotations"] = json!({"note": put("annotation"), "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"x\":\"{}\"}}", put("last-applied"))});
     pod["metadata"]["labels"]["api-token"] = json!(put("label"));
@@ -171,7 +169,8 @@ fn event(c: &mut Canaries, pod: &Value, n: usize, message: &str) -> Value {
 
 fn items(c: &mut Canaries, name: &str) -> Value {
     let mut pod = pod(c, name);
-    // The same in every text of a status, without marks: not every condition is kept, and a message is cut.
+    // The same texts in every message of the status, without marks: kflow does not keep every condition, and cuts
+    // messages.
     let unmarked: Vec<String> = PROSE
         .iter()
         .map(|p| c.fill(&p.replace("{M} ", "")))
@@ -205,7 +204,8 @@ fn pods(c: &mut Canaries, name: &str) -> String {
     format!("{}\n", items(c, name))
 }
 
-/// JSON is YAML, but for what kflow recognises a file by: the list is written out one level deep.
+/// Returns the list as YAML. Its items stay JSON, which is valid YAML; only the outermost level is written as YAML, by
+/// which kflow recognises the file.
 fn yaml(c: &mut Canaries) -> String {
     let list = items(c, "carrier-yaml");
     let mut out = String::from("apiVersion: v1\nkind: List\nitems:\n");
@@ -270,7 +270,7 @@ pub(super) fn audit(c: &mut Canaries) -> String {
     out
 }
 
-/// Real bytes; the canary takes the place of a text of the same length, so that all else stays as it was.
+/// Replaces each `text` in real bytes by a canary of the same length, so that all other bytes stay the same.
 fn put_in_place(bytes: &mut [u8], text: &[u8], canary: &[u8]) -> usize {
     assert_eq!(text.len(), canary.len());
     let at: Vec<usize> = memchr::memmem::find_iter(bytes, text).collect();
@@ -302,7 +302,7 @@ fn rewritten(lines: &[u8], places: &[(&str, String)]) -> Vec<u8> {
 }
 
 fn otlp_protobuf(c: &mut Canaries) -> Vec<u8> {
-    // An address of a server, 26 bytes.
+    // The address of a server, 26 bytes long.
     let canary = c.put("attribute of a span");
     let place = format!("x://u:{canary}@ab/");
     assert_eq!(place.len(), "/opt/klab/run/cri-tee.sock".len() - 4);
@@ -359,10 +359,10 @@ fn fs(c: &mut Canaries) -> String {
     out
 }
 
-/// An endpoint: its name in a scrape, its path, what it answers.
+/// An endpoint: its name in a scrape, its path, its answer.
 pub(super) type Endpoint = (&'static str, &'static str, String);
 
-/// The apiserver's endpoints that are asked now and then.
+/// Returns the apiserver's endpoints that kflow asks from time to time.
 pub(super) fn of_apiserver(c: &mut Canaries) -> [Endpoint; 2] {
     [
         ("apiserver-readyz", "readyz", c.fill("[-]etcd failed: {M} https://u:{C}@etcd:2379 Authorization: Bearer {C}0123456789\nreadyz check failed\n")),
@@ -405,7 +405,7 @@ fn snapshots(c: &mut Canaries) -> String {
     out
 }
 
-/// An object of a kind that is watched, with canaries in every field that people put secrets in.
+/// Returns an object of a watched kind, with canaries in every field that people put secrets in.
 pub(super) fn object(c: &mut Canaries, kind: &str, namespace: Option<&str>) -> Value {
     let of = pod(c, "template");
     let mut put = |place: &str| c.put(&format!("{place} of {kind}"));
@@ -437,12 +437,12 @@ pub(super) fn object(c: &mut Canaries, kind: &str, namespace: Option<&str>) -> V
     })
 }
 
-/// A list with a pod and Events about it, and afterwards what a watch tells.
+/// Returns a list with a pod and Events about it; the apiserver stand-in makes its lists and its watches of such lists.
 pub(super) fn watched(c: &mut Canaries, name: &str) -> Value {
     items(c, name)
 }
 
-/// What an audit webhook posts.
+/// Returns the body of a request from an audit webhook.
 pub(super) fn batch(c: &mut Canaries) -> String {
     let items: Vec<Value> = audit(c)
         .lines()

@@ -1,8 +1,8 @@
-//! The live forms of every source: servers, sockets, pipes and files that grow, each with canaries in every field that
-//! people put secrets in. What comes of them: a session, what kflow says, its own log at the level `trace`, the screens
-//! of the run, and every command on the session.
+//! The live form of every source: servers, sockets, pipes and growing files, each with canaries in every field that
+//! people put secrets in. Checked are the session, kflow's messages, its own log at level `trace`, the screens of the
+//! run, and every command on the session.
 //!
-//! A flag of `kflow record` that no run here uses fails [`every_flag_that_names_a_source_carries_canaries`].
+//! [`every_flag_that_names_a_source_carries_canaries`] fails for a flag of `kflow record` that no run here uses.
 
 mod runtime;
 mod server;
@@ -29,14 +29,14 @@ use crate::receive::{AS_JSON, POST, PROTOBUF, TRACES, client, export_with, http}
 use runtime::{proxied, runtime, tapped};
 use server::{Page, Pages, Server, apiserver, kubeconfig, scope};
 
-/// What runs beside kflow.
+/// The sources that run beside kflow, and the flags that name them.
 struct Stage {
     dir: tempfile::TempDir,
     c: Canaries,
     args: Vec<String>,
     stdin: Option<String>,
     servers: Vec<Server>,
-    /// What the session must hold before the run may end, beside the marks.
+    /// Texts that the session must hold before the run may end, besides the marks.
     wanted: Vec<&'static str>,
     children: Vec<Child>,
 }
@@ -73,7 +73,7 @@ impl Stage {
         self.args.extend(args.iter().map(|a| (*a).to_owned()));
     }
 
-    /// A flag with a file that has this content.
+    /// Writes a file with this content and adds a flag that names it.
     fn file(&mut self, flag: &str, name: &str, content: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
@@ -88,7 +88,7 @@ impl Stage {
         address
     }
 
-    /// An apiserver, with more pages.
+    /// Starts an apiserver with additional pages; returns the path of its kubeconfig.
     fn api(&mut self, more: impl FnOnce(&mut Canaries, &mut Pages)) -> PathBuf {
         let mut pages = apiserver(&mut self.c);
         more(&mut self.c, &mut pages);
@@ -112,7 +112,7 @@ impl Stage {
         command
     }
 
-    /// Waits until every mark, and what else was wanted, is in a session that grows.
+    /// Waits until a growing session holds every mark and every text of `wanted`.
     fn wait(&self, what: &str, session: &Path) {
         let mut missing = Vec::new();
         let mut complete = || {
@@ -128,7 +128,7 @@ impl Stage {
         assert!(came, "{what}: not read: {missing:?}");
     }
 
-    /// Runs `kflow record` until everything has been read; returns what it said.
+    /// Runs `kflow record` until it has read everything; returns what it printed.
     fn record(&mut self) -> String {
         let mut child = self
             .command()
@@ -166,7 +166,7 @@ impl Stage {
         Arc::into_inner(said).unwrap().into_inner().unwrap()
     }
 
-    /// Nothing of this is anywhere.
+    /// Asserts that no canary is in the output, the session or the logs.
     fn check(&self, what: &str, said: &str) {
         self.c
             .absent(&format!("{what}: what was said"), said.as_bytes());
@@ -187,7 +187,7 @@ impl Stage {
     }
 }
 
-/// The address that a receiver listens on, by its own word.
+/// Returns the address that a receiver says it listens on.
 fn listening(said: &str, name: &str) -> Option<SocketAddr> {
     let line = said
         .lines()
@@ -196,7 +196,7 @@ fn listening(said: &str, name: &str) -> Option<SocketAddr> {
     rest.split([';', ')']).next()?.trim().parse().ok()
 }
 
-/// Sends spans in each of their three forms and a batch of audit records to the receivers.
+/// Sends spans in each of their three forms, and a batch of audit records, to the receivers.
 fn post(c: &mut Canaries, mut address: impl FnMut(&str) -> Option<SocketAddr>) {
     let otlp = eventually("the OTLP receiver listens", || address("otlp receiver"));
     let webhook = eventually("the webhook listens", || address("audit webhook"));
@@ -224,7 +224,7 @@ fn post(c: &mut Canaries, mut address: impl FnMut(&str) -> Option<SocketAddr>) {
     });
 }
 
-/// The kubelet's folder, with a mounted Secret.
+/// Makes the kubelet's root folder, with a mounted Secret.
 fn kubelet_root(stage: &mut Stage) -> PathBuf {
     let root = stage.dir.path().join("kubelet");
     let volume = root.join(
@@ -240,7 +240,7 @@ fn kubelet_root(stage: &mut Stage) -> PathBuf {
     root
 }
 
-/// Everything that can run at once.
+/// Starts every source that can run beside the others.
 fn everything(stage: &mut Stage) -> Config {
     let kubeconfig = stage.api(|_, _| {});
     let text = logs::kubelet_text(&mut stage.c);
@@ -298,10 +298,10 @@ fn everything(stage: &mut Stage) -> Config {
     }
 }
 
-/// Puts on a stage what a form needs.
+/// Prepares a stage for one form of a source.
 type Set = fn(&mut Stage);
 
-/// The forms that a kubelet's log can be read in beside a file of klog's text, and a kubelet that is asked itself.
+/// Other sources of a kubelet's log than a file of klog text, and a kubelet that kflow asks itself.
 const FORMS: [(&str, Set); 6] = [
     ("a file of JSON", |s| {
         let text = logs::kubelet_json(&mut s.c);
@@ -367,7 +367,7 @@ fn no_live_form_lets_a_secret_out() {
     }
 }
 
-/// The eBPF tap, where this machine and user may load it.
+/// Runs the eBPF tap, where this machine and user may load it.
 #[test]
 fn no_tapped_run_lets_a_secret_out() {
     if let Err(e) = kflow_sources::tap::probe() {
@@ -380,7 +380,7 @@ fn no_tapped_run_lets_a_secret_out() {
     stage.check("the eBPF tap", &said);
 }
 
-/// All at once: what the program writes, and what every command makes of it.
+/// Runs all sources at once, and checks what kflow writes and what every command makes of the session.
 #[test]
 fn no_live_run_lets_a_secret_out() {
     let mut stage = Stage::new();
@@ -395,7 +395,7 @@ fn no_live_run_lets_a_secret_out() {
     outputs(stage.dir.path(), "run.kflow", "canaries/carrier", &stage.c);
 }
 
-/// The terminal of a run: with the states of its sources, which no session has.
+/// Checks the terminal of a run, which also shows the states of the sources; a session does not hold these.
 #[test]
 fn no_screen_of_a_live_run_shows_a_secret() {
     let mut stage = Stage::new();
@@ -424,7 +424,7 @@ fn no_screen_of_a_live_run_shows_a_secret() {
     stage.check("a run", "");
 }
 
-/// Flags of `kflow record` that name no source, and what they do.
+/// The flags of `kflow record` that name no source, and what each is for.
 const OTHERS: [(&str, &str); 27] = [
     ("--output-file", "the session"),
     ("--for", "when to stop"),

@@ -1,4 +1,4 @@
-//! Log lines that carry canaries: klog in text and JSON, journald, logrus.
+//! Log lines with canaries: klog in text and JSON, journald, logrus.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ const MESSAGES: [(&str, &str); 22] = [
     ),
 ];
 
-/// Sentences without fields: lines of older kubelets, of client-go, of curl, and whatever else a message of anybody says.
+/// Messages without fields: lines of older kubelets, of client-go, of curl, and free text of any kind.
 pub(super) const PROSE: [&str; 27] = [
     r"{M} login with password=my {C} words {C}",
     r"{M} sent Authorization: Bearer {C} {C}",
@@ -135,7 +135,8 @@ fn fields(text: &str) -> Vec<(String, Value)> {
     map.into_iter().collect()
 }
 
-/// A canary inside JSON needs no escape, and neither does a mark: templates are filled before they are parsed.
+/// Returns the messages with their parsed fields. Canaries and marks need no escape in JSON, so templates are filled
+/// before they are parsed.
 fn messages(c: &mut Canaries) -> Vec<(&'static str, Vec<(String, Value)>)> {
     MESSAGES
         .iter()
@@ -143,7 +144,7 @@ fn messages(c: &mut Canaries) -> Vec<(&'static str, Vec<(String, Value)>)> {
         .collect()
 }
 
-/// ` key=value` as klog writes it.
+/// Returns ` key=value` for each field, as klog writes it.
 fn pairs(fields: &[(String, Value)]) -> String {
     let mut out = String::new();
     for (key, value) in fields {
@@ -166,7 +167,7 @@ fn lines(c: &mut Canaries) -> Vec<String> {
     all
 }
 
-/// klog text.
+/// Returns the log as klog text.
 pub(super) fn kubelet_text(c: &mut Canaries) -> String {
     lines(c).join("\n") + "\n"
 }
@@ -219,7 +220,7 @@ fn runtime_lines(c: &mut Canaries) -> Vec<String> {
         ));
     };
     for (message, fields) in messages(c) {
-        // The message last: all that follows `Response Body` is left out.
+        // The message comes last, because kflow drops all that follows `Response Body`.
         line(&format!("{} {message}", pairs(&fields)), "");
     }
     for prose in PROSE {

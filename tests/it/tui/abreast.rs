@@ -1,5 +1,5 @@
-//! Pods of an owner side by side, with their styles: those of a recorded burst, which were on one node; that they are on three, and
-//! what the clocks of these are off, is invented.
+//! The pods of an owner side by side, with their styles. The pods are those of a recorded burst on one node; their
+//! distribution over three nodes and the nodes' clock offsets are invented.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use kflow_tui::svg;
 
 use super::frames::in_every_theme;
 
-/// At a share of the recording; with the nodes' clocks, as a cluster shows it, or as a recording.
+/// Returns the burst at a share of the recording, in thousandths: live with the nodes' clocks, as a cluster shows it,
+/// or as a recording.
 fn burst(permille: i64, live: bool) -> Snapshot {
     let session = kflow_model::session::load(&crate::fixture("sessions/S5-burst.kflow.zst"));
     let session = session.expect("fixture");
@@ -102,7 +103,7 @@ fn rows_lead_to_their_pods() {
     press(&mut m, &snap, "g");
     let (top, text) = (m.shared.pod.clone(), svg::plain(&frame(&mut m, &snap)));
     assert!(text.contains("on 3 nodes"), "{text}");
-    // The footer has the keys that do something here.
+    // The footer names only keys that have an effect here.
     let footer = |text: &str| text.trim_end().lines().next_back().map(str::to_owned);
     let keys = footer(&text).expect("a footer");
     assert!(keys.contains("open") && !keys.contains("zoom"), "{keys}");
@@ -119,7 +120,7 @@ fn rows_lead_to_their_pods() {
         text.contains("STAGE") && text.contains(pod.as_str()),
         "{text}"
     );
-    // What has no owner has no rows.
+    // A pod without an owner has no rows here.
     let alone = snap.world.pods().iter().find(|p| p.owners.is_empty());
     select(&mut m, &snap, &alone.expect("a pod").key());
     frame(&mut m, &snap);

@@ -1,4 +1,4 @@
-//! What the terminal says above every pane of what it could not read.
+//! The banner above every pane, which says what kflow could not read.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn note(now: Nanos, resource: &str, kind: WatchKind, failure: Option<Failure>) -
     )
 }
 
-/// A recorded run as it would look live, with more observations at its end, 20 s later.
+/// Returns a recorded run as a live one would look 20 s later, with more observations at its end.
 fn live(more: &[Observation]) -> Snapshot {
     let snap = session("S1-basics", 250);
     let mut pipeline = Pipeline::new();
@@ -100,7 +100,7 @@ fn every_pane_says_what_is_not_known_in_every_theme() {
                 frame(m, &snap);
                 select(m, &snap, "s01/healthy");
                 m.show(pane);
-                // The banner and the row above and below it: the rest is the panes' own.
+                // Only the banner and the rows around it: tests of the panes cover the rest.
                 let whole = frame(m, &snap);
                 let rows = ratatui::layout::Rect::new(0, 0, size.0, 4);
                 let mut head = Buffer::empty(rows);
@@ -116,7 +116,7 @@ fn every_pane_says_what_is_not_known_in_every_theme() {
     }
 }
 
-/// Nothing was ever read: what the Node pane has not seen it does not count.
+/// When kflow could read nothing, the Node pane shows no counts.
 #[test]
 fn what_could_not_be_seen_is_not_counted() {
     let mut pipeline = Pipeline::new();
@@ -166,7 +166,7 @@ fn it_says_the_worst_with_since_when_and_the_next_try_and_how_many_more() {
         for w in words {
             assert!(banner.contains(w), "{w}: {banner}");
         }
-        // The Node pane has both in full.
+        // The Node pane shows both reasons in full.
         press(&mut m, &snap, "6");
         let text = svg::plain(&frame(&mut m, &snap));
         for w in [
@@ -239,7 +239,7 @@ fn a_loss_is_told_until_the_pods_are_listed_anew() {
     assert_eq!(reasons(&live(&all)), []);
 }
 
-/// What kflow itself fails at is told above every pane as well, before anything that it could not read.
+/// kflow's own failures are shown above every pane too, before anything that it could not read.
 #[test]
 fn every_pane_says_when_the_picture_stands_still_and_when_nothing_is_recorded() {
     for (name, badge) in [

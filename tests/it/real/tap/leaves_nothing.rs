@@ -1,4 +1,4 @@
-//! Killed, or after a panic: what is left in the kernel; and which rights it has meanwhile.
+//! What a tap that was killed or that panicked leaves in the kernel, and which capabilities it holds while it runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::proxy::rig::eventually;
 use crate::real::cri::{Real, end_pod, id, start_pod, works};
 use crate::real::life::{block_on, connect};
 
-/// What the kernel holds. Maps of programs that were tried go a grace period after them: that is waited for.
+/// Returns the BPF objects that the kernel holds. The kernel frees maps a grace period after the programs that used
+/// them, which this waits for.
 fn settled() -> InKernel {
     eventually("what was tried is gone", || {
         let held = loaded();
@@ -35,7 +36,7 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
             let path = folder.path().to_path_buf();
             let recorder =
                 thread::spawn(move || Recorder::start(&socket, &path, &format!("{n}.kflow")));
-            // The client goes on while programs come and go.
+            // The client goes on calling while programs are attached and detached.
             while !recorder.is_finished() {
                 works(&mut raw, "ListContainers", &id("")).await;
             }
@@ -61,10 +62,11 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
     assert!(!Path::new("/sys/fs/bpf/kflow").exists());
 }
 
-/// Set for the process in which a tap panics: the tap follows no client in its own process, and gives up rights for all threads.
+/// Set in the process whose tap panics. It is a process of its own because the tap ignores clients in its own process
+/// and drops capabilities for all threads.
 const PANICS: &str = "KFLOW_TEST_TAP_PANICS";
 
-/// The decoder and whoever takes what it gives run in one thread: whichever of the two panics, the same is unwound.
+/// The decoder and the consumer of its observations run in one thread, so a panic in either unwinds the same stack.
 #[test]
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn a_panic_in_its_thread_leaves_nothing_behind_and_hurts_no_call() {
@@ -99,11 +101,11 @@ fn a_panic_in_its_thread_leaves_nothing_behind_and_hurts_no_call() {
     assert!(said.contains("as a decoder that fails would"), "{said}");
 }
 
-/// Starts a tap that panics at the first call that it sees, and waits until the kernel has dropped everything of it, in a
-/// process that goes on.
+/// Starts a tap that panics at the first call that it sees, and waits until the kernel has dropped everything of it
+/// while this process goes on.
 fn panics(real: &Real) {
     let before = settled();
-    // Less is well too: programs that were tried may go only now.
+    // Fewer than before is fine too: programs loaded by the probe may be freed only now.
     let is_left = |now: &InKernel| {
         let is_new = |p: &u32| !before.programs.contains(p);
         now.programs.iter().any(is_new) || now.maps > before.maps || now.links > before.links
@@ -124,7 +126,7 @@ fn panics(real: &Real) {
     })
     .unwrap();
     seen.recv_timeout(Duration::from_secs(60)).unwrap();
-    // Asked by this thread: that of the tap has given up the right to ask.
+    // This thread asks, because the tap's thread has dropped the capability to ask.
     let on = loaded();
     assert!(is_left(&on), "it was on: {on:?}, {before:?}");
     lets.send(()).unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::Canaries;
 use super::super::logs::PROSE;
 
-/// An export of spans as OTLP's JSON has it, with canaries in every field.
+/// Returns an export of spans in OTLP's JSON form, with canaries in every field.
 fn export(c: &mut Canaries) -> Value {
     let text = |key: &str, value: String| json!({"key": key, "value": {"stringValue": value}});
     let attributes = [
@@ -53,7 +53,7 @@ pub(in crate::secrets) fn bytes(c: &mut Canaries) -> Vec<u8> {
     protobuf(&export(c))
 }
 
-/// A field of a protobuf message: text, bytes, or a message.
+/// Returns a length-delimited field of a protobuf message: a string, bytes, or a message.
 pub(in crate::secrets) fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     prost::encoding::encode_varint(content.len() as u64, &mut out);
@@ -61,7 +61,7 @@ pub(in crate::secrets) fn field(number: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The same export as OTLP's protobuf.
+/// Returns the same export in OTLP's protobuf form.
 fn protobuf(export: &Value) -> Vec<u8> {
     fn text(number: u8, v: &Value) -> Vec<u8> {
         field(number, v.as_str().unwrap().as_bytes())

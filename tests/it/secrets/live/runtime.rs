@@ -1,4 +1,4 @@
-//! The two ways to a container runtime: its calls by way of `kflow proxy`, and its lists.
+//! The two connections to a container runtime: its calls by way of `kflow proxy`, and the lists that kflow asks it for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use super::super::carriers::{self, otlp::field};
 use super::Stage;
 use crate::proxy::rig::eventually;
 
-/// How long a connection that says something else than the capture may take to say it.
+/// How long a new connection may take to send [`OPENING`] before it counts as another client's and is closed.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Plays recorded bytes between a kubelet and a runtime through `kflow proxy`.
+/// Replays recorded bytes between a kubelet and a runtime through `kflow proxy`.
 pub(super) fn proxied(stage: &mut Stage) -> PathBuf {
     let (listen, upstream, serve) = (
         stage.path("cri.sock"),
@@ -46,7 +46,7 @@ pub(super) fn proxied(stage: &mut Stage) -> PathBuf {
         .unwrap();
     stage.children.push(child);
     let capture = carriers::cri_bytes(&mut stage.c);
-    // It ends with the process, or when all was played.
+    // The thread ends with the process, or when it has played everything.
     thread::spawn(move || {
         let ends = play(&capture, &listen, &runtime);
         // Connections stay open until the test ends.
@@ -57,14 +57,15 @@ pub(super) fn proxied(stage: &mut Stage) -> PathBuf {
     serve.into()
 }
 
-/// Plays them between a client and a runtime, again and again: the tap sees whole what begins after it was loaded.
+/// Replays the bytes between a client and a runtime again and again: the tap sees a connection whole only when it
+/// begins after the tap was loaded.
 pub(super) fn tapped(stage: &mut Stage) {
     let path = stage.path("tapped.sock");
     let runtime = UnixListener::bind(&path).unwrap();
     let capture = carriers::cri_bytes(&mut stage.c);
     stage.args(&["--no-api", "--tap", "ebpf", "--runtime", &path]);
     stage.wanted.push("\"CreateContainer\"");
-    // It ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         loop {
             drop(play(&capture, &path, &runtime));
@@ -73,19 +74,19 @@ pub(super) fn tapped(stage: &mut Stage) {
     });
 }
 
-/// What every client of the captures begins with, in one piece or in two: grpc-go's preface and empty SETTINGS. kflow's own
-/// clients begin with the same preface, and other SETTINGS.
+/// The first bytes of every client in the captures, in one write or in two: grpc-go's preface and empty SETTINGS.
+/// kflow's own clients send the same preface but other SETTINGS.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Both ends of a connection of a capture.
+/// Both ends of one connection of a capture.
 struct Ends {
     client: UnixStream,
     server: UnixStream,
-    /// The bytes of [`OPENING`] that the capture has had.
+    /// How many bytes of [`OPENING`] the capture has sent so far.
     opened: usize,
 }
 
-/// Connects to `listen`; what else connects to the runtime behind it, as kflow's looks do, is closed.
+/// Connects to `listen`. Closes other connections to the runtime behind it, such as kflow's own requests.
 fn connect(listen: &str, runtime: &UnixListener) -> Ends {
     let client = eventually("somebody listens", || UnixStream::connect(listen).ok());
     (&client).write_all(OPENING).unwrap();
@@ -104,7 +105,7 @@ fn connect(listen: &str, runtime: &UnixListener) -> Ends {
     }
 }
 
-/// Plays a capture between a client that connects to `listen` and the runtime that listens behind it; returns its
+/// Replays a capture between a client that connects to `listen` and the runtime that listens behind it; returns the
 /// connections by number.
 fn play(capture: &[u8], listen: &str, runtime: &UnixListener) -> BTreeMap<u64, Ends> {
     let mut connections = BTreeMap::new();
@@ -135,7 +136,7 @@ fn play(capture: &[u8], listen: &str, runtime: &UnixListener) -> BTreeMap<u64, E
     connections
 }
 
-/// A runtime that says what exists, with canaries in labels, annotations and images.
+/// Starts a runtime that lists what exists, with canaries in labels, annotations and images.
 pub(super) fn runtime(stage: &mut Stage) -> PathBuf {
     use http_body_util::StreamBody;
     use hyper::body::Frame;
@@ -229,7 +230,7 @@ pub(super) fn runtime(stage: &mut Stage) -> PathBuf {
     let path = stage.path("runtime.sock");
     let listener = UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
-    // It ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -15,22 +15,22 @@ use serde_json::{Value, json};
 use super::super::{Canaries, carriers};
 use crate::unknown::api::head;
 
-/// What a server answers.
+/// The answer to a request.
 #[derive(Clone)]
 pub(super) enum Page {
     Whole(u16, String),
-    /// Of this path alone, and of none that begins with it.
+    /// This body for exactly this path, and not for paths that begin with it.
     Exact(String),
-    /// A file, of which a range is asked for.
+    /// A file, of which the client requests a range.
     File(String),
     /// These lines, and then nothing until the client goes.
     Watch(String),
 }
 
-/// Answers by path, with a part of the query; the longest prefix counts.
+/// Answers by path, with a part of the query; the longest matching prefix counts.
 pub(super) type Pages = BTreeMap<String, Page>;
 
-/// A server on loopback, and the paths that were asked for and that it did not know.
+/// A server on loopback, and the requested paths that it does not know.
 pub(super) struct Server {
     pub(super) address: String,
     pub(super) unknown: Arc<Mutex<BTreeSet<String>>>,
@@ -42,7 +42,7 @@ impl Server {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let unknown = Arc::<Mutex<BTreeSet<String>>>::default();
         let (to, pages) = (Arc::clone(&unknown), Arc::new(pages));
-        // It ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (to, pages) = (Arc::clone(&to), Arc::clone(&pages));
@@ -128,13 +128,14 @@ pub(super) fn scope() -> Scope {
     }
 }
 
-/// The apiserver: every resource that kflow watches, listed and watched, and by its way the kubelet.
+/// Returns the pages of an apiserver: every resource that kflow watches, as list and watch, and the kubelet by way of
+/// the apiserver's proxy.
 pub(super) fn apiserver(c: &mut Canaries) -> Pages {
     let mut pages = Pages::new();
-    // Whatever runs on this machine is not of this cluster.
+    // The node has another boot ID than this machine, so that what runs here does not count as part of the cluster.
     let node = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"node1"},"status":{"nodeInfo":{"bootID":"another"}}}"#;
     pages.insert("/api/v1/nodes/node1".into(), Page::Exact(node.into()));
-    // No agent is on the node.
+    // No agent runs on the node.
     let none =
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
     pages.insert(
@@ -151,7 +152,7 @@ pub(super) fn apiserver(c: &mut Canaries) -> Pages {
         let path = format!("/{}/{place}{}", watch.api, watch.resource);
         let mut of = |all: &mut Value, version: &str| {
             let mut items: Vec<Value> = match watch.kind {
-                // The second watch of pods is of those that have no node.
+                // The second watch of pods selects those without a node.
                 "Pod" | "Event" => all["items"]
                     .as_array()
                     .unwrap()
