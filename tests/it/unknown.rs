@@ -1,5 +1,5 @@
-//! Every way of not knowing, times every command that reads: none of them says "well" or "no such pod", none is silent,
-//! and none takes longer than it was given.
+//! Every reason for not knowing, with every command that reads: no command says "well" or "no such pod", none is
+//! silent, and none takes longer than its time-out.
 
 pub(crate) mod api;
 mod complete;
@@ -17,10 +17,10 @@ use kflow_tui::pane::PaneId;
 use kflow_tui::svg;
 use serde_json::Value;
 
-/// How long a command may take beside the time that it is given: a busy machine starts and ends programs slowly.
+/// How much longer than its time-out a command may take: a busy machine starts and ends processes slowly.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// Calls each in threads, a few at a time.
+/// Makes the calls in eight threads.
 pub(crate) fn each<T: Sync>(all: &[T], call: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -34,7 +34,7 @@ pub(crate) fn each<T: Sync>(all: &[T], call: impl Fn(&T) + Sync) {
     });
 }
 
-/// What is not claimed of a pod that is not known.
+/// Texts that claim something, which no command may print about a pod that is not known.
 const WELL: [&str; 5] = [
     "No pod has",
     "There are no",
@@ -43,10 +43,8 @@ const WELL: [&str; 5] = [
     "Nothing has failed",
 ];
 
-/// The terminal's line above every pane, at two sizes: each says that something is not known, and no pane claims what
-/// is not known.
-///
-/// `claims` are words that panes must not have.
+/// Returns the banner of every pane at two sizes. Asserts that each banner says that something is unknown, and that no
+/// pane contains one of `claims`.
 fn banners(way: &str, snap: &Snapshot, claims: &[&str]) -> Vec<(PaneId, String)> {
     let mut all = Vec::new();
     for pane in PaneId::ALL {
@@ -68,14 +66,14 @@ fn banners(way: &str, snap: &Snapshot, claims: &[&str]) -> Vec<(PaneId, String)>
     all
 }
 
-/// A run of the program, with nothing of this machine's in its environment.
+/// The result of a run of kflow that sees nothing of this machine's environment.
 struct Said {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-/// Most memory that a run may write to, KiB. Servers that send without an end would have it all.
+/// The most memory that a run may write to, KiB. Servers that send without end would otherwise fill all of it.
 const MEMORY: u32 = 512 << 10;
 
 fn kflow(args: &[&str]) -> Said {
@@ -106,7 +104,7 @@ fn kflow(args: &[&str]) -> Said {
 }
 
 impl Said {
-    /// What holds of every answer of who does not know.
+    /// Asserts what holds for every answer of a command that does not know.
     fn is_unknown(&self, case: &str) {
         let Self { code, out, err } = self;
         let all = format!("{case}: {code:?}\n{out}\n{err}");

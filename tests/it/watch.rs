@@ -1,4 +1,4 @@
-//! The watch is complete: whatever the apiserver and the network do, the world ends up as it would have undisturbed.
+//! The watch is complete: whatever the apiserver and the network do, the world ends up the same as without faults.
 
 #![expect(
     clippy::unwrap_used,

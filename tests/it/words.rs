@@ -1,4 +1,4 @@
-//! The words fit the facts: every recording at a hundred moments, each view of a pod beside the others.
+//! The views of one pod do not contradict each other, in every recording at a hundred moments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,19 +26,19 @@ mod states;
 
 mod node;
 
-/// Moments at which each recording is looked at.
+/// Number of moments at which each recording is checked.
 const MOMENTS: i64 = 100;
 
-/// `MOMENTS=677` looks at others than a plain run, and at more.
+/// Returns the number of moments. `MOMENTS=677` checks more moments, and others, than the default.
 fn moments() -> i64 {
     let wanted = std::env::var("MOMENTS").ok();
     wanted.map_or(MOMENTS, |n| n.parse().expect("MOMENTS is a number"))
 }
 
-/// What was said of a pod while its view stood: states and sentences, in order.
+/// What verdicts said about a pod while its view did not change: states and sentences, in order.
 type Told = Vec<(Option<State>, String)>;
 
-/// Looks at a recording at each moment.
+/// Calls `look` with the world of a recording at each moment.
 fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nanos)) {
     let seen = || observations.iter().map(|o| o.stamp.seen);
     let (Some(from), Some(to)) = (seen().min(), seen().max()) else {
@@ -59,7 +59,7 @@ fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nan
     }
 }
 
-/// Every committed recording, and those that `RECORDINGS=file:file` names, which `kflow import` makes.
+/// Returns every committed recording, and those that `RECORDINGS=file:file` names, made by `kflow import`.
 fn recordings() -> impl Iterator<Item = (String, Vec<Evidence>)> {
     let only = std::env::var("ONLY").unwrap_or_default();
     let more = std::env::var("RECORDINGS").unwrap_or_default();
@@ -79,7 +79,7 @@ fn recordings() -> impl Iterator<Item = (String, Vec<Evidence>)> {
     }))
 }
 
-/// Which part of the sources is left of a recording.
+/// Names of subsets of the sources, to which the checks reduce a recording.
 pub(crate) const PARTS: [(&str, &[Source]); 6] = [
     ("all", &Source::ALL),
     ("API", &[Source::Kube, Source::Audit]),
@@ -99,14 +99,14 @@ pub(crate) const PARTS: [(&str, &[Source]); 6] = [
     ("kubelet's log", &[Source::Kubelet]),
 ];
 
-/// A pod at a moment, as each view has it.
+/// A pod at one moment, in each view.
 struct Seen<'a> {
     world: &'a World,
     pod: &'a PodView,
     facts: &'a PodHistory<'a>,
     verdict: Option<&'a Verdict>,
     pulls: &'a Pulls,
-    /// Calls of the pod by the log of calls, which the node pane shows, oldest first.
+    /// The pod's calls from the log of calls, which the Node pane shows; oldest first.
     calls: &'a [Arc<Call>],
 }
 
@@ -114,14 +114,15 @@ impl Seen<'_> {
     fn spans(&self) -> impl Iterator<Item = &Span> {
         self.pod.timeline.spans.iter()
     }
-    /// Calls of the pod in flight: the log of calls, which the node pane shows.
+    /// Returns the pod's calls in flight, from the log of calls.
     fn flying(&self) -> BTreeSet<CallKey> {
         let of_pod = self.calls.iter().filter(|c| c.end.is_none());
         of_pod.map(|c| c.key).collect()
     }
 }
 
-/// Looks at a recording with some of its sources: what is wrong, how often and from when, and how many pods were looked at.
+/// Checks a recording reduced to some of its sources. Collects each contradiction with its count and first place in
+/// `wrong`; returns how many views were checked.
 fn views(observations: &[Evidence], wrong: &mut BTreeMap<String, (u32, String)>, of: &str) -> u32 {
     let mut looked = 0;
     let mut before: BTreeMap<String, Pod> = BTreeMap::new();
@@ -132,7 +133,7 @@ fn views(observations: &[Evidence], wrong: &mut BTreeMap<String, (u32, String)>,
             calls.entry(c.pod_uid.clone()).or_default().push(c.clone());
         }
         for pod in world.pods() {
-            // What did not change and has no verdict says what it said.
+            // A view that did not change and has no verdict says what it said before.
             let last = before.insert(pod.uid.to_string(), pod.clone());
             let same = last.is_some_and(|p| Arc::ptr_eq(&p, pod));
             let verdict = verdicts.0.get(&pod.uid).map(|v| &**v);
@@ -162,7 +163,7 @@ fn views(observations: &[Evidence], wrong: &mut BTreeMap<String, (u32, String)>,
 fn no_view_of_a_pod_contradicts_another() {
     let mut wrong: BTreeMap<String, (u32, String)> = BTreeMap::new();
     let mut looked = 0;
-    // `PART=tap` looks at another part of the sources.
+    // `PART=tap` checks only that subset of the sources.
     let only = std::env::var("PART").ok();
     for (name, all) in recordings() {
         for (part, sources) in PARTS {
@@ -194,7 +195,7 @@ fn no_view_of_a_pod_contradicts_another() {
     );
 }
 
-/// At the moment at which the kubelet tries again: what is tried is not backed off from.
+/// At the moment at which the kubelet tries again, no verdict says that it is backing off.
 #[test]
 fn what_is_tried_again_does_not_back_off() {
     let mut wrong = Vec::new();
@@ -245,7 +246,7 @@ fn what_is_tried_again_does_not_back_off() {
 fn a_verdict_changes_back_only_with_new_evidence() {
     let mut wrong = Vec::new();
     for (name, all) in recordings() {
-        // Of each pod: its view, and what was said of it since that came.
+        // For each pod: its view, and what verdicts said about it since the view was made.
         let mut said: BTreeMap<String, (Pod, Told)> = BTreeMap::new();
         sample(&all, |world, verdicts, now| {
             for pod in world.pods() {

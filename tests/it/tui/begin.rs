@@ -1,4 +1,5 @@
-//! The first five minutes: help that is searched and runs what is chosen, what signs mean, the palette, the mouse.
+//! A user's first five minutes: help that can be searched and that runs the chosen command, the legend of signs, the
+//! palette, the mouse.
 
 use kflow_engine::Snapshot;
 use kflow_tui::glyph::{ASCII, Glyphs, UNICODE};
@@ -33,7 +34,7 @@ fn type_in(m: &mut Model, snap: &Snapshot, text: &str) {
     }
 }
 
-/// Where a text stands: column and row of its first letter.
+/// Returns the column and the row of a text's first character.
 fn find(screen: &str, text: &str) -> (u16, u16) {
     let (y, line) = screen
         .lines()
@@ -57,13 +58,13 @@ fn help_is_searched_by_typing_and_runs_what_is_chosen() {
         type_in(&mut m, &snap, "sequence diagram");
         press(&mut m, &snap, "enter");
         assert_eq!((m.focus, m.overlays.len()), (PaneId::Sequence, 0));
-        // The arrows choose too, and escape leaves.
+        // The arrow keys choose too, and escape leaves.
         press(&mut m, &snap, "1 ? down down up enter");
         let menu = matches!(m.overlays.last(), Some(Overlay::Menu(_)));
         assert!(menu, "the first command of the pane asks what to sort by");
         press(&mut m, &snap, "esc ? esc");
         assert!(m.overlays.is_empty());
-        // What fits nothing says so, and enter does nothing.
+        // A search without matches says so, and enter does nothing.
         press(&mut m, &snap, "?");
         type_in(&mut m, &snap, "zebra");
         assert!(screen(&mut m, &snap).contains("no key, command or sign"));
@@ -93,7 +94,7 @@ fn the_strip_of_the_demo_says_what_to_press_and_can_be_sent_away() {
         press(&mut m, &snap, "esc esc esc esc esc esc");
         assert!(!screen(&mut m, &snap).contains("sends this line away"));
     }
-    // Every key that it names does something where it is named.
+    // Every key that the footer names has an effect in the pane that names it.
     let (m, _) = open((120, 40));
     for pane in PaneId::ALL {
         for (key, what) in strip::hints(pane, &m.keys) {
@@ -123,7 +124,7 @@ fn nothing_leaves_kflow_by_accident() {
     assert_eq!(press(&mut m, &snap, "? q u i t enter"), [Effect::Quit]);
 }
 
-/// Parts of frames and trees, which stand for nothing of their own.
+/// Glyphs that draw frames and trees, and have no meaning of their own.
 const DRAWN: [&str; 13] = [
     "rule",
     "wall",
@@ -175,7 +176,7 @@ fn the_palette_begins_with_what_the_pane_does_and_ends_with_leaving() {
 fn the_mouse_reaches_headings_footer_menus_and_help() {
     let (mut m, snap) = open((120, 40));
     press(&mut m, &snap, "1");
-    // A heading sorts, and once more turns the order round.
+    // A click on a heading sorts, and a second click reverses the order.
     let at = find(&screen(&mut m, &snap), "NAME ");
     m.mouse(Mouse::Down(at.0 + 1, at.1), &snap);
     let up = screen(&mut m, &snap);
@@ -183,14 +184,14 @@ fn the_mouse_reaches_headings_footer_menus_and_help() {
     let down = screen(&mut m, &snap);
     assert_ne!(up, down);
     assert!(up.contains("s02") || down.contains("s02"));
-    // The footer runs what it says.
+    // A click on a key in the footer runs its command.
     let at = find(&down, "o sort");
     m.mouse(Mouse::Down(at.0 + 2, at.1), &snap);
     let Some(Overlay::Menu(menu)) = m.overlays.last() else {
         panic!("the footer opened the menu");
     };
     let label = menu.items.get(2).map(|i| i.label.clone()).expect("items");
-    // A menu takes a click on an item, and closes by one beside it.
+    // A click on an item of a menu chooses it, and a click outside closes the menu.
     let text = screen(&mut m, &snap);
     let boxed = text
         .lines()
@@ -216,7 +217,7 @@ fn the_mouse_reaches_headings_footer_menus_and_help() {
     press(&mut m, &snap, "o");
     m.mouse(Mouse::Down(0, 3), &snap);
     assert!(m.overlays.is_empty());
-    // Help runs the command that is clicked.
+    // A click on a command in help runs it.
     press(&mut m, &snap, "?");
     let at = find(&screen(&mut m, &snap), "group by namespace");
     m.mouse(Mouse::Down(at.0, at.1), &snap);
@@ -225,7 +226,7 @@ fn the_mouse_reaches_headings_footer_menus_and_help() {
         m.overlays.is_empty() && text.contains("by namespace"),
         "{text}"
     );
-    // The wheel scrolls it.
+    // The wheel scrolls help.
     press(&mut m, &snap, "?");
     m.mouse(Mouse::Wheel(10, 10, true), &snap);
     assert!(matches!(m.overlays.last(), Some(Overlay::Help(h)) if h.top > 0));

@@ -1,4 +1,4 @@
-//! Columns and views of the configuration.
+//! Columns and views that the configuration sets.
 
 use kflow_tui::action::Command;
 use kflow_tui::config::Config;
@@ -43,7 +43,7 @@ fn the_list_of_pods_has_the_columns_that_were_asked_for() {
     let row = text.lines().find(|l| l.contains(name.as_str()));
     let row = row.expect("its row");
     assert!(row.split_whitespace().any(|w| w == value), "{row}");
-    // The last goes first, and the name stays.
+    // On a narrow screen the last column is dropped first, and the name stays.
     m.resize((60, 20), &snap);
     let text = svg::plain(&frame(&mut m, &snap));
     let head = text
@@ -51,7 +51,7 @@ fn the_list_of_pods_has_the_columns_that_were_asked_for() {
         .find(|l| l.contains("NAME"))
         .expect("a heading");
     assert!(!head.contains("READY"), "{text}");
-    // A list of columns without the name has it all the same.
+    // A column list without the name still shows the name.
     let mut m = with("columns = [\"why\"]", (80, 24));
     let text = svg::plain(&frame(&mut m, &snap));
     assert!(

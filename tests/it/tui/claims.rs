@@ -1,4 +1,4 @@
-//! What a pane says of itself is true: over every recorded session, at several moments and sizes.
+//! What a pane says about itself is true, in every recorded session, at several moments and sizes.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -17,10 +17,10 @@ use kflow_tui::svg;
 
 use super::{SIZES, empty};
 
-/// Thousandths of a session at which it is looked at.
+/// Moments of a session, in thousandths of its length.
 const MOMENTS: [i64; 3] = [250, 500, 900];
 
-/// Every session at each of the moments.
+/// Every session at each of [`MOMENTS`].
 pub(super) static SCENES: LazyLock<Vec<(String, Snapshot)>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
     let mut names: Vec<String> = std::fs::read_dir(folder)
@@ -65,7 +65,7 @@ pub(super) fn shown(m: &mut Model, snap: &Snapshot) -> String {
     svg::plain(&frame(m, snap))
 }
 
-/// Runs a check on each scene at each size, with the pane on the screen.
+/// Runs a check on each scene at each size, after these keys, with the text of the screen.
 fn everywhere(keys: &str, mut check: impl FnMut(&mut Model, &Snapshot, &str, &str)) {
     for (scene, snap) in SCENES.iter() {
         for size in SIZES {
@@ -120,7 +120,8 @@ fn the_node_lists_as_many_operations_as_it_counts() {
         frame(&mut m, snap);
         press(&mut m, snap, "6");
         let text = shown(&mut m, snap);
-        // The right column: below the heading come as many rows as it says, or some and how many more.
+        // In the right column as many rows follow the heading as it counts, or fewer and a line with the number of the
+        // others.
         let column: Vec<&str> = text
             .lines()
             .filter_map(|l| l.rsplit_once('│').map(|(_, right)| right.trim_end()))
@@ -136,7 +137,7 @@ fn the_node_lists_as_many_operations_as_it_counts() {
             .next()
             .unwrap_or_default()
             .trim();
-        // `1, an image pull`: pulls are listed below, under a heading of their own.
+        // `1, an image pull`: image pulls have a heading of their own below.
         let pulls = says.split_once(", ").map_or(0, |(_, pulls)| {
             if pulls.starts_with("an ") {
                 1
@@ -204,7 +205,7 @@ fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
     );
 }
 
-/// A pod of which only old Events tell, or that has no name and no more than an end.
+/// Whether only old Events mention the pod, or it has no name and either is gone or reached no stage.
 fn is_past(p: &PodView) -> bool {
     let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);
     p.past || (p.name.is_empty() && (p.gone.is_some() || nothing()))
@@ -237,7 +238,7 @@ fn pods_that_are_not_shown_are_counted() {
             };
             let known = snap.world.pods().len();
             assert_eq!(shown + all, known, "{what}: {rule}");
-            // What does not fit is cut, at its end.
+            // A title that is too long is truncated at its end.
             if !title.contains('…') {
                 assert_eq!(
                     past,
@@ -271,7 +272,8 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
             .and_then(kflow_tui::pane::Pane::hidden)
             .unwrap_or_default();
         assert_eq!(above, 0);
-        // Who has a verdict shows its cause, everybody the status; where there is room, also the title whole.
+        // A pod with a verdict shows the verdict's cause, and every pod its status; where there is room, also the whole
+        // title.
         let rows: Vec<&str> = text
             .lines()
             .skip(4)
@@ -289,7 +291,7 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
             if let Some(v) = verdict.filter(|_| m.size.0 >= 200) {
                 let said = row.contains(v.title.as_str())
                     || row.contains(v.sentence.as_str())
-                    // Of what is well now the list says since when.
+                    // For a pod that has recovered the list says since when.
                     || (v.state == State::Recovered && row.contains("recovered"));
                 assert!(said, "{what}: {row}");
             }
@@ -349,7 +351,7 @@ fn every_arrow_of_a_sequence_has_its_head_and_the_story_its_end() {
             }
             if let Some((stage, _)) = p.current {
                 waits += 1;
-                // A call that is in flight, or the stage that waits.
+                // Either a call in flight, or the stage that waits.
                 let wait = format!("waits in {}", stage.name());
                 let flies = copied.contains(", in flight for ");
                 assert!(flies || copied.contains(&wait), "{what}");
@@ -438,7 +440,7 @@ fn a_layout_that_is_named_is_the_one_that_is_shown() {
             assert_eq!(slots.len(), panes, "{size:?}: {said}");
             seen.push(name);
         }
-        // By name one may ask for what has no room: it says so.
+        // A layout that has no room can still be asked for by name: the terminal then says that it has no room.
         for name in ["split", "dashboard"] {
             press(&mut m, snap, &format!(": layout space {name} enter"));
             let said = m.message.clone().map(|(t, _)| t).unwrap_or_default();
@@ -483,7 +485,7 @@ fn percentiles_and_the_filter_count_the_calls_that_the_title_counts() {
                     .copied()
                     .take_while(known)
                     .collect();
-                // COUNT, then ERR and FLY where there are any; the count has thousands set apart.
+                // COUNT, then ERR and FLY where there are any; COUNT has a thousands separator.
                 counted += numbers.first().map_or(0, |c| number(c));
                 errors += usize::from(keys.ends_with('E') && numbers.len() > 1);
             }

@@ -1,9 +1,9 @@
-//! Exact frames of every pane, of help and of the palette, at four sizes, of an empty node, one pod, stuck pods and 5,000
-//! pods, with their styles in three themes and in sixteen colours, and in ASCII.
+//! Exact frames of every pane, of help and of the palette, at four sizes: an empty node, one pod, stuck pods, and 5,000
+//! pods; with their styles in three themes and in sixteen colours, and in ASCII.
 //!
-//! A file holds one pane at one size. Of each frame it has the text, then for each row runs of cells by letter
-//! (`a12 b4`), then what each letter means in dark, light, monochrome and sixteen colours: the text and the runs are those of all four.
-//! After a change that is meant: `INSTA_UPDATE=always cargo test --test it tui`.
+//! A file holds one pane at one size. Each frame has its text, then for each row runs of equally styled cells by letter
+//! (`a12 b4`), then what each letter means in dark, light, monochrome and sixteen colours: text and runs are the same
+//! in all four. After an intended change: `INSTA_UPDATE=always cargo test --test it tui`.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ use super::{SIZES, churn, empty, session};
 
 const THEMES: [&str; 4] = ["dark", "light", "mono", "ansi"];
 
-/// Name, keys to get there, and the pod that is selected in the session with stuck pods.
+/// Name of a view, and the keys that open it.
 const VIEWS: [(&str, &str); 16] = [
     ("pods", "1"),
     ("lanes", "1 t"),
@@ -55,7 +55,7 @@ fn style(c: &Cell) -> String {
     s
 }
 
-/// What a situation looks like in every theme.
+/// Appends a frame's text and its styles in every theme.
 pub(super) fn in_every_theme(
     what: &str,
     size: (u16, u16),
@@ -69,7 +69,7 @@ pub(super) fn in_every_theme(
     describe(&frames, out);
 }
 
-/// Text, runs and legend of the same frame in all themes.
+/// Appends text, runs and legend of one frame, given in each theme.
 fn describe(frames: &[Buffer], out: &mut String) {
     let Some(first) = frames.first() else { return };
     let text = svg::plain(first);

@@ -1,4 +1,4 @@
-//! What people come for, by keys alone, from the start of `kflow replay`: each in at most so many keys.
+//! What users come for, by keys alone, from the start of `kflow replay`: each takes at most a given number of keys.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use kflow_tui::svg;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
-/// `kflow replay`: playing from the begin, with the incidents in front, which are all known.
+/// Starts `kflow replay`: playing from the beginning, with the list of incidents in front, once all incidents are
+/// found.
 fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
     let file = format!("fixtures/sessions/{session}.kflow.zst");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
@@ -37,7 +38,7 @@ fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
     p
 }
 
-/// The screen after these keys, which are at most so many.
+/// Returns the screen after these keys, and asserts that they are no more than `at_most`.
 fn after(
     session: &str,
     size: (u16, u16),
@@ -63,7 +64,7 @@ fn which_pods_and_owners_were_stuck_and_the_worst_of_them() {
     for size in SIZES {
         let (_, text) = after("S2-stuck-early", size, 4, "");
         assert!(text.contains("Incidents 20"), "{text}");
-        // The owner that can create no pod is among them.
+        // The owner that cannot create pods is among the incidents.
         let (_, text) = after("S2-stuck-early", size, 4, "o j j enter");
         assert!(text.contains("Incidents 20 · by worst"), "{text}");
         assert!(text.contains("s29/deployment/quota"), "{text}");
@@ -81,7 +82,7 @@ fn the_slowest_call_and_what_it_waited_for() {
             .lines()
             .find(|l| l.starts_with('▌'))
             .unwrap_or_default();
-        // On a small screen the detail stands alone.
+        // A small screen shows the detail without the list.
         assert!(
             size.0 < 110 || row.contains(longest.method.as_str()),
             "{text}"

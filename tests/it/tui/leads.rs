@@ -1,4 +1,5 @@
-//! Where the terminal leads: to what a start waited for, to whom it waited for, to another start beside it.
+//! Where the terminal leads: from a start to what it waited for, to the pod that it waited for, or to another start
+//! beside it.
 
 use kflow_core::timeline::critical;
 use kflow_engine::Snapshot;
@@ -63,7 +64,7 @@ fn whom_a_pod_waits_for_is_reached_from_every_pane() {
         assert_eq!(selected(&m, &snap), "s24a/queued", "{}", pane.name());
         assert_eq!(m.focus, pane);
     }
-    // What waits for the runtime to answer the kubelet's loops is led to the call.
+    // A pod that waits for the runtime to answer the kubelet's periodic calls leads to that call.
     let (mut m, snap) = open("S4-runtime", 550, "s18a/new-pod", (120, 40));
     press(&mut m, &snap, "W");
     let text = screen(&mut m, &snap);
@@ -77,7 +78,7 @@ fn whom_a_pod_waits_for_is_reached_from_every_pane() {
         (m.focus, selected(&m, &snap).as_str()),
         (PaneId::Timeline, "s18a/new-pod")
     );
-    // One that is stopped waits for its own call.
+    // A pod that is being stopped waits for its own call.
     let (mut m, snap) = open("S3-crashes", 172, "s15b/ignores-term", (120, 40));
     press(&mut m, &snap, "W");
     let text = screen(&mut m, &snap);
@@ -85,7 +86,7 @@ fn whom_a_pod_waits_for_is_reached_from_every_pane() {
         text.contains("s15b/ignores-term StopContainer") && text.contains("esc returns"),
         "{text}"
     );
-    // A pod that waits for nobody stays.
+    // With a pod that waits for no other pod the selection stays.
     let (mut m, snap) = open("S1-basics", 600, "s01/healthy", (120, 40));
     press(&mut m, &snap, "W");
     assert_eq!(selected(&m, &snap), "s01/healthy");
@@ -141,7 +142,7 @@ fn two_starts_stand_beside_each_other_and_their_differences_add_up() {
         for part in ["B - A", "whole", "sandbox", a.as_str(), b.as_str()] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // The next pod beside the same one.
+        // The next pod, compared with the same first pod.
         press(&mut m, &snap, "}");
         let text = screen(&mut m, &snap);
         let c = selected(&m, &snap);

@@ -1,4 +1,4 @@
-//! Lengths of time are the same wherever they are shown.
+//! A duration is the same wherever it is shown.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn the_flow_shows_the_longest_run_of_a_step() {
 
 #[test]
 fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
-    // The call log of a session as text, and the same calls in the terminal.
+    // The calls of a session as exported text, and the same calls in the terminal.
     let mut compared = 0;
     for (scene, snap) in SCENES.iter() {
         let mut m = model((200, 60), "dark").expect("theme");
@@ -96,7 +96,7 @@ fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
     assert!(compared > 50, "{compared}");
 }
 
-/// A folded stage is thin where it waited.
+/// The bar of a folded stage is thin where the stage waited.
 #[test]
 fn a_folded_stage_is_solid_only_where_it_worked() {
     let mut compared = 0;
@@ -125,7 +125,7 @@ fn a_folded_stage_is_solid_only_where_it_worked() {
                 };
                 let cells = |of: &[char]| row.chars().filter(|c| of.contains(c)).count();
                 let (thin, solid) = (cells(&['▄']), cells(&['█', '▓']));
-                // Whole in the window, and wide enough to be told apart.
+                // The bar lies inside the window, and is wide enough to distinguish work from waiting.
                 let whole = |l: &str| {
                     let end = l
                         .chars()
@@ -145,7 +145,7 @@ fn a_folded_stage_is_solid_only_where_it_worked() {
     assert!(compared > 30, "{compared}");
 }
 
-/// Sources outside of `units.rs` put no number beside a unit of time.
+/// No source file but `units.rs` writes a number beside a unit of time.
 #[test]
 fn no_other_place_writes_lengths_of_time() {
     let by_hand =
@@ -158,7 +158,7 @@ fn no_other_place_writes_lengths_of_time() {
             let path = f.path();
             let name = f.file_name().to_string_lossy().into_owned();
             if path.is_dir() && name == "benches" {
-                // They compare figures in one unit.
+                // Benchmarks compare figures in one unit.
             } else if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "rs")

@@ -1,4 +1,4 @@
-//! Lists of pods, calls and lines: their order, their groups, what is folded and what a filter finds.
+//! Lists of pods, calls and log lines: order, groups, folding and filters.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn pods_are_sorted_by_every_column_and_grouped_in_every_way() {
 
 #[test]
 fn pods_are_grouped_by_the_cause_that_theirs_follows_from() {
-    // The second pod's pull waits behind that of the first.
+    // The second pod's pull waits for that of the first.
     let (mut m, snap, _) = open("S6-slowpull", 300, "s24a/slow", "1");
     m.resize((160, 40), &snap);
     let causes: Vec<&str> = snap.verdicts.values().map(|v| v.cause_id()).collect();
@@ -72,7 +72,7 @@ fn pods_are_grouped_by_the_cause_that_theirs_follows_from() {
 fn repeats_of_a_line_are_one_row_of_the_log_that_can_be_unfolded() {
     let (mut m, snap, text) = open("S2-stuck-early", 600, "s03/cm-missing", "4");
     let pod = m.shared.view(&snap).expect("it is there").clone();
-    // The kubelet says ten times a second that it begins to mount: a row each time something else came between.
+    // The kubelet logs ten times a second that it begins to mount; another line in between begins a new row.
     assert!(text.contains("×584 every 100ms"), "{text}");
     let seen = pod
         .evidence
@@ -91,7 +91,7 @@ fn repeats_of_a_line_are_one_row_of_the_log_that_can_be_unfolded() {
         "{text}"
     );
     press(&mut m, &snap, "o");
-    // What another pane leads to is found among repeats: the first line of the longest row.
+    // A jump from another pane finds its line among folded repeats: here the first line of the row with the most.
     let repeated = |e: &&kflow_model::Evidence| {
         describe::line(e)
             .0
@@ -132,7 +132,7 @@ fn calls_are_sorted_by_every_column_both_ways() {
             );
         }
     }
-    // Lengths fall from the longest, whatever chunk a call is in.
+    // Durations fall from the longest, whichever chunk a call is stored in.
     press(&mut m, &snap, ": calls-sort space time enter");
     let text = shown(&mut m, &snap);
     let mut all: Vec<i64> = (snap.world.calls().iter())
@@ -161,7 +161,7 @@ fn a_fuzzy_filter_selects_what_fits_best() {
         selected.is_some_and(|l| l.contains("image-never")),
         "{text}"
     );
-    // And it stays selected when everything is shown again.
+    // The pod stays selected when everything is shown again.
     press(&mut m, &snap, "esc");
     let text = shown(&mut m, &snap);
     let selected = text.lines().find(|l| l.starts_with('▌'));

@@ -1,4 +1,4 @@
-//! What the Node pane says of recorded nodes.
+//! What the Node pane says about recorded nodes.
 
 use kflow_tui::model::Model;
 use kflow_tui::offscreen::press;
@@ -53,7 +53,7 @@ fn the_node_begins_with_what_is_wrong_and_enter_shows_why() {
     );
 }
 
-/// The screen when the row that says so is selected, by going down from the top of a column.
+/// Goes down from the top of a column to the row with this text, and returns the screen.
 fn down_to(m: &mut Model, snap: &kflow_engine::Snapshot, column: &str, wanted: &str) -> String {
     press(m, snap, "home");
     press(m, snap, column);

@@ -1,5 +1,5 @@
-//! The nodes of a cluster in the Node pane, with their styles. The nodes and their agents are invented; no recording has more
-//! than one.
+//! The nodes of a cluster in the Node pane, with their styles. The nodes and their agents are invented, because every
+//! recording has only one node.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn name(n: usize) -> Text {
     format!("invented-{n}.example.internal").into()
 }
 
-/// So many nodes, with agents on some of them, of which one may be open.
+/// Returns a snapshot of `count` nodes, `agents` of which have an agent; with `open`, one of them is open.
 fn cluster(count: usize, agents: usize, open: bool) -> Snapshot {
     let mut pipeline = Pipeline::new();
     for n in 0..count {
@@ -164,14 +164,14 @@ fn enter_opens_a_node_and_escape_leaves_it() {
     );
     let open = cluster(12, 9, true);
     frame(&mut m, &open);
-    // From another pane escape comes back first.
+    // From another pane the first escape goes back to the Node pane.
     press(&mut m, &open, "3");
     assert_eq!(press(&mut m, &open, "esc"), []);
     frame(&mut m, &open);
     assert_eq!(press(&mut m, &open, "esc"), [Effect::Drive(Drive::Leave)]);
     let text = svg::plain(&frame(&mut m, &snap));
     assert!(text.contains("NOT WELL"), "{text}");
-    // Of a recording nothing is opened.
+    // In a recording no node can be opened.
     let mut single = churn::pipeline(1, 12);
     let recorded = churn::snapshot(&mut single, BEGIN.plus(2_000_000_000));
     let mut m = model((120, 40), "dark").expect("theme");

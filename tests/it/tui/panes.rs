@@ -1,4 +1,4 @@
-//! What single panes say about recorded pods.
+//! What each pane says about recorded pods.
 
 use kflow_tui::action::Command;
 use kflow_tui::model::{Effect, Model};
@@ -97,7 +97,7 @@ fn the_flow_lights_what_was_reached_and_says_what_cannot_be_seen() {
             .unwrap_or_default()
             .to_owned()
     };
-    // It opens where the pod hangs.
+    // The pane opens at the step where the pod hangs.
     let selected = row(&text, "▌");
     assert!(
         selected.contains("RunPodSandbox #6") && selected.contains('✖'),
@@ -120,7 +120,7 @@ fn the_flow_lights_what_was_reached_and_says_what_cannot_be_seen() {
         "it says why: {text}"
     );
     assert!(row(&text, "canAdmitPod").contains("pkg/kubelet/"), "{text}");
-    // Only what was reached.
+    // The filter leaves only the steps that the pod reached.
     press(&mut m, &snap, "f");
     let reached = shown(&mut m, &snap);
     assert!(!reached.contains("cannot be seen"), "{reached}");
@@ -132,7 +132,7 @@ fn enter_explains_a_step_and_enter_again_leads_to_what_was_seen_of_it() {
     let (mut m, snap, before) = open("S2-stuck-early", 450, "s10/rc", "8");
     press(&mut m, &snap, "enter");
     let text = shown(&mut m, &snap);
-    // The lines may be broken anywhere.
+    // Lines may wrap anywhere.
     let panel: Vec<&str> = text
         .lines()
         .filter_map(|l| l.rsplit_once('│'))
@@ -149,7 +149,7 @@ fn enter_explains_a_step_and_enter_again_leads_to_what_was_seen_of_it() {
     ] {
         assert!(panel.contains(wanted), "{wanted}: {panel}\n{text}");
     }
-    // It stays with the selection, on steps that were not seen and on headings too.
+    // The panel follows the selection, also on steps that were not observed and on headings.
     for keys in ["j", "k k", "g", "G"] {
         press(&mut m, &snap, keys);
         assert_ne!(shown(&mut m, &snap), text, "{keys}");
@@ -157,7 +157,7 @@ fn enter_explains_a_step_and_enter_again_leads_to_what_was_seen_of_it() {
     press(&mut m, &snap, "esc");
     assert_eq!(m.focus, PaneId::Flow);
     assert!(!shown(&mut m, &snap).contains("hangs      "));
-    // From the step that it opened at.
+    // The same from the step at which the pane opens.
     let (mut m, snap, again) = open("S2-stuck-early", 450, "s10/rc", "8");
     assert_eq!(before, again);
     press(&mut m, &snap, "enter enter");
@@ -179,7 +179,7 @@ fn why_names_cause_evidence_and_what_to_do_next() {
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
-    // The verdict as Markdown goes to the clipboard.
+    // `Y` copies the verdict to the clipboard as Markdown.
     let effects = press(&mut m, &snap, "Y");
     assert!(
         matches!(effects.as_slice(), [Effect::Copy(t)] if t.contains("KF402")),
@@ -221,7 +221,7 @@ fn one_time_cursor_goes_through_the_panes() {
         in_log.since(at).abs() < 2_000_000_000,
         "{at:?} and {in_log:?}"
     );
-    // And back: the calls go to the log's moment.
+    // In the other direction the calls follow the log's moment.
     press(&mut m, &snap, "G k");
     let late = m.shared.cursor.expect("cursor");
     press(&mut m, &snap, "3 j");
@@ -242,7 +242,7 @@ fn the_export_menu_has_every_format_and_asks_the_shell_to_write() {
         for all in [false, true] {
             let more = if all { " all" } else { "" };
             let c = Command::parse(&format!("export {k}{more}")).expect("export");
-            // A diagram is of one pod.
+            // A diagram shows a single pod.
             let effects = match (k.of_one(), all) {
                 (true, true) => Vec::new(),
                 _ => vec![Effect::Export { kind: k, all }],
@@ -320,7 +320,7 @@ fn a_burst_is_one_picture_of_lanes_sorted_by_begin_start_or_a_stage() {
             .lines()
             .filter(|l| l.contains("s19/burst-") && l.contains('█'));
         assert!(lanes.count() >= least, "{text}");
-        // What the stages of the selected pod took is the legend.
+        // The durations of the selected pod's stages are the legend.
         for stage in ["sandbox", "create"] {
             assert!(text.contains(stage), "{stage}: {text}");
         }
@@ -377,7 +377,7 @@ fn the_start_of_a_pod_is_from_its_request_to_its_readiness() {
         let Some((ns, precision)) = p.start() else {
             continue;
         };
-        // The stage ends when the condition turned, which the watch showed a moment later.
+        // The stage ends when the condition changed; the watch showed that a moment later.
         let ready = p
             .timeline
             .stage(Stage::Ready)
@@ -392,7 +392,7 @@ fn the_start_of_a_pod_is_from_its_request_to_its_readiness() {
     frame(&mut m, &snap);
     let text = shown(&mut m, &snap);
     assert!(text.contains("START"), "{text}");
-    // A pod that hangs has none.
+    // A pod that hangs has no start duration.
     let snap = session("S2-stuck-early", 450);
     let stuck = snap.world.find("s10/rc");
     assert_eq!(stuck.first().map(|p| p.start()), Some(None));

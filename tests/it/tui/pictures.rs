@@ -1,4 +1,4 @@
-//! The pictures that the README shows are what the terminal draws.
+//! The images in the README are what the terminal draws.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn the_pictures_are_current() {
     );
 }
 
-/// A reader of asciicasts that knows nothing of kflow: a header, then times that never fall, kinds and texts.
+/// Reads an asciicast independently of kflow: a header, then events with times that never decrease, kinds and texts.
 #[test]
 fn the_cast_of_the_first_minute_is_an_asciicast_that_lasts_a_minute() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("screenshots/first-minute.cast");

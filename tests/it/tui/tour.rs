@@ -1,4 +1,4 @@
-//! The tour of `kflow demo --tour`: its stops are those of the recordings, and each shows and says what it is about.
+//! The tour of `kflow demo --tour`: its stops exist in the recordings, and each stop shows and says what it is about.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use kflow_tui::replay::Replay;
 use kflow_tui::svg;
 use kflow_tui::tour::{Guide, PARTS, Part, about};
 
-/// How long the last stop looks at a pod that hangs.
+/// How long the pod of the last stop has been hanging, in ns.
 const LONG: i64 = 60 * SECOND;
 
 fn path(part: &Part) -> PathBuf {
@@ -53,7 +53,8 @@ fn its_moments_are_those_at_which_the_steps_were_seen() {
             let (id, _) = Map::embedded().step(stop.step).expect("a step");
             let first = lit.iter().find(|l| l.step == id).expect("it was seen");
             let first = about(first, Nanos(i64::MAX)).expect("an observation");
-            // From the stop before, the first moment at which its observation has arrived, the pod is known and the step is lit.
+            // From the previous stop on, find the first moment at which the stop's observation has arrived, its pod is
+            // known and its step is lit.
             loop {
                 pipeline.refresh();
                 let is_lit = |p: &kflow_core::correlate::world::Pod| {
@@ -81,7 +82,7 @@ fn its_moments_are_those_at_which_the_steps_were_seen() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The tour with a clock of its own.
+/// The tour, with a clock that the test advances.
 struct Walk {
     guide: Guide,
     model: Model,
@@ -111,7 +112,7 @@ impl Walk {
         walk.wait();
         walk
     }
-    /// Until nothing moves any more; how long that took.
+    /// Advances the clock until nothing moves any more; returns how long that took.
     fn wait(&mut self) -> Duration {
         let begin = self.now;
         loop {
@@ -149,7 +150,7 @@ fn playing(snap: &kflow_engine::Snapshot) -> bool {
     )
 }
 
-/// What is on the screen, without where lines are broken.
+/// Returns the text of the screen with single spaces in place of its line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -177,7 +178,7 @@ fn each_stop_says_what_its_step_does_and_shows_it() {
                 assert_eq!(snap.now, stop.at, "{what}");
                 let view = walk.model.shared.view(&snap).expect("the pod");
                 assert_eq!(view.key(), part.pod, "{what}");
-                // The selected row of the flow is the step's.
+                // The selected row of the flow is the stop's step.
                 let name = step.also.first().filter(|_| step.id == "a28");
                 let name = name.unwrap_or(&step.function);
                 let selected = text
@@ -186,7 +187,7 @@ fn each_stop_says_what_its_step_does_and_shows_it() {
                     .unwrap_or_default();
                 let visible: String = name.chars().take(8).collect();
                 assert!(selected.contains(&visible), "{what}: {selected}\n{text}");
-                // On the way it is slow enough to follow, and never long.
+                // Moving to the next stop never takes long.
                 let took = walk.press("space");
                 assert!(took < Duration::from_secs(2), "{what}: {took:?}");
             }
@@ -215,7 +216,7 @@ fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
     ] {
         assert!(text.contains(pane), "{pane}: {text}");
     }
-    // Each has selected the call.
+    // Each pane has selected the call.
     let selected = |text: &str| text.matches("▌").count();
     assert!(selected(&text) >= 3, "{text}");
     let sequence: Vec<&str> = text
@@ -235,7 +236,7 @@ fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
         assert!(narrow.contains(wanted), "{wanted}: {narrow}");
     }
     walk.model.resize((80, 24), &walk.guide.snapshot(walk.now));
-    // Back, and on again by the keys for steps.
+    // Back, and on again with the keys for steps.
     walk.press(",");
     assert!(walk.text().contains("e07  step 4: sandbox start"));
     walk.press(".");
@@ -253,7 +254,7 @@ fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
         !text.contains("Tour ") && text.contains("here you are on your own"),
         "{text}"
     );
-    // What is played now is played as ever.
+    // What plays now plays at normal speed.
     assert!(text.contains("1×"), "{text}");
     // From the last stop of the second part.
     let mut walk = Walk::new((120, 40));

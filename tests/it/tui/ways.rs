@@ -1,4 +1,4 @@
-//! How the terminal behaves: what stands still, what is kept while somebody types, what it says of its own losses.
+//! How the terminal behaves: what freezes, what is kept while the user types, and what it says about losses.
 
 use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_model::{Body, Nanos, Source};
@@ -36,7 +36,7 @@ fn who_scrolls_back_from_what_comes_lets_the_picture_stand_still() {
     frame(&mut m, &snap);
     assert!(m.shared.cursor.is_none(), "the log follows");
     assert_eq!(press(&mut m, &snap, "k"), [Effect::Drive(Drive::Freeze)]);
-    // The engine froze: nothing is asked for again.
+    // The engine is frozen already: the terminal does not ask again.
     let frozen = live(session("S1-basics", 600), false);
     assert_eq!(press(&mut m, &frozen, "k k"), []);
     assert_eq!(
@@ -48,7 +48,7 @@ fn who_scrolls_back_from_what_comes_lets_the_picture_stand_still() {
         text.contains("follows") && m.shared.cursor.is_none(),
         "{text}"
     );
-    // The wheel scrolls back too, and a list that does not go by time does not.
+    // The mouse wheel freezes too; a list that is not ordered by time does not.
     let wheel = m.mouse(Mouse::Wheel(10, 10, false), &snap);
     assert_eq!(wheel, [Effect::Drive(Drive::Freeze)]);
     m.shared.cursor = None;
@@ -66,14 +66,14 @@ fn clients_are_made_to_connect_anew_only_after_a_second_question() {
         text.contains("connect anew?") && text.contains("can fail"),
         "{text}"
     );
-    // What is chosen unless one moves is to leave them.
+    // By default the menu leaves the clients connected.
     assert_eq!(press(&mut m, &snap, "enter"), []);
     assert_eq!(press(&mut m, &snap, "K esc K"), []);
     assert_eq!(
         press(&mut m, &snap, "j enter"),
         [Effect::Drive(Drive::Reconnect)]
     );
-    // The key means nothing elsewhere.
+    // The key has no effect elsewhere.
     assert_eq!(press(&mut m, &snap, "1 K enter"), []);
 }
 
@@ -114,7 +114,7 @@ fn an_expression_that_is_being_typed_never_empties_the_list() {
         "{wrong}"
     );
     assert!(calls(&wrong, "RunPodSandbox") > 0);
-    // What is asked for in earnest is what is shown.
+    // After enter the expression filters, even when nothing is left.
     press(&mut m, &snap, "enter");
     let asked = screen(&mut m, &snap);
     assert!(asked.contains("No call is shown."), "{asked}");
@@ -214,7 +214,7 @@ fn a_pod_that_was_gone_before_it_had_a_name_is_found_by_its_uid_only() {
 
 #[test]
 fn the_end_of_a_grace_period_is_drawn_where_it_lies_ahead() {
-    // Deleted 50 s after the begin with 20 s of grace; this is 5 s later.
+    // Deleted 50 s after the beginning with a grace period of 20 s; this is 5 s later.
     let snap = session("S1-basics", 284);
     let mut m = model((160, 50), "dark").expect("theme");
     frame(&mut m, &snap);
@@ -234,7 +234,7 @@ fn the_end_of_a_grace_period_is_drawn_where_it_lies_ahead() {
         terminate.contains("▶──") && terminate.contains("◇"),
         "{text}"
     );
-    // Past its time it is still told, as past.
+    // After the deadline the pane still shows it, as past.
     let late = Snapshot {
         now: Nanos(snap.now.0 + 20_000_000_000),
         ..snap

@@ -1,4 +1,4 @@
-//! A stand-in for an apiserver that fails in every way that one can: real HTTP on loopback, a thread a connection.
+//! A stand-in for an apiserver that can fail in many ways: real HTTP on loopback, one thread for each connection.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,52 +11,53 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// What becomes of a request.
+/// What the server does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It is answered as by an apiserver.
+    /// Answers as an apiserver does.
     Serve,
-    /// It is answered with this status.
+    /// Answers with this status.
     Refuse(u16),
-    /// It is never answered.
+    /// Never answers.
     Hang,
-    /// The answer ends half-way.
+    /// Ends the connection in the middle of the answer.
     Half,
-    /// The answer begins, and stops without an end.
+    /// Begins the answer and then sends nothing more, without closing.
     Stall,
-    /// 200 and a page to log in.
+    /// Answers with 200 and a login page.
     Login,
-    /// A redirect to such a page.
+    /// Redirects to a login page.
     Redirect,
-    /// A list that holds an object that is none.
+    /// Answers with a list in which one item is no object of its kind.
     OddItem,
-    /// A list of objects whose fields are of other types than the API's.
+    /// Answers with a list of objects whose fields have other types than the API's.
     OddFields,
-    /// A body that comes byte by byte.
+    /// Sends the body byte by byte.
     Drip,
-    /// A list whose every page has another: with a token of its own, or with the same one.
+    /// Answers with a list in which every page names a next one: with a new continue token each time, or with the same
+    /// one.
     Pages { same: bool },
-    /// A packed body that becomes a thousand times as large.
+    /// Answers with a compressed body that expands to a thousand times its size.
     Packed,
-    /// A body that is said to have so many bytes, and has none.
+    /// Announces a body of this many bytes, and sends none.
     Declared(u64),
-    /// A body without an end.
+    /// Sends a body without end.
     Endless,
-    /// A header of so many bytes, and otherwise as by an apiserver.
+    /// Sends a header of this many bytes, and otherwise answers as an apiserver does.
     Header(usize),
-    /// What a server that wants TLS answers to plain HTTP: in HTTP as Go's does, or with an alert.
+    /// Answers plain HTTP as a TLS server does: with an HTTP error like Go's server, or with a TLS alert.
     WantsTls { in_http: bool },
-    /// A redirect to what was asked for.
+    /// Redirects to the requested URL itself.
     Loop,
-    /// A redirect to another port.
+    /// Redirects to another port.
     Elsewhere(u16),
-    /// 429: come again after so many seconds.
+    /// Answers with 429 and a `Retry-After` of this many seconds.
     Later(u64),
-    /// Lists as by an apiserver, and watches that begin a line without an end.
+    /// Answers lists as an apiserver does, but sends a line without end in a watch.
     LongLine,
-    /// 200 and JSON that is no list.
+    /// Answers with 200 and JSON that is no list.
     OtherJson,
-    /// The connection is closed without an answer.
+    /// Closes the connection without an answer.
     Close,
 }
 
@@ -71,12 +72,12 @@ pub(super) struct Asked {
     pub(super) authorization: String,
 }
 
-/// What the kubeconfig has for a token.
+/// The token in the kubeconfig.
 pub(super) const TOKEN: &str = "a-token-of-the-test";
 
 type Rule = dyn Fn(&Asked) -> Act + Send + Sync;
 
-/// The server, and a kubeconfig for it.
+/// The server, and a kubeconfig that names it.
 pub(super) struct Api {
     pub(super) address: String,
     pub(super) asked: Arc<Mutex<Vec<Asked>>>,
@@ -84,12 +85,12 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// Starts a server that does with each request what the rule says.
+    /// Starts a server that decides by `rule` what it does with each request.
     pub(super) fn start(rule: impl Fn(&Asked) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let api = Self::at(&format!("http://{}", listener.local_addr().unwrap()));
         let (asked, rule): (_, Arc<Rule>) = (Arc::clone(&api.asked), Arc::new(rule));
-        // It ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (asked, rule) = (Arc::clone(&asked), Arc::clone(&rule));
@@ -102,7 +103,7 @@ impl Api {
         api
     }
 
-    /// No server, only a kubeconfig that names this address.
+    /// Writes a kubeconfig that names this address, without a server.
     pub(super) fn at(address: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = json!({
@@ -122,7 +123,7 @@ impl Api {
         }
     }
 
-    /// An address that nobody listens on.
+    /// Writes a kubeconfig that names an address on which nobody listens.
     pub(super) fn nobody() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Self::at(&format!("http://{}", listener.local_addr().unwrap()))
@@ -133,10 +134,10 @@ impl Api {
     }
 }
 
-/// The URI of a request, and its headers with names in small letters.
+/// The URI of a request, and its headers with names in lower case.
 type Head = (String, Vec<(String, String)>);
 
-/// The next request of a connection; `None` at its end.
+/// Reads the head of a connection's next request; returns `None` at the end of the connection.
 pub(crate) fn head(reader: &mut impl BufRead) -> std::io::Result<Option<Head>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
@@ -161,7 +162,7 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
         let (uri, headers) = match head(&mut reader) {
             Ok(Some(head)) => head,
             Ok(None) => return Ok(()),
-            // No text: TLS.
+            // Bytes that are no text: the client speaks TLS.
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 return answer(&mut to, 400, "text/plain", "this is plain HTTP");
             }
@@ -198,7 +199,7 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
         match act {
             Act::Serve | Act::Header(_) if asked.watch => {
                 to.write_all(CHUNKED)?;
-                // Nothing happens until the client goes.
+                // Sends nothing until the client closes.
                 reader.read_to_end(&mut Vec::new())?;
                 return Ok(());
             }
@@ -237,7 +238,7 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
             }
             Act::Drip => {
                 to.write_all(CHUNKED)?;
-                // A byte whenever nothing comes for a moment, until the client goes.
+                // Sends one byte whenever the client has been silent for 20 ms, until the client closes.
                 to.set_read_timeout(Some(Duration::from_millis(20)))?;
                 loop {
                     match reader.read(&mut [0]) {
@@ -292,7 +293,7 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
                     body.len()
                 )?;
             }
-            // net/http/server.go, `serve`; and `unexpected_message` of RFC 8446.
+            // The text is that of `serve` in Go's net/http/server.go; the alert is `unexpected_message` of RFC 8446.
             Act::WantsTls { in_http: true } => {
                 to.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")?;
                 return Ok(());
@@ -348,7 +349,7 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
     }
 }
 
-/// The head of a body whose end is not known.
+/// The head of an answer with chunked body, whose length is not announced.
 const CHUNKED: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -361,7 +362,7 @@ fn answer(to: &mut TcpStream, code: u16, kind: &str, body: &str) -> std::io::Res
     to.flush()
 }
 
-/// What an apiserver with one pod answers.
+/// Returns the answer of an apiserver with one pod.
 fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
     let kind = match asked.resource.as_str() {
         "pods" => "Pod",
@@ -375,7 +376,7 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
         "leases" => "Lease",
         "persistentvolumeclaims" => "PersistentVolumeClaim",
         "selfsubjectaccessreviews" => {
-            // Who would be refused is told so.
+            // An access review says no to what the rule would refuse.
             let review: Value = serde_json::from_slice(body).unwrap();
             let of = &review["spec"]["resourceAttributes"];
             let wanted = Asked {
@@ -404,7 +405,7 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
     .to_string()
 }
 
-/// What stands in a list of pods, and is none.
+/// Returns items that stand in a list of pods but are no valid pods.
 pub(super) fn odd() -> Vec<Value> {
     let with = |pointer: &str, value: Value| {
         let mut pod = pod();
@@ -433,7 +434,7 @@ pub(super) fn odd() -> Vec<Value> {
     ]
 }
 
-/// `shop/web-0`: it runs, and is ready since long.
+/// Returns `shop/web-0`, which runs and has been ready for long.
 fn pod() -> Value {
     let since = "2026-01-01T00:00:00Z";
     let condition =

@@ -1,4 +1,4 @@
-//! Completion asks the cluster, and waits for it no longer than who types would.
+//! Shell completion asks the cluster, but waits for it only briefly.
 
 use super::api::{Act, Api};
 use crate::complete::{SOON, quickest, quiet, told};
@@ -15,7 +15,7 @@ fn asked(api: &Api, words: &[&str]) -> Vec<String> {
 fn names_come_from_the_cluster() {
     let api = Api::start(|_| Act::Serve);
     let kubeconfig = api.kubeconfig().display().to_string();
-    // The context names a namespace.
+    // The context sets a namespace.
     assert_eq!(asked(&api, &["why", "w"]), ["web-0"]);
     assert_eq!(asked(&api, &["why", "-A", "s"]), ["shop/web-0"]);
     assert_eq!(

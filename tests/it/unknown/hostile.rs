@@ -1,11 +1,11 @@
-//! Servers that send what no apiserver sends, by mistake or to do harm. Each command says "unknown" within its time-out and
-//! within a limit of memory that the operating system enforces, and sends its token to no other host.
+//! Servers that send what no apiserver sends, by mistake or on purpose. Each command says "unknown" within its time-out
+//! and within a memory limit that the operating system enforces, and sends its token to no other host.
 
 use super::api::{Act, Api, TOKEN, odd};
 use super::each;
 use super::live::{COMMANDS, drawn, recorded, run};
 
-/// How long each command looks.
+/// How long each command may look.
 const FOR: Option<&str> = Some("300ms");
 
 #[test]
@@ -33,8 +33,8 @@ fn what_answers_does_not_play_by_the_rules() {
     let plain = Api::start(|_| Act::Serve);
     let tls = Api::at(&plain.address.replace("http:", "https:"));
     servers.push(("plain HTTP for TLS".to_owned(), tls));
-    // Forms and details of an answer are tried where something was read, and where nothing was; with other ways of that in
-    // `live`.
+    // All output formats are tried with one server of which something could be read and one of which nothing could; the
+    // tests in `live` try them with other failures.
     let every_form = |way: &str| way == "OddFields" || way == "Drip";
     let one_of_each = |name: &str| !matches!(name, "why owner" | "flow step" | "flow of all");
     let mut all = Vec::new();
@@ -64,7 +64,7 @@ fn what_answers_does_not_play_by_the_rules() {
     }
 }
 
-/// A body without an end costs what is read of it: a few commands show it.
+/// A command reads only a limited part of a body without end; a few commands are enough to show it.
 #[test]
 fn a_body_without_an_end_is_not_read_to_it() {
     let api = Api::start(|a| {
@@ -103,7 +103,7 @@ fn objects_that_are_none_are_counted() {
     assert!(said.err.contains(&why), "{}", said.err);
 }
 
-/// What cannot be read of one kind leaves unknown what hangs on it, and nothing else; it is said.
+/// Unreadable objects of one kind leave unknown only what depends on them, and the command says so.
 #[test]
 fn objects_of_another_kind_that_are_none_leave_pods_known() {
     for (resource, path) in [
@@ -132,7 +132,7 @@ fn objects_of_another_kind_that_are_none_leave_pods_known() {
                 said.err
             );
         }
-        // Whether a node is among those that cannot be read is not known.
+        // The node may be among the unreadable ones.
         let said = run(&api, &["why", "--all", "--node", "nobody"], None);
         if resource == "nodes" {
             assert!(said.err.contains(&told), "{}", said.err);

@@ -7,7 +7,7 @@ use kflow_engine::live::{Config, Live};
 use kflow_model::Scope;
 use kflow_tui::banner::{Reason, Weight, reasons};
 
-/// What is tried on each server. A name with `json` in it is read by programs.
+/// The commands to try on each server. The output of those with `json` in their name is for programs.
 pub(super) const COMMANDS: [(&str, &[&str]); 20] = [
     ("why", &["why", "shop/web-0"]),
     ("why json", &["why", "shop/web-0", "-o", "json"]),
@@ -50,7 +50,7 @@ pub(super) fn run(api: &Api, args: &[&str], wait: Option<&str>) -> Said {
     kflow(&all)
 }
 
-/// Runs every command on a server, `record` and the terminal.
+/// Runs every command, `record` and the terminal on a server.
 fn table(way: &str, api: &Api, wait: Option<&str>) {
     std::thread::scope(|scope| {
         scope.spawn(|| recorded(way, api));
@@ -61,7 +61,7 @@ fn table(way: &str, api: &Api, wait: Option<&str>) {
     });
 }
 
-/// A recording says so when it is made, and knows no more when it is read.
+/// A recording reports the problem while it is made, and leaves the same unknown when it is read.
 pub(super) fn recorded(way: &str, api: &Api) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.kflow").display().to_string();
@@ -71,7 +71,7 @@ pub(super) fn recorded(way: &str, api: &Api) {
     read.is_unknown(&format!("{way}, why of the recording"));
 }
 
-/// The terminal says so above every pane.
+/// The terminal reports the problem above every pane.
 pub(super) fn drawn(way: &str, api: &Api) {
     drawn_of(way, api, Scope::default());
 }
@@ -88,9 +88,9 @@ fn drawn_of(way: &str, api: &Api, scope: Scope) {
         let unknown = |r: &Reason| r.weight == Weight::Unknown;
         reasons(&snap).iter().any(unknown).then_some(snap)
     });
-    // What keeps an owner from making pods is nothing of the pods that there are.
+    // When owners cannot be read, what panes say about existing pods still holds.
     let claims = if way == "no jobs" { &WELL[..2] } else { &WELL };
-    // What was lost is lost at a moment; all else lasts.
+    // A loss has a moment; every other reason lasts.
     let lasts = reasons(&snap).first().is_some_and(|r| r.since.is_some());
     for (pane, banner) in banners(way, &snap, claims) {
         let told = if lasts { " for " } else { " lost" };
@@ -119,7 +119,7 @@ fn an_apiserver_that_refuses() {
             None,
         );
     }
-    // These ask to come again.
+    // These status codes make the client try again.
     for code in [410, 429] {
         table(
             &code.to_string(),
@@ -138,7 +138,7 @@ fn what_is_no_apiserver() {
     table("closed", &Api::start(|_| Act::Close), None);
 }
 
-/// A list of which an object cannot be read is no evidence of what there is not.
+/// A list with an object that cannot be read is no evidence that another object does not exist.
 #[test]
 fn a_list_that_is_not_read_whole() {
     let api = Api::start(|a| {
@@ -167,7 +167,7 @@ fn a_right_that_is_missing() {
         }),
         None,
     );
-    // Without Events nobody can say that nothing failed, and without owners that none is kept from making pods.
+    // Without Events it is unknown whether anything failed, and without owners whether one of them cannot create pods.
     let no_events = Api::start(|a| {
         if a.resource == "events" {
             Act::Refuse(403)
@@ -222,7 +222,7 @@ fn one_apiserver_that_is_away_is_one_sentence() {
     assert!(said.err.lines().count() <= 2 && times <= 2, "{}", said.err);
     let forbidden = Api::start(|_| Act::Refuse(403));
     let said = run(&forbidden, &["why", "-A"], None);
-    // What is missing in the cluster and in the namespaces of leases is one line; the other is the answer.
+    // What is missing in the cluster and in the namespaces of leases shares one line; the other line is the answer.
     assert!(said.err.lines().count() <= 2, "{}", said.err);
     assert!(
         said.err
@@ -237,7 +237,8 @@ fn one_apiserver_that_is_away_is_one_sentence() {
     );
 }
 
-/// The same stand-in, when it answers: otherwise the tests above would hold of a program that never knows anything.
+/// The stand-in when it answers correctly. Without this the tests above would also pass for a program that never knows
+/// anything.
 #[test]
 fn an_apiserver_that_can_be_read_is_believed() {
     let api = Api::start(|_| Act::Serve);
@@ -287,7 +288,8 @@ fn an_apiserver_that_can_be_read_is_believed() {
     );
 }
 
-/// Lists of pods that were asked for, but for the agents': namespace, and the selectors as they were sent.
+/// Returns the lists of pods that were requested, without those of kflow's agents: namespace, and the selectors as
+/// sent.
 fn lists(api: &Api) -> Vec<(Option<String>, String)> {
     let asked = api.asked.lock().unwrap();
     asked
@@ -304,13 +306,13 @@ fn lists(api: &Api) -> Vec<(Option<String>, String)> {
 fn no_more_is_asked_for_than_is_looked_at() {
     let shop = Some("shop".to_owned());
     for (args, namespace, selectors) in [
-        // The kubeconfig's context names the namespace.
+        // The kubeconfig's context sets the namespace.
         (&["why", "--all"][..], shop.clone(), ""),
         (&["why", "web-0"], shop.clone(), ""),
         (&["timeline"], shop.clone(), ""),
         (&["why", "-A"], None, ""),
         (&["why", "--all", "--context", "bare"], None, ""),
-        // So does the pod.
+        // The pod's name sets the namespace.
         (
             &["why", "shop/web-0", "--context", "bare"],
             shop.clone(),

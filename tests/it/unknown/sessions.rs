@@ -1,4 +1,4 @@
-//! A recording that cannot be read, or not there.
+//! Recordings that are missing or cannot be read in full.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use kflow_model::{Body, Observation, Scope};
 use super::{WELL, banners, each, kflow};
 use crate::proxy::rig::eventually;
 
-/// What is tried on each recording, of which `-s FILE` and perhaps `--at` are added.
+/// The commands to try on each recording; `-s FILE` and sometimes `--at` follow.
 const COMMANDS: [(&str, &[&str]); 15] = [
     ("why", &["why", "s01/healthy"]),
     ("why json", &["why", "s01/healthy", "-o", "json"]),
@@ -33,11 +33,11 @@ const COMMANDS: [(&str, &[&str]); 15] = [
     ("stats csv", &["stats", "-o", "csv"]),
 ];
 
-/// The lines of a real recording: `healthy` runs from 00:24:28 to 00:25:08.
+/// Returns the lines of a real recording, in which `healthy` runs from 00:24:28 to 00:25:08.
 fn lines() -> Vec<String> {
     let packed = include_bytes!("../../../fixtures/sessions/S1-basics.kflow.zst");
     let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
-    // Up to half a minute later: what is read a hundred times is short.
+    // Only until 30 s after [`RUNNING`]: the recording is read a hundred times and should be short.
     let mut lines = text.lines();
     let header = lines.next().unwrap();
     let soon = |l: &&str| seen(l) < RUNNING_NS + 30_000_000_000;
@@ -53,7 +53,7 @@ fn seen(line: &str) -> i64 {
     line["s"].as_i64().unwrap()
 }
 
-/// While `healthy` runs.
+/// A moment at which `healthy` runs.
 const RUNNING: &str = "2026-11-21T00:24:45Z";
 const RUNNING_NS: i64 = 1_795_220_685_000_000_000;
 
@@ -63,7 +63,7 @@ fn write(dir: &Path, name: &str, lines: &[String]) -> String {
     path.display().to_string()
 }
 
-/// Plays a recording to a moment, its end without one.
+/// Plays a recording up to a moment, or to its end.
 fn played(file: &str, at: Option<&str>, scope: &Scope) -> Arc<Snapshot> {
     let start = at.map_or(Moment::End, |at| Moment::parse(at).unwrap());
     let selection = Arc::new(Selection::new(scope).unwrap());
@@ -74,15 +74,15 @@ fn played(file: &str, at: Option<&str>, scope: &Scope) -> Arc<Snapshot> {
     })
 }
 
-/// Runs every command on a recording, and the terminal.
+/// Runs every command and the terminal on a recording.
 fn table(way: &str, file: &str, at: Option<&str>) {
     banners(way, &played(file, at, &Scope::default()), &WELL);
     each(&COMMANDS, |(name, args)| {
-        // Calls and requests are other sources' than the one that has the gap.
+        // Calls and requests come from other sources than the one with the gap.
         if way.starts_with("gap") && matches!(args[0], "calls" | "requests") {
             return;
         }
-        // Which pods there are is known without Events.
+        // Which pods exist is known without Events.
         if way == "gap of events" && *name == "why nobody" {
             return;
         }
@@ -115,7 +115,7 @@ fn before_its_lists_a_recording_is_not_said_to_have_none() {
         &WELL,
     );
     for (name, args) in COMMANDS {
-        // The apiserver's audit has told of a request.
+        // The audit log already has a request at the first moment.
         if !name.starts_with("requests") {
             kflow(&[args, &["-s", &file, "--at", "+0s"]].concat())
                 .is_unknown(&format!("first moment, {name}"));
@@ -131,7 +131,7 @@ fn before_its_lists_a_recording_is_not_said_to_have_none() {
     }
 }
 
-/// `curl …/pods?watch=1&allowWatchBookmarks=true`: what changed is known, and that it is all is not.
+/// `curl …/pods?watch=1&allowWatchBookmarks=true`: the changes are known, but not whether there are other pods.
 #[test]
 fn a_watch_without_a_list_gives_its_pods_and_no_claim() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn a_watch_without_a_list_gives_its_pods_and_no_claim() {
         ] {
             let said = kflow(&[args, &["-s", &file]].concat());
             assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
-            // Of the step that a status shows the pod has not come so far.
+            // `flow` names no pod here: the pod has not yet reached a step that its status shows.
             let shown = args[0] == "flow" || said.out.contains("shop/web-0");
             assert!(shown, "{args:?}: {}", said.out);
         }
@@ -187,7 +187,7 @@ fn a_recording_that_holds_nothing() {
     let path = dir.path().join("empty.kflow").display().to_string();
     std::fs::write(&path, "").unwrap();
     for (name, args) in COMMANDS {
-        // What is no recording at all is told as an error of usage, not as an answer.
+        // A file that is no recording is an error of usage, not an answer.
         let mut all = args.to_vec();
         all.extend(["-s", &path]);
         kflow(&all).is_unknown(name.trim_end_matches(" json"));
@@ -199,7 +199,7 @@ fn a_recording_that_holds_nothing() {
     );
 }
 
-/// How many lines, the header apart, were seen by the moment at which the pod runs.
+/// Returns the number of lines after the header that were seen by the moment at which the pod runs.
 fn while_running(all: &[String]) -> usize {
     let mut lines = all.iter().skip(1);
     lines.position(|l| seen(l) > RUNNING_NS).unwrap()
@@ -243,7 +243,7 @@ fn a_recording_with_damaged_lines() {
 #[test]
 fn a_moment_in_a_gap() {
     let dir = tempfile::tempdir().unwrap();
-    // The watch broke 15 s before, and nothing of the apiserver's came for 30 s.
+    // The watch broke 15 s before the moment, and nothing came from the apiserver for 30 s.
     let (from, to) = (RUNNING_NS - 15_000_000_000, RUNNING_NS + 15_000_000_000);
     let mut all = lines();
     let mut told = false;
@@ -268,7 +268,8 @@ fn a_moment_in_a_gap() {
     table("gap", &write(dir.path(), "gap.kflow", &all), Some(RUNNING));
 }
 
-/// Lines of the recording with nothing of the apiserver's in between, and one that tells it at the end of that time.
+/// Returns the lines of the recording without the apiserver's between `from` and `to`, and with `told` at the end of
+/// that time.
 fn without(from: i64, to: i64, told: &[String]) -> Vec<String> {
     let (mut before, rest): (Vec<String>, Vec<String>) =
         lines().into_iter().partition(|l| seen_or_first(l) < to);
@@ -278,14 +279,14 @@ fn without(from: i64, to: i64, told: &[String]) -> Vec<String> {
     before
 }
 
-/// The header comes first.
+/// Returns the time at which a line was seen, ns; the header comes first.
 fn seen_or_first(line: &str) -> i64 {
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     line["s"].as_i64().unwrap_or(i64::MIN)
 }
 
-/// A loss and the end of a watch that had fallen silent are recorded when they are over: a moment in them is unknown all
-/// the same, in every command, and a moment before them is not.
+/// A loss, and the end of a watch that had fallen silent, are recorded only when they are over. A moment within them is
+/// still unknown to every command, and a moment before them is known.
 #[test]
 fn a_moment_in_what_is_told_later_to_be_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -314,7 +315,8 @@ fn a_moment_in_what_is_told_later_to_be_lost() {
     }
 }
 
-/// After a loss everything is listed anew, and all is well at the end: that nothing was ever wrong is not known.
+/// After a loss everything is listed again, and all is well at the end; whether something was wrong in between is
+/// unknown.
 #[test]
 fn what_was_lost_in_the_middle_may_have_been_wrong() {
     let dir = tempfile::tempdir().unwrap();
@@ -410,7 +412,7 @@ fn a_recording_without_a_list_of_pods() {
     banners("unlisted", &snap, &WELL);
 }
 
-/// An agent that asks an apiserver tells what it saw of late: the list is older.
+/// An agent that watches an apiserver sends only recent observations; the list came before them.
 #[test]
 fn what_an_agent_watched_without_a_list_is_not_told_of_a_recording() {
     let session =

@@ -1,4 +1,4 @@
-//! Undisturbed and disturbed runs, compared.
+//! Compares runs with faults with a run without.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::server::{Fault, History, Server};
 
-/// The 40 pods of a burst, from creation to deletion, as the apiserver sent them.
+/// Returns the history of a burst of 40 pods, from creation to deletion, as the apiserver sent it.
 fn burst(stream: &str, kind: &'static str) -> History {
     let packed = include_bytes!("../../../fixtures/watch/S5-burst.jsonl.zst");
     let text = zstd::decode_all(&packed[..]).unwrap();
@@ -41,13 +41,13 @@ fn burst(stream: &str, kind: &'static str) -> History {
 const PACE: Pace = Pace {
     backoff: (Duration::from_millis(1), Duration::from_millis(20)),
     forbidden: Duration::from_millis(20),
-    // Nothing hangs here but what is said to: a busy machine is no fault.
+    // Long time-outs: only injected faults may stall, not a busy machine.
     answer: Duration::from_secs(60),
     stall: Duration::from_secs(60),
     watch: Duration::from_secs(290),
 };
 
-/// Runs a watch until everything has happened and was seen.
+/// Runs a watch until every event has happened and was observed.
 fn play(history: History, faults: Vec<Fault>, watch: Watch) -> (Vec<Observation>, Server) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -56,7 +56,7 @@ fn play(history: History, faults: Vec<Fault>, watch: Watch) -> (Vec<Observation>
     runtime.block_on(async {
         let last = (1000 + history.events.len()).to_string();
         let (board, mut from) = Board::new(1024);
-        // A watch that falls silent is waited for, and longer than a machine under load takes for a line.
+        // A watch that stalls is given up after a time-out, which is longer than a busy machine takes for a line.
         let pace = if faults.iter().any(|f| matches!(f, Fault::Stall(_))) {
             Pace {
                 stall: Duration::from_millis(300),
@@ -85,7 +85,7 @@ fn play(history: History, faults: Vec<Fault>, watch: Watch) -> (Vec<Observation>
     })
 }
 
-/// What is known in the end, by pod: everything that the API said and does not depend on when it arrived.
+/// Returns what is known in the end, by pod: everything from the API that does not depend on its time of arrival.
 fn picture(observations: &[Observation]) -> BTreeMap<String, String> {
     let mut world = World::new();
     for o in observations {
@@ -96,7 +96,7 @@ fn picture(observations: &[Observation]) -> BTreeMap<String, String> {
     pods.map(|p| {
         let mut api = p.api.as_deref().cloned().unwrap();
         api.event = WatchEvent::Modified;
-        // The stand-in counts versions for itself, and a list shows the version that an object had.
+        // The stand-in numbers resource versions itself, and a list shows the version that an object had.
         api.resource_version = 0;
         let known = (
             p.gone.is_some(),
@@ -176,7 +176,7 @@ fn whatever_disturbs_the_watch_the_world_ends_up_the_same() {
 
 #[test]
 fn what_a_relist_does_not_show_any_more_is_gone() {
-    // Everything happens while the watch is broken: 410, and the list is as it is in the end.
+    // Everything happens while the watch is broken: after status 410 the list shows only the final state.
     let history = burst("pods", "Pod");
     let n = history.events.len();
     let faults = vec![Fault::Bookmarks(n / 2), Fault::Missed(n)];
@@ -263,7 +263,7 @@ fn five_thousand_pods_are_listed_in_pages_and_not_doubled_by_a_relist() {
     );
 }
 
-/// Pods of the burst's recording that were not deleted in it.
+/// Returns the number of pods that the burst's recording does not delete.
 fn burst_left() -> usize {
     let (all, _) = play(burst("pods", "Pod"), vec![], pods());
     picture(&all)

@@ -1,4 +1,4 @@
-//! A stand-in for the apiserver: real HTTP on loopback, one resource, a history that it plays, and faults on demand.
+//! A stand-in for the apiserver: real HTTP on loopback, one resource, a history to replay, and faults on demand.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,14 +16,14 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::http::{Request, Response};
 
-/// What happens to one watch.
+/// A fault of one watch or list.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// This many events, then half of the next line, then the connection breaks.
     CutInLine(usize),
-    /// This many events, then an orderly end in the middle of a line.
+    /// This many events, then an orderly end of the body in the middle of a line.
     EndInLine(usize),
-    /// This many events, then nothing any more.
+    /// This many events, then nothing more on an open connection.
     Stall(usize),
     /// This many events, each with a bookmark before and two after it.
     Bookmarks(usize),
@@ -35,23 +35,23 @@ pub(super) enum Fault {
     Busy,
     /// Status 500.
     Broken,
-    /// A line that is no JSON after this many events.
+    /// A line that is not JSON, after this many events.
     Nonsense(usize),
-    /// This many events are swallowed: they happen, but only the next list shows it. Then 410.
+    /// Leaves out this many events: they happen, but only the next list shows their result. Then 410.
     Missed(usize),
 }
 
-/// A resource and what happened to it.
+/// A resource, and the events that happen to its objects.
 pub(super) struct History {
     pub(super) kind: &'static str,
-    /// The list that the history begins with.
+    /// The initial list.
     pub(super) listed: Vec<Value>,
     /// `{"type":…,"object":…}` in order.
     pub(super) events: Vec<Value>,
 }
 
 impl History {
-    /// Objects that exist after some events.
+    /// Returns the objects that exist after the first `n` events.
     fn after(&self, n: usize) -> Vec<Value> {
         let mut all = self.listed.clone();
         let uid = |o: &Value| o["metadata"]["uid"].clone();
@@ -60,7 +60,7 @@ impl History {
             all.retain(|o| uid(o) != uid(object));
             if e["type"] != "DELETED" {
                 let mut o = object.clone();
-                // Items of a list do not tell their kind.
+                // Items of a list have no `kind`.
                 o.as_object_mut().unwrap().remove("kind");
                 o["metadata"]["resourceVersion"] = version(i + 1);
                 all.push(o);
@@ -70,7 +70,7 @@ impl History {
     }
 }
 
-/// What was asked of the server.
+/// Counts of the requests that the server got.
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) lists: usize,
@@ -95,7 +95,7 @@ pub(super) struct Server {
 type Answer = Response<BoxBody<Bytes, io::Error>>;
 
 impl Server {
-    /// Starts; faults are used up one by one, each by a request.
+    /// Starts the server; each fault is used once, in order, by one request.
     pub(super) async fn start(history: History, faults: Vec<Fault>) -> (Self, kube::Client) {
         let state = State {
             history,
@@ -118,7 +118,7 @@ impl Server {
                         let answer = service.answer(&r);
                         async move { Ok::<_, Infallible>(answer) }
                     });
-                    // A connection that a fault breaks ends with an error, as it should.
+                    // A connection that a fault breaks ends with an error, as intended.
                     hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), serve)
                         .await
@@ -134,7 +134,7 @@ impl Server {
         look(&self.state.lock().unwrap().asked)
     }
 
-    /// True when every event has happened and every fault was used.
+    /// Whether every event has happened and every fault was used.
     pub(super) fn done(&self) -> bool {
         let s = self.state.lock().unwrap();
         s.reached == s.history.events.len() && s.faults.is_empty()
@@ -288,7 +288,7 @@ impl State {
     }
 }
 
-/// The resource version after some events.
+/// Returns the resource version after this many events.
 fn version(reached: usize) -> Value {
     json!((1000 + reached).to_string())
 }

@@ -1,4 +1,4 @@
-//! What the views of one pod say of it at a moment, held against each other.
+//! Compares the views of one pod at one moment with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use kflow_core::timeline::{Outcome, Span, summary};
 use kflow_model::cri::CallKey;
 use kflow_model::{Body, stamp::SECOND};
 
-/// Pairs of views that say different things.
+/// Returns the contradictions between the views.
 pub(super) fn contradictions(s: &Seen<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for check in [
@@ -67,7 +67,7 @@ fn runs(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// What is in flight by the timeline, and for the verdict, is in flight on the node.
+/// The calls in flight on the timeline and for the verdict are in flight on the node too.
 fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let node = s.flying();
     let facts: BTreeSet<CallKey> = s.facts.open.iter().map(|c| c.start.key).collect();
@@ -91,7 +91,8 @@ fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Flow and timeline agree on when attempts of a step began and ended, and how; and the flow has no fewer.
+/// Flow and timeline agree on when attempts of a step began and ended, and with what result; the flow has at least as
+/// many.
 fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let map = Map::embedded();
     for l in steps(map, s.world, s.pod) {
@@ -122,7 +123,7 @@ fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
                 spans.len()
             ));
         }
-        // A run that goes on by the flow alone is not one that the timeline saw end.
+        // A run that is open only in the flow has not ended on the timeline.
         let open = |r: &Run| {
             spans
                 .iter()
@@ -143,8 +144,8 @@ fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// A stage works no longer than it lasts, and as long as any of its steps; what garbage collection does minutes later is
-/// no part of it.
+/// A stage works no longer than it lasts, and at least as long as each of its steps. Garbage collection minutes later
+/// is not part of a stage.
 fn lengths(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let (t, now) = (&s.pod.timeline, s.facts.now);
     for stage in t.spans.iter().filter(|x| x.is_stage()) {
@@ -169,11 +170,11 @@ fn lengths(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// The verdict agrees with the status, and with where the list says that the pod stands and since when.
+/// The verdict agrees with the status, and with the list on the pod's stage and since when it is there.
 fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let p = s.pod;
     let Some(v) = s.verdict else { return };
-    // All that is to run runs, and the API says that it is ready.
+    // All containers that should run do, and the API says that the pod is ready.
     let up = p.current.is_none()
         && p.gone.is_none()
         && p.ready.0 == p.ready.1
@@ -185,7 +186,7 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
         v.state,
         State::CrashLooping | State::Flapping | State::Recovered
     );
-    // Of a pod whose node is gone nothing is news but that.
+    // When the pod's node is gone, that is the verdict even for a pod that is ready.
     if up && !fits && v.cause_id() != "KF317" {
         wrong.push(format!(
             "{} {:?} of a pod that is ready",
@@ -242,7 +243,8 @@ fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
                 .chain(of("StartContainer").filter(failed))
                 .map(|x| x.attempt)
                 .collect();
-            // Between two states of the API a container may end more than once: the newest attempt's number tells.
+            // Between two API states a container may end more than once, so the number of the newest attempt counts as
+            // well.
             let newest = all.iter().max().map_or(0, |n| *n as usize + 1);
             all.len().max(newest)
         }
@@ -257,7 +259,7 @@ fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// What failed last is the same by the log of calls, the timeline, the flow and the verdict.
+/// The log of calls, the timeline, the flow and the verdict agree on the last failure.
 fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let now = s.facts.now;
     let failed = |x: &Span| matches!(x.outcome, Outcome::Error | Outcome::Cancelled);
@@ -267,7 +269,7 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
         let Some(c) = x.call.and_then(|k| calls.get(&k)) else {
             continue;
         };
-        // A hook is given up before the call that runs it returns.
+        // A lifecycle hook is given up before the call that runs it returns.
         if x.step != c.method {
             continue;
         }
@@ -286,7 +288,7 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
         let Some(step) = map.get(l.step) else {
             continue;
         };
-        // Functions that the step stands for: what they are by the timeline may be another step's.
+        // Other functions that the step stands for: the timeline may assign these to another step.
         let others = |x: &Span| step.also.iter().chain(&step.timeline).any(|n| *n == x.step);
         let own = |x: &Span| x.step == step.function;
         let of_step = || s.spans().filter(|x| (own(x) || others(x)) && !x.is_stage());
@@ -313,7 +315,7 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
             ));
         }
     }
-    // Verdict and timeline: what it says of a failure is not older than the newest one of its stage and container.
+    // Verdict and timeline: the failure in the verdict is not older than the newest one of its stage and container.
     let Some(v) = s.verdict.filter(|v| v.state == State::BackingOff) else {
         return;
     };
@@ -338,7 +340,7 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Verdict, node pane and timeline have the same pull first, since the same moment.
+/// Verdict, Node pane and timeline name the same pull as the first in the queue, since the same moment.
 fn queued(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let now = s.facts.now;
     let wanted = s.pulls.of_pod(s.pod, now);
@@ -396,7 +398,7 @@ fn queued(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Nothing of a pod begins before the request that created it, where that was seen.
+/// Nothing of a pod begins before the request that created it, where that was observed.
 fn zero(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(zero) = s.pod.create_requested else {
         return;

@@ -1,4 +1,4 @@
-//! Exports say of a stage what the timeline says: the times in which it worked, not the envelope of its steps.
+//! Exports report the same working time of a stage as the timeline, and not the time from its first step to its last.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,7 +31,7 @@ fn timeline(pods: &[Pod], now: Nanos) -> Lengths {
     all
 }
 
-/// The fields of a Perfetto trace that say which slice stands where; their numbers are that format's.
+/// The fields of a Perfetto trace that place a slice; their numbers are those of Perfetto's protobuf definition.
 #[derive(Clone, PartialEq, Message)]
 struct Trace {
     #[prost(message, repeated, tag = "1")]
@@ -68,7 +68,7 @@ struct Event {
     name: Option<String>,
 }
 
-/// Of the trace of one pod.
+/// Returns the working times in the Perfetto trace of one pod.
 fn perfetto(pod: &Pod, now: Nanos) -> Lengths {
     let mut bytes = Vec::new();
     let none = Told {
@@ -86,7 +86,7 @@ fn perfetto(pod: &Pod, now: Nanos) -> Lengths {
     .expect("written");
     let trace = Trace::decode(bytes.as_slice()).expect("a trace");
     let mut stages: BTreeMap<u64, Stage> = BTreeMap::new();
-    // Of each track: the slices that are open.
+    // By track: the open slices.
     let mut open: BTreeMap<u64, Vec<(String, u64)>> = BTreeMap::new();
     let mut all = Lengths::new();
     for p in trace.packets {
@@ -113,7 +113,7 @@ fn perfetto(pod: &Pod, now: Nanos) -> Lengths {
     all
 }
 
-/// The value of an attribute of OTLP.
+/// Returns the string value of an OTLP attribute.
 fn attribute<'v>(of: &'v Value, key: &str) -> &'v str {
     of["attributes"]
         .as_array()
@@ -122,7 +122,7 @@ fn attribute<'v>(of: &'v Value, key: &str) -> &'v str {
         .unwrap_or_default()
 }
 
-/// How long any of these intervals lasted.
+/// Returns the length of the union of the intervals.
 fn covered(mut intervals: Vec<(i64, i64)>) -> i64 {
     intervals.sort_unstable();
     let mut upto = i64::MIN;
@@ -134,7 +134,8 @@ fn covered(mut intervals: Vec<(i64, i64)>) -> i64 {
     sum
 }
 
-/// Of the steps of all traces of a pod; the stages' own spans are envelopes, and say how long they worked.
+/// Returns the working times from the steps in all OTLP traces of a pod, and checks the working time that each stage's
+/// own span states.
 fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
     let mut bytes = Vec::new();
     let all = pods
@@ -197,10 +198,11 @@ fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
     steps.into_iter().map(|(k, v)| (k, covered(v))).collect()
 }
 
-/// The receiver, which reads what kubelets and collectors send, finds in an export every span with what it says.
+/// The OTLP receiver, which reads exports of kubelets and collectors, finds every span in kflow's export, with its
+/// content.
 fn received(bytes: &[u8], request: &Value) {
     let mut seen = Vec::new();
-    // What kflow itself made is no evidence.
+    // The receiver ignores spans that kflow itself made: they are no evidence.
     OtlpDecoder.line(bytes, &mut seen);
     assert_eq!(seen.len(), 0);
     let of_another = String::from_utf8_lossy(bytes);
@@ -239,7 +241,7 @@ fn received(bytes: &[u8], request: &Value) {
     assert!(seen.next().is_none(), "more spans than the export has");
 }
 
-/// The label beside a stage's bar: `60ms of 2.78s`.
+/// Returns the label beside each stage's bar in the HTML export: `60ms of 2.78s`.
 fn html(pod: &Pod, now: Nanos) -> BTreeMap<Stage, String> {
     let mut bytes = Vec::new();
     kflow_export::html::write("t", &[(pod, None)], &[], &[], now, &mut bytes).expect("written");

@@ -1,4 +1,4 @@
-//! What the node pane says of calls and pulls, at a hundred moments.
+//! What the Node pane says about calls and pulls, at a hundred moments.
 
 use super::{MOMENTS, SESSIONS, session};
 use kflow_engine::Pipeline;
@@ -7,7 +7,7 @@ use kflow_tui::offscreen::{frame, model};
 use kflow_tui::pane::PaneId;
 use kflow_tui::svg;
 
-/// The number before a word: `1 in progress`.
+/// Returns the number before a word, as in `1 in progress`; 0 without one.
 fn before(line: &str, word: &str) -> usize {
     line.split_once(word)
         .and_then(|(head, _)| head.split_whitespace().next_back()?.parse().ok())

@@ -1,5 +1,5 @@
-//! Pairs of views that the checks of one view alone leave out: what is in flight, how often, since when, how long, and what
-//! failed last, by the log of calls (the Node pane), the Flow pane, the timeline, the list and the verdict.
+//! Comparisons of two views each: calls in flight, counts, beginnings, durations and last failures, in the log of calls
+//! (the Node pane), the Flow pane, the timeline, the list and the verdict.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use kflow_model::{Body, stamp::SECOND};
 
 use super::Seen;
 
-/// Runs of the flow that are calls, by the call.
+/// Returns the runs of the flow that are calls, by call.
 fn runs_by_call(s: &Seen<'_>) -> BTreeMap<CallKey, (&'static str, Run)> {
     let map = Map::embedded();
     let mut all = BTreeMap::new();
@@ -35,7 +35,7 @@ fn runs_by_call(s: &Seen<'_>) -> BTreeMap<CallKey, (&'static str, Run)> {
     all
 }
 
-/// Calls that are steps of a pod's own, in the order of its life.
+/// Calls that are steps of a pod itself, in the order of its life.
 const OWN: [&str; 6] = [
     method::RUN_POD_SANDBOX,
     method::PULL_IMAGE,
@@ -49,7 +49,7 @@ fn is_own(c: &Call) -> bool {
     OWN.contains(&c.method.as_str())
 }
 
-/// Node and flow: the same calls are in flight, began and ended at the same time, and failed.
+/// Node and flow agree on which calls are in flight, when each began and ended, and whether it failed.
 pub(super) fn node_and_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let flow = runs_by_call(s);
     for c in s.calls.iter().filter(|c| is_own(c)) {
@@ -82,7 +82,7 @@ pub(super) fn node_and_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Node and timeline: a call that is a step is as long by both, and every call of the pod's own is one.
+/// Node and timeline agree on the duration of a call that is a step, and each of the pod's own calls is a step.
 pub(super) fn node_and_timeline(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let now = s.facts.now;
     for c in s.calls.iter().filter(|c| is_own(c)) {
@@ -104,7 +104,7 @@ pub(super) fn node_and_timeline(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Timeline and flow: a step of the map that the timeline has is lit.
+/// Every step of the map that the timeline has is lit in the flow.
 pub(super) fn timeline_in_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let map = Map::embedded();
     let lit = steps(map, s.world, s.pod);
@@ -126,7 +126,7 @@ pub(super) fn timeline_in_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Verdict and flow: the pod's own call that it waits on is in flight there since the same moment.
+/// The pod's own call that the verdict waits for is in flight in the flow, since the same moment.
 pub(super) fn verdict_in_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(waits) = s.verdict.and_then(|v| v.in_flight.as_ref()) else {
         return;
@@ -147,10 +147,11 @@ pub(super) fn verdict_in_flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// The list's strip of stages and the timeline's stages.
+/// The list's strip of stages agrees with the timeline's stages.
 pub(super) fn strip(s: &Seen<'_>, wrong: &mut Vec<String>) {
     for stage in Stage::ALL {
-        // That containers are not all up, or were killed for a probe, the list says of these two by itself.
+        // For these two stages the list adds what it knows itself: containers that are not all up, or that a failed
+        // probe killed.
         if matches!(stage, Stage::Start | Stage::Ready) {
             continue;
         }
@@ -168,7 +169,7 @@ pub(super) fn strip(s: &Seen<'_>, wrong: &mut Vec<String>) {
             ));
         }
     }
-    // A pod of which the verdict says where it stands, stands there in the list.
+    // When the verdict names a stage, the list has the pod in that stage.
     let told = s.verdict.filter(|v| {
         let ends = matches!(
             v.state,
@@ -189,7 +190,7 @@ pub(super) fn strip(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// List, timeline and verdict: the last exit, and how often a container was started again.
+/// List, timeline and verdict agree on the last exit and on the number of restarts.
 pub(super) fn exits(s: &Seen<'_>, wrong: &mut Vec<String>) {
     for c in &s.pod.containers {
         let runs = || s.spans().filter(|x| x.is_run() && x.container == c.name);
@@ -226,7 +227,7 @@ pub(super) fn exits(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Verdict and node: the failed call that is cited is the newest of its kind.
+/// The failed call that the verdict cites is the newest of its kind on the node.
 pub(super) fn cited(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(v) = s.verdict.filter(|v| !v.state.is_well()) else {
         return;
@@ -255,7 +256,7 @@ pub(super) fn cited(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Verdict and timeline: a stage of which a verdict is certain is no gap that the timeline calls unexplained.
+/// A stage about which a verdict is certain is not an unexplained gap on the timeline.
 pub(super) fn unexplained(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(v) = s
         .verdict
@@ -275,7 +276,7 @@ pub(super) fn unexplained(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Node and list: a container that waits for its image does not run.
+/// A container that waits for its image, according to the Node pane, does not run according to the list.
 pub(super) fn images(s: &Seen<'_>, wrong: &mut Vec<String>) {
     for w in s.pulls.of_pod(s.pod, s.facts.now) {
         let word = match w.standing {

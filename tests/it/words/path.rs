@@ -1,4 +1,4 @@
-//! The critical path beside the other views.
+//! Compares the critical path with the other views.
 
 use super::Seen;
 use kflow_core::diagnose::awaited::{Awaited, Waits};
@@ -7,8 +7,8 @@ use kflow_core::flow::Stage;
 use kflow_core::timeline::critical::{self, Blocker, Reached};
 use kflow_model::Nanos;
 
-/// Each instant of a start has one blocker, from the first span to the moment, readiness or the end; and what is said of
-/// them adds up to the whole.
+/// At each instant of a start exactly one thing blocks it, from the first span to now, to readiness or to the end, and
+/// the reported parts add up to the whole.
 pub(super) fn partition(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let (t, now) = (&s.pod.timeline, s.facts.now);
     let Some(path) = critical::path(s.pod, now) else {
@@ -45,7 +45,7 @@ pub(super) fn partition(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// A pod that waits for another's pull waits for it on its critical path too, and the other way round.
+/// A pod that waits for another pod's pull also waits for it on its critical path, and the other way round.
 pub(super) fn queue(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let now = s.facts.now;
     let Some(path) = critical::path(s.pod, now).filter(|p| p.reached == Reached::NotYet) else {

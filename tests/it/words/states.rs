@@ -1,5 +1,5 @@
-//! Pods that recovered, that crash-loop and that flap, by what the API shows of them. The states are synthetic: no
-//! recording has a pod that recovers after a loop, or whose readiness comes and goes.
+//! Pods that recover, crash-loop and flap, as the API shows them. The states are synthetic: no recording has a pod that
+//! recovers after a crash loop, or whose readiness comes and goes.
 
 use crate::churn;
 use kflow_core::correlate::World;
@@ -11,14 +11,14 @@ fn at(s: i64) -> Nanos {
     churn::BEGIN.plus(s * SECOND)
 }
 
-/// How the one container of the pod stands.
+/// The state of the pod's one container.
 enum Is {
     Ready,
     NotReady,
     Exited,
 }
 
-/// The pod at `s`, after so many restarts.
+/// Returns the pod `s` seconds after the beginning, after so many restarts.
 fn pod(s: i64, is: &Is, restarts: u32, since: i64) -> PodSeen {
     let mut p = churn::pod(0, "web", true);
     p.resource_version = s as u64 + 1;
@@ -62,7 +62,7 @@ fn pod(s: i64, is: &Is, restarts: u32, since: i64) -> PodSeen {
     p
 }
 
-/// What is said of the pod as of `now`, of it alone and among all.
+/// Returns the verdict as of `now`, and the state that the diagnosis of all pods reports for this one.
 fn said(states: &[PodSeen], times: &[i64], now: i64) -> (Verdict, Option<State>) {
     let mut w = World::new();
     for (p, s) in states.iter().zip(times).filter(|(_, s)| **s <= now) {
@@ -118,12 +118,12 @@ fn a_container_that_ended_twice_crash_loops_until_it_has_run_long_enough() {
         "{}",
         v.sentence
     );
-    // The list forgets it when the kubelet does.
+    // The list drops the recovery when the kubelet forgets the crashes.
     let (v, all) = told(2000);
     assert_eq!((v.state, all), (State::Recovered, None));
 }
 
-/// Ready, not ready, …, each for so many seconds: when, and how the pod is then.
+/// Returns alternating states, ready first, each `seconds` long: their times, in s, and the pod in each.
 fn turns(seconds: i64, count: i64) -> (Vec<i64>, Vec<PodSeen>) {
     (0..count)
         .map(|n| {
@@ -158,7 +158,7 @@ fn readiness_that_comes_and_goes_is_flapping_in_both_phases_and_ends() {
     let (v, all) = told(200);
     assert_eq!((v.state, all), (State::Recovered, Some(State::Recovered)));
 
-    // In the first half minute of its life too.
+    // In the first half minute of the pod's life too.
     let (early, quick) = turns(4, 6);
     for now in [17, 19, 21, 25] {
         let (v, all) = said(&quick, &early, now);
@@ -169,7 +169,7 @@ fn readiness_that_comes_and_goes_is_flapping_in_both_phases_and_ends() {
         );
     }
 
-    // Not ready for longer than ever before: that is not flapping any more.
+    // Not ready for longer than ever before is no longer flapping.
     let until = |now| said(&states[..6], &times[..6], now).0;
     let v = until(150);
     assert_eq!(
