@@ -1,7 +1,6 @@
-//! What the docs and `--help` say to type is typed: each line in a scratch folder that holds what it names.
-//!
-//! What names no recording looks at a cluster, and there is none here: it has to be understood, and to end with 2. What would
-//! listen, follow or record until somebody stops it is only parsed.
+//! Runs every command that the docs and `--help` give as an example, each in a scratch folder that holds the files that
+//! it names. A command without a recording looks for a cluster. There is none here: it has to be understood, and to end
+//! with 2. A command that would listen, follow or record until it is stopped is only parsed.
 
 mod flags;
 mod printed;
@@ -23,7 +22,7 @@ fn help(command: &str) -> String {
     kflow(words(&format!("{command} --help"))).out
 }
 
-/// Every command, and those of a command that has commands of its own: `agent`, `agent run`.
+/// Every command, and the subcommands of those that have some: `agent`, `agent run`.
 fn every_command() -> Vec<String> {
     let own = |command: &String| {
         let help = help(command);
@@ -41,7 +40,7 @@ fn every_command() -> Vec<String> {
     commands().iter().flat_map(own).collect()
 }
 
-/// The long flags of a command.
+/// The long flags in a command's help.
 fn flags(help: &str) -> BTreeSet<String> {
     let lines = help.lines().map(str::trim_start);
     lines
@@ -51,7 +50,7 @@ fn flags(help: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The pages, by name.
+/// The pages of `docs` and the README: name and text.
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = fs::read_dir(root.join("docs")).unwrap();
@@ -67,7 +66,8 @@ fn pages() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The commands of a line of a shell: words without quotes, up to a comment; pipes and `&&` divide, a redirection ends one.
+/// Splits a shell line into commands: words without quotes, up to a comment. Pipes and `&&` separate commands; a
+/// redirection ends one.
 fn shell(line: &str) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let (mut word, mut quote, mut skip) = (String::new(), None, false);
@@ -97,7 +97,7 @@ fn shell(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The arguments of each kflow in a line; what `xargs` starts gets a pod.
+/// The arguments of each `kflow` in a line. A `kflow` that `xargs` starts gets a pod.
 fn of_line(line: &str) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for mut words in shell(line) {
@@ -109,7 +109,7 @@ fn of_line(line: &str) -> Vec<Vec<String>> {
         match words.first().map(String::as_str) {
             None => {}
             Some("xargs") => args.push("shop/web-0".to_owned()),
-            // The name of a file that is no command here.
+            // Here `kflow` is an argument of another command.
             Some(_) => continue,
         }
         all.push(args);
@@ -117,7 +117,8 @@ fn of_line(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// A recording with the names of the examples: pod shop/web-0, Deployment shop/web, node node1; it ends while pods hang.
+/// A recording whose pod shop/web-0, Deployment shop/web and node node1 have the names of the examples; it ends while
+/// pods hang.
 fn recording(name: &str) -> Vec<u8> {
     let is_night = ["night", "before", "after"]
         .iter()
@@ -141,7 +142,7 @@ fn recording(name: &str) -> Vec<u8> {
     zstd::encode_all((text.join("\n") + "\n").as_bytes(), 1).unwrap()
 }
 
-/// Everything that examples name, made once.
+/// The files that examples name, made once.
 struct Scratch {
     made: tempfile::TempDir,
     store: Store,
@@ -167,7 +168,7 @@ impl Scratch {
         }
     }
 
-    /// A folder with what a line reads, and without what it writes.
+    /// A folder with the files that a line reads, and without the file that it writes.
     fn folder(&self, args: &[String]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let written = args.iter().position(|a| a == "-O").map(|at| &args[at + 1]);
@@ -201,7 +202,8 @@ impl Scratch {
         dir
     }
 
-    /// The same with the test's own stores for those of the examples that are written to, and a node of which this machine has no agent.
+    /// The same arguments, but with the test's own stores where an example writes to one, and with a node of which this
+    /// machine has no agent.
     fn at_hand(&self, args: &[String]) -> Vec<String> {
         let adds = args.iter().any(|a| a == "add");
         let recorded =
@@ -215,7 +217,7 @@ impl Scratch {
         args.iter().map(stands).collect()
     }
 
-    /// Runs a line of the docs, and says how.
+    /// Runs a line of the docs, and returns how it was checked.
     fn run(&self, whence: &str, args: &[String]) -> &'static str {
         let line = format!("{whence}: kflow {}", args.join(" "));
         let args = self.at_hand(args);
@@ -226,13 +228,13 @@ impl Scratch {
         if ["agent", "proxy", "record", "tui"].contains(&command)
             || has(&["--watch", "-w", "--follow"])
         {
-            // Help is printed when all before it was understood.
+            // Help is printed only after all arguments before it were parsed.
             let said = kflow_in(dir.path(), [args, &["--help".to_owned()]].concat());
             assert_eq!(said.code, Some(0), "{line}: {}", said.err);
             assert!(said.out.contains("Usage:"), "{line}: {}", said.out);
             return "parsed";
         }
-        // What stands before the pipe writes a recording.
+        // The command before the pipe would write a recording.
         let piped = args.windows(2).any(|w| w[0] == "-s" && w[1] == "-");
         let stdin = if piped {
             let recording = fs::File::open(self.made.path().join("incident.kflow.zst"));
@@ -245,7 +247,7 @@ impl Scratch {
             .current_dir(dir.path())
             .stdin(stdin));
         assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
-        // The crate is no part of this build: its own tests type them.
+        // The crate `fleet` is not in this build: its own tests run these lines.
         let tables =
             command == "fleet" || (command == "store" && args.iter().any(|a| a == "tables"));
         if tables && cfg!(not(feature = "fleet")) {
@@ -283,7 +285,7 @@ impl Scratch {
         ];
         if has(&["-s", "--session", "--compare", "--no-api"]) || alone.contains(&command) {
             let fine = said.code == Some(0) || (said.code == Some(1) && command == "why");
-            // The recordings here are shorter than those of the examples.
+            // The recordings here are shorter than those that the examples have in mind.
             if said.code == Some(2) && said.err.contains("that is before what was recorded") {
                 return "before the begin";
             }
@@ -302,7 +304,7 @@ impl Scratch {
     }
 }
 
-/// Runs lines a few at a time, and counts how.
+/// Runs lines, several at a time, and counts how each was checked.
 fn run_all(lines: &[(String, Vec<String>)]) -> BTreeMap<&'static str, usize> {
     let scratch = Scratch::new();
     let counts = std::sync::Mutex::new(BTreeMap::new());
@@ -328,7 +330,7 @@ fn every_line_of_the_docs_does_what_it_says() {
             } else {
                 line.strip_prefix("    ")
             };
-            // A picture of threads is none.
+            // A line of a diagram is no command.
             let Some(typed) = typed.filter(|l| l.contains("kflow ") && !l.contains('▶')) else {
                 continue;
             };
@@ -359,14 +361,14 @@ fn every_help_has_examples_that_run() {
     }
     let how = run_all(&lines);
     assert!(how["run"] >= 20, "{how:?}");
-    // A line that is not understood is found, also where it is only parsed.
+    // A wrong argument is found even in a command that is only parsed.
     let dir = tempfile::tempdir().unwrap();
     for bad in ["tui --nodee x --help", "record --for soon -O x --help"] {
         assert_eq!(kflow_in(dir.path(), words(bad)).code, Some(2), "{bad}");
     }
 }
 
-/// Commands and flags that are named in a text, `kflow stats --by`, are there.
+/// Commands and flags in the text of the docs, such as `kflow stats --by`, exist.
 #[test]
 fn commands_and_flags_that_the_docs_name_exist() {
     let of: BTreeMap<String, BTreeSet<String>> = every_command()
@@ -376,7 +378,7 @@ fn commands_and_flags_that_the_docs_name_exist() {
     let every: BTreeSet<&String> = of.values().flatten().collect();
     let mut seen = 0;
     for (page, text) in pages() {
-        // Rows of exit codes are run by another test.
+        // Another test runs the rows of exit codes.
         let rows = |l: &&str| !l.starts_with("| `kflow ");
         let text: Vec<&str> = text.lines().filter(rows).collect();
         let text = text.join("\n");
@@ -388,7 +390,7 @@ fn commands_and_flags_that_the_docs_name_exist() {
             let Some(command) = words.next().filter(|w| w.starts_with(char::is_alphabetic)) else {
                 continue;
             };
-            // The name of a source in the status bar, and what help leaves out.
+            // The name of a source in the status bar, and commands that help does not list.
             if ["engine", "help", "screenshots"].contains(&command) {
                 continue;
             }
@@ -404,7 +406,7 @@ fn commands_and_flags_that_the_docs_name_exist() {
         }
     }
     assert!(seen > 50, "{seen}");
-    // The table of flags, with their short forms.
+    // The table of flags also names short forms.
     let (_, text) = pages()
         .into_iter()
         .find(|(p, _)| p == "commands.md")
@@ -431,7 +433,7 @@ fn commands_and_flags_that_the_docs_name_exist() {
 
 const REFERENCE: &str = "reference.md";
 
-/// Sections of a command's help: the head without a name, then `Options` and its like, each with its lines.
+/// The sections of a command's help, by their heads: the part before the first head has an empty one.
 fn sections(help: &str) -> Vec<(String, String)> {
     let mut all = vec![(String::new(), String::new())];
     for line in help.lines() {
@@ -450,7 +452,8 @@ fn sections(help: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Every flag of every command, as help tells it; what several commands have stands once. `KFLOW_UPDATE=1` writes it.
+/// `docs/reference.md` has every flag of every command as help prints it; a section of several commands is in it once.
+/// `KFLOW_UPDATE=1` writes it.
 #[test]
 fn the_reference_is_what_help_says() {
     let of: Vec<(String, Vec<(String, String)>)> = every_command()

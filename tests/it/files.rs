@@ -1,4 +1,4 @@
-//! Nothing of the user's is destroyed: an output is whole or is not there, and an input is never an output.
+//! kflow destroys no file of the user's: an output file is complete or absent, and no input file is ever overwritten.
 
 use crate::{fixture, program};
 use std::fs;
@@ -17,7 +17,7 @@ fn kflow(dir: &Path, args: &[&str]) -> Output {
     command.args(args).current_dir(dir).output().unwrap()
 }
 
-/// Everything in a folder: names, contents, modes; a link as the file that it leads to.
+/// Everything in a folder: names, contents, modes. A link has the content of the file that it leads to.
 fn state(dir: &Path) -> Vec<(String, Vec<u8>, u32)> {
     let mut all: Vec<_> = fs::read_dir(dir)
         .unwrap()
@@ -32,7 +32,7 @@ fn state(dir: &Path) -> Vec<(String, Vec<u8>, u32)> {
     all
 }
 
-/// A folder with a session, a capture, other names of both, and what an earlier command has written.
+/// A folder with a session, a capture, hard and symbolic links to both, and outputs of earlier commands.
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -178,7 +178,7 @@ fn what_is_written_is_whole_private_and_alone() {
     }
 }
 
-/// A limit of the size of files stands for a disk that is full.
+/// A limit on the size of files (`ulimit -f`) stands in for a full disk.
 #[test]
 fn a_disk_that_is_full_leaves_the_older_file() {
     let dir = folder();
@@ -220,7 +220,7 @@ fn a_note_is_not_written_into_what_is_being_recorded() {
     let mut w = Writer::record(&path, &Header::new(Nanos(1))).unwrap();
     w.write(&note(1)).unwrap();
     w.flush().unwrap();
-    // A flush may have got half of a line out: without the lock the file would be taken for one that was cut.
+    // A flush may have written half a line. Without the lock `append` would take the file for a cut session.
     fs::OpenOptions::new()
         .append(true)
         .open(&path)

@@ -1,4 +1,4 @@
-//! The flow map against real recordings: which steps each lights, and that docs/flows.md says so.
+//! The flow map on real recordings: which steps each recording lights, compared with docs/flows.md.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -21,8 +21,8 @@ fn root() -> PathBuf {
 /// The recording of a node with CRI-O.
 const CRIO: &str = "fixtures/versions/S15-crio.kflow.zst";
 
-/// The recordings in the order of their numbers, with the steps that each lights, and whether the sessions in the
-/// fixtures have all sources: those that were made before kflow could read spans light fewer steps than the page says.
+/// The recordings in the order of their numbers, with the steps that each lights; and whether all of them have spans: a
+/// session that was made before kflow could read spans lights fewer steps than the page says.
 fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
     let mut spans = true;
     let mut files: BTreeMap<u32, PathBuf> = BTreeMap::new();
@@ -44,7 +44,7 @@ fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
             let evidence: Vec<_> = session
                 .observations
                 .into_iter()
-                // A list of Events begins with those of earlier recordings: the API keeps them for an hour.
+                // The first list of Events has those of earlier recordings, because the API keeps Events for an hour.
                 .filter(|o| o.stamp.until() >= begin)
                 .collect();
             let lit = lit(map, &evidence, Nanos(i64::MAX));
@@ -65,7 +65,7 @@ fn has_spans(session: &Session) -> bool {
         .any(|o| o.source == Source::Otlp)
 }
 
-/// `3` of `S3-crashes.kflow.zst`.
+/// The number of a recording: `3` for `S3-crashes.kflow.zst`.
 fn number(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?.strip_suffix(".kflow.zst")?;
     name.strip_prefix('S')?.split('-').next()?.parse().ok()
@@ -136,7 +136,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
         let step = map.step(id).unwrap().0;
         lit.iter().find(|l| l.step == step).unwrap()
     };
-    // One sandbox, one pull, an init container and two others; each told by tap, spans, logs, events.
+    // One sandbox, one pull, an init container and two others; tap, spans, logs and Events each show all of them.
     for (id, count) in [
         ("b06", 1),
         ("e07", 1),
@@ -151,7 +151,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     ] {
         assert_eq!(of(id).count, count, "{id}");
     }
-    // The order of the map is the order of things.
+    // The order of the map is the order in which steps begin.
     let order = [
         "k10", "b06", "c09", "c19", "e10", "e17", "e20", "e22", "h01", "h10", "h18",
     ];
@@ -176,7 +176,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     );
 }
 
-/// The begin of a recording of CRI-O (fixtures/README.md): with its spans, its log, or both, its own steps are lit, and none of
+/// The begin of a recording with CRI-O (fixtures/README.md). Spans, log, or both light CRI-O's own steps, and none of
 /// another runtime's.
 #[test]
 fn a_healthy_start_with_cri_o_lights_its_steps() {
@@ -198,8 +198,9 @@ fn a_healthy_start_with_cri_o_lights_its_steps() {
             .filter_map(|l| Some((map.get(l.step)?.id.as_str(), l.count)))
             .collect::<Vec<_>>()
     };
-    // The sandbox, its namespaces and network, and three containers; the image was there. A conmon is started and the OCI runtime
-    // asked to start for each, and for the sandbox; the state is written behind both, of the sandbox once.
+    // The sandbox, its namespaces and network, and three containers; the image was present. For the sandbox and for
+    // each container a conmon is started and the OCI runtime is called; the state is written after both calls, for the
+    // sandbox once.
     let log = [("m01", 1), ("m07", 1), ("m14", 3), ("m16", 3)];
     let both = [
         ("m01", 1),
@@ -219,7 +220,7 @@ fn a_healthy_start_with_cri_o_lights_its_steps() {
     assert_eq!(of(&[Source::Otlp, Source::Runtime]), [], "neither");
 }
 
-/// Every pod of every recording has steps of one runtime alone: its node's.
+/// Pods light steps of their node's runtime only.
 #[test]
 fn steps_are_those_of_the_nodes_runtime() {
     let map = Map::embedded();
@@ -246,19 +247,20 @@ fn steps_are_those_of_the_nodes_runtime() {
     }
 }
 
-/// The runtime's step of a call was lit as often as the kubelet's, for each pod of each recording.
+/// For each pod of each recording, a call's step on the runtime's side is lit as often as the one on the kubelet's
+/// side.
 #[test]
 fn a_call_is_as_often_on_the_runtimes_side_as_on_the_kubelets() {
     let map = Map::embedded();
     let mut compared = 0;
-    // S13 has no tap: there an Event stands for several calls, too.
+    // S13 has no tap, and an Event stands for several calls.
     let tapped = crate::correlate::SESSIONS
         .into_iter()
         .filter(|s| *s != "S13-crictl");
     for name in tapped {
         let world = crate::correlate::world(&crate::correlate::session(name));
         for pod in world.pods() {
-            // Of a pod from before the recording one Event stands for several calls.
+            // For a pod from before the recording, one Event stands for several calls.
             if !pod
                 .evidence
                 .iter()
@@ -317,7 +319,8 @@ fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
     }
 }
 
-/// Another version's wording is data: a recording of one that writes `syncPod enter` reads as one of this.
+/// The wording of versions is data: a recording of an older kubelet, which writes `syncPod enter`, gives the same
+/// timelines.
 #[test]
 fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
     let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
@@ -325,7 +328,7 @@ fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
     let mut renamed = 0;
     let (mut today, mut older) = (World::new(), World::new());
     for o in &session.observations {
-        // Spans tell of the same: without them the lines have to.
+        // Spans show the same steps: without them only the lines can.
         if o.source == Source::Otlp {
             continue;
         }

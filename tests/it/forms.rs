@@ -1,4 +1,4 @@
-//! Every form of every command that reads is taken by a parser of that form, and holds what the JSON holds.
+//! A parser of each form reads the output of every command in it, and finds what the JSON output has.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ fn stuck() -> String {
     path.display().to_string()
 }
 
-/// What is asked, of a recording half-way through; `-` before a form that is refused.
+/// Commands that are run on a recording at half of its length, and their forms; `-` stands before a form that is
+/// refused.
 const ASKED: [(&[&str], &str); 13] = [
     (&["why", "--all"], "text json jsonl yaml csv name markdown"),
     (
@@ -38,7 +39,7 @@ const ASKED: [(&[&str], &str); 13] = [
     (&["doctor", "--no-api"], "text json yaml"),
 ];
 
-/// The forms of a command, as clap names them.
+/// The forms of a command, as clap lists them.
 fn forms_of(command: &str) -> BTreeSet<String> {
     let said = kflow(command.split(' ').chain(["-o", "?"])).err;
     let list = said.split_once("[possible values: ").unwrap().1;
@@ -46,7 +47,7 @@ fn forms_of(command: &str) -> BTreeSet<String> {
     list.split(", ").map(str::to_owned).collect()
 }
 
-/// The table of `docs/commands.md` names every command that has forms, and all of them.
+/// The table of `docs/commands.md` has every command that has forms, with all its forms.
 #[test]
 fn the_forms_that_are_documented_are_those_that_there_are() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md");
@@ -92,7 +93,7 @@ fn every_form_of_every_command_is_read_by_its_parser() {
     crate::unknown::each(&named, |name| is_taken(name, &session));
 }
 
-/// Reads each form of an answer, and returns the names in it.
+/// Parses the output in each form, and returns the names in it.
 fn read(session: &str, asked: &[&str], forms: &str) -> Vec<String> {
     let mut named = Vec::new();
     let tried: BTreeSet<String> = forms.split(' ').map(|f| f.replace('-', "")).collect();
@@ -140,7 +141,7 @@ fn read(session: &str, asked: &[&str], forms: &str) -> Vec<String> {
     named
 }
 
-/// CSV: a line a row, and in a column that JSON has too what JSON has.
+/// CSV has one record for each row; a column that JSON also has holds the same values.
 fn table(asked: &[&str], text: &str, json: &[Value]) {
     let mut table = csv::Reader::from_reader(text.as_bytes());
     let head = table.headers().unwrap().clone();
@@ -165,11 +166,11 @@ fn table(asked: &[&str], text: &str, json: &[Value]) {
     assert!(compared >= 8 * json.len(), "{asked:?}: {compared}");
 }
 
-/// A name is what a command takes, and means one thing.
+/// A command accepts the name, and finds only that object.
 fn is_taken(name: &str, session: &str) {
     let of = ["-s", session, "--at", "50%", "-o", "name"];
     let said = kflow([&["why", name], &of[..]].concat());
-    // It has no verdict when it is well or gone.
+    // Exit code 0: the object is well or gone, and has no verdict.
     assert!(matches!(said.code, Some(0 | 1)), "{name}: {}", said.err);
     assert!(said.out.lines().all(|l| l == name), "{name}: {}", said.out);
     // A node has no timeline.
@@ -180,7 +181,7 @@ fn is_taken(name: &str, session: &str) {
     }
 }
 
-/// More columns, and none of those that are always there left out.
+/// The wide table has more columns than the text, and all of the text's.
 fn wide(asked: &[&str], text: &str, wide: &str) {
     let head = |of: &str| -> Vec<String> {
         let head = of.lines().next().unwrap().split_whitespace();
@@ -214,7 +215,7 @@ fn a_name_is_as_kubectl_takes_it_in_the_namespace_that_is_asked_for() {
     }
 }
 
-/// A namespace may be called as a kind is, and then a name says which of the two is meant.
+/// A namespace may have the name of a kind, such as `job`: then the printed name says which is meant.
 #[test]
 fn a_pod_of_a_namespace_that_is_called_as_a_kind_has_a_name_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -232,7 +233,7 @@ fn a_pod_of_a_namespace_that_is_called_as_a_kind_has_a_name_too() {
     );
     let said = kflow(["timeline", "pod/job/x", "-s", to, "-o", "name"]);
     assert_eq!(said.out, "pod/job/x\n", "{}", said.err);
-    // The pod was found; an object alone does not tell whether it is still there.
+    // The pod is found, but its object alone does not tell whether it still exists.
     let said = kflow(["why", "pod/job/x", "-s", to, "-o", "name"]);
     assert!(said.err.contains("how pod job/x is"), "{}", said.err);
 }

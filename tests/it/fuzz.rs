@@ -1,5 +1,5 @@
-//! The fuzz targets without a fuzzer: on their seeds, which are recordings, and on those of `fuzz/corpus` (one a line,
-//! base64): mutated recordings, and what a fuzzer failed on.
+//! Runs the fuzz targets without a fuzzer: on their seeds, which come from recordings, and on the inputs in
+//! `fuzz/corpus` (one per line, base64): mutated recordings, and inputs that failed once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -23,7 +23,7 @@ fn holds(name: &str) {
     let target = target.expect("a target of this name");
     let (seeds, kept) = ((target.seeds)(), kept(name));
     assert!(!seeds.is_empty() && !kept.is_empty(), "nothing to try");
-    // A seed that is cut to its first bytes leads a fuzzer nowhere.
+    // A fuzzer cannot work from a seed that is cut to its first bytes.
     let whole = seeds.iter().filter(|s| s.len() > 2).count();
     assert!(
         whole * 10 >= seeds.len() * 9,

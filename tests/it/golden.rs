@@ -72,7 +72,7 @@ fn line(spans: &[Span], s: &Span) -> String {
     out
 }
 
-/// Every span and gap of the pod, compared with the golden file.
+/// Compares every span and gap of the pod with the golden file.
 fn same_as_golden(name: &str, p: &kflow_core::correlate::PodView, want: &str) {
     let mut told = String::new();
     for s in &p.timeline.spans {
@@ -96,7 +96,7 @@ fn same_as_golden(name: &str, p: &kflow_core::correlate::PodView, want: &str) {
 #[test]
 fn the_healthy_pod_is_right_in_every_stage() {
     let observations = session("S1-basics");
-    // Spans come late or not at all; the story does not hang on them.
+    // Spans come late or not at all: the timeline is the same without them.
     let w = world(observations.iter().filter(|o| o.source != Source::Otlp));
     let p = w.find("s01/healthy")[0];
     same_as_golden(
@@ -106,8 +106,8 @@ fn the_healthy_pod_is_right_in_every_stage() {
     );
 }
 
-/// With the API alone every edge of the node's work is a second wide, or an Event's; nothing is measured, and what the
-/// API never shows (`cgroup`, the kubelet's admission, the runtime's calls one by one) is not there.
+/// With the API alone every edge of the node's work is known to a second, or by an Event; nothing is measured, and what
+/// the API never shows (`cgroup`, the kubelet's admission, the runtime's calls one by one) is absent.
 #[test]
 fn the_api_alone_tells_a_coarse_story_and_measures_nothing() {
     let observations = session("S1-basics");
@@ -127,7 +127,8 @@ fn the_api_alone_tells_a_coarse_story_and_measures_nothing() {
     );
 }
 
-/// The tap alone knows nothing before `RunPodSandbox` and nothing of readiness; each call is exact, the rest unknown.
+/// The tap alone shows nothing before `RunPodSandbox` and nothing of readiness. Each call is exact, and everything else
+/// is unknown.
 #[test]
 fn the_tap_alone_measures_the_runtimes_calls_and_leaves_the_rest_unknown() {
     let observations = session("S1-basics");
@@ -165,7 +166,7 @@ fn a_container_that_is_stopped_to_be_restarted_does_not_end_the_pod() {
     let w = world(observations.iter());
     let spans = &w.find("s12/liveness")[0].timeline.spans;
     let stops: Vec<_> = spans.iter().filter(|s| s.step == "StopContainer").collect();
-    // Five kills of the liveness probe; the last one's container waits in back-off when the pod is deleted.
+    // The liveness probe kills the container five times; the container waits in back-off when the pod is deleted.
     assert_eq!(stops.len(), 5);
     for (n, s) in (0_u32..).zip(&stops) {
         assert_eq!((s.stage, s.attempt), (Stage::Start, n), "{s:?}");
@@ -176,7 +177,7 @@ fn a_container_that_is_stopped_to_be_restarted_does_not_end_the_pod() {
         .unwrap();
     let asked = spans.iter().find(|s| s.step == "Delete").unwrap();
     assert_eq!(end.start, asked.start);
-    // The former attempts' remains are collected while the pod lives, and the last one's at its end.
+    // The containers of earlier attempts are removed while the pod lives, the last one at the pod's end.
     let removed: Vec<_> = spans
         .iter()
         .filter(|s| s.step == "RemoveContainer")
@@ -193,7 +194,7 @@ fn a_container_that_is_stopped_to_be_restarted_does_not_end_the_pod() {
         )
     };
     assert_eq!(removed, (0..5).map(want).collect::<Vec<_>>());
-    // Neither makes the start longer than it was.
+    // Stops and removals do not extend the stage `start`.
     let start = spans
         .iter()
         .find(|s| s.is_stage() && s.stage == Stage::Start)
@@ -210,7 +211,7 @@ fn a_pod_that_waits_for_a_hung_sync_loop_says_so() {
         p.timeline.spans.iter().find(|s| s.step == step).cloned()
     };
     let wait = find(&w, "syncLoopIteration").unwrap();
-    // "Receiving a new pod", "SyncLoop ADD".
+    // From the line "Receiving a new pod" to the line "SyncLoop ADD".
     assert_eq!(clock(wait.start.at), "53:30.729726000");
     assert_eq!(wait.end.map(|e| clock(e.at)).unwrap(), "57:06.560037000");
     assert_eq!(
@@ -219,12 +220,12 @@ fn a_pod_that_waits_for_a_hung_sync_loop_says_so() {
     );
     let handled = find(&w, "HandlePodAdditions").unwrap();
     assert_eq!(handled.start, wait.end.unwrap());
-    // While it hangs, it is what the pod waits for.
+    // While the sync loop hangs, the wait for it is open, and nothing after it has begun.
     let then = wait.start.at.plus(60_000_000_000);
     let w = world(observations.iter().filter(|o| o.stamp.seen <= then));
     assert_eq!(find(&w, "syncLoopIteration").unwrap().end, None);
     assert!(find(&w, "HandlePodAdditions").is_none());
-    // No other pod of a session whose loop is free has such a step.
+    // Pods of a session whose loop never hangs have no such step.
     let s1 = world(session("S1-basics").iter());
     let waits = |p: &kflow_core::correlate::Pod| {
         p.timeline

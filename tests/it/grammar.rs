@@ -1,5 +1,5 @@
-//! One grammar of flags: `-o` is the form and `-O` the file, a pod is named the same way everywhere, and exit codes are those of
-//! `docs/commands.md`.
+//! Flags mean the same in every command: `-o` is the form and `-O` the output file, pods are named in the same way, and
+//! exit codes are those of `docs/commands.md`.
 
 use crate::fixture;
 use crate::program::{commands, kflow, kflow_in};
@@ -12,7 +12,7 @@ fn session(name: &str) -> String {
     fixture(&path).display().to_string()
 }
 
-/// The flags of a command as help heads them: `-o, --output <FORM>`.
+/// The flags of a command as its help lists them: `-o, --output <FORM>`.
 fn flags(command: &str) -> Vec<String> {
     let help = kflow([command, "--help"]).out;
     help.lines()
@@ -24,7 +24,7 @@ fn flags(command: &str) -> Vec<String> {
         .collect()
 }
 
-/// Commands that write a file that they are given.
+/// Commands with an output file.
 const WRITE: [&str; 4] = ["export", "fleet", "import", "record"];
 
 #[test]
@@ -59,7 +59,7 @@ fn a_flag_is_the_same_word_in_every_command() {
             assert!(said.contains("[possible values: "), "{command}: {said}");
             forms.insert(command.as_str());
         }
-        // Whoever looks at pods takes what kubectl takes.
+        // Every command that looks at pods has kubectl's flags for that.
         let looks = has("-s, --session <FILE>")
             || ["record", "doctor", "replay"].contains(&command.as_str());
         assert_eq!(looks, has("-n, --namespace <NAMESPACE>"), "{command}");
@@ -142,7 +142,7 @@ fn a_pod_is_named_the_same_way_in_every_command() {
 #[test]
 fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
     let dir = tempfile::tempdir().unwrap();
-    // A pod's name goes before a UID, and a namespace is none.
+    // A pod's name has priority over the begin of a UID; a namespace's name is neither.
     let pods = [
         ("shop", "web-0", "abcdef00-0000-4000-8000-000000000000"),
         ("shop", "web-1", "abcdef11-0000-4000-8000-000000000000"),
@@ -187,7 +187,7 @@ fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
             let said = kflow_in(dir.path(), [command, &["-s", "s.kflow"]].concat());
             if code == 2 {
                 assert_eq!(said.code, Some(2), "{command:?}: {} {}", said.out, said.err);
-                // Without an audit log nothing can be said of requests.
+                // Without an audit log, `requests` cannot answer at all.
                 let unread = command[0] == "requests" && said.err.contains("requests");
                 assert!(
                     unread || said.err.contains(want),
@@ -248,7 +248,7 @@ fn a_table_has_a_head() {
         let out = kflow(args).out;
         let first = out.lines().next().unwrap_or_default();
         assert!(first.starts_with(head), "{args:?}: {first}");
-        // Only the head, and no column is cut off from its name.
+        // The head is printed once, and no column is cut off from its name.
         assert_eq!(out.matches(head).count(), 1, "{args:?}");
     }
     let rows = kflow(["requests", "--list", "-s", &s1]).out;
@@ -358,7 +358,7 @@ fn a_slip_of_the_hand_is_answered_with_what_was_meant() {
     }
 }
 
-/// Every row of the table in `docs/commands.md` is run.
+/// Runs every row of the table of exit codes in `docs/commands.md`.
 #[test]
 fn exit_codes_are_those_that_are_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -370,7 +370,7 @@ fn exit_codes_are_those_that_are_documented() {
     for row in docs.lines().filter_map(|l| l.strip_prefix("| `kflow ")) {
         let (command, rest) = row.split_once("` | ").unwrap();
         let code = rest.split(' ').next().unwrap().parse().unwrap();
-        // Where its crate is no part of the build, it says so.
+        // A build without the crate `fleet` ends with 2 and says so.
         let without = command.starts_with("fleet") && cfg!(not(feature = "fleet"));
         let code = if without { 2 } else { code };
         let out = dir

@@ -1,4 +1,4 @@
-//! The page for a ticket: whole in itself, and nothing that a recording tells becomes markup.
+//! The HTML page for a ticket: it needs no other file, and no text of a recording becomes markup.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use regex::Regex;
 
 use crate::correlate::{session, world};
 
-/// The page of a recording as of a share of it, with its pods and verdicts.
+/// The page of a recording as of `percent` of its length, with its pods and their verdicts.
 fn page(name: &str, percent: i64) -> (String, Vec<Pod>, Vec<Option<Arc<Verdict>>>) {
     let observations = session(name);
     let seen = || observations.iter().map(|o| o.stamp.seen);
@@ -36,7 +36,7 @@ fn written(entries: &[Entry<'_>], others: &[&Verdict], now: Nanos) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The tags of a page, without its style and script, in order. What is no tag fails.
+/// The tags of a page, in order, without its style and script. Fails on a `<` or `>` outside of a tag.
 fn tags(page: &str) -> Vec<String> {
     let raw = Regex::new(r"(?s)<(style|script)>.*?</(?:style|script)>").unwrap();
     let page = raw.replace_all(page, "");
@@ -130,7 +130,7 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
             assert!(!style.contains(word), "{word}");
         }
 
-        // What is said of pods comes before their timelines, what is not well first, each thing once.
+        // Verdicts come before the timelines, bad ones first, each once.
         let (said, drawn) = page.split_once("<h2 id=\"timelines\">").unwrap();
         let told: Vec<&Arc<Verdict>> = verdicts.iter().flatten().collect();
         all += told.len();
@@ -148,7 +148,7 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
             .collect();
         same.sort_unstable();
         same.dedup();
-        // What follows from another verdict stands below it.
+        // A verdict that follows from another one is below it.
         let below = said.matches("<li class=\"behind\">").count();
         assert_eq!(
             said.matches("<article").count() + below,
@@ -160,7 +160,7 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
         let first_well = said.find("<article class=\"well\"").unwrap_or(said.len());
         assert!(last_ill < first_well, "{name}");
 
-        // A row a span, a sign a mark.
+        // One row for each span, one sign for each mark.
         let spans: usize = pods.iter().map(|p| p.timeline.spans.len()).sum();
         let marks: usize = pods.iter().map(|p| p.timeline.marks.len()).sum();
         let with_marks = pods.iter().filter(|p| !p.timeline.marks.is_empty()).count();
@@ -178,7 +178,7 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
     assert!(all > 20 && behind > 0, "{all} {behind}");
 }
 
-/// A recording that is exported at its end, when all is over, is a ticket about what was.
+/// A recording that is exported at its end, when nothing is wrong any more, shows its past incidents.
 #[test]
 fn what_is_over_is_told_of() {
     let found = super::incidents::overview("S2-stuck-early");
@@ -206,7 +206,7 @@ fn what_is_over_is_told_of() {
             assert!(!of_it || before.contains(&link), "{}", pod.key());
         }
     }
-    // Many pods are folded, each behind its own name.
+    // With many pods each timeline is folded behind the pod's name.
     assert_eq!(page.matches("<details class=\"fold\"").count(), pods.len());
     assert!(!page.contains("<details class=\"fold\" open>"));
 }

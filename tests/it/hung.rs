@@ -1,5 +1,5 @@
-//! What hangs holds up nothing but itself: a pipe that nobody writes into stands for every file that kflow reads while it
-//! runs, as on a mount whose server is gone.
+//! A file system that hangs delays nothing but its own source: a pipe that nobody writes to stands in for each file
+//! that kflow reads, as if it were on a mount whose server is gone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use crate::proxy::rig::eventually;
 
 const LINE: &str = "I1121 00:24:31.844229    3731 prober.go:173] \"A line\" pod=\"a/b\"\n";
 
-/// Pipes without a writer.
+/// Named pipes without a writer.
 struct Pipes {
     dir: tempfile::TempDir,
     all: Vec<PathBuf>,
@@ -42,7 +42,7 @@ impl Pipes {
         self.all.push(path.clone());
         path
     }
-    /// A kubeconfig with this user.
+    /// Writes a kubeconfig with this user and these fields of the cluster.
     fn kubeconfig(&self, cluster: Value, user: Value) -> PathBuf {
         let mut named = json!({"server": "https://127.0.0.1:1"});
         named
@@ -62,7 +62,7 @@ impl Pipes {
 }
 
 impl Drop for Pipes {
-    /// Whoever still waits reads an end.
+    /// Readers that still wait for the pipes get an end of file.
     fn drop(&mut self) {
         for path in &self.all {
             let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -84,7 +84,8 @@ fn impatient() -> Pace {
     }
 }
 
-/// Runs it beside a log that grows: every line of the log arrives, the source named so says `wanted`, and the end comes soon.
+/// Runs a live engine with this configuration and a log that grows: every line of the log arrives, the source called
+/// `source` reports `wanted`, and the engine ends soon.
 fn run(what: &str, mut config: Config, source: &str, wanted: &str) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("scheduler.log");
@@ -190,11 +191,11 @@ fn a_log_that_hangs_holds_up_no_other_source() {
         },
         ..Config::nothing()
     };
-    // That they hang is told after five seconds (`SLOW`), which this does not wait for.
+    // A hang of these files is reported after five seconds (`SLOW`), for which this test does not wait.
     run("logs", config, "", "");
 }
 
-/// Every command that opens a path ends by itself, and says which path does not answer. `@` stands for the path.
+/// Every command that opens a path ends by itself, and names the path that does not answer. `@` stands for the path.
 #[test]
 fn a_command_whose_file_hangs_says_so_and_ends() {
     let mut pipes = Pipes::new();
@@ -203,7 +204,7 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
     fs::write(&log, LINE).unwrap();
     let sessions = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sessions");
     let session = &format!("{sessions}/S2-stuck-early.kflow.zst");
-    // What is run, and the pipe in the folder that stands for `@`; without one `@` is the pipe.
+    // The arguments, and the place of the pipe below `@`; when empty, `@` is the pipe itself.
     let commands: &[(&[&str], &str)] = &[
         (&["why", "--all", "-s", "@"], ""),
         (&["why", "--ever", "-s", "@"], ""),
@@ -256,7 +257,7 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
         (&["doctor", "--no-api", "--audit-log", "@"], ""),
         (&["why", "--all", "--kubeconfig", "@", "--for", "300ms"], ""),
     ];
-    // No two share a pipe: who writes a log into it would let the others go.
+    // Each command has a pipe of its own: one that writes to its pipe would let the others read.
     let commands: Vec<(Vec<String>, PathBuf)> = commands
         .iter()
         .enumerate()
@@ -288,24 +289,24 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
                 let mut said = String::from_utf8(ran.stderr).unwrap();
                 assert!(took < Duration::from_secs(60), "{args:?} took {took:?}");
                 let late = if is("--kubeconfig") {
-                    // Its time is over before that of the kubeconfig.
+                    // `--for` ends before the time-out of the kubeconfig.
                     "it, a file that it names, or its plugin has not answered"
                 } else {
                     "has not answered for 5s"
                 };
-                // What doctor finds is its answer.
+                // `doctor` reports what it finds as its answer, with exit code 0.
                 let examines = is("doctor") && !is("--upstream");
                 if examines {
                     said += &String::from_utf8(ran.stdout).unwrap();
                 }
                 let code = if examines { 0 } else { 2 };
                 assert_eq!(ran.status.code(), Some(code), "{args:?}: {said}");
-                // doctor names what lies below its root as the node does.
+                // `doctor --root` prints paths as they are on the node, without the root.
                 let named = pipe.to_str().unwrap();
                 let root = args.last().filter(|_| is("--root"));
                 let on_node = root.and_then(|root| named.strip_prefix(root.as_str()));
                 let named = on_node.unwrap_or(named);
-                // Its lock is not what a person named.
+                // The lock file belongs to the socket, whose path the user gave.
                 let named = named.strip_suffix(".lock").unwrap_or(named);
                 assert!(said.contains(named), "{args:?}: {said}");
                 assert!(examines || said.contains(late), "{args:?}: {said}");
@@ -314,7 +315,7 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
     });
 }
 
-/// A theme beside the configuration that hangs is told, as one that is not there.
+/// A theme file that hangs is reported like one that does not exist.
 #[test]
 fn a_theme_that_hangs_is_told() {
     let mut pipes = Pipes::new();
@@ -330,7 +331,7 @@ fn a_theme_that_hangs_is_told() {
     assert!(said.contains("has not answered for 5s"), "{said}");
 }
 
-/// What the terminal can be set to is printed all the same.
+/// The command answers without the configuration file.
 #[test]
 fn a_configuration_that_hangs_is_left_out_with_a_word() {
     let mut pipes = Pipes::new();

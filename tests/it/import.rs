@@ -1,4 +1,4 @@
-//! `kflow import` from outside: every form that its inputs come in, and what is said of those that are none.
+//! `kflow import` as a user runs it: every form of its inputs, and the messages about files that are no such input.
 
 mod bundle;
 mod files;
@@ -56,7 +56,7 @@ impl Desk {
         path
     }
 
-    /// Imports into a session of this name; gives back its path and what was said.
+    /// Imports into a session of this name; returns the session's path and the text on standard error.
     fn import(&self, name: &str, args: &[&str]) -> (String, String) {
         let out = self.path(name);
         let mut all = vec!["import", "-O", &out];
@@ -66,7 +66,7 @@ impl Desk {
         (out, text(&o.stderr))
     }
 
-    /// Imports what cannot be; gives back what was said.
+    /// Imports inputs that must be refused; returns the text on standard error.
     fn refused(&self, args: &[&str]) -> String {
         let out = self.path("refused.kflow");
         let mut all = vec!["import", "-O", &out];
@@ -79,14 +79,14 @@ impl Desk {
         said
     }
 
-    /// The timelines of a session of which a part could not be read, and what is said of that part.
+    /// The timelines of a session of which a part could not be read, and the message about that part.
     fn partial(session: &str) -> (String, String) {
         let o = run(&["timeline", "-o", "json", "-s", session]);
         assert_eq!(o.status.code(), Some(2), "{}", text(&o.stderr));
         (text(&o.stdout), text(&o.stderr))
     }
 
-    /// The timelines of a session, as text.
+    /// The timelines of a session, as JSON text.
     fn timelines(session: &str) -> String {
         let o = run(&["timeline", "-o", "json", "-s", session]);
         assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));

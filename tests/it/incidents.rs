@@ -1,5 +1,5 @@
-//! What was ever not well in the recordings: against what is known of them, against the verdicts of single moments, and as
-//! the command and the terminal tell it.
+//! The incidents of the recordings: compared with what is known of the recordings, with the verdicts of single moments,
+//! and as the command and the terminal show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn known<T>(all: &Known<T>, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
     )
 }
 
-/// What was ever not well in a recording; looked for once for all tests.
+/// The overview of a recording; computed once for all tests.
 pub(crate) fn overview(name: &str) -> Arc<Overview> {
     static ALL: Known<Overview> = LazyLock::new(Mutex::default);
     known(&ALL, name, || {
@@ -66,7 +66,7 @@ fn expected() -> Vec<Expected> {
     serde_json::from_str(&text).expect("its form")
 }
 
-/// True for an incident of what an entry of `expected.json` names: the pod, or one of the owner's kind and name.
+/// True for an incident of the target of an entry in `expected.json`: the pod, or the owner of this kind and name.
 fn is_of(i: &Incident, e: &Expected) -> bool {
     let owner = |kind: &str, name: &str| {
         e.target
@@ -95,7 +95,7 @@ fn every_scenario_is_among_the_incidents_and_what_was_healthy_is_not() {
         );
         let of_it: Vec<&Incident> = overview.incidents.iter().filter(|i| is_of(i, &e)).collect();
         if e.causes.is_empty() {
-            // Later it is deleted, and how that goes is another matter.
+            // A later incident, when the pod is deleted, does not count.
             if let Some(i) = of_it.iter().find(|i| i.begin <= at) {
                 wrong.push(format!("{what}: {}", i.verdict.sentence));
             }
@@ -157,14 +157,14 @@ fn a_node_whose_runtime_or_kubelet_stands_still_is_a_subject() {
     assert!(runtime.iter().all(|(id, _)| *id == "KF302"), "{runtime:?}");
     assert!(lengths.iter().any(|s| (50..80).contains(s)), "{runtime:?}");
     assert!(lengths.iter().any(|s| (20..50).contains(s)), "{runtime:?}");
-    // The kubelet was frozen while pods waited.
+    // The kubelet was frozen while pods were waiting.
     let frozen = overview("S11-control-plane");
     assert!(
         of_node(&frozen).iter().any(|(id, _)| *id == "KF301"),
         "{:?}",
         of_node(&frozen)
     );
-    // 40 pods at once are no reason for anything to be wrong.
+    // 40 pods that start at once are no incident.
     let burst = overview("S5-burst");
     let told: Vec<&str> = burst
         .incidents
@@ -174,7 +174,7 @@ fn a_node_whose_runtime_or_kubelet_stands_still_is_a_subject() {
     assert!(told.is_empty(), "{told:?}");
 }
 
-/// What is told of a moment: of whom, and the cause.
+/// The verdicts of a moment that are not well: pod or owner, and cause.
 type Told = BTreeSet<(String, &'static str)>;
 
 fn told<'v>(verdicts: impl Iterator<Item = &'v Arc<Verdict>>) -> Told {
@@ -188,7 +188,7 @@ fn told<'v>(verdicts: impl Iterator<Item = &'v Arc<Verdict>>) -> Told {
         .collect()
 }
 
-/// Goes through a session and gives the walk's intervals.
+/// Walks through a session, and returns the incidents.
 fn walked(s: &Session) -> Incidents {
     let mut walk = Walk::new(Arc::default(), None, s.range().expect("not empty"));
     for o in &s.observations {
@@ -211,7 +211,8 @@ fn at_each_moment_that_was_looked_at_what_is_told_is_what_is_open() {
         let mut world = World::new();
         let mut observations = s.observations.iter().peekable();
         let mut open = 0;
-        // Looks are a second apart in a session of this length; a verdict of a moment is made of nothing but that moment.
+        // In a session of this length the walk looks every second. The verdicts of one moment depend on no earlier
+        // look.
         let looks = end.since(begin) / SECOND;
         for n in (1..looks).step_by(23) {
             let at = begin.plus(n * SECOND);
@@ -254,7 +255,7 @@ fn incidents_are_in_order_and_none_is_told_twice() {
     }
 }
 
-/// A moment is one of which all is known exactly when a look at it alone says so.
+/// The overview says that all is known at a moment exactly when a world of that moment alone says so.
 #[test]
 fn what_was_known_at_each_moment_is_what_the_walk_says_was_known() {
     for name in ["S1-basics", "S8-node", "S13-crictl"] {
@@ -321,7 +322,8 @@ fn at(second: i64) -> Nanos {
     Nanos((1_790_000_000 + second) * SECOND)
 }
 
-/// Incidents of verdicts that are told at seconds: of a pod, with a cause, through some of them.
+/// Incidents from verdicts that are told during some seconds: pod, cause, seconds. Each claims to hold since 3 s before
+/// that.
 fn looked(told: &[(&str, &str, std::ops::Range<i64>)], seconds: std::ops::Range<i64>) -> Incidents {
     let world = World::new();
     let mut incidents = Incidents::default();
@@ -342,7 +344,7 @@ fn the_same_cause_after_a_short_while_is_the_same_incident_and_another_begins_wh
     let told = [
         ("web", "KF601", 10..20),
         ("web", "KF601", 25..40),
-        // Takes the place of the first, since the same moment by its own account.
+        // Replaces KF601 at second 40, but claims to hold since second 37.
         ("web", "KF604", 40..50),
         ("web", "KF601", 90..95),
     ];
@@ -375,7 +377,7 @@ fn what_passes_by_itself_while_a_pod_starts_is_no_incident() {
     assert_eq!((short.list().len(), short.parts().count()), (0, 1));
     let long = looked(&[("web", "KF404", 10..20)], 0..30);
     assert_eq!(long.list().len(), 1);
-    // While it lasts nobody knows how long it will.
+    // While a wait lasts, nobody knows how long it will be: it is an incident for now.
     let lasting = looked(&[("web", "KF404", 10..13)], 0..12);
     assert_eq!(lasting.list().len(), 1);
 }
@@ -411,7 +413,7 @@ fn the_command_tells_every_incident_of_a_recording_in_both_forms() {
     assert_eq!(quota["subject"]["kind"], "owner");
     assert_eq!(quota["subject"]["name"], "quota");
     assert!(quota["length_ns"].as_i64() > Some(100 * SECOND));
-    // Of one pod, and of a part of the recording.
+    // The same for one pod, and for a part of the recording.
     let (code, one, _) = kflow(&["why", "s10/rc", "--ever", "-s", &s2]);
     assert_eq!((code, one.matches("KF").count()), (Some(1), 1), "{one}");
     let (code, none, _) = kflow(&["why", "--ever", "--at", "+1s", "-s", &s2]);
@@ -444,21 +446,21 @@ fn from_a_moment_on_only_what_lasted_then_or_came_later_is_told() {
     let (code, json, _) = since(middle, &["-o", "json"]);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, rows.len()), (Some(1), want));
-    // After the last of them nothing was wrong, and no more than that is claimed.
+    // Nothing was wrong after the last incident, and the text claims no more than that.
     let (code, text, error) = since(over, &[]);
     assert_eq!(code, Some(0), "{text}{error}");
     let claim = format!("Nothing was ever wrong between {} and ", over.to_rfc3339());
     assert!(text.starts_with(&claim), "{text}");
     let (code, _, error) = since(over, &["--at", "+1s"]);
     assert!(code == Some(2) && error.contains("--since"), "{error}");
-    // The last half hour of a recording that is shorter is all of it.
+    // With `--since` before the begin of a recording, all of it is shown.
     let (code, json, error) = since(all.range.0.plus(-SECOND), &["-o", "json"]);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, rows.len()), (Some(1), all.incidents.len()));
     assert!(error.contains("the recording begins at"), "{error}");
 }
 
-/// A player whose session is read and looked through.
+/// A player that has read its session and computed the overview.
 fn player(name: &str) -> Replay {
     let player = Player::open(&path(name), Moment::Begin, Arc::default()).expect("fixture");
     let mut r = Replay::new(player);
@@ -466,7 +468,7 @@ fn player(name: &str) -> Replay {
     let mut last = None;
     while !r.player().overview().whole {
         r.snapshot(now);
-        // What is known so far says how far that is.
+        // An overview that is not complete says up to when it was computed.
         let upto = r.player().overview().upto;
         assert!(upto >= last, "{upto:?} {last:?}");
         last = upto;
@@ -512,7 +514,7 @@ fn the_next_error_is_one_that_something_suffered_from_and_is_said_in_words_with_
         Ok(Answer::Done(done)) => done,
         other => panic!("{other:?}"),
     };
-    // Forty healthy starts: the kubelet logs errors meanwhile, and none of them does any harm.
+    // Forty healthy starts: the kubelet logs errors meanwhile, and none of them is followed by an incident.
     let mut r = player("S5-burst");
     let count = |o: &&Arc<Observation>| is_error(o) && matches!(o.body, kflow_model::Body::Log(_));
     let logged = r.player().all().iter().filter(count).count();

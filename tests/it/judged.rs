@@ -1,4 +1,4 @@
-//! What an independent reading of the raw recordings found wrong once, held in place.
+//! Mistakes that an independent reading of the raw recordings once found: each stays corrected.
 
 use crate::correlate::{SESSIONS, session, world};
 use kflow_core::correlate::{PodView, World};
@@ -31,13 +31,13 @@ fn every_call_about_a_container_names_its_pod_container_and_sandbox() {
             }
             let about_one =
                 !c.container_id.is_empty() || !c.sandbox_id.is_empty() || !c.image.is_empty();
-            // Whose image is asked for only a span can tell when the sync makes no other call.
+            // Only a span tells for which pod an image is looked up, when the sync makes no other call.
             if c.pod.is_empty() && about_one && c.method != "ImageStatus" {
                 nameless.push(c.method.as_str());
             }
         }
         nameless.sort_unstable();
-        // crictl pulls for nobody; three containers were gone before the recording of S14 began.
+        // crictl pulls for no pod; three containers were gone before the recording S14 began.
         let expected: &[&str] = match name {
             "S13-crictl" => &["PullImage", "PullImage"],
             "S14-verbosity2" => &["ContainerStatus", "ContainerStatus", "ContainerStatus"],
@@ -74,7 +74,7 @@ fn a_gap_says_why_and_a_pod_that_is_done_has_none_until_it_is_deleted() {
         let w = world(&observations);
         for p in w.pods() {
             for g in &p.timeline.gaps {
-                // One node, all of whose sources were recorded.
+                // The recordings have one node, and all of its sources.
                 assert_ne!(g.why, "no source on this pod's node", "{name} {}", p.key());
                 assert_eq!(
                     g.why == "before the recording began",
@@ -89,7 +89,7 @@ fn a_gap_says_why_and_a_pod_that_is_done_has_none_until_it_is_deleted() {
     let w = world(&session("S2-stuck-early"));
     let p = pod(&w, "s08a", "admit-affinity");
     assert_eq!(p.timeline.gaps, []);
-    // Refused by a webhook: there is no pod that anybody waits for.
+    // Refused by a webhook: the API has no pod that could wait.
     let w = world(&session("S7-restart-json"));
     assert_eq!(pod(&w, "s30", "hook-deny").timeline.gaps, []);
 }
@@ -147,7 +147,7 @@ fn a_probe_is_known_no_better_than_the_start_that_it_is_counted_from() {
 
 #[test]
 fn the_time_in_a_stage_is_that_of_the_verdict_about_it() {
-    // 00:29:18, when most of the pods hang that were made to.
+    // At 00:29:18 most of the pods that were made to hang do hang.
     let now = Nanos(1_795_220_958_013_000_000);
     let observations = session("S2-stuck-early");
     let w = world(observations.iter().filter(|o| o.stamp.seen <= now));
@@ -159,7 +159,7 @@ fn the_time_in_a_stage_is_that_of_the_verdict_about_it() {
         let Some((_, since)) = p.current.filter(|(stage, _)| *stage == v.stage) else {
             continue;
         };
-        // Attempts that fail alike, and questions that are answered between them, begin nothing new.
+        // Attempts that fail alike, and calls that are answered between them, do not restart the time in the stage.
         let apart = since.since(v.since);
         assert!(apart.abs() < 500_000_000, "{}: {apart} ns apart", p.key());
         stuck += 1;
@@ -188,7 +188,7 @@ fn preemptor_and_victim_tell_of_each_other_by_event_or_by_log_and_once() {
     assert_eq!(told(&by_event, "low"), [by]);
     let by_log = world(all.iter().filter(|o| !event(o)));
     assert_eq!(told(&by_log, "high"), [room]);
-    // The victim's Event is no event of the preemptor, which nobody preempts.
+    // The Event about the victim does not make the preemptor preempted.
     let high = pod(&both, "s48", "high");
     let end = all.last().unwrap().stamp.seen;
     if let Some(v) = kflow_core::diagnose::why(&both, high, end) {
@@ -198,7 +198,7 @@ fn preemptor_and_victim_tell_of_each_other_by_event_or_by_log_and_once() {
 
 #[test]
 fn a_deletion_that_found_nothing_is_no_part_of_the_pods_end() {
-    // `kubectl delete` of s48/low came 14 s after it was gone, and was answered with 404.
+    // `kubectl delete` of s48/low came 14 s after the pod was gone, and got a 404.
     let w = world(&session("S8-node"));
     let low = pod(&w, "s48", "low");
     let end = low.timeline.stage(Stage::Terminate).unwrap();
@@ -217,7 +217,7 @@ fn a_pod_that_ran_before_kflow_looked_waits_for_nothing_that_is_known() {
     let all = kflow_model::session::load(all.as_ref())
         .unwrap()
         .observations;
-    // Directories and mounts come first, then what the runtime lists.
+    // Directories and mounts were recorded before the runtime's list.
     let lists = |o: &kflow_model::Evidence| matches!(o.body, kflow_model::Body::Inventory(_));
     assert!(all.iter().any(lists));
     let w = world(&all);

@@ -1,4 +1,4 @@
-//! A kubelet that is asked itself over TLS: it has to prove who it is before it is sent a token.
+//! The kubelet's own endpoint over TLS: kflow sends a token only after the kubelet has proved its identity.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub(crate) fn tls(name: &str) -> std::path::PathBuf {
         .join(name)
 }
 
-/// The server's side of TLS with this certificate of `fixtures/tls`.
+/// The TLS configuration of a server with this certificate of `fixtures/tls`.
 pub(crate) fn server(certificate: &str) -> ServerConfig {
     let chain = CertificateDer::pem_file_iter(tls(&format!("{certificate}.crt")))
         .unwrap()
@@ -40,7 +40,7 @@ pub(crate) fn server(certificate: &str) -> ServerConfig {
         .unwrap()
 }
 
-/// A kubelet with this certificate; its address, and the tokens that it was sent.
+/// Starts a kubelet with this certificate; returns its address, and the tokens that clients send it.
 async fn serve(certificate: &str) -> (String, Arc<Mutex<Vec<String>>>) {
     let acceptor = TlsAcceptor::from(Arc::new(server(certificate)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -50,7 +50,7 @@ async fn serve(certificate: &str) -> (String, Arc<Mutex<Vec<String>>>) {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not believe the certificate ends the greeting.
+            // A client that does not trust the certificate ends the handshake.
             let Ok(stream) = acceptor.accept(stream).await else {
                 continue;
             };
@@ -74,8 +74,8 @@ async fn serve(certificate: &str) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, sent)
 }
 
-/// Which certificate the kubelet has, whether its own is in its folder, whether the kubeconfig skips verification, and
-/// whether the kubelet is believed.
+/// Which certificate the kubelet has, whether its own certificate is in its folder, whether the kubeconfig skips
+/// verification, and whether the client trusts the kubelet.
 const CASES: [(&str, bool, bool, bool); 8] = [
     ("signed", false, false, true),
     ("signed", true, false, true),

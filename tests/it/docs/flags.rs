@@ -1,5 +1,5 @@
-//! Every flag of docs/reference.md, and each value that it lists, is typed: with a recording where the command reads one, else
-//! up to `--help`, which is printed when all before it was understood.
+//! Tries every flag of docs/reference.md, and each value that it lists: with a recording where the command reads one,
+//! otherwise with `--help` at the end, which is printed only after all arguments before it were parsed.
 
 use super::{REFERENCE, Scratch, pages, words};
 use crate::program::kflow_in;
@@ -9,12 +9,12 @@ use crate::program::kflow_in;
 struct Flag {
     command: String,
     name: String,
-    /// What stands for its value; empty of a switch.
+    /// The placeholder of its value; empty for a switch.
     takes: String,
     values: Vec<String>,
 }
 
-/// What stands for a name in a usage line.
+/// A sample value for a placeholder.
 fn sample(name: &str) -> &'static str {
     match name {
         "FILE" | "PATH" | "BEFORE" => "incident.kflow.zst",
@@ -47,7 +47,7 @@ fn sample(name: &str) -> &'static str {
     }
 }
 
-/// The flags of the reference, each with what it lists as its values, or with an example of what it takes.
+/// The flags of the reference, each with the values that it lists, or with a sample of what it takes.
 fn reference() -> Vec<Flag> {
     let (_, text) = pages().into_iter().find(|(p, _)| p == REFERENCE).unwrap();
     let mut all: Vec<Flag> = Vec::new();
@@ -69,7 +69,7 @@ fn reference() -> Vec<Flag> {
         if let Some(name) = line.strip_prefix("## kflow ") {
             command = name;
         }
-        // Those of several commands: one that has them all.
+        // For a section of several commands, a command that has all its flags.
         command = match line {
             "### Input" | "### Scope" | "### Store" => "timeline",
             "### Live" | "### Control plane" => "record",
@@ -91,7 +91,8 @@ fn reference() -> Vec<Flag> {
     all
 }
 
-/// `-o, --output <FORM>   How …`: the long name, and what stands for its value.
+/// Parses a line such as `-o, --output <FORM>   How …`: returns the long name, and the placeholder of the value. `None`
+/// when the line begins no flag.
 fn flag(line: &str) -> Option<(String, Option<&str>)> {
     let line = line.trim_start();
     let line = line
@@ -100,7 +101,7 @@ fn flag(line: &str) -> Option<(String, Option<&str>)> {
         .unwrap_or(line);
     let name = line.strip_prefix("--")?;
     let end = name.find([' ', '[']).unwrap_or(name.len());
-    // A line of a text can begin with a flag's name.
+    // A line of running text can begin with a flag's name.
     if !name[..end]
         .chars()
         .all(|c| c.is_ascii_lowercase() || c == '-')
@@ -115,7 +116,7 @@ fn flag(line: &str) -> Option<(String, Option<&str>)> {
     ))
 }
 
-/// What a flag lists as its values: `[possible values: a, b]`, or lines `- a: …`.
+/// The values that a flag lists: `[possible values: a, b]`, or lines `- a: …`.
 fn values(told: &str) -> Vec<String> {
     let words: Vec<&str> = told.split_whitespace().collect();
     let joined = words.join(" ");
@@ -133,7 +134,7 @@ fn values(told: &str) -> Vec<String> {
         .collect()
 }
 
-/// Commands that read a recording, with what else they need.
+/// Commands that read a recording, with the arguments that they also need.
 const READERS: [(&str, &str); 7] = [
     ("timeline", ""),
     ("calls", ""),
@@ -144,7 +145,7 @@ const READERS: [(&str, &str); 7] = [
     ("export", "shop/web-0"),
 ];
 
-/// What some flags need beside them.
+/// Other arguments that some flags need: command, flag, arguments.
 const BESIDE: [(&str, &str, &str); 8] = [
     ("why", "--since", "--ever"),
     ("stats", "--compare", "incident.kflow.zst"),
@@ -157,11 +158,11 @@ const BESIDE: [(&str, &str, &str); 8] = [
 ];
 
 fn line(flag: &Flag, value: Option<&String>) -> Vec<String> {
-    // `agent run`
+    // A command can have two words, such as `agent run`.
     let mut args = words(&flag.command);
     let reader = READERS.iter().find(|(c, _)| *c == flag.command);
     if let Some((_, more)) = reader {
-        // What stands in the place of a pod, and of a recording.
+        // `--all` replaces the pod; `--session` and `--compare` are the recording.
         if flag.name != "--all" {
             args.extend(words(more).into_iter().filter(|w| !w.is_empty()));
         }
@@ -217,7 +218,7 @@ fn every_flag_of_the_reference_and_every_value_that_it_lists_is_typed() {
             Some(0 | 1) => {
                 ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
-            // What is of what runs, or cannot be known of the recording, is told.
+            // A flag that needs a live source, or asks for what the recording cannot tell, is refused with a message.
             Some(2 | 3) => assert!(!said.err.is_empty() && !is_help, "{typed}: {}", said.err),
             other => panic!("{typed}: {other:?} {}", said.err),
         }

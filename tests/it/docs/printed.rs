@@ -1,5 +1,5 @@
-//! What the docs show of a command's output is what it prints: each `console` block is typed again, with the recordings of the
-//! examples. `KFLOW_UPDATE=1` writes what is printed into the page.
+//! The `console` blocks of the docs show what the commands print: each command is run again, with the recordings of the
+//! examples. `KFLOW_UPDATE=1` writes the output into the page.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Scratch, pages, shell};
 use crate::program::kflow_in;
 
-/// The lines that a command of a block prints: all, or those that `| head -N` leaves.
+/// The lines that the command of a block prints: all, or the first N with `| head -N`.
 fn printed(scratch: &Scratch, line: &str) -> Vec<String> {
     let mut all = shell(line).into_iter();
     let mut words = all.next().expect("a command");
@@ -28,7 +28,7 @@ fn printed(scratch: &Scratch, line: &str) -> Vec<String> {
     lines.take(most.unwrap_or(usize::MAX)).collect()
 }
 
-/// A page with what its blocks print, and how many commands they have.
+/// The page with fresh output in its blocks, and the number of their commands.
 fn renewed(scratch: &Scratch, text: &str) -> (String, usize) {
     let mut out: Vec<String> = Vec::new();
     let (mut inside, mut told, mut commands) = (false, false, 0);
@@ -43,7 +43,7 @@ fn renewed(scratch: &Scratch, text: &str) -> (String, usize) {
             out.extend(printed(scratch, command));
             continue;
         }
-        // What stood below the command is what it printed the last time.
+        // The lines below a command are its previous output.
         if !told {
             out.push(line.to_owned());
         }

@@ -1,4 +1,5 @@
-//! Files as they lie about: in pieces, compressed, cut, empty, of another kind; and where a session may go.
+//! Input files in any state: split, compressed, cut, empty, of another kind; and the places to which a session may be
+//! written.
 
 use super::{Desk, capture, fixture, kflow, run, text, unpacked};
 use std::io::Write;
@@ -11,7 +12,7 @@ fn a_log_that_rotated_is_one_log_whatever_order_its_files_come_in() {
     let log = capture("kubelet.log");
     let whole = desk.file("whole.log", &log);
     let (want, _) = desk.import("whole.kflow", &["--kubelet-log", &whole]);
-    // Cut inside a line, as a copy that was truncated is, and compressed in three ways.
+    // The pieces are cut inside a line, as by a truncating copy; two are compressed, and one is not.
     let cut = |n: usize| log.len() * n / 3 + 11;
     let old = {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -38,7 +39,7 @@ fn a_log_that_rotated_is_one_log_whatever_order_its_files_come_in() {
         sessions.push(unpacked(&session));
     }
     assert!(sessions[0] == sessions[1] && sessions[1] == sessions[2]);
-    // Two lines were cut in half; no other differs.
+    // Two lines were cut in half; no other observation differs.
     let observations = |session: &[u8]| text(session).lines().count();
     let (all, pieces) = (observations(&unpacked(&want)), observations(&sessions[0]));
     assert!(all - pieces <= 2, "{all} and {pieces}");
@@ -66,7 +67,7 @@ fn the_year_turns_between_the_files_of_a_log() {
         );
         last
     };
-    // The year is that of the oldest line, whatever the order of the files.
+    // `--year` is the year of the oldest line, whatever the order of the files.
     for order in [[&old, &new], [&new, &old]] {
         let said = range(&[
             "--kubelet-log",
@@ -78,7 +79,7 @@ fn the_year_turns_between_the_files_of_a_log() {
         ]);
         assert!(said.contains("from 2024-12-31T23:59:58"), "{said}");
     }
-    // Another capture tells, on either side of New Year.
+    // Without `--year` another capture tells the year, on either side of New Year.
     for t in ["2025-12-31T23:59:50Z", "2026-01-01T00:00:10Z"] {
         let node = desk.file(
             "node.json",
@@ -152,7 +153,7 @@ fn a_file_given_to_the_wrong_flag_is_told_what_it_is() {
         let said = desk.refused(&[flag, &file]);
         assert!(said.contains(word), "{flag} {file}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
-        // Also beside a capture that is right.
+        // The file is refused even beside a good capture.
         let said = desk.refused(&[flag, &file, "--scheduler-log", &of("scheduler.log")]);
         assert!(said.contains(word), "{flag} {file}: {said}");
     }
@@ -165,7 +166,7 @@ fn captures_without_an_observation_make_no_session() {
     let said = desk.refused(&["--kubelet-log", &empty, "--watch", "/dev/null"]);
     assert!(said.contains("it is empty"), "{said}");
     assert!(said.contains("no session was written"), "{said}");
-    // One that has some makes one, and the other is told of.
+    // A capture that has observations makes a session, and the empty one is reported.
     let log = fixture("captures/scheduler.log.zst").display().to_string();
     let (_, said) = desk.import("a.kflow", &["--watch", &empty, "--scheduler-log", &log]);
     assert!(said.contains("it is empty"), "{said}");
@@ -199,7 +200,7 @@ fn what_is_no_file_is_never_opened_and_always_named() {
         let link = |to: &str, name: &str| {
             std::os::unix::fs::symlink(to, inner.join(name)).unwrap();
         };
-        // Each would be read for ever, or lead in a circle.
+        // Each of these would be read without end, or lead in a circle.
         link("/dev/zero", "kubelet.log");
         link("..", "loop");
         link("/no/such/file", "audit.log");
@@ -246,7 +247,7 @@ fn a_session_is_put_in_the_place_of_a_session_and_of_nothing_else() {
     let first = unpacked(&session);
     desk.import("a.kflow", &["--scheduler-log", &log]);
     assert!(first == unpacked(&session));
-    // A slip of the hand: the capture itself.
+    // The output file is the capture itself, by mistake.
     let precious = desk.file("kubelet.log", capture("kubelet.log"));
     let o = run(&["import", "--kubelet-log", &precious, "-O", &precious]);
     assert_eq!(o.status.code(), Some(2));
@@ -264,7 +265,7 @@ fn a_session_is_put_in_the_place_of_a_session_and_of_nothing_else() {
         "{}",
         text(&o.stderr)
     );
-    // A link is written through.
+    // A link stays a link: the session is written to the file behind it.
     let link = desk.path("link.kflow");
     std::os::unix::fs::symlink(&session, &link).unwrap();
     desk.import("link.kflow", &["--scheduler-log", &log]);

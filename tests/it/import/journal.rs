@@ -1,23 +1,24 @@
-//! The kubelet's log as journald prints it. The converters below print as systemd 252 does; what they do (tabs as eight
-//! spaces, empty lines gone, blobs, arrays of bytes, binary fields, trailing blanks cut) was read off its output.
+//! The kubelet's log as journalctl prints it. The converters below print as systemd 252 does: tabs as eight spaces, no
+//! empty lines, blobs, arrays of bytes, binary fields, no trailing blanks. These rules were found by reading its
+//! output.
 
 use super::{Desk, capture, text};
 use kflow_model::Nanos;
 
-/// Lines that are hard to carry: a block value with tabs and blanks, bytes that are not UTF-8, a control character.
+/// Lines that are hard to transport: a block value with tabs and blanks, bytes that are not UTF-8, a control character.
 const HARD: &[u8] = b"I1121 01:03:20.100000    5077 prober.go:111] \"Probe failed\" probeType=\"Readiness\" pod=\"s62/steady\" podUID=\"0\" containerName=\"c\" probeResult=\"failure\" output=<\n\tHTTP/1.1 500\n\t  two words\n >\n\
 I1121 01:03:20.200000    5077 kubelet.go:1] \"not UTF-8: \xff\xfe\" pod=\"s62/steady\"\n\
 I1121 01:03:20.300000    5077 kubelet.go:1] \"a bell: \x07\" pod=\"s62/steady\"\n";
-/// Of these, the short forms show none.
+/// How many of these lines the short forms do not show.
 const BLOBS: usize = 2;
 
 struct Line {
     text: Vec<u8>,
-    /// When journald got it, ns: a little later than it was written.
+    /// When journald received the line, ns: a little later than the kubelet wrote it.
     at: Nanos,
 }
 
-/// The log as journald takes it from a pipe: a record a line, no empty ones, no blanks at the end.
+/// The log as journald takes it from a pipe: one record for each line, no empty lines, no trailing blanks.
 fn records() -> Vec<Line> {
     let mut log = capture("kubelet.log");
     let somewhere = memchr::memmem::find(&log, b"\nI1121 01:03:20").unwrap() + 1;
@@ -45,7 +46,7 @@ fn printable(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|s| s.chars().all(|c| c == '\t' || !c.is_control()))
 }
 
-/// Lines of other units, which no kubelet wrote: one of them with the kubelet's own form.
+/// Lines of other units, one of them in the kubelet's form.
 const OTHERS: [(&str, &str); 3] = [
     (
         "kernel",
@@ -108,7 +109,7 @@ fn json() -> Vec<u8> {
             Nanos(1),
         );
     }
-    // Longer than journalctl shows without --all.
+    // A message that is longer than journalctl shows without --all is `null`.
     record_json(&mut out, "kubelet", "null", Nanos(1));
     out
 }
@@ -133,7 +134,7 @@ fn export() -> Vec<u8> {
             )
             .bytes(),
         );
-        // A text with control characters (a tab is none) is written with its length.
+        // A message with control characters other than a tab is written with its length.
         if printable(message) {
             out.extend(b"MESSAGE=");
             out.extend(message);
@@ -153,7 +154,7 @@ fn export() -> Vec<u8> {
     out
 }
 
-/// The same lines without any wrapper. Without what the short forms do not show, when that is wanted.
+/// The same lines without journald's fields; without `blobs`, also without the lines that the short forms do not show.
 fn bare(blobs: bool) -> Vec<u8> {
     let mut out = Vec::new();
     for line in records() {
@@ -165,7 +166,8 @@ fn bare(blobs: bool) -> Vec<u8> {
     out
 }
 
-/// What a session derives, but for when lines arrived, which a bare log does not tell.
+/// What kflow derives from a session, as text, and the output of the import. Arrival times are not in it, because a
+/// bare log has none.
 fn world(desk: &Desk, name: &str, log: Vec<u8>) -> (String, String) {
     let path = desk.file(name, log);
     let (session, said) = desk.import(
@@ -236,7 +238,7 @@ fn every_form_of_the_journal_tells_the_story_of_the_bare_log() {
 fn a_journal_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
     let desk = Desk::new();
     for (name, log) in [("json", json()), ("export", export())] {
-        // Without its first bytes, and without its last.
+        // The middle third of the bytes.
         let (from, to) = (log.len() / 3 + 7, log.len() * 2 / 3 + 3);
         let path = desk.file(name, &log[from..to]);
         let (_, said) = desk.import(&format!("{name}.kflow"), &["--kubelet-log", &path]);
@@ -250,7 +252,7 @@ fn unpacked(path: &str) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
 }
 
-/// What follows the header, which names the files.
+/// The observations of a session, without the header, which has the names of the files.
 fn observed(session: &str) -> String {
     let all = std::fs::read_to_string(session).unwrap();
     let (_, rest) = all.split_once('\n').unwrap();
@@ -288,7 +290,7 @@ fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
     let (got, _) = import("files.kflow", &logs([&files[0], &files[1]]));
     assert_eq!(observed(&got), observed(&want));
 
-    // In a bundle by their names; the runtime's lines are there too.
+    // In a bundle the files are found by their names; the runtime's lines are read from them too.
     let folder = desk.dir.path().join("bundle/var/log/journal/5ee4");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::copy(&files[0], folder.join("system@0001.journal")).unwrap();
@@ -315,7 +317,7 @@ fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
         assert!(said.contains(told), "{told}: {said}");
     }
 
-    // Printed too: not twice.
+    // When the printed log is in the bundle too, the journal is not read a second time for it.
     std::fs::copy(
         &printed[1],
         desk.dir
@@ -347,7 +349,7 @@ fn a_journal_without_what_is_asked_for_says_what_it_has() {
         let told = told.replace("no a ", "no ").replace("no an ", "no ");
         assert!(said.contains(&told), "{said}");
     }
-    // One value that is no value any more: the record without its text is told.
+    // One value is damaged: the record without its text is reported.
     let mut bytes = unpacked(&path);
     let text = memchr::memmem::rfind(&bytes, b"MESSAGE=I1121").unwrap();
     let object = [64, 72].map(|begin| text - begin);

@@ -20,7 +20,7 @@ fn watched() -> Vec<(&'static str, Value)> {
         .collect()
 }
 
-/// As kubectl writes documents: indented, one after the other.
+/// JSON documents as kubectl prints them: indented, one after the other.
 fn printed<'a>(documents: impl IntoIterator<Item = &'a Value>) -> String {
     documents
         .into_iter()
@@ -28,7 +28,7 @@ fn printed<'a>(documents: impl IntoIterator<Item = &'a Value>) -> String {
         .collect()
 }
 
-/// The newest state of every object of a stream.
+/// The newest state of every object of a resource.
 fn listed(stream: &str) -> Vec<Value> {
     let mut last: Vec<Value> = Vec::new();
     for (_, event) in watched().iter().filter(|(s, _)| *s == stream) {
@@ -46,7 +46,7 @@ fn list(items: &[Value]) -> Value {
     json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
 }
 
-/// `ns/name status` of pods that the API knows.
+/// `namespace/name status` of the pods that the API shows.
 fn statuses(session: &str) -> Vec<String> {
     let pods: Vec<Value> = serde_json::from_str(&Desk::timelines(session)).unwrap();
     let mut all: Vec<String> = pods
@@ -82,14 +82,14 @@ fn watch_events_are_read_from_one_file_or_from_one_per_resource() {
         &["--watch", &nodes, "--watch", &events, "--watch", &pods],
     );
     assert!(!said.contains("malformed"), "{said}");
-    // The same watches in the session of that recording, with when each line came.
+    // The session of that recording has the same watches, with the arrival time of each line.
     let recorded = fixture("sessions/S13-crictl.kflow.zst");
     let want = statuses(&recorded.display().to_string());
     assert!(!want.is_empty());
     assert_eq!(statuses(&a), want);
     assert_eq!(statuses(&b), want);
     let calls = run(&["calls", "-s", &a]);
-    // Without the CRI it is not known which calls there were.
+    // Without the CRI source the calls are unknown.
     assert_eq!(calls.status.code(), Some(2), "{}", text(&calls.stderr));
     assert!(
         text(&calls.stderr).contains("unknown"),
@@ -115,7 +115,7 @@ fn plain_lists_are_read_one_per_resource_or_all_in_one() {
     let (b, _) = desk.import("b.kflow", &["--watch", &all]);
     assert!(statuses(&a).iter().any(|s| s.starts_with("s62/steady")));
     assert_eq!(statuses(&a), statuses(&b));
-    // A folder of them, named as one would name them.
+    // The same files in a folder, under names that a user would give them.
     let folder = desk.path("folder");
     std::fs::create_dir(&folder).unwrap();
     for (from, to) in [(&p, "pods.json"), (&e, "events.json"), (&n, "nodes.json")] {

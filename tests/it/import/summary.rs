@@ -1,4 +1,4 @@
-//! What `kflow import` says, and that the same captures give the same session.
+//! The summary of `kflow import`, and that the same captures give the same session.
 
 use std::path::Path;
 
