@@ -1,6 +1,8 @@
 //! Runs every command that the docs and `--help` give as an example, each in a scratch folder that holds the files that
-//! it names. A command without a recording looks for a cluster. There is none here: it has to be understood, and to end
-//! with 2. A command that would listen, follow or record until it is stopped is only parsed.
+//! it names.
+//!
+//! A command without a recording looks for a cluster, and there is none here: kflow has to accept its arguments, and to
+//! end with 2. A command that would listen, follow or record until it is stopped is only parsed.
 
 mod flags;
 mod printed;
@@ -285,7 +287,7 @@ impl Scratch {
         ];
         if has(&["-s", "--session", "--compare", "--no-api"]) || alone.contains(&command) {
             let fine = said.code == Some(0) || (said.code == Some(1) && command == "why");
-            // The recordings here are shorter than those that the examples have in mind.
+            // The recordings here are shorter than those that the examples assume.
             if said.code == Some(2) && said.err.contains("that is before what was recorded") {
                 return "before the begin";
             }

@@ -136,7 +136,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
         let step = map.step(id).unwrap().0;
         lit.iter().find(|l| l.step == step).unwrap()
     };
-    // One sandbox, one pull, an init container and two others; tap, spans, logs and Events each show all of them.
+    // One sandbox, one pull, an init container and two others. Several of tap, spans, logs and Events show each.
     for (id, count) in [
         ("b06", 1),
         ("e07", 1),

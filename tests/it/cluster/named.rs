@@ -42,7 +42,7 @@ fn of_a_cluster_every_command_says_the_same_and_asks_the_agent() {
                 "{case}: {}",
                 burst.err
             );
-            // No agent has the apiserver's audit log: `requests` is unknown.
+            // No node's sources have the apiserver's requests: the answer of `requests` is unknown.
             let code = match ask.args[0] {
                 "why" => 1,
                 "requests" => 2,

@@ -55,7 +55,8 @@ pub(super) struct Shape {
     pub(super) nodes: usize,
     /// How many nodes have an agent: the first ones.
     pub(super) agents: usize,
-    /// The first invented pod of each node waits for an invented call, and so does one more of the Deployment of [`SPREAD`] on each of its nodes.
+    /// The first invented pod of each node waits for an invented call. So does an additional pod of the Deployment of
+    /// [`SPREAD`] on each of its nodes.
     pub(super) sick: bool,
     /// Agents beyond the first 8 serve a whole recording too.
     pub(super) whole: bool,
