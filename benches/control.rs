@@ -1,11 +1,11 @@
-//! The apiserver's side under load: 5,000 spans and 5,000 audit records in every second of a simulated minute, from bytes
-//! to a refreshed world with its pictures, as a live run does it.
+//! Observations of the apiserver under load: 5,000 spans and 5,000 audit records in every second of a simulated minute,
+//! from bytes to a refreshed world with its pictures, as a live run does it.
 //!
-//! Audit lines are the recorded ones of `fixtures/captures`, round after round, each round with audit ids, times, a
-//! namespace and a pod of its own (with `one` as second argument all rounds tell of one pod, which then has tens of
-//! thousands of requests); every eighth span is the server span of one of those requests, the others hang below it.
-//! `cargo bench --bench control` prints how many times faster than real time that was (by the processor's time, so that a
-//! busy machine does not matter) and what memory it took; it asserts only that nothing was lost on the way.
+//! The audit lines are the recorded ones of `fixtures/captures`, replayed in rounds; each round has audit ids, times, a
+//! namespace and a pod of its own. With `one` as second argument all rounds are about one pod, which then has tens of
+//! thousands of requests. Every eighth span is the server span of one of those requests, and the others are its
+//! children. `cargo bench --bench control` prints how many times faster than real time that was (in processor time, so
+//! that a busy machine does not matter) and how much memory it took; it asserts only that nothing was lost on the way.
 
 #![expect(
     clippy::print_stdout,
@@ -29,13 +29,13 @@ use prost::Message;
 /// Simulated seconds, unless the first argument says otherwise.
 const SECONDS: u64 = 60;
 const RATE: u64 = 5_000;
-/// Spans of one request.
+/// Spans per request.
 const SPANS: u64 = 8;
-/// Spans in one export.
+/// Spans per export.
 const BATCH: u64 = 512;
 /// UID of the recorded pod.
 const POD: &str = "4e4df844-2868-44f4-b348-afe965e789f5";
-/// Observations that a live run's log keeps.
+/// The number of observations that a live run's log keeps.
 const KEEP: usize = 500_000;
 
 #[derive(Clone, PartialEq, Message)]
@@ -101,7 +101,7 @@ fn attribute(key: &str, value: &str) -> KeyValue {
     }
 }
 
-/// The spans of one request, as the apiserver exports them: children first.
+/// Returns the spans of one request in the apiserver's export order: children first.
 fn trace(n: u64, audit_id: &str, at: u64) -> Vec<Span> {
     let names = [
         "POST /api/v1/namespaces/{:namespace}/pods",
@@ -136,16 +136,16 @@ fn trace(n: u64, audit_id: &str, at: u64) -> Vec<Span> {
         .collect()
 }
 
-/// A recorded audit line, cut where each copy of it differs: [id], [received], [stage].
+/// A recorded audit line, cut after each key whose value differs between copies: [id], [received], [stage].
 struct Template {
     parts: [String; 4],
-    /// When it was received, since the first of the recording, and how long it took; µs.
+    /// When the request was received, counted from the recording's first, and how long it took; µs.
     received: u64,
     took: u64,
 }
 
 impl Template {
-    /// The line as a request of its own about the `round`-th pod, received at `begin`, µs.
+    /// Returns the line as a request of its own about the `round`-th pod, received at `begin`, µs.
     fn line(&self, id: &str, round: u64, begin: u64) -> String {
         let received = begin + self.received;
         let [a, b, c, d] = &self.parts;
@@ -159,7 +159,7 @@ impl Template {
     }
 }
 
-/// `2026-11-21T01:02:50.184626Z` of µs since the epoch.
+/// Formats µs since the epoch, such as `2026-11-21T01:02:50.184626Z`.
 fn micro_time(us: u64) -> String {
     chrono::DateTime::from_timestamp_micros(us as i64)
         .expect("a time of our days")
@@ -167,8 +167,8 @@ fn micro_time(us: u64) -> String {
         .to_string()
 }
 
-/// The recorded audit lines that kflow keeps, in order. One round of them is some 300 requests of a pod that starts, is
-/// patched and goes, of its namespace's objects, and of the node.
+/// Returns the recorded audit lines that kflow keeps, in order. One round of them is some 300 requests about a pod that
+/// starts, is patched and deleted, about its namespace's objects, and about the node.
 fn templates() -> Vec<Template> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures/audit.jsonl.zst");
     let file = std::fs::File::open(path).expect("the fixture");
@@ -182,7 +182,7 @@ fn templates() -> Vec<Template> {
     };
     let mut all: Vec<Template> = text
         .lines()
-        // What kflow passes over (health checks) would not load it.
+        // Lines that kflow ignores, such as health checks, would be no load.
         .filter(|l| {
             let fed = AuditLines::new().line(l.as_bytes(), &mut Vec::new());
             matches!(fed, Fed::Observed(1))
@@ -202,14 +202,14 @@ fn templates() -> Vec<Template> {
         })
         .collect();
     let first = all.iter().map(|t| t.received).min().expect("some lines");
-    // A round of 55 s is played in a tenth of a second, so that every second has its 5,000.
+    // A recorded round takes 55 s. Its times are divided by 1,000, so that every simulated second has 5,000 records.
     for t in &mut all {
         t.received = (t.received - first) / 1000;
     }
     all
 }
 
-/// A text up to and with `key`, and what follows.
+/// Returns the text up to and including `key`, and the rest; `None` without `key`.
 fn cut<'a>(text: &'a str, key: &str) -> Option<(String, &'a str)> {
     let (head, tail) = text.split_once(key)?;
     Some((format!("{head}{key}"), tail))
@@ -226,7 +226,7 @@ fn resident_mib() -> u64 {
         / 1024
 }
 
-/// Time that this thread ran on a processor: what others do on the machine meanwhile does not count.
+/// Returns the processor time of this thread, which other work on the machine does not lengthen.
 fn cpu() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     let ns = told.split(' ').next().and_then(|n| n.parse().ok());
@@ -254,7 +254,7 @@ fn main() {
         .unwrap_or(SECONDS);
     let one_pod = std::env::args().nth(2).is_some_and(|a| a == "one");
     for second in 0..seconds {
-        // What arrives is made outside the measured time.
+        // The input is made outside the measured time.
         let mut audit = Vec::new();
         let mut exports = Vec::new();
         let mut batch = Vec::new();
@@ -326,7 +326,7 @@ fn main() {
             picture += cpu().saturating_sub(step);
         }
         took += cpu().saturating_sub(clock);
-        // What the requests pane draws, and how long that takes.
+        // Measures the groups that the Requests pane draws.
         let clock = cpu();
         let groups = pipeline.refresh().requests().groups().len();
         grouped = grouped.max(cpu().saturating_sub(clock));

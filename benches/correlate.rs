@@ -1,7 +1,8 @@
-//! The correlator on synthetic churn shaped like the recordings: observations a second, and what many pods cost.
+//! The correlator on synthetic churn that resembles the recordings: observations per second, and the cost of many pods.
 //!
-//! One pod's life is the recorded life of `s01/healthy`: its own evidence (about a thousand observations of every source),
-//! copied under other UIDs, names, ids and times, and interleaved: hundreds of pods are always in the middle of it.
+//! The life of each pod is a copy of the recorded life of `s01/healthy`: its evidence (about a thousand observations
+//! from every source) with other UIDs, names, ids and times. The lives overlap, so that hundreds of pods are always in
+//! the middle of theirs.
 //!
 //! `cargo bench --bench correlate` prints throughput and the ratio; it asserts nothing, because a busy machine is slow.
 
@@ -24,18 +25,18 @@ use std::time::{Duration, Instant};
 use kflow_core::correlate::World;
 use kflow_model::{Body, Evidence, Observation};
 
-/// The life of the n-th pod, one every 20 ms.
+/// Returns the life of the n-th pod; one begins every 20 ms.
 fn pod(lines: &[String], n: u64) -> Vec<Evidence> {
     let all = life::copy(lines, n, n as i64 * 20_000_000);
     all.into_iter().map(Arc::new).collect()
 }
 
-/// A world that has known `pods` pods for long: each with its newest state and one call.
+/// Returns a world that has long known `pods` pods, each with its newest state and one call.
 fn old(lines: &[String], pods: u64) -> World {
     let mut w = World::new();
     let template = pod(lines, 0);
-    // Every source has been heard before: the first word of one makes all views anew.
-    // And none of them begins earlier now than it did: that makes all views anew too.
+    // Every source has already reported something, and its first observation is earlier than any of the churn's: a new
+    // source, or an earlier beginning of one, would make the world rebuild all views.
     for o in pod(lines, 0x0fff_0000) {
         let mut o = Arc::unwrap_or_clone(o);
         let earlier = -0x0fff_0000 * 20_000_000;
@@ -77,7 +78,8 @@ fn old(lines: &[String], pods: u64) -> World {
     w
 }
 
-/// Processor time that this thread has used: a busy machine does not count (Linux; elsewhere the clock).
+/// Returns the processor time of this thread, which a busy machine does not lengthen (Linux; elsewhere the elapsed
+/// time).
 fn used(since: Instant) -> Duration {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
@@ -85,17 +87,17 @@ fn used(since: Instant) -> Duration {
         .map_or_else(|| since.elapsed(), Duration::from_nanos)
 }
 
-/// Which views an engine's frame looks at.
+/// Which views an engine's frame reads.
 #[derive(Clone, Copy)]
 enum Looks {
-    /// None: a recording, an import, a seek on its way.
+    /// No view: a recording, an import, or a seek before its end.
     Nowhere,
-    /// Those that changed, whole: the list, and a diagnosis that goes through everything.
+    /// Every view that changed, in full: the list of pods, or a diagnosis of everything.
     Everywhere,
 }
 
-/// Filing time, refreshing time and looking time of `churn`, with a frame (refreshing, a snapshot, looks) for each `every`
-/// observations.
+/// Returns the time for filing `churn`, for refreshing and for looking. There is one frame (a refresh, a snapshot, and
+/// looking at views) for every `every` observations.
 fn run(mut w: World, churn: &[Evidence], every: usize, looks: Looks) -> [Duration; 3] {
     let mut spent = [Duration::ZERO; 3];
     let begin = Instant::now();
@@ -133,7 +135,8 @@ fn main() {
     println!("churn: {} observations of 300 pods", churn.len());
     let n = churn.len() as f64;
     let mut costs = Vec::new();
-    // A frame every 4,096 observations is one every 4 ms at a million a second; every 65,536 one every 65 ms.
+    // A frame every 4,096 observations is one every 4 ms at a million observations per second; every 65,536, one every
+    // 65 ms.
     let frames = [
         ("one frame at the end", usize::MAX, Looks::Nowhere),
         ("a frame every 4,096", 4_096, Looks::Nowhere),
@@ -146,12 +149,12 @@ fn main() {
     ];
     for pods in [1_000_u64, 100_000] {
         let known = old(&lines, pods);
-        // What is known of old was looked at.
+        // The views of the known pods are made before the measurement.
         for p in known.pods() {
             std::hint::black_box(p.timeline.spans.len());
         }
         for (what, every, looks) in frames {
-            // The best of a few: the machine does other things too.
+            // The fastest of three runs, because the machine does other work too.
             let spent = (0..3)
                 .map(|_| run(known.clone(), &churn, every, looks))
                 .min_by_key(|s| s.iter().sum::<Duration>())

@@ -1,6 +1,6 @@
-//! How fast the tap's decoder is, on one core: `cargo bench --bench decoder`.
+//! The speed of the tap's decoder on one core: `cargo bench --bench decoder`.
 //!
-//! Prints throughput of the wire's bytes, and how that compares with only copying them. An argument picks the rows
+//! Prints the throughput in bytes on the wire, and compares it with only copying them. An argument selects the rows
 //! whose name contains it; `rounds=N` sets a fixed number of rounds (to count allocations from outside).
 
 #![expect(
@@ -73,7 +73,7 @@ fn row(name: &str, total: usize, speed: f64, copy: f64, (frames, skipped, seen):
     );
 }
 
-/// MB/s of `total` bytes a round: the best of several stretches of at least 200 ms.
+/// Returns MB/s for rounds of `total` bytes: the best of several stretches of at least 200 ms.
 fn measure(total: usize, rounds: Option<u32>, mut round: impl FnMut()) -> f64 {
     if let Some(rounds) = rounds {
         let begin = now();
@@ -107,7 +107,7 @@ fn decode(chunks: &[Chunk]) -> (u64, u64, u64) {
     (counters.frames, counters.skipped_frames, seen)
 }
 
-/// MB/s of copying the chunks into one buffer.
+/// Returns the MB/s of copying the chunks into one buffer.
 fn copy(chunks: &[Chunk]) -> f64 {
     let total: usize = chunks.iter().map(|(_, _, b)| b.len()).sum();
     let mut to = Vec::with_capacity(total);
@@ -120,7 +120,7 @@ fn copy(chunks: &[Chunk]) -> f64 {
     })
 }
 
-/// The chunks of all recorded sessions; each has connections of its own.
+/// Returns the chunks of all recorded sessions; each session has connections of its own.
 fn recorded() -> Vec<Chunk> {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
@@ -191,7 +191,7 @@ fn entry(number: u8, key: &str, value: &str) -> Vec<u8> {
     field(number, &pair)
 }
 
-/// A container as containerd lists it, with the kubelet's labels and annotations.
+/// Returns a container as containerd lists it, with the kubelet's labels and annotations.
 fn container(i: usize) -> Vec<u8> {
     let id = format!("{i:064x}");
     let uid = format!("4ac3c3e9-1ad8-496b-869a-{i:012x}");
@@ -222,7 +222,7 @@ fn container(i: usize) -> Vec<u8> {
     .concat()
 }
 
-/// What each reading of a socket gives: up to 64 KiB, not on frame borders.
+/// Cuts bytes as reads of a socket do: chunks of up to 64 KiB that ignore frame boundaries.
 fn cut(direction: Direction, bytes: &[u8], to: &mut Vec<Chunk>) {
     to.extend(bytes.chunks(65_536).map(|b| (1, direction, b.to_vec())));
 }
@@ -255,7 +255,7 @@ fn call(stream: u32, path: &str, answer: &[u8], to: &mut Vec<Chunk>) {
     cut(Direction::ServerToClient, &bytes, to);
 }
 
-/// Forty answers of `ListContainers` with so many containers.
+/// Returns forty answers of `ListContainers` with `size` containers.
 fn lists(size: usize, change: bool) -> Vec<Chunk> {
     let mut chunks = begin();
     for nth in 0..40 {
@@ -268,7 +268,7 @@ fn lists(size: usize, change: bool) -> Vec<Chunk> {
     chunks
 }
 
-/// Forty answers of a method whose answer is not shown.
+/// Returns forty answers of a method whose answers kflow does not show.
 fn unread() -> Vec<Chunk> {
     let mut chunks = begin();
     for nth in 0..40 {
@@ -278,7 +278,7 @@ fn unread() -> Vec<Chunk> {
     chunks
 }
 
-/// PING and WINDOW_UPDATE, as they come with each call.
+/// Returns PING and WINDOW_UPDATE frames as they come with each call.
 fn pings() -> Vec<Chunk> {
     let mut chunks = begin();
     let pair = [frame(6, 0, 0, &[7; 8]), frame(8, 0, 0, &[0, 0, 1, 0])].concat();

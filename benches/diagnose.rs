@@ -1,7 +1,8 @@
-//! Diagnosing every pod of a large session: the aim is 10,000 pods in less than 200 ms.
+//! Diagnoses every pod of a large session. The aim is less than 200 ms for 10,000 pods.
 //!
-//! The pods are those of three recordings in the middle of their stories, copied under other names and UIDs with all
-//! that the API and a kubelet at -v=4 said of them: every one is stuck, every one crashes, every one is well.
+//! The pods are those of three recordings in the middle of their stories, copied under other names and UIDs with
+//! everything that the API and a kubelet at -v=4 reported about them. In one case all are stuck, in one all crash, and
+//! in one all are well.
 #![expect(
     clippy::expect_used,
     reason = "a benchmark that cannot set up should stop"
@@ -23,7 +24,7 @@ use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source};
 
 const PODS: usize = 10_000;
 
-/// A recorded session's pods, copied until there are enough: what a real pod has, not what is easy.
+/// Returns a world with a recorded session's pods, copied until there are enough: they hold what real pods hold.
 fn world(session: &str, pods: usize, log: bool) -> (World, Nanos) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("fixtures/sessions/{session}.kflow.zst"));
@@ -34,7 +35,7 @@ fn world(session: &str, pods: usize, log: bool) -> (World, Nanos) {
         .expect("it is not empty")
         .stamp
         .seen;
-    // The middle of the session: everything is stuck, nothing is deleted yet.
+    // In the middle of the session every pod is stuck and none is deleted yet.
     let begin = session
         .observations
         .first()
@@ -72,7 +73,7 @@ fn world(session: &str, pods: usize, log: bool) -> (World, Nanos) {
     (all, now)
 }
 
-/// What names its pod by UID can be copied under another.
+/// Whether an observation identifies its pod by UID, and so can be copied for another pod.
 fn copies(o: &Evidence, log: bool) -> bool {
     (o.source == Source::Kube || (log && o.source == Source::Kubelet))
         && matches!(o.body, Body::Pod(_) | Body::Event(_) | Body::Log(_))
@@ -115,7 +116,8 @@ fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-/// With the API alone, as most of 10,000 pods are known (a log is of one node), and with every pod's lines at -v=4.
+/// Measures with observations of the API alone, as most of 10,000 pods are known (a kubelet's log covers one node), or
+/// with every pod's log lines at -v=4.
 fn case(group: &mut BenchmarkGroup<'_, WallTime>, session: &str, expected: usize, log: bool) {
     let with = if log { ", with log lines" } else { "" };
     let (world, now) = world(session, PODS, log);
@@ -124,7 +126,7 @@ fn case(group: &mut BenchmarkGroup<'_, WallTime>, session: &str, expected: usize
     });
     let mut warm = Diagnoser::new();
     let told = warm.update(&world, now).0.len();
-    // The API alone does not tell of every one in the middle of its story.
+    // In the middle of the story the API alone does not show the trouble of every pod.
     assert!(
         told <= expected && told * 10 >= expected * 8,
         "{session}: {told} of {PODS} pods have a verdict"

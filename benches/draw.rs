@@ -33,7 +33,7 @@ fn percentile(sorted: &[u128], p: usize) -> f64 {
     sorted.get(i).copied().unwrap_or(0) as f64 / 1e6
 }
 
-/// The clock, and the processor time that this thread has had; ns.
+/// Returns the elapsed time and the processor time of this thread; ns.
 fn times() -> (u128, u128) {
     let now = |id| {
         let t = clock_gettime(id);
@@ -61,7 +61,7 @@ fn report(name: &str, frames: &[(u128, u128)]) {
 fn main() {
     let (pods, observations) = (10_000, 3_500_000);
     let t = Instant::now();
-    // Of a round of five, three are calls with two observations each: 2.2 million steps make 3.5 million.
+    // Of five steps, three are calls with two observations each, so 2.2 million steps give 3.5 million observations.
     let mut pipeline = churn::pipeline(pods, observations * 10 / 16);
     let now = churn::BEGIN.plus(2_000_000_000_000);
     let mut snap = churn::snapshot(&mut pipeline, now);
@@ -96,12 +96,12 @@ fn main() {
         {
             m.show(pane);
             if matches!(pane, PaneId::Log) {
-                // Everything, not one pod's.
+                // Everything, not only the selected pod's rows.
                 offscreen::press(&mut m, &snap, "a");
             }
             let (mut frames, mut keys) = (Vec::new(), Vec::new());
             for i in 0..200_usize {
-                // What arrives in a thirtieth of a second when 20,000 observations a second do.
+                // At 20,000 observations per second 667 arrive in a thirtieth of a second.
                 for k in 0..667_usize {
                     let p = churn::pod((i * 667 + k) % pods, "late", true);
                     pipeline.observe(churn::line(ms, "SyncLoop (PLEG): event for pod", &p));

@@ -1,7 +1,7 @@
-//! The proxy beside a direct connection and beside socat, which only copies: see docs/benchmarks.md.
+//! Compares the proxy with a direct connection and with socat, which only copies: see docs/benchmarks.md.
 //!
-//! `cargo bench --bench proxy` measures a synthetic server; `tests/real/run.sh --exec cargo bench --bench proxy` measures
-//! a real containerd too. Server, relay and client are processes of their own.
+//! `cargo bench --bench proxy` measures with a synthetic server; `tests/real/run.sh --exec cargo bench --bench proxy`
+//! also measures with a real containerd. Server, relay and client are separate processes.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,16 +29,15 @@ use kflow_sources::proxy::Client;
 use prost::Message;
 use system::{cpu, load, memory};
 
-/// Rounds in which the candidates take turns, so that what else the machine does hits all of them. What is told is the
-/// median of the rounds' percentiles: a burst of something else is in a few rounds only.
+/// Rounds in which the candidates take turns, so that other load on the machine affects all of them. The reported
+/// figure is the median of the rounds' percentiles, because a burst of other load lasts only a few rounds.
 const ROUNDS: usize = 31;
-/// Calls of a round: some tens of milliseconds, so that what kflow does later with the copies is in its own round.
+/// Calls per round: some tens of milliseconds, so that kflow's later work on the copied bytes falls into its own round.
 const CALLS: usize = 1000;
-/// Rounds of large answers.
 const LARGE_ROUNDS: usize = 20;
-/// Large answers of a round.
+/// Large answers per round.
 const LARGE: usize = 2;
-/// How long the idle load of a node is watched.
+/// How long the benchmark measures the load of an idle node.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// A container in the answer of `ListContainers`.
@@ -110,7 +109,7 @@ const STATUS: &str = "/runtime.v1.RuntimeService/Status";
 const VERSION: &str = "/runtime.v1.RuntimeService/Version";
 const BIG: &str = "/t/Big";
 
-/// The synthetic server's process.
+/// Runs the synthetic server until its process is killed.
 fn serve_forever(path: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -119,7 +118,7 @@ fn serve_forever(path: &Path) {
         .unwrap();
     runtime.block_on(async {
         let listener = tokio::net::UnixListener::bind(path).unwrap();
-        // 16 MiB of one message, which is a list: as large as the kubelet takes.
+        // One message of 16 MiB, which is a list: the largest that the kubelet accepts.
         let one = containers(1).len();
         let big = containers((16 << 20) / one - 1);
         assert!(big.len() <= 16 << 20);
@@ -137,12 +136,12 @@ fn serve_forever(path: &Path) {
     });
 }
 
-/// Ends its process when it goes.
+/// A child process that ends when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SIGTERM first: a recording is closed, a socket removed.
+        // SIGTERM lets the process close its recording and remove its socket.
         Command::new("kill")
             .arg(self.0.id().to_string())
             .status()
@@ -171,8 +170,8 @@ fn start(command: &mut Command, path: &Path) -> Running {
     running
 }
 
-/// `KFLOW_BENCH=latency` leaves out the idle load, `latency,unwatched` the subscriber too, `latency,lists` all calls but
-/// the synthetic lists: for finding out what costs.
+/// Whether `KFLOW_BENCH` has this word. `KFLOW_BENCH=latency` leaves out the idle load, `latency,unwatched` also the
+/// subscriber, `latency,lists` all calls but the synthetic lists: this helps to find out what costs time.
 fn bench(what: &str) -> bool {
     std::env::var("KFLOW_BENCH").is_ok_and(|b| b.split(',').any(|w| w == what))
 }
@@ -185,7 +184,7 @@ struct Relays {
 impl Relays {
     fn new(upstream: &Path) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Only such a folder may hold the proxy's sockets.
+        // The proxy requires a private folder for its sockets.
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(dir.path(), private).unwrap();
         let path = |name: &str| dir.path().join(name);
@@ -256,7 +255,7 @@ fn percentile(sorted: &[Duration], p: f64) -> f64 {
     sorted[i].as_secs_f64() * 1e6
 }
 
-/// A ratio of what two relays add; none where the plain one adds nothing that could be told from noise.
+/// Returns the ratio of the latencies that two relays add, or a dash where `limit`, the plain relay's, is within noise.
 fn ratio(added: f64, limit: f64) -> String {
     if limit > 0.5 {
         format!("{:.2}", added / limit)
@@ -265,14 +264,14 @@ fn ratio(added: f64, limit: f64) -> String {
     }
 }
 
-/// The median over rounds of a percentile of each.
+/// Returns the median over all rounds of each round's percentile.
 fn typical(rounds: &[Vec<Duration>], p: f64) -> f64 {
     let mut all: Vec<f64> = rounds.iter().map(|r| percentile(r, p)).collect();
     all.sort_unstable_by(f64::total_cmp);
     all[all.len() / 2]
 }
 
-/// Latency of one call after the other. Gives what was [`decoded`].
+/// Measures the latency of sequential calls. Returns the text of [`decoded`].
 async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) -> String {
     let candidates = [
         ("direct", upstream.to_owned()),
@@ -286,7 +285,7 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) ->
     }
     let mut order = [0, 1, 2];
     for round in 0..=ROUNDS {
-        // Each goes after each of the others equally often, and first.
+        // Each candidate runs first, and after each of the others, equally often.
         order.rotate_left(1);
         if round % 3 == 0 {
             order.swap(1, 2);
@@ -299,7 +298,7 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) ->
                 took.push(begin.elapsed());
             }
             took.sort_unstable();
-            // The first round warms up.
+            // The first round only warms up.
             if round > 0 {
                 all[i].push(took);
             }
@@ -337,10 +336,11 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) ->
     decoded(title, relays).await
 }
 
-/// What the decoder made of it all: a connection of which bytes were lost would be measured without the work that this is about.
+/// Returns a line on what the decoder made of the calls. Where bytes of a connection were lost, the figures lack the
+/// decoder's work that this benchmark is about.
 async fn decoded(title: &str, relays: &Relays) -> String {
     let mut proxy = Client::connect(&relays.path("serve")).await.unwrap();
-    // What waits is decoded first.
+    // Waits until the decoder has emptied its queue.
     let info = loop {
         let info = proxy.info().await.unwrap();
         if info.queued_bytes == 0 {
@@ -358,7 +358,7 @@ async fn decoded(title: &str, relays: &Relays) -> String {
     )
 }
 
-/// MB/s of answers of 16 MiB, the median.
+/// Measures the median MB/s for answers of 16 MiB.
 async fn throughput(upstream: &Path, relays: &Relays) {
     let candidates = [
         ("direct", upstream.to_owned()),
@@ -398,7 +398,7 @@ async fn throughput(upstream: &Path, relays: &Relays) {
     }
 }
 
-/// Two lists a second and a status every five seconds: a node of 110 pods at rest.
+/// Makes two list calls per second and a status call every five seconds, as on an idle node with 110 pods.
 async fn idle(relays: &Relays) {
     let mut raw = Raw::connect(&relays.path("kflow")).await.unwrap();
     let names = ["kflow", "record"];

@@ -1,9 +1,8 @@
-//! A session of a million observations in replay: time to the first frame, time to load, time to seek, resident memory.
+//! Replay of a session of a million observations: time to the first frame, time to load, time to seek, resident memory.
 //!
-//! The session is made of a recorded one (fixtures/sessions/S5-burst), over and over: each round a minute or more
-//! later, with its own pods, sandboxes, containers, traces and connections. The player runs in a process of its own, so
-//! that nobody else's memory is counted. `cargo bench --bench replay [-- FILE]`; `-- make FILE` writes the
-//! session and plays nothing.
+//! The session repeats a recorded one (fixtures/sessions/S5-burst): each round is a minute or more later and has pods,
+//! sandboxes, containers, traces and connections of its own. The player runs in a process of its own, so that no other
+//! memory is counted. `cargo bench --bench replay [-- FILE]`; `-- make FILE` writes the session and plays nothing.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -58,7 +57,7 @@ fn in_a_process(file: &Path) {
     assert!(status.success(), "the player ended with {status}");
 }
 
-/// Writes a million lines: a recorded session again and again, with other ids, names and times.
+/// Writes a million lines: a recorded session repeated with other ids, names and times.
 fn synthesise(to: &Path) {
     let from =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S5-burst.kflow.zst");
@@ -74,7 +73,8 @@ fn synthesise(to: &Path) {
         .collect();
     let span =
         times.iter().max().expect("times") - times.iter().min().expect("times") + 1_000_000_000;
-    // UIDs, ids of sandboxes, containers, traces and spans; nanoseconds; namespaces; connections. Not the digits behind a point.
+    // UIDs; ids of sandboxes, containers, traces and spans; times in ns; namespaces; connections. Digits after a
+    // decimal point stay as they are.
     let changes = Regex::new(concat!(
         r"(?P<fraction>\d\.\d+)|(?P<uid>\b[0-9a-f]{8}-[0-9a-f]{4}-)|(?P<hex>\b(?:[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{16})\b)",
         r#"|(?P<ns>\b1[78]\d{17}\b)|(?P<space>"ns":"[a-z0-9-]+)|(?P<conn>"(?:call_start|call_end|container_event|inventory|conn)":\{"c":\d+)"#,
@@ -106,7 +106,7 @@ fn changed(c: &Captures<'_>, round: i64, span: i64) -> String {
     let told = if let Some(m) = c.name("fraction") {
         write!(out, "{}", m.as_str())
     } else if let Some(m) = c.name("uid").or_else(|| c.name("hex")) {
-        // The first four digits are the round's: what was different stays different.
+        // Only the first four digits are the round's, so that different ids stay different.
         let rest = m.as_str().split_at(4).1;
         write!(out, "{round:04x}{rest}")
     } else if let Some(m) = c.name("ns") {
@@ -127,7 +127,7 @@ fn changed(c: &Captures<'_>, round: i64, span: i64) -> String {
     out
 }
 
-/// Resident memory and its maximum, MB.
+/// Returns the resident memory and its maximum, MB.
 fn resident() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
@@ -138,7 +138,7 @@ fn resident() -> (f64, f64) {
     (field("VmRSS:"), field("VmHWM:"))
 }
 
-/// Processor time of this thread, s: what a busy machine does not lengthen (Linux; elsewhere 0).
+/// Returns the processor time of this thread in s, which a busy machine does not lengthen (Linux; elsewhere 0).
 fn used() -> f64 {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
@@ -152,7 +152,7 @@ fn row(what: &str, value: f64, unit: &str, limit: f64) {
 }
 
 fn play_it(file: &Path) {
-    // As the program does.
+    // kflow's own main function does the same.
     rustix::thread::disable_transparent_huge_pages(true).expect("the system has this switch");
     let begun = Instant::now();
     let now = kflow_model::clock::monotonic;
@@ -186,7 +186,7 @@ fn play_it(file: &Path) {
     );
     let at = |phase: &str| println!("{:46} {:9.2} MB", format!("resident {phase}"), resident().0);
     at("when loaded");
-    // Its own thread looks for incidents meanwhile.
+    // The player's own thread finds the incidents meanwhile.
     while !player.overview().whole {
         wait(&mut player);
     }
@@ -200,7 +200,7 @@ fn play_it(file: &Path) {
     let (begin, end) = player.range();
     let (mut seeks, mut busy, mut x) = (Vec::new(), Vec::new(), 1_i64);
     for _ in 0..60 {
-        // Anywhere, forth and back.
+        // Seeks to pseudo-random moments, forward and back.
         x = x * 48_271 % 0x7fff_ffff;
         let to = begin.plus(end.since(begin) / 1000 * (x % 1000));
         let (t, cpu) = (Instant::now(), used());

@@ -1,10 +1,11 @@
-//! A day of a busy node: 200,000 pods come and go, and resident memory is told every simulated hour.
+//! A day of a busy node: 200,000 pods come and go, and the benchmark prints resident memory every simulated hour.
 //!
-//! One pod's life is a part of the recorded life of `s01/healthy` (its states, calls, Events and log lines), copied under
-//! other UIDs, names, ids and times; its end is its last state, deleted. A picture is taken every ten simulated seconds, as a
-//! live engine does: the log is cut, pods that are gone leave, verdicts are made.
+//! Each pod's life is a part of the recorded life of `s01/healthy` (its states, calls, Events and log lines), copied
+//! under other UIDs, names, ids and times; it ends with a deletion that repeats the last state. Every ten simulated
+//! seconds a picture is taken as in a live engine: the log is truncated, pods that are gone leave the world, verdicts
+//! are made.
 //!
-//! `cargo bench --bench retain` plays the day; `cargo bench --bench retain -- HOURS` so many hours of it.
+//! `cargo bench --bench retain` plays the day; `cargo bench --bench retain -- HOURS` plays that many hours of it.
 
 #![expect(
     clippy::print_stdout,
@@ -29,16 +30,16 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Text};
 
-/// Pods of a day.
+/// Pods per day.
 const PODS: i64 = 200_000;
 const DAY: i64 = 86_400 * SECOND;
-/// Observations of one life.
+/// Observations per life, at most.
 const LIFE: usize = 60;
-/// Observations that a live engine's log keeps.
+/// The number of observations that a live engine's log keeps.
 const KEEP: usize = 500_000;
 const FRAME: i64 = 10 * SECOND;
 
-/// The lines of a life that is played: of states, calls, Events and log lines as many each.
+/// Returns the lines of the recorded life to copy: at most an equal share of states, calls, Events and log lines.
 fn lines() -> Vec<String> {
     let mut by_kind: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut noise = HashSet::new();
@@ -64,7 +65,7 @@ fn lines() -> Vec<String> {
         .collect()
 }
 
-/// The life of the n-th pod, from `begin` to its deletion. `recorded`: when the recorded one began.
+/// Returns the life of the n-th pod, from `begin` to its deletion. `recorded` is the beginning of the recorded life.
 fn pod(lines: &[String], recorded: Nanos, n: u64, begin: Nanos) -> Vec<Evidence> {
     let mut all = life::copy(lines, n, begin.since(recorded));
     all.sort();
@@ -86,7 +87,7 @@ fn pod(lines: &[String], recorded: Nanos, n: u64, begin: Nanos) -> Vec<Evidence>
     all.into_iter().map(Arc::new).collect()
 }
 
-/// Resident memory, MB.
+/// Returns the resident memory, MB.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|l| l.starts_with("VmRSS:"));

@@ -1,6 +1,6 @@
 //! CPU, memory and scheduling of the machine and of processes, from /proc.
 
-/// What else the machine has to do, as far as one number tells it.
+/// Returns the machine's load averages, which show roughly what else it does.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace()
@@ -9,7 +9,7 @@ pub(crate) fn load() -> String {
         .join(" ")
 }
 
-/// CPU seconds that a process and the children that it has waited for have used.
+/// Returns the CPU seconds of a process and of its children that it has waited for.
 pub(crate) fn cpu(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or_default();
@@ -22,7 +22,7 @@ pub(crate) fn cpu(pid: u32) -> f64 {
     ticks.iter().sum::<f64>() / 100.0
 }
 
-/// Memory of a process: resident now, and at most so far; MiB.
+/// Returns the resident memory of a process and its maximum so far; MiB.
 pub(crate) fn memory(pid: u32) -> (f64, f64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib = |key: &str| {

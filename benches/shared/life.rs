@@ -1,11 +1,11 @@
-//! One recorded pod's life, copied under other names: what the benchmarks of churn are made of.
+//! The life of one recorded pod, copied under other names; the benchmarks with churn use it.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use kflow_model::{Body, Observation};
 
-/// What names the recorded pod `s01/healthy`: its UID, its sandbox and its containers.
+/// The recorded pod `s01/healthy`: its UID, and the ids of its sandbox and its containers.
 const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
 const IDS: [&str; 4] = [
     "dec0b9510d18f5911a2a3b8957c3865ac71bae2d03678960fda2552959abe52b",
@@ -14,7 +14,8 @@ const IDS: [&str; 4] = [
     "028f66a30f94b666bfca4bf2459fcbca807056e958aea0dd1f6b952252d5fefb",
 ];
 
-/// What the recording S1 holds of `s01/healthy`, as the session format writes it. Lists of several objects are left out.
+/// Returns the observations of `s01/healthy` in the recording S1, in the session format. Lists of several objects are
+/// left out.
 pub(super) fn recorded() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S1-basics.kflow.zst");
     let session = kflow_model::session::load(&path).expect("the recorded session");
@@ -43,13 +44,13 @@ pub(super) fn recorded() -> Vec<String> {
     lines
 }
 
-/// An observation of a line of [`recorded`].
+/// Parses a line of [`recorded`].
 pub(super) fn observation(line: &str) -> Observation {
     serde_json::from_str(line).expect("a recorded line parses")
 }
 
-/// The life of the n-th pod, `later` nanoseconds after the recorded one: its own UID, name, ids, connections, traces and
-/// resource versions.
+/// Returns the life of the n-th pod, `later` nanoseconds after the recorded one, with a UID, name, ids, connections,
+/// traces and resource versions of its own.
 pub(super) fn copy(lines: &[String], n: u64, later: i64) -> Vec<Observation> {
     let uid = format!("{n:08x}-1ad8-496b-869a-7687fcb13acf");
     let name = format!("healthy-{n}");

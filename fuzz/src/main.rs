@@ -1,5 +1,5 @@
-//! libFuzzer with one of [`targets`]: the one that KFLOW_FUZZ names. Into the folder KFLOW_FUZZ_SEEDS, if it is set, its seeds are
-//! written before libFuzzer reads the folder. See README.md.
+//! libFuzzer with the one of [`targets`] that `KFLOW_FUZZ` names. If `KFLOW_FUZZ_SEEDS` names a folder, the target's
+//! seeds are written into it before libFuzzer reads it. See README.md.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -13,7 +13,8 @@ mod shared;
 
 const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
 
-/// Bytes of a connection: the first byte of a chunk says its direction and, with the second, its length.
+/// Decodes a connection made of any bytes: the first byte of a chunk gives its direction and, with the second, its
+/// length.
 pub(super) fn cri(data: &[u8]) {
     let mut decoder = Decoder::new();
     let (mut out, mut rest, mut at) = (Vec::new(), data, Nanos(0));
@@ -55,8 +56,8 @@ thread_local! {
     static RECORDED: OnceCell<Vec<(Vec<Chunk>, Said)>> = const { OnceCell::new() };
 }
 
-/// A recorded connection that is joined at a byte, and of which chunks are lost: nothing that is said of it may be other
-/// than what is said of the whole. The input picks connection, place and losses; what is left of it is fed as bytes.
+/// Joins a recorded connection at some byte and loses some of its chunks: what the decoder then reports must not differ
+/// from what it reports of the whole connection. The input picks connection, place and losses.
 pub(super) fn cri_joined(data: &[u8]) {
     let [conn, c0, c1, byte, rest @ ..] = data else {
         return;
@@ -72,7 +73,8 @@ pub(super) fn cri_joined(data: &[u8]) {
         compare(whole, &distorted(chunks, cut, from, rest), "fuzz");
     });
 
-    // The same input as bytes, to a decoder that comes in the middle: it says what it likes, and does not panic.
+    // The same input as the connection's bytes, with a decoder that joins in the middle: its observations may be
+    // anything, but it must not panic.
     let (mut decoder, mut out, mut at) = (Decoder::new(), Vec::new(), Nanos(0));
     decoder.join(1, at, 0, "", &mut out);
     for piece in data.chunks(29) {

@@ -1,4 +1,4 @@
-//! What is kept: sessions, the store's index, the journal's files; and what follows from what a session keeps.
+//! What is stored: sessions, the store's index, files of the journal; and the world that follows from a session.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use kflow_store::index::Index;
 
 use super::{fixture, headed, pieces, read, survive};
 
-/// A session, whole or cut, plain or compressed; and that what a line says survives being written again.
+/// Reads a session, whole or cut, plain or compressed, and checks that each observation survives being written and read
+/// again.
 pub(super) fn session(data: &[u8]) {
     if let Ok(reader) = Reader::new("fuzz", Box::new(std::io::Cursor::new(data.to_vec())), 0) {
         reader.for_each(|_| true);
@@ -44,7 +45,8 @@ pub(super) fn sessions() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// An object of the store's index, as bytes or as what they unpack to: what is read is written and read again as the same.
+/// Reads an index object of the store, either from these bytes or from a compressed form of them; an index that could
+/// be read must stay equal when written and read again.
 pub(super) fn index(data: &[u8]) {
     let Some((packed, text)) = data.split_first() else {
         return;
@@ -84,7 +86,7 @@ pub(super) fn indices() -> Vec<Vec<u8>> {
     headed(1, texts).chain(headed(0, packed.clone())).collect()
 }
 
-/// A journal file in which bytes were changed: three bytes say which, one what it is.
+/// Reads a journal file with changed bytes: in each four bytes of input, three give the place and one the new value.
 pub(super) fn journal(data: &[u8]) {
     thread_local! {
         static FILE: Vec<u8> = {
@@ -116,7 +118,7 @@ pub(super) fn journal(data: &[u8]) {
 }
 
 pub(super) fn damages() -> Vec<Vec<u8>> {
-    // Of the header, of the table of fields, and of objects.
+    // In the header, in the table of fields, and in objects.
     let at = |n: u32, value: u8| [&n.to_le_bytes()[..3], &[value]].concat();
     let mut all: Vec<Vec<u8>> = (0..208).map(|n| at(n, 0xff)).collect();
     all.extend((0..400).map(|n| at(n * 997, (n % 256) as u8)));
@@ -143,7 +145,8 @@ fn timelines(of: impl Iterator<Item = Evidence>) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Real observations in any order: whatever it is, the same timelines follow. Two bytes choose the next one.
+/// Feeds real observations in any order, two bytes choosing each: every order of the same observations must give the
+/// same timelines.
 pub(super) fn correlate(data: &[u8]) {
     REAL.with(|all| {
         let all = all.get_or_init(real);

@@ -1,4 +1,4 @@
-//! What is read line by line, or as one text.
+//! Input that kflow reads line by line, or as one text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use kflow_sources::{TimeHint, audit, otlp};
 
 use super::{fixture, headed, pieces, survive};
 
-/// Every form that is read line by line; the first byte says which.
+/// Reads any form that is read line by line; the first byte selects the form.
 pub(super) fn text(data: &[u8]) {
     let Some((which, text)) = data.split_first() else {
         return;
@@ -51,7 +51,7 @@ pub(super) fn texts() -> Vec<Vec<u8>> {
 /// A line of the collector's file exporter.
 const SPANS: &str = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"kubelet"}}]},"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"syncPod","kind":1,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":"1544712661000000000","attributes":[{"key":"k8s.pod.uid","value":{"stringValue":"u"}},{"key":"server.port","value":{"intValue":"6443"}}],"events":[{"timeUnixNano":"1544712660500000000","name":"exception","attributes":[{"key":"exception.message","value":{"stringValue":"boom"}}]}],"status":{"code":2}}]}]}]}"#;
 
-/// What is read from a node that is no log; the first byte says which.
+/// Reads data of a node other than logs; the first byte selects the kind.
 pub(super) fn lines(data: &[u8]) {
     let Some((which, text)) = data.split_first() else {
         return;
@@ -100,7 +100,7 @@ pub(super) fn numbered_lines() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One object of a list, and one event of a watch.
+/// Decodes one object of a list, and one event of a watch.
 pub(super) fn kube(data: &[u8]) {
     let stamp = Stamp::exact(Nanos(1));
     for kind in ["", "Pod", "Event", "Node", "ReplicaSet"] {
@@ -117,7 +117,7 @@ pub(super) fn objects() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A batch of the audit webhook.
+/// Decodes a request of the audit webhook.
 pub(super) fn audit(data: &[u8]) {
     let mut out = Vec::new();
     audit::decode::decode_batch(data, Nanos(1), &mut out);
@@ -130,7 +130,7 @@ pub(super) fn audits() -> Vec<Vec<u8>> {
     all
 }
 
-/// A request to export spans, of protobuf.
+/// Decodes an OTLP request to export spans, in protobuf.
 pub(super) fn otlp(data: &[u8]) {
     survive(
         otlp::decode::decode_request(data, Nanos(1))
@@ -147,12 +147,12 @@ pub(super) fn exports() -> Vec<Vec<u8>> {
         STANDARD.decode(body).expect("a recording")
     };
     let lines = recorded.trim_ascii_end().split(|b| *b == b'\n');
-    // A span of protobuf: a request, its resource's spans, its scope's spans, with a name.
+    // A request with a span in protobuf: resource spans, scope spans, and a span with a name.
     let span = b"\x0a\x10\x12\x0e\x12\x0c\x0a\x04\x01\x02\x03\x04\x2a\x04name".to_vec();
     lines.map(body).chain([span]).collect()
 }
 
-/// The scheduler's sentence, clause by clause.
+/// Parses the scheduler's message, clause by clause.
 pub(super) fn scheduler(data: &[u8]) {
     if let Ok(message) = std::str::from_utf8(data) {
         drop(kflow_core::diagnose::scheduler::parse(message));

@@ -1,5 +1,5 @@
-//! What is fuzzed: functions of bytes that may panic for none, and seeds from the recordings. `tests/it/fuzz.rs` runs all of them
-//! on the seeds and on `fuzz/corpus`; `fuzz/run.sh` gives them to libFuzzer.
+//! Fuzz targets: functions of bytes that must never panic, with seeds from the recordings. `tests/it/fuzz.rs` runs all
+//! of them on the seeds and on `fuzz/corpus`; `fuzz/run.sh` gives them to libFuzzer.
 
 #![allow(clippy::disallowed_methods, reason = "a test may wait for the disk")]
 
@@ -13,7 +13,7 @@ mod kept;
 mod lines;
 mod screen;
 
-/// One of them.
+/// A fuzz target.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&[u8]),
@@ -57,7 +57,8 @@ fn fixture(name: &str) -> Vec<u8> {
     }
 }
 
-/// Whole lines of a file, in pieces of some KiB, from all over it; one line at least, however long it is.
+/// Returns pieces of a file, spread over all of it: each has whole lines of up to 4 KiB together, or one line of any
+/// length.
 fn pieces(name: &str, count: usize) -> Vec<Vec<u8>> {
     let all = fixture(name);
     let lines: Vec<&[u8]> = all.split_inclusive(|b| *b == b'\n').collect();
@@ -83,7 +84,7 @@ fn headed(head: u8, of: Vec<Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// What a decoder said can be written, and reads as it was.
+/// Asserts that a decoder's observations can be written, and read back equal.
 fn survive(said: impl IntoIterator<Item = Observation>) {
     for o in said {
         let once = format::redacted(o);

@@ -1,4 +1,4 @@
-//! The terminal: what is typed, and what is drawn of what a session says.
+//! The terminal: what a user types, and what is drawn from a session.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use kflow_tui::offscreen;
 
 use super::{fixture, read};
 
-/// What a user types as a filter.
+/// Parses a filter that a user types.
 pub(super) fn filter(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -33,7 +33,7 @@ pub(super) fn filters() -> Vec<Vec<u8>> {
     known.map(|f| f.as_bytes().to_vec()).to_vec()
 }
 
-/// A picture of what a session says up to a moment of it.
+/// Returns a picture of a session at a moment, in thousandths of its length.
 fn picture(all: &[Evidence], name: &str, permille: i64) -> Option<Snapshot> {
     let begin = all.iter().map(|o| o.stamp.seen).min()?;
     let end = all.iter().map(|o| o.stamp.seen).max()?;
@@ -67,7 +67,7 @@ const NAMED: [&str; 16] = [
     "f1",
 ];
 
-/// A key for a byte: letters are themselves, and above 127 those with names.
+/// Returns the key for a byte: printable characters are themselves, and bytes above 127 are named keys.
 fn key(byte: u8) -> Option<Key> {
     match byte {
         0..=31 => Key::parse(&format!("ctrl-{}", char::from(b'a' + byte % 26))),
@@ -81,7 +81,8 @@ thread_local! {
     static PICTURES: OnceCell<Vec<Snapshot>> = const { OnceCell::new() };
 }
 
-/// A recorded session at a moment, a terminal of any size, any keys; 255 and two bytes are another size.
+/// Presses any keys in a terminal of any size on a recorded session at a moment; 255 followed by two bytes changes the
+/// size.
 pub(super) fn terminal(data: &[u8]) {
     let [which, width, height, keys @ ..] = data else {
         return;
@@ -139,7 +140,7 @@ pub(super) fn keys() -> Vec<Vec<u8>> {
     typed.iter().enumerate().map(|(n, t)| at(n, t)).collect()
 }
 
-/// Any session in every pane: what the lines of it say is drawn.
+/// Draws any session in every pane.
 pub(super) fn drawn(data: &[u8]) {
     let all = read(data.to_vec());
     for permille in [500, 1000] {

@@ -1,4 +1,4 @@
-//! Makes sessions from the recordings of the lab, whose recorder writes formats of its own.
+//! Makes sessions from the recordings of the lab, whose recorder writes file formats of its own.
 //!
 //! | file | content | read by |
 //! |---|---|---|
@@ -8,8 +8,9 @@
 //! | `fs.jsonl` | inotify events and mounts | `fs` |
 //! | `snapshots.jsonl` | scrapes of metrics and health | `scrapes` |
 //!
-//! `kflow import` does not read them: only the lab has such files. It reads the other files of a recording (logs, audit log),
-//! here as everywhere. Every decoding of content is kflow's; these readers only take it out of its lines.
+//! `kflow import` does not read these files, because only the lab has them. The other files of a recording (logs, audit
+//! log) are read with `kflow import`'s code. kflow's own decoders decode all content; these readers only take it out of
+//! the lines.
 
 mod bytes;
 mod exports;
@@ -26,7 +27,7 @@ use kflow_model::session::{Header, SourceInfo};
 use kflow_model::{Body, Nanos, Observation, Source, Text};
 use kflow_sources::{Fed, LineDecoder};
 
-/// What kind of file of the lab's recorder it is.
+/// A kind of file that the lab's recorder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
     /// `cri-bytes.jsonl`
@@ -42,7 +43,7 @@ pub enum Capture {
 }
 
 impl Capture {
-    /// The kind of a file, by its name with or without `.zst`.
+    /// Returns the kind of a file, by its name with or without `.zst`.
     pub fn of_file(name: &str) -> Option<Self> {
         Some(match name.trim_end_matches(".zst") {
             "cri-bytes.jsonl" => Self::CriBytes,
@@ -54,7 +55,7 @@ impl Capture {
         })
     }
 
-    /// The source that its observations name.
+    /// Returns the source that the file's observations name.
     const fn source(self) -> Source {
         match self {
             Self::CriBytes => Source::Cri,
@@ -75,7 +76,8 @@ impl Capture {
         }
     }
 
-    /// Observations of a file, in the order of its lines. A line that is not what the recorder writes is an error.
+    /// Returns the observations of a file, in the order of its lines. A line that the recorder does not write is an
+    /// error.
     pub fn read(self, path: &Path) -> anyhow::Result<Vec<Observation>> {
         let mut text =
             std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
@@ -96,7 +98,7 @@ impl Capture {
     }
 }
 
-/// Sources in the order of a session's header and, where two observations arrived in the same nanosecond, of those.
+/// Order of the sources in a session's header, and of observations that arrived in the same nanosecond.
 const ORDER: [Source; 9] = [
     Source::Cri,
     Source::Kube,
@@ -116,7 +118,7 @@ fn rank(source: &str) -> usize {
         .unwrap_or(ORDER.len())
 }
 
-/// A session of the lab's captures and of files that `kflow import` reads.
+/// Makes a session from the lab's captures and from files that `kflow import` reads.
 pub fn session(
     captures: &[(Capture, PathBuf)],
     inputs: &[Input],
@@ -148,7 +150,7 @@ pub fn session(
     Ok((header, observations))
 }
 
-/// The node of a recording: the lab has one.
+/// Returns the name of a recording's node; the lab has only one.
 fn node(observations: &[Observation]) -> Text {
     observations
         .iter()
@@ -159,7 +161,8 @@ fn node(observations: &[Observation]) -> Text {
         .unwrap_or_default()
 }
 
-/// A session of everything in a recording's folder that is read. `otlp-decoded.jsonl` says what `otlp.jsonl` says.
+/// Makes a session from every known file in a recording's folder. `otlp-decoded.jsonl` is left out, because it repeats
+/// `otlp.jsonl`.
 pub fn folder(dir: &Path) -> anyhow::Result<(Header, Vec<Observation>)> {
     let found = import::scan(dir).with_context(|| format!("looking into {}", dir.display()))?;
     let names = found.inputs.iter().map(|i| &i.name).chain(&found.unknown);
@@ -181,7 +184,7 @@ mod tests {
     use kflow_model::cri::{CONFIG_SEEN, method};
     use kflow_model::{Body, Text};
 
-    /// `fixtures/sessions/S13-crictl` was made of these captures, among others.
+    /// `fixtures/sessions/S13-crictl` was made from these captures, among others.
     #[test]
     fn captures_become_what_the_session_of_their_recording_holds() {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
@@ -204,8 +207,9 @@ mod tests {
         }
     }
 
-    /// The session was made before container events told of exits (they had no code, and the message's time), and before
-    /// calls about an image told when its pod was first seen.
+    /// Returns the observation as the session has it, which was made before container events had exit codes and the
+    /// container's exit time (they had the message's time), and before calls about an image said when their pod was
+    /// first seen.
     fn as_it_was_read(mut o: Observation, held: &Observation) -> Observation {
         if let Body::CallStart(c) = &mut o.body
             && c.method != method::RUN_POD_SANDBOX

@@ -20,7 +20,7 @@ use kflow_tui::replay::Replay;
 use kflow_tui::svg;
 use kflow_tui::tour::{Guide, PARTS, Part, about};
 
-/// How long the pod of the last stop has been hanging, in ns.
+/// How long after its observation the stop at a stuck pod lies, in ns.
 const LONG: i64 = 60 * SECOND;
 
 fn path(part: &Part) -> PathBuf {
