@@ -199,8 +199,8 @@ fn links_lead_to_the_spans_that_the_components_sent() {
                 for l in &m.span.links {
                     let to = link_of(&l.trace_id, &l.span_id);
                     led += usize::from(sent.contains(&to));
-                    // Each link leads to a span that a component sent, except for links of a root span and of calls: a call's
-                    // traceparent may name a span that nobody exported.
+                    // Each link leads to a span that a component sent, except for links of a root span and of calls: a
+                    // call's traceparent may name a span that nobody exported.
                     let own = m.span.parent_span_id.is_empty();
                     assert!(
                         own || is_call || sent.contains(&to),

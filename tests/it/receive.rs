@@ -367,7 +367,7 @@ async fn what_cannot_be_taken_by_http_is_refused_with_the_right_status() {
     let r = start().await;
     let small = &exports()[0][..];
     let huge = vec![0_u8; (16 << 20) + 1];
-    // 16 MiB and one byte of nothing, in 16 KiB.
+    // 16 MiB and one byte of zeros, compressed to 16 KiB.
     let bomb = gzip(&huge);
     assert!(bomb.len() < 64 << 10);
     let mut torn = gzip(small);

@@ -39,7 +39,7 @@ fn observation(n: i64, body: Body) -> Evidence {
 }
 
 fn note(n: i64) -> Evidence {
-    // Text that does not compress away.
+    // Text that hardly compresses.
     let text = format!(
         "{n} {:x}{:x}",
         n.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed()),

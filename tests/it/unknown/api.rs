@@ -53,7 +53,7 @@ pub(super) enum Act {
     Elsewhere(u16),
     /// Answers with 429 and a `Retry-After` of this many seconds.
     Later(u64),
-    /// Answers lists as an apiserver does, but sends a line without end in a watch.
+    /// Answers lists as an apiserver does, but in a watch begins a line that never ends.
     LongLine,
     /// Answers with 200 and JSON that is no list.
     OtherJson,
