@@ -1,12 +1,12 @@
 #!/bin/sh
 # Puts kflow's proxy between kubelet and container runtime: two units, one systemd drop-in for the kubelet, one folder
-# /etc/kflow. No file of the kubelet's, of kubeadm's or of the distribution's is edited. uninstall.sh takes it all away
-# again; so does systemd when the proxy keeps failing. Running it again changes nothing.
+# /etc/kflow. It edits no file of the kubelet, of kubeadm or of the distribution. uninstall.sh removes all of it
+# again; so does systemd when the proxy keeps failing. Running install.sh again changes nothing.
 #
 #   deploy/install.sh [RUNTIME.sock]         needs root, and kflow at /usr/local/bin/kflow or /usr/bin/kflow
 #
-# The proxy's upstream is the runtime that the kubelet uses, as the kubelet's own settings say, or the one that is named
-# here. A kubelet is never given another runtime because its socket happens to be there.
+# The proxy's upstream is the runtime that the kubelet uses according to its own settings, or the one that the argument names.
+# A kubelet is never moved to another runtime just because that runtime's socket exists.
 #
 # ROOT (a prefix for every path), SYSTEMCTL, KFLOW and WAIT are for tests.
 set -eu
@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=${ROOT:-}
 systemctl=${SYSTEMCTL:-systemctl}
 kflow=${KFLOW:-/usr/local/bin/kflow}
-# A package has it there.
+# A package installs kflow in /usr/bin.
 [ -n "${KFLOW:-}" ] || [ -x "$kflow" ] || [ ! -x /usr/bin/kflow ] || kflow=/usr/bin/kflow
 say() { echo "kflow install: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -34,7 +34,7 @@ case $upstream in
 esac
 [ -e "$root$upstream" ] || die "$upstream does not exist"
 
-# The drop-in adds a flag by way of KUBELET_EXTRA_ARGS, which kubeadm's unit passes on.
+# The drop-in adds a flag through KUBELET_EXTRA_ARGS, which kubeadm's unit passes on.
 unit=$($systemctl cat kubelet.service 2>/dev/null) || die "no kubelet.service here: kflow doctor says how this node's kubelet is configured"
 # shellcheck disable=SC2016
 case $unit in
@@ -42,7 +42,7 @@ case $unit in
   *) die "kubelet.service does not pass \$KUBELET_EXTRA_ARGS on: set containerRuntimeEndpoint: unix:///run/kflow/cri.sock in the kubelet's configuration yourself" ;;
 esac
 
-# What the user gave in that variable is kept. A file wins over the unit, a later one over an earlier one; ours is none.
+# Keeps what the user set in that variable. A file wins over the unit, and a later file over an earlier one; our own file does not count.
 extra=$(printf '%s\n' "$unit" | sed -n \
   -e 's/^Environment=.*"KUBELET_EXTRA_ARGS=\([^"]*\)".*/\1/p' \
   -e "s/^Environment=.*'KUBELET_EXTRA_ARGS=\\([^']*\\)'.*/\\1/p" \
@@ -57,14 +57,14 @@ for f in $(printf '%s\n' "$unit" | sed -n 's/^EnvironmentFile=-\{0,1\}//p'); do
 done
 case $extra in *'"'* | *\\*) die "KUBELET_EXTRA_ARGS holds quotes that cannot be kept: set containerRuntimeEndpoint: unix:///run/kflow/cri.sock in the kubelet's configuration yourself" ;; esac
 
-# Files and folders that are there already, and are not of an earlier installation, are not touched.
+# Existing files and folders that no earlier installation made are not touched.
 lib=$root/usr/local/lib/kflow
 drop_ins=$root/etc/systemd/system/kubelet.service.d
 for f in "$root/etc/kflow/proxy.env" "$root/etc/kflow/kubelet.env" "$lib/uninstall.sh" "$drop_ins/50-kflow.conf" \
   "$root/etc/systemd/system/kflow-proxy.service" "$root/etc/systemd/system/kflow-revert.service"; do
   [ ! -e "$f" ] || grep -q '^# kflow:' "$f" || die "$f exists and is not of this kflow: run the uninstall.sh that belongs to it, or move it away"
 done
-# A file appears whole: what runs meanwhile, or a crash, sees the old one or the new one.
+# Replaces a file atomically: other processes, also after a crash, see the old file or the new one.
 put() { cat >"$1.kflow-new" && chmod "$2" "$1.kflow-new" && mv -f "$1.kflow-new" "$1"; }
 
 umask 022
@@ -82,7 +82,7 @@ printf '# kflow: written by install.sh\nKFLOW_UPSTREAM=%s\n' "$upstream" | put "
 endpoint=--container-runtime-endpoint=unix:///run/kflow/cri.sock
 printf '# kflow: written by install.sh\nKUBELET_EXTRA_ARGS="%s"\n' "$extra${extra:+ }$endpoint" | put "$root/etc/kflow/kubelet.env" 644
 
-# First the proxy, and only when it works the kubelet.
+# Starts the proxy first, and changes the kubelet only when the proxy works.
 $systemctl daemon-reload
 $systemctl enable kflow-proxy.service
 $systemctl restart kflow-proxy.service || die "the proxy does not start, and the kubelet was not touched: journalctl -u kflow-proxy"
@@ -98,7 +98,7 @@ CONF
 $systemctl daemon-reload
 $systemctl restart kubelet.service || true
 
-# Is the kubelet up, and does it come by way of the proxy?
+# Waits until the kubelet is up and connects through the proxy.
 n=0
 while [ $n -lt "${WAIT:-60}" ]; do
   if $systemctl is-active --quiet kubelet.service && "$kflow" doctor --no-api 2>/dev/null | grep -q 'CRI proxy.*carries'; then

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Makes all that is released, in dist/ (or the folder that is named): one static program, and of it a tarball, a .deb, an .rpm, an
-# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS; Helm's chart; and a tarball of another program, which has the tables too.
+# Makes everything that is released, in dist/ (or in DIST). It builds one static program and makes from it a tarball, a .deb, an .rpm, an
+# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS. It also makes Helm's chart, and a tarball of a second program, which has the tables too.
 #
 #   deploy/release.sh [--program FILE [--node FILE] [--fleet FILE]] [--url URL] [DIST]
 #
-# --program  packs this program in the place of one that is built; it has the same features
-# --node     and this one into the image: the same with the feature `node`; without it, and with --program, the image has that
-# --fleet    and this one as the one with tables; without it, and with --program, there is none
+# --program  packs this program instead of building one; it needs the same features
+# --node     packs this program, built with the feature `node` too, into the image; without it, the image has the program of --program
+# --fleet    packs this program as the one with tables; without it, and with --program, no such program is packed
 # --url      the folder on the web from which dist/'s files will be fetched: krew's manifest names it
 #
-# Needs cargo, python3, git, GNU tar and dpkg-deb. Where rpmbuild is missing it is installed as root from Debian's `rpm`, and else
+# Needs cargo, python3, git, GNU tar and dpkg-deb. If rpmbuild is missing, root installs it from Debian's `rpm`; without root
 # the .rpm is left out. The program is linked with a static glibc, so that it runs on every Linux of this processor, in an empty
 # image too. Times in the packages are those of the last commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What a program has that is released. Tables make it three times as large, and no node needs them.
+# The features of the released program. Tables would make it three times as large, and no node needs them.
 features=cloud
 program='' node='' fleet='' url='' dist=dist
 while [ $# -gt 0 ]; do
@@ -37,9 +37,9 @@ case $target in
 esac
 if [ -z "$program" ]; then
   triple=${target^^}
-  # A flag for the target alone: procedural macros are loaded by the compiler, and cannot be static.
+  # The flag is for the target only: the compiler loads procedural macros, so they cannot be static.
   declare -x "CARGO_TARGET_${triple//-/_}_RUSTFLAGS=-C target-feature=+crt-static"
-  # As a program, of a profile, with features.
+  # Builds a program: its name, the profile, the features.
   built() {
     cargo build --profile "$2" --locked --features "$3" --target "$target"
     install -D "target/$target/$2/kflow" "target/released/$1"
@@ -57,7 +57,7 @@ name=kflow-$version-$target
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Only what an earlier run made is replaced.
+# Only the results of an earlier run are replaced.
 if [ -n "$(ls -A "$dist" 2>/dev/null)" ] && [ ! -e "$dist/SHA256SUMS" ]; then
   echo "$dist is not empty, and no release was made there: name another folder" >&2
   exit 2
@@ -67,7 +67,7 @@ mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 archive() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" "$@"; }
 
-# What every form holds. By its name, as completions name the program by how it was called.
+# What every package has. kflow is called by its plain name here, because completions contain the name by which it was called.
 mkdir -p "$work/bin" "$work/man" "$work/completions"
 install -m 755 "$program" "$work/bin/kflow"
 kflow() (PATH="$work/bin:$PATH" && exec kflow "$@")
@@ -97,7 +97,7 @@ if [ -n "$fleet" ]; then
   archive -C "$work" -cf - "$tables" | gzip -n9 >"$dist/$tables.tar.gz"
 fi
 
-# The file system of a package; $1 is its folder of zsh's functions.
+# Makes the file tree of a package. $1 is the distribution's folder for zsh functions.
 tree() {
   local root=$work/tree
   rm -rf "$root"

@@ -9,9 +9,9 @@ systemctl=${SYSTEMCTL:-systemctl}
 say() { echo "kflow uninstall: $*" >&2; }
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || { say "run as root"; exit 1; }
 
-# First the kubelet, so that it never points at a socket that is gone.
+# Changes the kubelet first, so that it never points at a socket that is gone.
 lib=$root/usr/local/lib/kflow
-# Folders that install.sh made; others stay, even when they are empty.
+# Only folders that install.sh made are removed; others stay, even when they are empty.
 made=$(sed -n 's/^made=//p' "$lib/made" 2>/dev/null)
 drop() { case " $made " in *" $1 "*) rmdir "$root$1" 2>/dev/null || true ;; esac }
 tapped=no
@@ -30,16 +30,16 @@ $systemctl daemon-reload || true
 for socket in cri observations; do
   rm -f "$root/run/kflow/$socket.sock" "$root/run/kflow/$socket.sock.lock"
 done
-# It stays where an agent has its sockets there.
+# The folder stays when an agent has its sockets there.
 rmdir "$root/run/kflow" 2>/dev/null || true
 
-# Nothing of kflow may be left in what the kubelet is started with.
+# Checks that nothing of kflow is left in the kubelet's unit.
 if $systemctl cat kubelet.service 2>/dev/null | grep -q /etc/kflow/; then
   say "kubelet.service still names /etc/kflow: $systemctl cat kubelet.service"
   failed=1
 fi
 [ $failed = 0 ] && say "done: the kubelet talks to its runtime directly"
-# Itself last: the dead-man switch runs it from here.
+# This script removes itself last, because the dead-man switch runs it from here.
 rm -f "$lib/made" "$lib/uninstall.sh"
 drop /usr/local/lib/kflow
 exit $failed

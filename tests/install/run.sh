@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tries each way to install from nothing: what deploy/release.sh makes is put into an empty root, a new Debian, an empty image, and used
-# there. Needs root. Debian's debootstrap, rpm, containerd, runc and what tests/real/run.sh needs are installed where they are missing.
+# Tries each way to install on a clean system: puts what deploy/release.sh makes into an empty root, a new Debian and an empty image, and uses
+# it there. Needs root. Installs Debian's debootstrap, rpm, containerd, runc and what tests/real/run.sh needs if they are missing.
 #
-#   tests/install/run.sh [DIST]      what is there already, of a release; without it, of a debug program that is made static
+#   tests/install/run.sh [DIST]      uses the release in DIST; without it, makes one from a debug program that is linked statically
 #
-# `KUBECTL=/path/to/kubectl` runs the plugin by that kubectl. Not tried: krew's own client, cargo-binstall, other distributions than
-# Debian (the .rpm is installed into one).
+# `KUBECTL=/path/to/kubectl` runs the plugin with that kubectl. Not tried: krew's own client, cargo-binstall, distributions other than
+# Debian (the .rpm is installed into a Debian).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] || { echo "run as root: it makes roots of systems" >&2; exit 77; }
@@ -28,7 +28,7 @@ if [ -z "$dist" ]; then
   cargo rustc --locked --bin kflow -- -C target-feature=+crt-static
   strip -o "$work/kflow" target/debug/kflow
   dist=$work/dist
-  # Packing 60 MiB well takes longer than all else.
+  # Compressing 60 MiB well takes longer than everything else.
   DPKG_DEB_COMPRESSOR_TYPE=gzip deploy/release.sh --program "$work/kflow" "$dist" >/dev/null
 fi
 dist=$(cd "$dist" && pwd)
@@ -46,7 +46,7 @@ tar -C "$root" --strip-components=1 -xf "$dist"/kflow-[0-9]*.tar.gz
 ! ldd "$root/kflow" 2>/dev/null | grep -q '=>' || fail "the program is not static: $(ldd "$root/kflow")"
 cp "$session" "$root/S2.kflow.zst"
 has "$(chroot "$root" /kflow --version)" kflow
-# Of the recording's pods that hang, those that a build on this system finds.
+# The pods that hang in the recording, as a build on this system finds them.
 want=$(env -C "$root" ./kflow "${why[@]}" || true)
 [ -n "$want" ] || fail "nothing hangs in $session"
 [ "$(chroot "$root" /kflow "${why[@]}" || true)" = "$want" ] || fail "in an empty root it says something else"
@@ -63,7 +63,7 @@ python3 - "$dist" "$root/kflow" <<'PY'
 import glob, json, re, sys
 bom = json.load(open(glob.glob(sys.argv[1] + "/*.cdx.json")[0]))
 has = {f"{c['name']}-{c['version']}" for c in bom["components"]}
-# The places in sources that a panic would name.
+# The places in the source code that a panic would name.
 linked = set(re.findall(rb"/registry/src/[^/]+/([^/]+)/src/", open(sys.argv[2], "rb").read()))
 linked = {l.decode() for l in linked}
 assert len(linked) > 50, linked
@@ -86,11 +86,11 @@ assert hashlib.sha256(open(archive, "rb").read()).hexdigest() == one("sha256")
 names = tarfile.open(archive).getnames()
 froms = re.findall(r'- from: "(.*)"', text)
 assert froms and all(f in names for f in froms), froms
-# As krew's validation has it (internal/index/validation): version with v, a bin among the files, a name of the plugin's file.
+# The rules of krew's validation (internal/index/validation): a version with v, a bin among the files, the name of the plugin's file.
 assert re.fullmatch(r"v\d+\.\d+\.\d+", one("version")) and one("bin") in [f.rsplit("/", 1)[1] for f in froms]
 assert len(one("shortDescription")) <= 50, one("shortDescription")
 PY
-# What krew makes of it.
+# What krew makes from the manifest.
 mkdir "$work/krew"
 ln -s "$root/kflow" "$work/krew/kubectl-kflow"
 has "$("$work/krew/kubectl-kflow" why --help)" "Usage: kubectl kflow why"
@@ -107,7 +107,7 @@ KFLOW=$root/kflow tests/install/chart.sh "$(echo "$dist"/kflow-[0-9]*.tgz)" || [
 
 step "a new Debian"
 deb=$work/debian
-# From where this machine has its own packages, if that has this one's release.
+# Uses this machine's package mirror, if that has bookworm.
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Codename: bookworm' 'Component: main' | sort -u | sed q)
 debootstrap --variant=minbase bookworm "$deb" ${mirror:+"$mirror"} >"$work/log" 2>&1 || { tail -n 20 "$work/log"; fail debootstrap; }
 before=$(cd "$deb" && find . -xdev | sort)
@@ -119,7 +119,7 @@ inside() { chroot "$deb" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME
 inside sh -c 'cd /tmp && apt-get install -y -qq --no-install-recommends ./kflow_*.deb' >"$work/log" 2>&1 || { cat "$work/log"; fail "apt install"; }
 [ "$(inside sh -c 'cd /tmp && kflow why --ever -s S2.kflow.zst -o name' || true)" = "$want" ] || fail "the package says something else"
 has "$(inside kubectl-kflow why --help)" "Usage: kubectl kflow why"
-# On a busy machine nothing is completed, rather than late.
+# On a busy machine kflow completes nothing rather than late.
 for _ in $(seq 50); do
   said=$(inside kubectl_complete-kflow wh)
   [ -z "$said" ] || break
@@ -188,7 +188,7 @@ has "$(tests/real/run.sh --exec bash "$work/image.sh" "$dist")" "Usage: kflow ag
 
 if [ -z "${1:-}" ]; then
   step "cargo install"
-  # The README's line; of the profile that is built already, into a folder of its own.
+  # The command of the README, with the profile that is built already, into a folder of its own.
   cargo install --quiet --locked --debug --no-track --path . --root "$work/cargo"
   has "$("$work/cargo/bin/kflow" --version)" kflow
 fi

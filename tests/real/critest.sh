@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The conformance tests of the CRI (kubernetes-sigs/cri-tools, `critest`) against a private containerd: directly, through
-# `kflow proxy`, and beside an attached eBPF tap. Verdicts are compared spec by spec: kflow may change none.
+# `kflow proxy`, and with an eBPF tap attached. Verdicts are compared spec by spec: kflow may change none.
 #
 #   tests/real/critest.sh CRITEST [KFLOW [flags of critest, as -ginkgo.focus=Container]]
 #
-# Nothing is pulled from outside: a registry on 127.0.0.1 answers for every name with an image of busybox. Needs root;
-# Debian's busybox-static and containernetworking-plugins are installed if missing, and what tests/real/run.sh needs.
+# Nothing is pulled from outside: a registry on 127.0.0.1 answers for every image name with an image of busybox. Needs root. Installs
+# Debian's busybox-static and containernetworking-plugins if they are missing, and what tests/real/run.sh needs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 critest=$(realpath "${1:?usage: tests/real/critest.sh CRITEST [KFLOW [flags of critest]]}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a node's clock, file systems and kernel do to a running kflow, with real processes: tests/real/clock.py, mount.py,
-# syscalls.py. Needs root; Debian's libfaketime, bindfs, fuse3, strace, python3 and python3-pyte are installed if missing.
+# Tests what a node's clock, file systems and kernel do to a running kflow, with real processes: tests/real/clock.py, mount.py,
+# syscalls.py. Needs root. Installs Debian's libfaketime, bindfs, fuse3, strace, python3 and python3-pyte if they are missing.
 #
 #   tests/real/faults.sh [KFLOW]
 set -euo pipefail
@@ -11,7 +11,7 @@ kflow=${1:-target/debug/kflow}
 lib() { find /usr/lib -name libfaketimeMT.so.1 -print -quit; }
 missing=()
 [ -n "$(lib)" ] || missing+=(libfaketime)
-# Debian's Python, which knows Debian's packages; another may come first in PATH.
+# Debian's Python, which finds Debian's packages. Another Python may come first in PATH.
 python=/usr/bin/python3
 [ -x "$python" ] || missing+=(python3)
 for tool in bindfs fusermount3 strace; do command -v "$tool" >/dev/null || missing+=("${tool/fusermount3/fuse3}"); done
@@ -28,5 +28,5 @@ if [ -c /dev/fuse ]; then
 else
   echo "LEFT OUT: no /dev/fuse here, so no file system can be made to hang"
 fi
-# 77: nobody may trace here.
+# 77: strace may not trace here.
 "$python" tests/real/syscalls.py "$kflow" || [ $? = 77 ]

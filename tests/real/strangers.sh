@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What kflow writes and sends, in other people's programs: tests/real/page.py (a browser), strangers.py (parsers), store.py (a trace
+# Tests with other projects' programs what kflow writes and sends: tests/real/page.py (a browser), strangers.py (parsers), store.py (a trace
 # store), prometheus.py (Prometheus, with the dashboard's queries), diagrams.py (Mermaid, PlantUML).
-# Needs root; Debian's chromium, chromium-driver, zstd, python3 and its modules are installed if missing, and what tests/real/run.sh needs.
-# Debian's Prometheus is unpacked into target/: installed, it would start.
+# Needs root. Installs Debian's chromium, chromium-driver, zstd, python3 and its modules if they are missing, and what tests/real/run.sh needs.
+# Debian's Prometheus is unpacked into target/ and not installed, because the package would start it.
 #
 #   tests/real/strangers.sh [KFLOW]
 set -euo pipefail
@@ -11,7 +11,7 @@ kflow=${1:-target/debug/kflow}
 
 [ "$(id -u)" = 0 ] || { echo "run as root: packages are installed" >&2; exit 77; }
 missing=()
-# Debian's Python, which knows Debian's packages; another may come first in PATH.
+# Debian's Python, which finds Debian's packages. Another Python may come first in PATH.
 python=/usr/bin/python3
 [ -x "$python" ] || missing+=(python3)
 for part in selenium jsonschema markdown yaml google.protobuf:protobuf; do
@@ -33,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE=1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# OpenTelemetry's messages and gRPC's server, as others get them.
+# OpenTelemetry's messages and gRPC's server, from PyPI.
 if "$python" -m venv "$scratch/venv" >/dev/null 2>&1 &&
   "$scratch/venv/bin/pip" install -q grpcio opentelemetry-proto googleapis-common-protos >/dev/null 2>&1; then
   "$scratch/venv/bin/python" tests/real/store.py "$kflow"
@@ -49,7 +49,7 @@ else
   echo "LEFT OUT: no trace store by gRPC and no Prometheus, as pip does not bring what they are asked by" >&2
 fi
 
-# Mermaid is in no Debian package; it comes as others get it.
+# Mermaid is in no Debian package; it comes from npm.
 if command -v npm >/dev/null && (cd "$scratch" && npm pack --silent mermaid@11 >/dev/null 2>&1 && tar xzf mermaid-*.tgz); then
   "$python" tests/real/diagrams.py "$kflow" "$scratch/package/dist/mermaid.min.js"
 else

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables of `kflow fleet` in other engines: DuckDB and ClickHouse (chDB), as pip brings them. KFLOW is built with `--features fleet`.
+# Reads the tables of `kflow fleet` with other engines: DuckDB and ClickHouse (chDB), from pip. KFLOW is built with `--features fleet`.
 #
 #   tests/real/tables.sh KFLOW [SESSION...]
 set -euo pipefail
