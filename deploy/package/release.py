@@ -1,4 +1,4 @@
-"""The parts of a release that are JSON and YAML, for deploy/release.sh: an OCI image, krew's manifest, an SBOM.
+"""Makes the parts of a release that are JSON and YAML, for deploy/release.sh: an OCI image, krew's manifest, an SBOM.
 
 Image: https://github.com/opencontainers/image-spec (image-layout.md, manifest.md, config.md), in one tar.
 krew: https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/
@@ -22,7 +22,7 @@ WHEN = datetime.datetime.fromtimestamp(EPOCH, datetime.timezone.utc).strftime("%
 
 
 def tar(files):
-    """A tar of name → (bytes, mode)."""
+    """Returns a tar archive of name → (bytes, mode)."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as t:
         for name, (data, mode) in files.items():
@@ -70,7 +70,7 @@ def image(program, package, arch, path):
     }
     at = put_json("manifest.v1+json", manifest)
     at["platform"] = {"architecture": arch, "os": "linux"}
-    # The name that a containerd gives it when it is imported.
+    # The name that containerd gives the image when it imports it.
     at["annotations"] = {
         "io.containerd.image.name": f"docker.io/library/kflow:{version}",
         "org.opencontainers.image.ref.name": version,
@@ -116,7 +116,7 @@ spec:
 
 
 def packages(target, features):
-    """What is linked, and what of it needs what. Which features are on, and so which packages, only `cargo tree` says."""
+    """Returns the packages that are linked, and their dependencies. Only `cargo tree` knows which features, and so which packages, are on."""
     tree = ["cargo", "tree", "--locked", "-p", "kflow", "--features", features, "--target", target]
     tree += ["-e", "normal,no-proc-macro", "--prefix", "none", "-f", "{p}"]
     lines = subprocess.check_output(tree, text=True).splitlines()
@@ -152,7 +152,7 @@ def component(p, sums):
         "scope": "required",
     }
     if p.get("license"):
-        # Cargo's old way to write OR.
+        # Cargo's old notation for OR.
         it["licenses"] = [{"expression": p["license"].replace("/", " OR ")}]
     if p.get("description"):
         it["description"] = " ".join(p["description"].split())

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""names.py ROOT: in an empty root with /kflow, a static one, names of hosts and users and TLS work.
+"""names.py ROOT: tests that a static /kflow in an empty root resolves names of hosts and users, and that TLS works there.
 
-In a network of its own (unshare): a name of /etc/hosts, one that only a DNS server knows (a small one, here), a user's home by /etc/passwd, and
-an apiserver behind TLS with an authority of its own, which counts who came by which name. Nothing of it is real but the program.
+In a network of its own (unshare), kflow needs a host name of /etc/hosts, a host name that only a small DNS server here knows, and a user's home by
+/etc/passwd. An apiserver behind TLS, with an authority of its own, records the host names by which kflow came. Only the program is real.
 """
 
 import http.server
@@ -60,7 +60,7 @@ def main(root):
     keys = tempfile.mkdtemp(dir=root)
     names = f"subjectAltName=DNS:{IN_HOSTS},DNS:{IN_DNS}"
     new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    # The authority signs itself: webpki takes it as one that may be a server's too only when it says so of neither.
+    # Self-signed, and used as an authority only: webpki accepts no certificate that is an authority's and a server's.
     ca = [*new, "-keyout", f"{keys}/ca.key", "-out", f"{keys}/ca.crt"]
     subprocess.check_call(ca, stderr=subprocess.DEVNULL)
     ask = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=api", "-keyout", f"{keys}/api.key", "-out", f"{keys}/api.csr"]
@@ -87,7 +87,7 @@ def main(root):
         f.write("nameserver 127.0.0.1\n")
     with open(f"{root}/etc/passwd", "w") as f:
         f.write("root:x:0:0::/home/someone:/none\n")
-    # Ways to look names up that this root does not have.
+    # Name services that this root does not have, beside those that it has.
     with open(f"{root}/etc/nsswitch.conf", "w") as f:
         f.write("hosts: mymachines resolve files mdns4_minimal dns\npasswd: systemd files\n")
     ca_data = subprocess.check_output(["base64", "-w0", f"{keys}/ca.crt"], text=True)
@@ -103,7 +103,7 @@ def main(root):
         }
         with open(f"{root}/home/someone/.kube/config", "w") as f:
             json.dump(config, f)
-        # Without HOME the home is that of /etc/passwd.
+        # Without HOME, the home directory comes from /etc/passwd.
         run = subprocess.run([shutil.which("chroot"), root, "/kflow", "why", "--all", "--for", "2s"], env={}, capture_output=True, text=True, timeout=60)
         if name not in Api.came:
             sys.exit(f"FAILED: nobody came to the apiserver by {name}: exit {run.returncode}: {run.stderr}{run.stdout}")

@@ -1,4 +1,4 @@
-"""Headless Chromium that asks the network for nothing by itself, and says what pages say and ask."""
+"""Headless Chromium that makes no network requests of its own, and logs the console output and the requests of pages."""
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 

@@ -3,8 +3,8 @@
 
     tests/real/clock.py KFLOW LIBFAKETIME
 
-The wall clock is that of libfaketime, the monotonic one the system's. After each step pictures go on, flushes go on, and the
-step is told. Waits are for events, with a limit.
+The wall clock is libfaketime's; the monotonic clock is the system's. After each step, pictures and flushes have to go on, and
+kflow has to report the step. Waits are for events, with a limit.
 """
 import atexit, json, os, re, shutil, signal, subprocess, sys, tempfile, threading, time
 
@@ -13,7 +13,7 @@ from screen import Screen
 KFLOW, LIB = sys.argv[1:3]
 LIMIT = 30  # s; on a busy machine
 HOUR = 3600 * 10**9
-# A line of a kubelet 1.36 (fixtures/klog/messages.tsv has its like).
+# A line of a kubelet 1.36 (fixtures/klog/messages.tsv has similar ones).
 LINE = ('E%s    3731 pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"c\\" with '
         'ErrImageNeverPull: \\"Container image \\\\\\"x.example/none:1\\\\\\" is not present with pull policy of Never\\"" '
         'pod="s01/%s" podUID="4ac3c3e9-1ad8-496b-869a-%012d"\n')
@@ -105,14 +105,14 @@ def record():
         run.until('a line after it is flushed', lambda: logs() == n + 2)
     code = run.end()
     assert code == 0, (code, run.text())
-    # In the order of arrival, whatever the clock was.
+    # Lines are in the order of arrival, whatever the clock showed.
     pods = [re.search('869a-0*(\\d+)', json.dumps(o))[1] for o in bodies() if 'log' in o['b']]
     assert pods == sorted(pods), pods
     return run.dir + '/run.kflow'
 
 
 def read_back(session):
-    """What was recorded over the steps is read back."""
+    """Reads back what was recorded across the steps."""
     print('why, of the recording', flush=True)
     out = subprocess.run([KFLOW, 'why', 's01/web', '-s', session], capture_output=True, text=True)
     assert out.returncode == 1 and 'KF607' in out.stdout, out

@@ -1,12 +1,12 @@
-"""Recording into what stands in for Google Cloud Storage and for Azure, and reading from it (objects.py).
+"""Tests recording into stand-ins for Google Cloud Storage and Azure, and reading from them (objects.py).
 
   clouds.py KFLOW google FAKE_GCS_SERVER
   clouds.py KFLOW azure AZURITE
 
-fake-gcs-server lists, reads and removes by Google's XML API as the cloud does, but takes no object by it: of a PUT the relay makes an
-insert of the JSON API. It asks nobody for a token, and Azurite knows no rights. So the relay before them asks for the token that it gives as a
-machine's metadata server, or for one that a service account's key signed; and it refuses as the clouds do, in the words that they
-document and that people quote. Both listen on loopback, in a folder of their own.
+fake-gcs-server lists, reads and removes by Google's XML API as the cloud does, but accepts no upload by it: the relay turns a PUT into an
+insert of the JSON API. fake-gcs-server checks no token, and Azurite has no access rights. So the relay in front of them does. It requires the
+token that it issues as the machine's metadata server, or one that a service account's key signed. It refuses as the clouds do, in the words
+of their documentation and of users' reports. Both listen on loopback, in a folder of their own.
 """
 
 import base64
@@ -86,11 +86,11 @@ class Google(Emulator):
         return {"GOOGLE_BASE_URL": f"http://{at}", "GOOGLE_ALLOW_HTTP": "true", "GCE_METADATA_HOST": at}
 
     def gate(self, path, head):
-        """The metadata server, and the question for its token."""
+        """Plays the metadata server, and requires its token in every other request."""
         if path.startswith("/computeMetadata/v1/instance/service-accounts/default/token"):
             assert head["Metadata-Flavor"] == "Google", head
             return 200, json.dumps({"access_token": self.token, "expires_in": 3600, "token_type": "Bearer"})
-        # fake-gcs-server answers 500 to it.
+        # fake-gcs-server answers 500 for a bucket that does not exist.
         if path.startswith("/kflow-none"):
             return 404, "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist.</Message></Error>"
         if path.startswith("/kflow-shut"):
@@ -104,7 +104,7 @@ class Google(Emulator):
         return 401, "<Error><Code>AuthenticationRequired</Code><Message>Authentication required.</Message></Error>"
 
     def put(self, path, body):
-        """`PUT /BUCKET/OBJECT` as `POST /upload/…`."""
+        """Forwards `PUT /BUCKET/OBJECT` as `POST /upload/…`."""
         bucket, _, name = path.strip("/").partition("/")
         url = f"http://127.0.0.1:{self.port}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
         with urllib.request.urlopen(urllib.request.Request(url, data=body, method="POST"), timeout=30) as answer:
@@ -112,7 +112,7 @@ class Google(Emulator):
         return 200, [("ETag", made["etag"]), ("x-goog-generation", made["generation"])], b""
 
     def key_file(self):
-        """A service account's key, as the console gives it; None without openssl."""
+        """Returns the path of a service account's key file, as the console makes it; None without openssl."""
         if not shutil.which("openssl"):
             return None
         made = subprocess.run(["openssl", "genrsa", "2048"], capture_output=True, text=True, check=True).stdout
@@ -126,7 +126,7 @@ class Google(Emulator):
 
     @staticmethod
     def signed(token):
-        """True of a JWT that is for Google, not too old, and signed by that key."""
+        """Returns true if the token is a JWT for Google, not too old, and signed by the service account's key."""
         public, parts = DIR / "account.pub", token.split(".")
         if not public.exists() or len(parts) != 3:
             return False
@@ -153,7 +153,7 @@ class Google(Emulator):
         yield "no credentials", "gcloud auth application-default login", self.url, nobody
 
     def credentials(self, node):
-        """Which of them lead into the store."""
+        """Tests each kind of credentials that gives access to the store."""
         node.check("as the machine's service account")
         file = self.key_file()
         if not file:
@@ -178,7 +178,7 @@ class Azure(Emulator):
         self.ask("PUT", "/kflow", "restype=container")
 
     def ask(self, method, path, query):
-        """A request that the account's key signs: Microsoft, "Authorize with Shared Key"."""
+        """Sends a request that the account's key signs (Microsoft, "Authorize with Shared Key")."""
         head = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2023-11-03"}
         lines = "".join(f"{k}:{v}\n" for k, v in sorted(head.items()))
         names = "".join(f"\n{q.replace('=', ':')}" for q in sorted(query.split("&")))
@@ -189,7 +189,7 @@ class Azure(Emulator):
         try:
             urllib.request.urlopen(urllib.request.Request(url, method=method, headers=head), timeout=5).close()
         except urllib.error.HTTPError as e:
-            # The container is there from before.
+            # The container exists already.
             assert e.code == 409, (e.code, e.read())
 
     def env(self, port):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the view of a cluster costs, and how long it takes to open a node.
+"""Measures what the view of a cluster costs, and how long it takes to open a node.
 
     cargo test --no-run --test it
     tests/real/cluster.py target/release/kflow target/debug/deps/it-… [NODES]
 
-The cluster is simulated, and named so: an apiserver that is played, and on each node an agent's own service with a part of a recording
-(`a_cluster_to_look_at` in tests/it/cluster.rs). It is a debug build and runs beside the viewer; what is measured is the viewer's
-process, in a terminal of 160x40. `pip install pyte`.
+The cluster is simulated, and the output says so: a test plays the apiserver, and each node has the service of an agent with a part of a
+recording (`a_cluster_to_look_at` in tests/it/cluster.rs). The simulation is a debug build and runs beside the viewer. Only the viewer's
+process is measured, in a terminal of 160x40. `pip install pyte`.
 """
 import os, re, subprocess, sys, time
 
@@ -25,7 +25,7 @@ class Viewer:
         os.close(theirs)
 
     def until(self, what, wanted):
-        """Seconds until something stands on the screen."""
+        """Returns the seconds until something stands on the screen."""
         begun = time.monotonic()
         while not wanted(self.screen.text()):
             assert time.monotonic() - begun < PATIENCE, f'{what}:\n{self.screen.text()}'

@@ -1,4 +1,4 @@
-"""critest against a containerd that tests/real/run.sh started: directly, through kflow's proxy, beside its tap.
+"""Runs critest against a containerd that tests/real/run.sh started: directly, through kflow's proxy, and with its tap attached.
 
     critest.py CRITEST KFLOW [flags of critest]
 
@@ -66,7 +66,7 @@ def put(data, kind):
 
 
 def image(name, tag):
-    """The image of a name: what cri-tools' own images/*/Dockerfile make, as far as busybox has it."""
+    """Returns the image of a name: what cri-tools' own images/*/Dockerfile make, as far as busybox can do it."""
     users = {
         "test-image-user-uid": "1002",
         "test-image-user-username": "www-data",
@@ -125,7 +125,7 @@ class Registry(BaseHTTPRequestHandler):
 
 
 def prepare():
-    """A network, and the registry for every host; containerd is started anew with them."""
+    """Sets up a network, and the registry for every host, and restarts containerd with them."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -169,7 +169,7 @@ def wait(ready, what):
 
 
 def critest(name, socket):
-    """Runs it; returns the verdict of each spec."""
+    """Runs critest; returns the verdict of each spec."""
     report, begin = f"{REAL}/{name}.json", time.monotonic()
     with open(f"{REAL}/{name}.log", "w") as log:
         subprocess.run(
@@ -225,7 +225,7 @@ def end(process):
 
 
 def recorded(name, file):
-    """What a recording has of the calls: how many, and what is lost."""
+    """Returns how many calls a recording has, and what it lost."""
     rows = subprocess.run(
         [KFLOW, "calls", "--session", file, "-o", "jsonl"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -267,7 +267,7 @@ def main():
 
 
 def says(what):
-    """True once kflow said so of itself."""
+    """Returns true once kflow has said so in its output."""
     with open(f"{REAL}/kflow.log") as f:
         return f"kflow: {what}" in f.read()
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sequence diagrams, read and drawn by Mermaid (in Chromium) and read by PlantUML.
+"""Tests that Mermaid (in Chromium) reads and draws kflow's sequence diagrams, and that PlantUML reads them.
 
     tests/real/diagrams.py KFLOW [MERMAID.js]
 
-Some pods of each of some recordings. Without Mermaid's script only PlantUML reads.
+Takes some pods of several recordings. Without Mermaid's script only PlantUML is tested.
 """
 import json, os, subprocess, sys, tempfile
 
@@ -39,7 +39,7 @@ def plantuml(texts):
                 f.write(text)
         ran = subprocess.run(['plantuml', '-checkonly', *paths], capture_output=True, text=True)
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        # A reader that takes everything would be none.
+        # A reader that accepts everything would test nothing.
         with open(paths[0], 'a') as f:
             f.write('@startuml\nkubelet ->> : what\nthis is nothing\n@enduml\n')
         assert subprocess.run(['plantuml', '-checkonly', paths[0]], capture_output=True).returncode != 0

@@ -1,10 +1,10 @@
-"""An agent, and the commands that keep its store in order, killed (SIGKILL) at each kind of their steps: strace does it, at a system call of
-one of their threads. The store is a folder, so that each step is such a call (spool.rs, upload.rs and compact.rs of crates/store).
+"""Kills (SIGKILL) an agent, and the commands that maintain its store, at each kind of their steps. strace holds up a system call of
+one of their threads, and the process is killed there. The store is a folder, so that each step is such a call (spool.rs, upload.rs and compact.rs of crates/store).
 
   killed.py KFLOW
 
-After each kill, and once the next has run: what was on the disk, in the spool or in the store, is in the answer, nothing is in it twice, and a
-pod's name leads to its node.
+After each kill, and after the next process has run: what was on the disk, in the spool or in the store, is in the answer; nothing is in it twice;
+and a pod's name leads to its node.
 """
 
 import os
@@ -18,16 +18,16 @@ import time
 
 from objects import DIR, FLUSHED, KFLOW, PATIENCE, Node, Relay, run, say, shifted, until
 
-# Threads of an agent by the beginnings of their names. Files of the store are written by those in which tokio waits.
+# Threads of an agent, by prefixes of their names. Tokio's blocking threads write the store's files.
 SPOOL, SEND, WAIT = ("kflow-spool",), ("kflow-upload",), ("tokio",)
-# How long each such call is held up, so that there is time to see and to kill.
+# How long strace holds up each such call, in seconds: time to see the call and to kill the process.
 DELAY = 0.4
-# What the store has goes from the spool soon.
+# The spool soon removes segments that the store has.
 GOES = ("--spool-age", "1s")
 
 
 class Folder:
-    """A store that needs nothing."""
+    """A store in a folder, which needs no server and no credentials."""
 
     url = f"file://{DIR}/store"
     secrets = []
@@ -39,7 +39,7 @@ class Folder:
         return {}
 
     def up(self):
-        """It is there."""
+        """Does nothing: a folder needs no start."""
 
     gone = up
 
@@ -47,9 +47,9 @@ class Folder:
 class Agent(Node):
     """A kubelet's log, and an agent that follows it."""
 
-    # Lines that have to be in the answer.
+    # Numbers of the lines that have to be in the answer.
     must = set()
-    # Of these, those in segments that were made to be of earlier hours.
+    # Those of them in segments that were renamed to an earlier hour.
     early = set()
 
     def __init__(self):
@@ -63,7 +63,7 @@ class Agent(Node):
         return {int(n) for n in re.findall(rf"p-{self.name}-(\d+)\b", out)}
 
     def on_disk(self):
-        """The lines that can be read: in the store, and in each file of the spool that the store has not."""
+        """Returns the lines that can be read in the store, and in each file of the spool that the store does not have."""
         lines = set()
         if list(DIR.glob("store/lab/segments/*/*/*/*.kflow.zst")):
             lines |= self.numbers(self.read("timeline", "-o", "name")[1])
@@ -99,7 +99,7 @@ class Agent(Node):
         while not entered():
             assert time.monotonic() < end, f"{what}: never seen: {(DIR / 'trace').read_text(errors='replace')[-2000:]}"
             assert tracer.poll() is None, f"{what}: {self.said.read_text()[-2000:]}"
-            # So that there is something to be kept and sent.
+            # The agent needs something to keep and send.
             if of:
                 self.write(5)
             time.sleep(0.05)
@@ -135,7 +135,7 @@ class Agent(Node):
 
 
 def traced(call):
-    """What holds such calls up, and says so."""
+    """Returns the strace command that delays such calls and logs them."""
     trace = DIR / "trace"
     trace.write_bytes(b"")
     delay = f"inject={call}:delay_enter={int(DELAY * 1e6)}"
@@ -143,7 +143,7 @@ def traced(call):
 
 
 def entering(call, path):
-    """Whose thread is entering such a call for such a path."""
+    """Returns the thread that is entering such a call for such a path; None if there is none."""
     for line in reversed((DIR / "trace").read_text(errors="replace").splitlines()):
         m = re.match(rf"(\d* *){call}\((.*)", line)
         if m and re.search(path, m[2]) and not re.search(r"\) += ", m[2]):
@@ -152,7 +152,7 @@ def entering(call, path):
 
 
 def of_earlier_hours(agent, *hours):
-    """Segments that wait, one of each of so many hours ago."""
+    """Makes waiting segments, one for each of `hours`, dated that many hours ago."""
     there = set(agent.closed())
     for back in hours:
         agent.start(store=False)
@@ -167,12 +167,12 @@ def of_earlier_hours(agent, *hours):
 
 
 def files():
-    """What the store has, whole."""
+    """Returns the complete files of the store."""
     return sorted(str(p) for p in (DIR / "store").rglob("*") if p.is_file() and "#" not in p.name)
 
 
 def phases(agent):
-    """An agent that records, sends, and has its store's index of an hour merged."""
+    """Kills an agent in each phase of recording, of sending, and of merging an hour's index in the store."""
     opened, waits, sent = r"spool/.*\.open\.", r"spool/[^<]*\.kflow\.zst", r"spool/.*\.sent\."
     of_earlier_hours(agent, 3, 3, 2)
     agent.killed("making the store's folders", "mkdir", r"/segments/")
@@ -197,8 +197,8 @@ def phases(agent):
 
 
 def commands(agent):
-    """`kflow store` killed at each of its calls that change something, one by one; and once more, to the end. The store is a new one, as each
-    answer takes longer with more in it."""
+    """Kills `kflow store` at each of its calls that change something, one by one, and then lets it run to the end. The store is a new one,
+    because each answer takes longer the more is in it."""
     shutil.rmtree(DIR / "store")
     agent.must, agent.early = set(), set()
     of_earlier_hours(agent, 3, 3, 2, 2)

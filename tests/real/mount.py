@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""A file system that does not answer: FUSE (bindfs) with its daemon stopped stands for a server of NFS that is gone.
+"""Tests kflow with a file system that does not answer. FUSE (bindfs) with its daemon stopped stands for an NFS server that is gone.
 
     tests/real/mount.py KFLOW
 
-Under a volume's mount point, under the kubelet's log and under the recording itself: other sources go on, the source says
-that its file system hangs, and kflow ends. Under a log of `why --watch`: verdicts go on. Under kflow's own log: the recording goes on. Under what a command reads or writes: it says so and ends.
-Under what the terminal saves: it goes on drawing, and says that nothing is saved.
+The file system that hangs holds, in turn:
+
+* a volume's mount point, the kubelet's log, the recording itself: other sources go on, the source says that its file system
+  hangs, and kflow can end
+* a log that `why --watch` follows: verdicts go on
+* kflow's own log: the recording goes on
+* what a command reads or writes: the command says so and ends
+* what the terminal saves: it goes on drawing, and says that nothing is saved
 """
 import atexit, json, os, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
@@ -93,12 +98,12 @@ def volume():
     uid = '4ac3c3e9-1ad8-496b-869a-7687fcb13acf'
     mount = Mount('%s/%s/volumes/kubernetes.io~nfs/data' % (pods, uid))
     write(log, 0)
-    # Cgroups, directories and mounts are looked at where the node is this machine.
+    # kflow looks at cgroups, directories and mounts only when the node is this machine.
     run = Record(dir, '--node', socket.gethostname(), '--kubelet-root', dir + '/kubelet', '--kubelet-log', log)
     run.until('directories are watched', lambda: b'fs directories: on' in run.said)
     run.until('the log is recorded', lambda: run.logs() == 1)
     mount.stop()
-    # Over more than one rescan.
+    # Waits for more than one rescan.
     begun, n = time.monotonic(), 1
     while time.monotonic() - begun < 40:
         write(log, n)
@@ -197,8 +202,8 @@ def own_log():
     dir = tempfile.mkdtemp(prefix='kflow-mount.')
     atexit.register(shutil.rmtree, dir, True)
     mount = Mount(dir + '/mnt')
-    # With the first file that is closed the kernel learns that bindfs knows no FLUSH, for which a process that ends would
-    # wait, killed or not (fs/fuse/file.c, fuse_flush). NFS lets it go.
+    # When the first file is closed, the kernel learns that bindfs has no FLUSH. Otherwise a process that ends would wait for FLUSH,
+    # killed or not (fs/fuse/file.c, fuse_flush). NFS does not make it wait.
     write(dir + '/mnt/other', 0)
     write(dir + '/kubelet.log', 0)
     run = Record(dir, '--log', dir + '/mnt/kflow.log', '--kubelet-log', dir + '/kubelet.log')
@@ -219,7 +224,7 @@ def watching():
     atexit.register(shutil.rmtree, dir, True)
     mount = Mount(dir + '/mnt')
     write(dir + '/mnt/kubelet.log', 0)
-    # As clock.py has it: of such a line a verdict is made.
+    # The same line as in clock.py: kflow makes a verdict from it.
     line = ('E%s    3731 pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"c\\" with '
             'ErrImageNeverPull: \\"Container image \\\\\\"x.example/none:1\\\\\\" is not present with pull policy of Never\\"" '
             'pod="s01/%s" podUID="4ac3c3e9-1ad8-496b-869a-%012d"\n')
@@ -313,12 +318,12 @@ def writing():
         said += got
     print('  %-70s %5.1f s' % ('it is told', time.monotonic() - since), flush=True)
     assert whole in said.decode(), said
-    # A request that the file system has taken and not answered keeps its process in the kernel (fs/fuse/dev.c,
-    # request_wait_answer): the program can end only now.
+    # A request that the file system has taken and not answered keeps the process in the kernel (fs/fuse/dev.c,
+    # request_wait_answer), so the program can end only now.
     mount.daemon.send_signal(signal.SIGCONT)
     code = export.wait(LIMIT)
     assert code == 2, code
-    # What was there stays; only a file of another name is left.
+    # The old file stays; only a file with another name is left beside it.
     assert open(whole).read() == 'old', os.listdir(mount.behind)
     mount.end()
 

@@ -1,7 +1,7 @@
-"""What recording into any object storage has to go through: nothing that fitted on the disk is lost, nothing is there twice.
+"""Tests that recording into any object storage has to pass: nothing that fitted on the disk is lost, nothing is there twice.
 
-What is recorded is a kubelet's log in the form of a real one; its lines are invented, and numbered, so that each can be looked for.
-Between the recorder and the store stands a relay of HTTP that holds, refuses, repeats and reorders. A store (seaweed.py, clouds.py) has
+The recorded source is a kubelet's log with invented lines in the real format. The lines are numbered, so that each can be looked for.
+An HTTP relay between the recorder and the store holds, refuses, repeats and reorders requests. A store (seaweed.py, clouds.py) has
 
   url             its URL
   env(port)       the variables that lead to it by that port
@@ -34,9 +34,9 @@ KFLOW = str(pathlib.Path(sys.argv[1]).resolve())
 DIR = pathlib.Path(tempfile.mkdtemp(prefix="kflow-store."))
 BEGAN = time.monotonic()
 PATIENCE = 90
-# Bytes are with the kernel half a second after they were seen (spool.rs, FLUSH).
+# Seconds after which written lines are certainly flushed: the spool hands bytes to the kernel half a second after they were seen (spool.rs, FLUSH).
 FLUSHED = 1.2
-# Of the clouds' own variables, those of the user who runs this.
+# Prefixes of the clouds' environment variables; those of the user who runs this are not passed on.
 CLOUDS = ("AWS_", "AZURE_", "GCE_", "GOOGLE_", "IDENTITY_", "KFLOW_", "SERVICE_ACCOUNT")
 
 
@@ -45,7 +45,7 @@ def say(text):
 
 
 def until(what, is_so, patience=PATIENCE):
-    """Waits for something that comes by itself; what it is that came."""
+    """Waits until `is_so` returns something true, and returns that."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         found = is_so()
@@ -56,8 +56,8 @@ def until(what, is_so, patience=PATIENCE):
 
 
 def ports(n):
-    """Ports that are free, and 10000 above them too: SeaweedFS has its gRPC there. None is one that the system gives to a connection by
-    itself (ip_local_port_range begins at 32768), which might be in use when the server comes to it."""
+    """Returns `n` free ports for which the port 10000 above is free too, because SeaweedFS has its gRPC there. None is an ephemeral port
+    (ip_local_port_range begins at 32768), which might be in use when the server binds it."""
     found = []
     while len(found) < n:
         port = random.randrange(20000, 22700)
@@ -73,7 +73,7 @@ def ports(n):
 
 
 class Relay:
-    """HTTP between the recorder and the store. `rule` is asked of each PUT and says what becomes of it:
+    """An HTTP relay between the recorder and the store. `rule` decides what happens to each PUT:
 
     pass, refuse (503), before (held, never forwarded), after (forwarded, the answer is held)
 
@@ -118,7 +118,7 @@ class Relay:
 
             def hold(self):
                 relay.held.set()
-                # Until the one who waits for the answer is gone.
+                # Waits until the client has gone.
                 self.connection.recv(1)
                 self.close_connection = True
 
@@ -191,14 +191,14 @@ class Node:
         return {k: v for k, v in env.items() if v is not None}
 
     def start(self, *more, segment="1s", store=True, before=()):
-        """`more` are other flags; `before` is what runs it."""
+        """Starts the recorder or agent. `more` are further flags; `before` is a command that runs it, such as strace."""
         self.starts += 1
         args = ["--no-api", "--tap", "off", "--node", self.name, "--kubelet-log", str(self.log), "--spool", str(self.spool)]
         if store:
             args += ["--store", self.store.url, "--cluster", "lab", "--segment", segment]
         args += more
         if self.agent:
-            # A socket of its own: what a killed one left would have to go first.
+            # Each start has a socket of its own, because a killed agent leaves its socket behind.
             socket = DIR / f"{self.name}.run" / f"{self.starts}.sock"
             args = ["agent", "run", "--serve", str(socket), "--root", str(DIR / "root"), *args]
         else:
@@ -213,13 +213,13 @@ class Node:
             until("a recorder that reads the log", lambda: b": on (following" in self.said.read_bytes()[begin:] or self.ended())
 
     def has_read(self):
-        """Where the process stands in the log: at its end."""
+        """Returns true if the process has read the log to its end."""
         proc = pathlib.Path(f"/proc/{self.process.pid}")
         try:
             fds = [fd.name for fd in (proc / "fd").iterdir() if os.readlink(fd) == str(self.log)]
             at = [f"pos:\t{self.log.stat().st_size}\n" in (proc / "fdinfo" / fd).read_text() for fd in fds]
         except FileNotFoundError:
-            # One was closed meanwhile.
+            # A descriptor was closed meanwhile.
             return False
         return any(at)
 
@@ -227,7 +227,7 @@ class Node:
         assert self.process.poll() is None, self.said.read_text()
 
     def write(self, n):
-        """So many lines, each about a pod of its own."""
+        """Writes `n` lines, each about a pod of its own."""
         with open(self.log, "a") as log:
             for _ in range(n):
                 now = time.time()
@@ -240,7 +240,7 @@ class Node:
                 self.written += 1
 
     def waiting(self):
-        """Segments in the spool that the store does not have, the one that is written too."""
+        """Returns the segments in the spool that the store does not have, including the open one."""
         names = [p.name for p in self.spool.glob("*.kflow.zst")]
         return [n for n in names if ".sent." not in n]
 
@@ -267,7 +267,7 @@ class Node:
         return self.kflow(*args, "--store", self.store.url, "--node", self.name, "--from", "-5h", "-v")
 
     def told(self):
-        """The numbers of the lines that an answer has, its exit code, and what it said."""
+        """Returns the numbers of the lines in an answer, its exit code, its standard error, and its number of segments."""
         code, out, err = self.read("timeline", "-o", "name")
         names = [int(n) for n in re.findall(rf"p-{self.name}-(\d+)\b", out)]
         assert len(names) == len(set(names)), "a pod is told twice"
@@ -276,7 +276,7 @@ class Node:
         return set(names), code, err, len(parts)
 
     def check(self, what, codes=(0,)):
-        """Every line that was written is in the answer, and no segment is in it twice."""
+        """Checks that every written line is in the answer, and no segment is in it twice."""
         found, code, err, parts = self.told()
         missing = sorted(set(range(self.written)) - found)
         assert not missing, f"{what}: {len(missing)} of {self.written} lines are missing: {missing[:10]}\n{err}"
@@ -284,7 +284,7 @@ class Node:
         say(f"{what}: all {self.written} lines, in {parts} segments")
 
     def run(self, n):
-        """Records so many lines and ends. What the store was too slow to take is sent by the next."""
+        """Records `n` lines and ends. The next process sends what the store was too slow to take."""
         self.start()
         self.write(n)
         time.sleep(FLUSHED)
@@ -293,7 +293,7 @@ class Node:
 
 
 def away(node):
-    """The store goes and comes again."""
+    """Tests a store that goes away and comes back."""
     node.start()
     node.write(50)
     until("a segment in the store", lambda: list(node.spool.glob("*.sent.kflow.zst")))
@@ -311,7 +311,7 @@ def away(node):
 
 
 def killed(relay, node, chance, times):
-    """kill -9 in every phase of a segment."""
+    """Tests kill -9 in every phase of a segment."""
     who = "an agent" if node.agent else "a recorder"
 
     def phase(what, rule, part, segment="1s"):
@@ -351,7 +351,7 @@ def killed(relay, node, chance, times):
 
 
 def repeated(relay, node, chance):
-    """Uploads that arrive again, late and in another order."""
+    """Tests uploads that arrive again, late and in another order."""
     ls = lambda: json.loads(node.kflow("store", "ls", node.store.url, "-o", "json")[1])[0]
     before = ls()
     puts = list(relay.puts)
@@ -361,7 +361,7 @@ def repeated(relay, node, chance):
         assert code in (200, 201), code
     assert ls() == before, (before, ls())
     node.check(f"{len(puts)} uploads once more, in another order", (0, 2))
-    # As if nothing had been marked as sent.
+    # Makes the spool look as if nothing had been marked as sent.
     sent = list(node.spool.glob("*.sent.kflow.zst"))
     for path in sent:
         path.rename(str(path).replace(".sent.", "."))
@@ -374,7 +374,7 @@ def repeated(relay, node, chance):
 
 
 def small_spool(relay):
-    """What had to go is counted and told, and what is in the answer and what is counted is all."""
+    """Tests that a spool that is too small counts and reports what it removes; what is in the answer and what is counted add up to all lines."""
     small = Node(relay, "made2")
     relay.rule = lambda path: "refuse"
     small.start("--spool-size", "20KiB")
@@ -393,7 +393,7 @@ def small_spool(relay):
 
 
 def at_once(node, *actions):
-    """Several of `kflow store` at the same time."""
+    """Runs several `kflow store` commands at the same time."""
     args = lambda a: [KFLOW, "store", a[0], node.store.url, *a[1:]]
     all = [subprocess.Popen(args(a), env=node.env(), stderr=subprocess.PIPE, text=True) for a in actions]
     said = []
@@ -404,7 +404,7 @@ def at_once(node, *actions):
 
 
 def refused(node):
-    """What is not there, who may not ask, and what no request can be made of: each in a sentence, without a key."""
+    """Tests the errors for a store that does not exist, for missing rights, and for unusable settings: each is one sentence, without a key."""
     url = node.store.url
 
     def tell(what, told, *args, **variables):
@@ -419,7 +419,7 @@ def refused(node):
 
 
 def shifted(path, hours):
-    """A segment that waits, as if it were of some hours ago."""
+    """Renames a waiting segment as if it were some hours older."""
 
     def earlier(m):
         at = datetime.datetime.strptime(m[1], "%Y%m%dT%H%M%S") - datetime.timedelta(hours=hours)
@@ -429,20 +429,20 @@ def shifted(path, hours):
 
 
 def answers(node, line):
-    """Each command that reads finds a line's pod; by its name its node is found in the index."""
+    """Checks that each reading command finds a line's pod, whose name leads to its node by the index."""
     pod = f"made/p-{node.name}-{line}"
     where = ["--store", node.store.url, "--from", "-5h", "-v"]
     for command in (["why", pod], ["timeline", pod], ["export", pod, "-o", "text"], ["requests", "--pod", pod], ["calls", "--pod", pod]):
         code, out, err = node.kflow(*command, *where)
         assert f" of {node.name}: " in err, (command, code, out, err)
-        # Nobody records any more, so that `why` can say of the pod that only.
+        # Nobody records any more, and of the pod `why` can only say that, on standard error.
         said = out + err if command[0] == "why" else out
         assert pod in said or command[0] in ("requests", "calls"), (command, code, out, err)
     say(f"why, timeline, export, requests and calls of {pod}, by the index")
 
 
 def compacted(node):
-    """Several that compact and prune at the same time, an hour that is over among what there is."""
+    """Tests several commands that compact and prune at the same time; one hour in the store is over."""
     node.relay.rule = lambda path: "refuse"
     node.start()
     node.write(20)
@@ -466,7 +466,7 @@ def compacted(node):
 
 
 def unseen(relay):
-    """A secret is in nothing that was sent, kept or said."""
+    """Checks that no secret is in what was sent, kept or printed."""
     kept = [p for d in [DIR / "cache", DIR / "state", *DIR.glob("*.spool")] for p in d.rglob("*") if p.is_file()]
     for secret in map(str.encode, relay.store.secrets):
         for path, _, body in relay.puts:
@@ -476,7 +476,7 @@ def unseen(relay):
 
 
 def run(store, relay, checks):
-    """Brings the store up, goes through it, and takes everything away in the end."""
+    """Starts the store, runs the checks, and removes everything in the end."""
     try:
         store.up()
         say("the store is up")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The page for a ticket in a browser, as somebody opens it: a telephone, a laptop and a wide screen, light and dark, and on paper.
+"""Tests the HTML export in a browser: on a telephone, a laptop and a wide screen, light and dark, and on paper.
 
     tests/real/page.py KFLOW [FOLDER]
 
-No error on the console, nothing loaded, nothing wider than the screen, verdicts before timelines, and keys that zoom and tell. The
-pictures go into FOLDER.
+There has to be no error on the console, nothing loaded, nothing wider than the screen, and verdicts before timelines. Keys have to zoom
+and to describe rows. The pictures go into FOLDER.
 """
 import base64, os, subprocess, sys, tempfile
 
@@ -16,13 +16,13 @@ from chromium import browser
 
 KFLOW = sys.argv[1]
 PICTURES = sys.argv[2] if len(sys.argv) > 2 else None
-# The last is of a recording's end, when all is over.
+# The last one is made at a recording's end, when nothing hangs any more.
 PAGES = [('stuck', 'S2-stuck-early', '50%'), ('crashes', 'S3-crashes', '60%'), ('over', 'S2-stuck-early', '100%')]
 WIDTHS = [390, 1024, 1920]
 
 
 def size(driver, width, scheme):
-    # The window has a least width; what the page sees is set.
+    # The window has a minimum width, so the viewport is set instead.
     driver.execute_cdp_cmd('Emulation.setDeviceMetricsOverride',
                            {'width': width, 'height': 900, 'deviceScaleFactor': 1, 'mobile': width < 600})
     driver.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})
@@ -50,14 +50,14 @@ def check(driver, path, name):
             first = js('''const a = document.querySelector("article"), p = document.querySelector(".pod");
                           return a && p && !!(a.compareDocumentPosition(p) & Node.DOCUMENT_POSITION_FOLLOWING)''')
             assert first, '%s: no verdict before the timelines' % what
-            # Nothing that can be read lies outside of the screen.
+            # No readable text lies outside of the screen.
             out = js('''return [...document.querySelectorAll("article, h1, h2, h3, p, .say, button")].filter((e) => {
                           const b = e.getBoundingClientRect(); return b.width && (b.left < -1 || b.right > innerWidth + 1); }).length''')
             assert out == 0, '%s: %d things lie outside' % (what, out)
             quiet(driver, what)
             if PICTURES:
                 driver.save_screenshot('%s/%s-%d-%s.png' % (PICTURES, name, width, scheme))
-    # A verdict leads to the timeline, also to one that is folded.
+    # A verdict links to its timeline, even if that is folded.
     link = driver.find_element(By.CSS_SELECTOR, 'article a[href^="#p"]')
     pod = '#' + link.get_attribute('href').rpartition('#')[2]
     driver.execute_script('arguments[0].click()', link)

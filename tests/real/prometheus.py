@@ -2,9 +2,9 @@
 
     tests/real/run.sh --exec VENV/bin/python tests/real/prometheus.py KFLOW PROMETHEUS
 
-The agent sees the calls of a real containerd through a proxy, of which some fail, and sends segments into a folder. The terminal
-watches an apiserver that is made here: one pod starts, and one is not scheduled. Each query has to give a number, and the sums of
-Prometheus are those of the calls that were made. Needs the package grpcio.
+The agent sees the calls of a real containerd through a proxy, some of which fail, and sends segments into a folder. The terminal
+watches an apiserver that this script plays: one pod starts, and one is not scheduled. Each query has to return a number, and Prometheus'
+sums have to equal the calls that were made. Needs the package grpcio.
 """
 
 import datetime
@@ -31,14 +31,14 @@ DIR = pathlib.Path(os.environ["KFLOW_REAL"]) / "prometheus"
 RUNTIME = f"{os.environ['KFLOW_REAL']}/run/containerd.sock"
 # How long the pod takes to start, s.
 STARTS = 3
-# What `$__rate_interval` is here: several scrapes.
+# The value of `$__rate_interval` here: several scrapes.
 RATE = "10s"
 CALLS = ["Version", "Status", "ListPodSandbox", "ListContainers"]
-# ContainerStatusRequest.container_id = "none": there is none.
+# ContainerStatusRequest.container_id = "none": no such container exists, so the call fails.
 FAILS = ("ContainerStatus", b"\x0a\x04none")
 NODE = "made1"
 STARTED, SCRAPES = [], []
-# Nothing happens before: of what has happened there is no rate.
+# Nothing happens before Prometheus' first scrapes, because there is no rate for what happened earlier.
 SCRAPED = threading.Event()
 
 
@@ -72,7 +72,7 @@ def now():
 
 
 def pod(name, node, ready, begun, version):
-    """As an apiserver has it."""
+    """Returns a Pod object as an apiserver sends it."""
     conditions = [{"type": "PodScheduled", "status": "True" if node else "False", "lastTransitionTime": begun}]
     if not node:
         conditions[0] |= {"reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu."}
@@ -94,7 +94,7 @@ def pod(name, node, ready, begun, version):
 
 
 class Api(http.server.BaseHTTPRequestHandler):
-    """An apiserver of pods."""
+    """An apiserver that has pods only."""
 
     protocol_version = "HTTP/1.1"
 
@@ -118,7 +118,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.event("ADDED", pod("starts", NODE, False, begun, 3))
         time.sleep(STARTS)
         self.event("MODIFIED", pod("starts", NODE, True, begun, 4))
-        # Until the one who watches is gone.
+        # Waits until the watching client has gone.
         self.connection.recv(1)
 
     def whole(self, code, body):
@@ -164,14 +164,14 @@ def terminal(port):
 
 
 class Calls:
-    """Calls of the CRI, until they are enough."""
+    """Makes CRI calls until there are enough."""
 
     def __init__(self, path):
         self.made, self.failed, self.end = 0, 0, threading.Event()
         self.channel = grpc.insecure_channel(f"unix:{path}")
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
-        # One that is in flight: its request never comes.
+        # A call that stays in flight, because its request never comes.
         waits = lambda: iter(self.end.wait, True)
         self.flies = self.channel.stream_unary("/runtime.v1.RuntimeService/ListPodSandbox", raw, raw).future(waits())
 
@@ -254,7 +254,7 @@ def main():
         print("no answer to:", *[e for e in exprs if e not in answers], sep="\n  ")
         raise
     calls.stop()
-    # The sums are those of the calls.
+    # The sums equal those of the calls.
     of = lambda what: sum(v for _, v in query(server, what))
     until("all calls are counted", lambda: of("sum(kflow_cri_calls_total)") == calls.made)
     assert of('sum(kflow_cri_calls_total{code="NotFound"})') == calls.failed > 0, query(server, "kflow_cri_calls_total")

@@ -116,7 +116,7 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 with open(port_file + ".part", "w") as f:
     f.write(str(server.server_address[1]))
 os.rename(port_file + ".part", port_file)
-# The registry ends with the one who started it.
+# The registry ends with the process that started it.
 parent = os.getppid()
 
 

@@ -1,5 +1,5 @@
-"""A terminal for a program under test: what stands on its screen, not which bytes were written to it. A program writes only
-the cells that change, so that a word is in its output only if nothing of it stood there before."""
+"""A terminal for a program under test. Tests look at what stands on its screen, not at the bytes that were written: a program writes only
+the cells that change, so a word is whole in its output only if none of it stood there before."""
 import fcntl, os, pty, struct, termios, threading
 
 import pyte
@@ -8,7 +8,7 @@ ROWS, COLUMNS = 40, 160
 
 
 class Screen:
-    """`theirs` is the file descriptor that the program gets, to be closed here once it has it."""
+    """`theirs` is the file descriptor for the program. The test has to close it once the program has it."""
 
     def __init__(self):
         self.ours, self.theirs = pty.openpty()
@@ -32,7 +32,7 @@ class Screen:
             return '\n'.join(line.rstrip() for line in self.cells.display)
 
     def all(self, limit):
-        """All bytes that a program wrote which has ended."""
+        """Returns all bytes that a program has written that has ended."""
         self.reader.join(limit)
         return self.said.decode(errors='replace')
 

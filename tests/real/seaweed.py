@@ -1,9 +1,9 @@
-"""Recording into SeaweedFS, and reading from it (objects.py): S3 of real parts that are killed and get full.
+"""Tests recording into SeaweedFS and reading from it (objects.py): a real S3 server whose parts are killed and get full.
 
   seaweed.py KFLOW WEED
 
-A master, three volume servers (each volume on two of them) and a filer with S3 that wants a key, all on loopback and in a folder of
-their own. Ports are those that the system gives. As root, the disks that get full are file systems in memory.
+SeaweedFS runs as a master, three volume servers (each volume on two of them) and a filer with an S3 gateway that requires a key, all on
+loopback and in a folder of their own, on free ports. As root, the disks that get full are file systems in memory.
 """
 
 import json
@@ -26,14 +26,14 @@ MOUNTED = []
 
 
 def disk(path, mebibytes):
-    """A file system of its own, in memory."""
+    """Makes a file system in memory."""
     path.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", "kflow-store", str(path)], check=True)
     MOUNTED.append(path)
 
 
 def fill(folder):
-    """Leaves no byte."""
+    """Fills the disk to the last byte."""
     with open(folder / "ballast", "wb", buffering=0) as ballast:
         for size in (1 << 20, 4096, 1):
             try:
@@ -67,7 +67,7 @@ class Seaweed:
                 *["master", "-ip=127.0.0.1", f"-port={self.master}", "-mdir=.", "-telemetry=false"],
                 *["-defaultReplication=001", "-volumeSizeLimitMB=8"],
             ],
-            # Iceberg's and Lance's ports are the same for every filer of a machine, and it ends where it cannot have them.
+            # Iceberg's and Lance's ports are the same for every filer of a machine, and a filer that cannot bind them ends.
             "filer": [
                 *["filer", "-ip=127.0.0.1", f"-port={self.filer}", f"-master={at}", f"-localSocket={DIR / 'filer.sock'}"],
                 *["-s3", f"-s3.port={self.port}", f"-s3.config={DIR / 's3.json'}", f"-s3.localSocket={DIR / 's3.sock'}"],
@@ -87,7 +87,7 @@ class Seaweed:
         server.wait()
 
     def takes(self):
-        """The filer makes the bucket, and a file in it."""
+        """Returns true once the filer has made the bucket and a file in it."""
         for name, server in self.running.items():
             assert server.poll() is None, f"{name} ended with {server.returncode}: its log is below"
         body = b'--x\r\nContent-Disposition: form-data; name="f"; filename="ready"\r\n\r\nx\r\n--x--\r\n'
@@ -119,7 +119,7 @@ class Seaweed:
 
     @staticmethod
     def env(port):
-        # Without TLS no authorities of it are needed: an image from scratch has none.
+        # Without TLS kflow needs no certificate authorities: an image from scratch has none.
         return {
             "SSL_CERT_FILE": "/no/such/file",
             "SSL_CERT_DIR": "/no/such/folder",
@@ -143,7 +143,7 @@ class Seaweed:
 
 
 def broken_parts(weed, node):
-    """A volume server that is killed, one that is full."""
+    """Tests a volume server that is killed, and one that is full."""
     node.start()
     node.write(50)
     until("a segment in the store", lambda: list(node.spool.glob("*.sent.kflow.zst")))
@@ -166,7 +166,7 @@ def broken_parts(weed, node):
 
 
 def full_disk(relay):
-    """The disk of the spool without a free byte."""
+    """Tests a full disk under the spool."""
     if not ROOT:
         return say("LEFT OUT: a full disk of the spool (not root)")
     disk(DIR / "disk", 400)
@@ -177,7 +177,7 @@ def full_disk(relay):
     fill(DIR / "disk")
     full.write(100)
     until("a word of it", lambda: "the spool is not written" in full.said.read_text())
-    # The word may come before those lines were read: these are read while there is no room.
+    # The message may come before the lines above were read. The next lines are certainly read while the disk is full.
     full.write(100)
     time.sleep(FLUSHED)
     (DIR / "disk" / "ballast").unlink()

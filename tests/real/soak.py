@@ -1,16 +1,16 @@
-"""Pods that live and die for hours on the containerd that tests/real/run.sh started, while kflow's processes are killed.
+"""Starts and ends pods for hours on the containerd that tests/real/run.sh started, while kflow's processes are killed.
 
     soak.py HOURS KFLOW CRICTL
 
-Two ways to the runtime, each `crictl -> tee -> kflow proxy -> tee -> containerd`, with a recorder and a terminal at the proxy:
-one is killed at random (proxy, recorder, terminal, each on its own), the other, `steady`, is never. containerd is killed under
-both. Held at the end, for each connection, call and process:
+There are two ways to the runtime, each `crictl -> tee -> kflow proxy -> tee -> containerd`, with a recorder and a terminal at the proxy.
+The processes of one way are killed at random (proxy, recorder, terminal, each on its own); those of the other, `steady`, never are.
+containerd is killed under both. At the end these have to hold for each connection, call and process:
 
-* bytes: what one tee passed the other did, in both directions; where a process was killed, a beginning of it
-* calls: each that crictl was told went well stands once in the way's recordings, unless they say that they saw nothing then
-* memory: what the steady processes take does not grow from the second quarter of the time to the last. Recorder and terminal keep pods
-  that are gone for an eighth of it (`--keep-gone`), so that in both quarters as many leave as come; they are held to it where the calls that
-  they keep (`KEPT`) were as many before the second quarter, some ten hours, and told in all runs.
+* bytes: both tees passed the same bytes, in both directions; if a process was killed, one passed a prefix of the other's
+* calls: each call that succeeded for crictl is in the way's recordings once, unless they say that they saw nothing at that time
+* memory: the memory of the steady processes does not grow from the second quarter of the time to the last. Recorder and terminal keep pods
+  that are gone for an eighth of it (`--keep-gone`), so that in both quarters as many leave as come. Their memory is checked only when they
+  had `KEPT` calls before the second quarter, which takes a run of some ten hours; it is printed in all runs.
 """
 
 import collections
@@ -34,18 +34,18 @@ HOURS, KFLOW, CRICTL = float(sys.argv[1]), sys.argv[2], sys.argv[3]
 REAL = os.environ["KFLOW_REAL"]
 RUNTIME = f"{REAL}/run/containerd.sock"
 IMAGE = "kflow.test/tiny:1"
-#: Between two kills, seconds.
+#: Seconds between two kills: least and most.
 EVERY = (8, 30)
-#: How long recorder and terminal keep pods that are gone: less than the first quarter.
+#: How long recorder and terminal keep pods that are gone; less than a quarter of the run.
 KEEP = f"{max(int(HOURS * 3600 / 8), 1)}s"
-#: How far a call's time may lie outside of what crictl's own was, and a gap reach beyond what it says, ns.
+#: How far, in ns, a call's time may lie outside of crictl's own, and a gap may reach beyond its stated bounds.
 EDGE = 1_000_000_000
 #: Ended calls that a world keeps (`crates/core/src/correlate/world/retire.rs`).
 KEPT = 65_536
 PAGE = os.sysconf("SC_PAGE_SIZE")
 chance = random.Random(int(os.environ.get("SEED", "1")))
 stop = threading.Event()
-#: Chains of pairs can be as long as there are connections.
+#: The recursion of `pairs` can be as deep as there are connections.
 sys.setrecursionlimit(100_000)
 
 
@@ -94,7 +94,7 @@ class Tee:
                 to.sendall(piece)
             to.shutdown(socket.SHUT_WR)
         except OSError:
-            # Who is gone takes no more, and the other side has to know.
+            # One side is gone and takes no more bytes; the other side has to learn that.
             for end in (source, to):
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
@@ -108,7 +108,7 @@ class Tee:
 
 
 class Kept:
-    """A process that is started anew whenever it ends."""
+    """A process that is restarted whenever it ends."""
 
     def __init__(self, name, args, terminal=False):
         self.name, self.args, self.terminal = name, args, terminal
@@ -133,7 +133,7 @@ class Kept:
         threading.Thread(target=drain, args=(ours,), daemon=True).start()
 
     def look(self):
-        """Starts it anew if it ended; what it takes otherwise, bytes."""
+        """Restarts the process if it has ended. Returns its memory in bytes, or None if that cannot be read."""
         with self.lock:
             if self.process.poll() is not None and not stop.is_set():
                 self.start()
@@ -159,7 +159,7 @@ def drain(fd):
 
 
 def pairs(left, right, fits):
-    """How many of the left can each have one of the right that fits, at most."""
+    """Returns how many of the left can be paired, at most, each with a right one of its own that fits."""
     taken = {}
     near = [[n for n, r in enumerate(right) if fits(one, r)] for one in left]
 
@@ -194,7 +194,7 @@ class Way:
         self.done, self.failed = [], 0
 
     def crictl(self, method, *args, who=None, limit=20):
-        """One command; a success is put down with its time."""
+        """Runs one crictl command, and notes a success with its time."""
         begin = time.time_ns()
         try:
             ran = subprocess.run(
@@ -216,7 +216,7 @@ class Way:
         return answer
 
     def life(self, number):
-        """A pod from its sandbox to its end, as far as the runtime is there for it."""
+        """Runs a pod from its sandbox to its end, as far as the runtime allows."""
         name = f"{self.name}-{number}"
         pod, container = f"{self.base}/{name}.pod.json", f"{self.base}/{name}.ctr.json"
         with open(pod, "w") as f:
@@ -260,7 +260,7 @@ class Way:
             self.life(f"{worker}-{number}")
 
     def watch(self):
-        """A client with one connection for as long as it holds."""
+        """Runs a client that keeps one connection for as long as that holds."""
         while not stop.is_set():
             watching = subprocess.Popen(
                 [CRICTL, "-r", f"unix://{self.front}", "--max-retries", "0", "stats", "-w", "-s", "1"],
@@ -274,7 +274,8 @@ class Way:
             stop.wait(1)
 
     def compare(self):
-        """Bytes. Returns how many connections passed whole, how many in part, and of these what one side has and the other never sent."""
+        """Compares bytes. Returns how many connections passed whole, how many in part, and how many of these have bytes on one side that the other
+        never sent."""
         left = collections.Counter(self.after.closed)
         whole, asked = 0, []
         for connection in self.before.closed:
@@ -285,18 +286,18 @@ class Way:
                 asked.append(connection)
         rest = list(left.elements())
 
-        # Something was killed: the runtime had a beginning of what was asked, and the client one of what was answered.
+        # Something was killed: the runtime got a prefix of the request's bytes, and the client a prefix of the answer's.
         def fits(mine, its):
             return mine[0].startswith(its[0]) and its[1].startswith(mine[1])
 
-        # Which of two that look alike is which is not known: it is enough that there is a way to pair them.
+        # Connections that look alike cannot be told apart, so it is enough that they can be paired somehow.
         answered = [c for c in asked if c[1]]
         strange = len(answered) - pairs(answered, rest, fits)
         strange += len(rest) - pairs(rest, asked, lambda its, mine: fits(mine, its))
         return whole, len(asked), strange
 
     def recorded(self):
-        """Calls of all recordings, each once, the spans of time that they cover, and the gaps they tell of."""
+        """Returns the calls of all recordings (each once), the spans of time that the recordings cover, and their gaps."""
         calls, covered, gaps = {}, [], []
         for file in sorted(glob.glob(f"{self.base}/*.kflow")):
             lines = []
@@ -315,8 +316,8 @@ class Way:
             rows = subprocess.run([KFLOW, "calls", "-s", file, "-o", "jsonl"], capture_output=True, text=True)
             assert rows.returncode == 0 or not seen, f"{file}: {rows.stderr}"
             for row in map(json.loads, rows.stdout.splitlines()):
-                # A recorder begins with the proxy's last minutes: two recordings have one call, and the later one may not know
-                # what an earlier call said of its sandbox.
+                # A recorder begins with the proxy's last minutes. So two recordings can have the same call, and the later recording
+                # may lack what an earlier call said about its sandbox.
                 key = (row["start_ns"], row["method"])
                 known = calls.setdefault(key, row)
                 if known["outcome"] != "status":
@@ -324,7 +325,7 @@ class Way:
         return calls, covered, gaps
 
     def calls(self):
-        """Each call that went well is recorded. Returns figures."""
+        """Looks each successful call up in the recordings. Returns counts, and the calls that are missing without a gap."""
         calls, covered, gaps = self.recorded()
         by = collections.defaultdict(list)
         for row in calls.values():
@@ -347,7 +348,7 @@ class Way:
 
 
 def flat(name, sizes):
-    """Memory of a process that was never killed."""
+    """Compares the memory of a process that was never killed in the second and the last quarter."""
     quarter = max(len(sizes) // 4, 1)
     early, late = max(sizes[quarter : 2 * quarter] or sizes), max(sizes[-quarter:])
     mib = 1 << 20

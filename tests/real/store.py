@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A trace store with gRPC's and OpenTelemetry's own libraries: it takes what kflow sends, and asks to be left alone first.
+"""A trace store made with gRPC's and OpenTelemetry's own libraries. It first asks kflow to retry later, and then takes what kflow sends.
 
     tests/real/store.py KFLOW
 

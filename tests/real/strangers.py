@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What kflow writes, read by programs that know nothing of it.
+"""Tests that independent parsers read what kflow writes.
 
     tests/real/strangers.py KFLOW
 
-JSON by a validator of JSON Schema, YAML, CSV, Markdown, SVG by parsers of others, a Perfetto trace and OpenTelemetry's traces by
-protobuf with their own definitions.
+A validator of JSON Schema reads JSON, and other projects' parsers read YAML, CSV, Markdown and SVG. Protobuf, with the projects' own
+definitions, reads a Perfetto trace and OpenTelemetry's traces.
 """
 import base64, csv, html.parser, io, json, subprocess, sys, xml.etree.ElementTree
 
@@ -13,12 +13,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 
 KFLOW = sys.argv[1]
 SESSIONS = [('S1-basics', '100%'), ('S2-stuck-early', '50%'), ('S3-crashes', '60%')]
-# Command, its schema, and the forms besides JSON that it has.
+# A command, its schema, and its formats besides JSON.
 ROWS = [(['timeline', '--past'], 'timeline', 'yaml csv'), (['timeline', '--critical'], 'critical', 'yaml csv'),
         (['calls'], 'calls', 'yaml csv'), (['requests'], 'requests', 'yaml csv'), (['requests', '--list'], 'request', 'csv'),
         (['stats', '--by', 'namespace'], 'stats', 'yaml csv'), (['why', '--all'], 'why', 'yaml csv'),
         (['why', '--ever'], 'incidents', 'yaml csv'), (['flow', '--all'], 'flow', 'yaml')]
-# libyaml, where it is there: the one in Python takes a minute for what it reads in a second.
+# Uses libyaml if it is installed: the parser in Python takes a minute for what libyaml reads in a second.
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 
 
@@ -28,7 +28,7 @@ def run(args, session, at):
     return ran.stdout
 
 
-# Rows that were read, by command.
+# The rows that were read, by command.
 READ = {' '.join(args): 0 for args, *_ in ROWS}
 
 
@@ -44,7 +44,7 @@ def rows(session, at):
         if 'yaml' in forms:
             assert yaml.load(run([*args, '-o', 'yaml'], session, at), LOADER) == whole, args
         if 'csv' in forms:
-            # A line break inside of a cell is one of the cell.
+            # A line break inside of a cell belongs to the cell.
             table = list(csv.reader(io.StringIO(run([*args, '-o', 'csv'], session, at).decode(), newline=''), strict=True))
             head, *rest = table
             assert len(set(head)) == len(head) > 3 and all(len(r) == len(head) for r in rest), args
@@ -76,7 +76,7 @@ def picture(session, at):
 
 
 def message(descriptors, name):
-    """A type of message, by its own project's definition."""
+    """Returns a message type from its own project's definition."""
     files = descriptor_pb2.FileDescriptorSet()
     files.ParseFromString(subprocess.run(['zstd', '-dc', descriptors], check=True, capture_output=True).stdout)
     pool = descriptor_pool.DescriptorPool()
@@ -114,7 +114,7 @@ def opentelemetry(session, at):
         return {k: base64.b64encode(bytes.fromhex(x)).decode() if k in ('traceId', 'spanId', 'parentSpanId') else ids(x)
                 for k, x in v.items()}
     text = ids(json.loads(run(['export', '-o', 'otlp'], session, at)))
-    # A field that the format does not have is an error of the parser's.
+    # The parser fails on a field that the format does not have.
     assert json_format.ParseDict(text, OTLP()) == posted, 'the two forms differ'
     spans, parents = {}, []
     for r in posted.resource_spans:

@@ -1,10 +1,10 @@
-"""Faults at system calls of a running kflow proxy, put there by strace: real sockets, real threads, a real kernel.
+"""Injects faults with strace into system calls of a running kflow proxy: real sockets, real threads, a real kernel.
 
     syscalls.py KFLOW
 
-For each fault: connections that carry bytes both ways, half-close and are compared byte by byte. Where a fault may cost a
-connection, what arrived is its beginning, both ends are told, and the next connection works. Exits 0 when all of it held,
-77 where strace may not trace.
+For each fault, connections carry bytes both ways and half-close, and their bytes are compared. When a fault may cost a
+connection, what arrived has to be a prefix, both ends have to be closed, and the next connection has to work. Exits with 0 when all of it
+held, with 77 when strace may not trace.
 """
 
 import os
@@ -20,7 +20,7 @@ import time
 KFLOW = sys.argv[1]
 PATIENCE = 60
 
-# What to inject, and whether it may cost a connection. `when=FIRST+STEP` counts for each thread.
+# The faults to inject, and whether each may cost a connection. `when=FIRST+STEP` counts calls per thread.
 PASSING = [
     "read:error=EINTR:when=1+2",
     "read:error=EAGAIN:when=1+3",
@@ -52,7 +52,7 @@ def noise(seed, n):
 
 
 def say(to, data, seed):
-    """Writes in pieces of many sizes, then half-closes; an error is how a broken connection is told."""
+    """Writes in pieces of many sizes, then half-closes. An error means that the connection is broken."""
     sizes = random.Random(seed)
     at = 0
     try:
@@ -151,14 +151,14 @@ def talk(path, number, out):
 
 
 def injected(log):
-    """How often a fault was put there."""
+    """Returns how often a fault was injected."""
     with open(log, errors="replace") as lines:
         return sum("(INJECTED)" in line for line in lines)
 
 
 
 def one(fault, costs, base):
-    """A proxy under one fault. Returns how many faults there were and how many connections they cost."""
+    """Runs a proxy under one fault. Returns how many faults were injected and how many connections they cost."""
     listen, up = f"{base}/cri.sock", f"{base}/up.sock"
     server = Server(up)
     said = open(f"{base}/kflow.log", "wb")
@@ -168,7 +168,7 @@ def one(fault, costs, base):
     try:
         connect(listen).close()
         name = fault.split(":")[0]
-        # Only this one call is stopped at; no other is slowed.
+        # strace stops only at this one system call, so that no other is slowed.
         strace = subprocess.Popen(
             ["strace", "-f", "-qq", "-o", trace, "-e", f"trace={name}", "-e", f"inject={fault}", "-p", str(proxy.pid)],
             stderr=subprocess.PIPE,
@@ -186,7 +186,7 @@ def one(fault, costs, base):
         broken = 0
         for n in numbers:
             mine = got[n]
-            # The server's side of a connection that never reached it is nothing.
+            # A connection that never reached the server has no bytes on the server's side.
             while mine and n not in server.got and time.monotonic() < end:
                 time.sleep(0.01)
             its = server.got.get(n, b"")
@@ -197,7 +197,7 @@ def one(fault, costs, base):
         assert costs or not broken, f"{fault}: {broken} of {len(numbers)} connections are not whole"
         strace.send_signal(signal.SIGINT)
         strace.wait(PATIENCE)
-        # It was not for good.
+        # After the fault, the next connection works.
         after = {}
         talk(listen, 99, after)
         assert after[99] == answer(99), f"{fault}: the next connection is not whole"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables that kflow writes, asked by engines that know nothing of kflow: DuckDB and ClickHouse (chDB).
+"""Tests the tables that kflow writes with independent query engines: DuckDB and ClickHouse (chDB).
 
     tests/real/tables.py KFLOW SESSION...
 
@@ -49,7 +49,7 @@ def by_house(sql):
     return [tuple(json.loads(line)) for line in str(house.query(sql, 'JSONCompactEachRow')).splitlines()]
 
 
-# Columns are as docs/tables.md has them, with their types.
+# The columns and their types are those of docs/tables.md.
 with open('docs/tables.md') as f:
     page = f.read()
 kinds = {'int64': 'BIGINT', 'bool': 'BOOLEAN', 'text': 'VARCHAR', 'list of text': 'VARCHAR[]'}
@@ -65,7 +65,7 @@ for table in TABLES:
             assert is_[name] == kind, (table, name, is_.get(name))
     assert part.count('| `STAGE_') * 11 + len([n for n in told if not n.startswith('STAGE_')]) == len(is_) - 1, (table, set(is_) - set(told))
 
-# Every row of every call, and counts of the others, as kflow tells them of the same recordings.
+# Every row of `calls`, and counts of the other tables, equal what kflow prints for the same recordings.
 calls = sorted((c['start_ns'], c['conn'], c['stream'], c['method'], c['code'], c['end_ns'], c['message'])
                for s in SESSIONS for c in rows('calls', '-s', s))
 sql = 'SELECT start_ns, conn, stream, method, code, end_ns, message FROM calls'
@@ -75,7 +75,7 @@ assert len(by_house(sql)) == len(calls)
 requests = sum(len(rows('requests', '--list', '-s', s)) for s in SESSIONS)
 assert by_duck('SELECT count(*) FROM requests') == [(requests,)]
 
-# Percentiles, as `kflow fleet` and, of one recording, as `kflow stats` tells them.
+# Percentiles equal those of `kflow fleet` and, for one recording, of `kflow stats`.
 compared = 0
 for row in rows('fleet', *SESSIONS, '--question', 'lengths'):
     kind, _, name = row['measure'].partition('/')
@@ -89,7 +89,7 @@ for row in rows('fleet', *SESSIONS, '--question', 'lengths'):
     got = by_duck('SELECT count(%s), %s, max(%s) FROM %s WHERE %s' % (length, cells, length, files, of))
     want = tuple(row[k] for k in ('count', 'p50_ns', 'p95_ns', 'p99_ns', 'max_ns'))
     assert got == [want], (row, got)
-    # ClickHouse's exact quantile is nearest rank from below: the sorted array is asked.
+    # ClickHouse's exact quantile is nearest rank from below, so the query indexes the sorted array instead.
     sorted_ = 'arraySort(groupArray(assumeNotNull(%s)))' % length
     at = ', '.join('toString(%s[greatest(1, toUInt64(ceil(%s * count(%s) / 1000)))])' % (sorted_, p, length) for p in (500, 950, 990))
     got = by_house('SELECT toString(count(%s)), %s, toString(max(%s)) FROM %s WHERE %s AND %s IS NOT NULL'
@@ -103,12 +103,12 @@ for ask in by_duck, by_house:
     got = {(cause, title): int(n) for cause, title, n in ask('SELECT cause, title, count(*) FROM verdicts GROUP BY cause, title')}
     assert got == causes, (got, causes)
 
-# The folder is a store with tables: what is asked of it is what is asked of the recordings.
+# The folder is a store with tables: queries of it give the same answers as queries of the recordings.
 store = ['--store', 'file://' + tables, '--from', '2000-01-01T00:00:00Z', '--to', '2100-01-01T00:00:00Z']
 for question in 'causes', 'starts', 'lengths', 'nodes', 'images':
     assert rows('fleet', *store, '--question', question) == rows('fleet', *SESSIONS, '--question', question), question
 
-# The same of tables that another engine wrote: its text and lists are of other types of Arrow's.
+# The same for tables that another engine wrote, whose text and lists have other Arrow types.
 others = os.path.join(FOLDER.name, 'others')
 for table in TABLES:
     for folder, _, files in os.walk(os.path.join(tables, 'default/tables', table)):
@@ -122,7 +122,7 @@ for asked in (['--by', 'image'], ['--by', 'node'], ['--by', 'hour'], []):
     asked = ['--question', 'lengths', *asked]
     assert rows('fleet', *store, *asked) == rows('fleet', *SESSIONS, *asked), asked
 
-# What `--sql` says is what DuckDB says.
+# `--sql` gives the same answers as DuckDB.
 sql = 'SELECT method, count(*) AS n, sum(length_ns) AS ns FROM calls GROUP BY method ORDER BY n DESC, method'
 assert [tuple(r.values()) for r in rows('fleet', *SESSIONS, '--sql', sql)] == [(m, n, int(ns) if ns is not None else None) for m, n, ns in by_duck(sql)]
 print('  DuckDB %s and chDB read %d calls, %d pods, %d incidents and %d requests of %d recordings; %d measures agree' % (
