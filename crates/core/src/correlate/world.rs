@@ -102,7 +102,7 @@ pub struct Unfiled {
     pub given_up: u64,
     /// Requests that only read pods (get, list, watch): not filed.
     pub reads: u64,
-    /// CRI calls that a long run forgot, oldest first.
+    /// CRI calls that were forgotten, the oldest first, because there were too many.
     pub calls_forgotten: u64,
     /// Evidence dropped from pods that live long, and from names that were used often, between the beginning and the
     /// newest part. The timelines of these pods have a gap there.

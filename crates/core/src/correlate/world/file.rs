@@ -16,7 +16,8 @@ use kflow_model::{Body, Evidence, PodRef, SpanId, Text};
 /// Number of observations that may wait for one id; the first are kept.
 const WAIT_FOR_ONE: usize = 4096;
 
-/// Number of calls kept in a long run.
+/// Number of calls that any world keeps, also that of a session that is read. A live world keeps fewer
+/// ([`Retention`](super::Retention)).
 const CALLS: usize = 1 << 20;
 
 impl World {
