@@ -266,7 +266,7 @@ fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
     let child = Command::new("sh")
         .args([
             "-c",
-            "trap '' XFSZ; ulimit -f 40; exec \"$0\" record --no-api --proxy \"$1\" -o \"$2\"",
+            "trap '' XFSZ; ulimit -f 40; exec \"$0\" record --no-api --proxy \"$1\" -O \"$2\"",
         ])
         .arg(env!("CARGO_BIN_EXE_kflow"))
         .arg(rig.path("obs.sock"))

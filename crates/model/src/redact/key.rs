@@ -137,7 +137,7 @@ const HARMLESS: [&str; 30] = [
 const OBJECTS: [&str; 6] = ["pull", "tls", "image", "publish", "stage", "expand"];
 
 /// Names of lists and maps whose content people choose freely, without separators.
-const OPAQUE: [&str; 41] = [
+const OPAQUE: [&str; 43] = [
     "annotations",
     "arg",
     "args",
@@ -179,9 +179,9 @@ const OPAQUE: [&str; 41] = [
     "stdin",
     "stringdata",
     "volumecontext",
+    "volumeattributes",
+    "publishvolumecontext",
 ];
-/// More such names, the two longest.
-const OPAQUE_LONG: [&str; 2] = ["volumeattributes", "publishvolumecontext"];
 /// Last words of names of the same kind: `container-args`, `extraEnv`.
 const OPAQUE_LAST: [&str; 11] = [
     "annotations",
@@ -224,7 +224,6 @@ static LISTS: LazyLock<FxHashMap<&str, u8>> = LazyLock::new(|| {
         (&HARMLESS, is::HARMLESS),
         (&OBJECTS, is::OBJECT),
         (&OPAQUE, is::OPAQUE),
-        (&OPAQUE_LONG, is::OPAQUE),
         (&OPAQUE_LAST, is::OPAQUE_LAST),
     ] {
         for word in list {
