@@ -292,13 +292,7 @@ pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i
     }
     for stage in Stage::ALL {
         if let Some(whole) = pod.timeline.stage(stage) {
-            let begun = if stage == Stage::Terminate {
-                whole.start.at
-            } else {
-                // `creationTimestamp` is cut to the second.
-                pod.zero().plus(SECOND)
-            };
-            if watched.is_some_and(|from| begun < from) {
+            if !is_seen_whole(pod, stage, watched) {
                 continue;
             }
             let ended = whole.end.map(|_| pod.took(stage));
@@ -306,6 +300,17 @@ pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i
         }
     }
     measured
+}
+
+/// Returns false for a stage of which earlier attempts may have been missed, because the pod is older than what sources on nodes
+/// tell. A termination is missed in part only if it began before that.
+pub fn is_seen_whole(pod: &PodView, stage: Stage, watched: Option<Nanos>) -> bool {
+    let begun = match pod.timeline.stage(stage) {
+        Some(whole) if stage == Stage::Terminate => whole.start.at,
+        // The API truncates the time of creation to the second.
+        _ => pod.zero().plus(SECOND),
+    };
+    watched.is_none_or(|from| begun >= from)
 }
 
 fn of_pod(pod: &PodView, by: GroupBy, watched: Option<Nanos>, out: &mut Vec<Sample>) {

@@ -83,8 +83,9 @@ pub(crate) fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
     let mut pods: Vec<_> = world.pods().iter().filter(|p| !p.past).collect();
     pods.sort_by_key(|p| (p.zero(), p.uid.clone()));
     pods.retain(|p| seen.pod(of.node, &p.node, p.uid.as_str()));
+    let watched = stats::watched_from(world);
     for p in pods {
-        sink.push(Table::Pods, p.zero(), &PodRow::of(of, p))?;
+        sink.push(Table::Pods, p.zero(), &PodRow::of(of, watched, p))?;
     }
     let mut found: Vec<&Incident> = of.incidents.iter().collect();
     found.sort_by_key(|i| i.begin);
@@ -256,9 +257,8 @@ struct PodRow<'a> {
 }
 
 impl<'a> PodRow<'a> {
-    fn of(of: Of<'a>, p: &'a PodView) -> Self {
-        // This has only the lengths of stages; [`Stages`] has the rest.
-        let measured = stats::measured(p, None);
+    fn of(of: Of<'a>, watched: Option<Nanos>, p: &'a PodView) -> Self {
+        let measured = stats::measured(p, watched);
         let length = |measure: &Measure| {
             let found = measured.iter().find(|(m, _)| m == measure);
             (
@@ -292,13 +292,13 @@ impl<'a> PodRow<'a> {
             start_open,
             ready_total_ns,
             ready_open,
-            stages: Stages(p),
+            stages: Stages(p, watched),
         }
     }
 }
 
-/// The columns of a pod's stages.
-struct Stages<'a>(&'a PodView);
+/// The columns of a pod's stages, without those of which a part may have been missed: see [`stats::is_seen_whole`].
+struct Stages<'a>(&'a PodView, Option<Nanos>);
 
 impl Serialize for Stages<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -308,6 +308,9 @@ impl Serialize for Stages<'_> {
             let Some(whole) = pod.timeline.stage(stage) else {
                 continue;
             };
+            if !stats::is_seen_whole(pod, stage, self.1) {
+                continue;
+            }
             let [begin, ns, precision, certainty, attempts, outcome] = names.as_slice() else {
                 continue;
             };
