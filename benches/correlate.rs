@@ -78,8 +78,8 @@ fn old(lines: &[String], pods: u64) -> World {
     w
 }
 
-/// Returns the processor time of this thread, which a busy machine does not lengthen (Linux; elsewhere the elapsed
-/// time).
+/// Returns the processor time of this thread, which a busy machine does not lengthen (Linux;
+/// elsewhere the elapsed time).
 fn used(since: Instant) -> Duration {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()

@@ -71,8 +71,8 @@ use kflow_core::query::{self, Moment};
 pub const OK: u8 = 0;
 /// Exit code: `why` has a verdict.
 pub const VERDICT: u8 = 1;
-/// Exit code: wrong usage, or data that the answer needs could not be read, so that the answer is unknown or
-/// incomplete.
+/// Exit code: wrong usage, or data that the answer needs could not be read, so that the answer
+/// is unknown or incomplete.
 pub const ERROR: u8 = 2;
 /// Exit code: the named object does not exist, and all of its kind are known (for a pod: all of its namespace).
 pub const NO_SUCH: u8 = 3;

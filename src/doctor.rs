@@ -395,8 +395,8 @@ fn inotify(root: &Path) -> Check {
     let path = root.join("proc/sys/fs/inotify/max_user_watches");
     let watches = files::text(&path).ok();
     match watches.and_then(|t| t.trim().parse::<u64>().ok()) {
-        // A pod takes about 20 directories and 5 cgroups; a node has up to 110 pods, and other programs use inotify
-        // too.
+        // A pod takes about 20 directories and 5 cgroups; a node has up to 110 pods, and other
+        // programs use inotify too.
         Some(n) if n < 8192 => Check::new(
             "inotify",
             Health::Warning,

@@ -2,8 +2,8 @@
 //! the command line names.
 //!
 //! The user waits for the answer, so it has a time limit. A kind of names that is not known in time is left out
-//! completely: with a part of the names, a shell could complete to the wrong one. Nothing else is ever printed to the
-//! terminal.
+//! completely: with a part of the names, a shell could complete to the wrong one. Nothing else is ever
+//! printed to the terminal.
 
 mod kubectl;
 mod names;

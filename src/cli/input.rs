@@ -32,8 +32,8 @@ pub struct Observations {
     selection: Arc<Selection>,
     /// Arrival of the recording's last observation; `None` for live sources.
     pub recorded: Option<Nanos>,
-    /// Offsets of the clocks of the apiserver and of the queried agent's node from this machine's, where they were
-    /// measured.
+    /// Offsets of the clocks of the apiserver and of the queried agent's node from this machine's,
+    /// where they were measured.
     clocks: Option<(Offset, Offset)>,
 }
 
@@ -199,8 +199,8 @@ impl Observations {
         })
     }
 
-    /// The begin of the requested time: `since`, but not before the first observation; without `since`, the first
-    /// observation.
+    /// The begin of the requested time: `since`, but not before the first observation; without
+    /// `since`, the first observation.
     pub fn from(&self, since: Option<&str>) -> anyhow::Result<Nanos> {
         let range = self.session.range().unwrap_or((self.at, self.at));
         let Some(text) = since else {

@@ -82,8 +82,8 @@ pub(super) fn is_this_machine(node: &str) -> bool {
 /// Longest wait for the Node object; after it, the name alone decides.
 const NODE: Duration = Duration::from_secs(3);
 
-/// True when this machine is the node of that name in the requested cluster, and not one of the same name in another
-/// cluster.
+/// True when this machine is the node of that name in the requested cluster, and not one of the same
+/// name in another cluster.
 fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
     if args.no_api || !is_this_machine(node) {
         return Ok(is_this_machine(node));

@@ -13,8 +13,8 @@ struct Unwritten(io::Error);
 
 /// Standard output, buffered until [`Write::flush`].
 ///
-/// When its reader closes the pipe (`kflow calls | head`), the rest is dropped, and the exit status still gives the
-/// answer.
+/// When its reader closes the pipe (`kflow calls | head`), the rest is dropped, and the exit status
+/// still gives the answer.
 pub(super) struct Stdout {
     inner: BufWriter<StdoutLock<'static>>,
     reader_gone: bool,

@@ -41,8 +41,8 @@ pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope
 }
 
 /// The scope in a cluster: without `-n` and `-A`, the namespace of the kubeconfig's context, as in kubectl. A node's
-/// pods are of all namespaces, and a UID names one pod of the cluster. A context without a namespace stands for all
-/// namespaces.
+/// pods are of all namespaces, and a UID names one pod of the cluster. A context without a namespace
+/// stands for all namespaces.
 pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
     let mut scope = named(&args.scope, pod)?;
     let whole = args.scope.all_namespaces

@@ -274,8 +274,8 @@ fn var(name: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// A user folder by the XDG base directory specification: `variable`, else `rest` in the home directory; with `kflow`
-/// appended.
+/// A user folder by the XDG base directory specification: `variable`, else `rest` in the home
+/// directory; with `kflow` appended.
 pub(super) fn folder(variable: &str, rest: &str) -> anyhow::Result<PathBuf> {
     let home = || var("HOME").map(|h| h.join(rest));
     let folder = var(variable).filter(|p| p.is_absolute()).or_else(home);

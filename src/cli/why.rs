@@ -290,8 +290,8 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     text
 }
 
-/// `kflow why --watch`: prints the verdicts, and again whenever a cause, stage, state or attempt changes, until
-/// interrupted.
+/// `kflow why --watch`: prints the verdicts, and again whenever a cause, stage, state or
+/// attempt changes, until interrupted.
 fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     anyhow::ensure!(
         args.input.session.is_none() && args.input.at.is_none(),

@@ -72,8 +72,8 @@ pub enum Unknown {
 const DEFAULT: &str = "/run/containerd/containerd.sock";
 const FLAG: &str = "--container-runtime-endpoint";
 /// Flags that kubelets since 1.24, which lack dockershim, refuse (CHANGELOG-1.24.md: "the following dockershim
-/// related flags are also removed along with dockershim", #106907). A kubelet that was given one has another default
-/// endpoint.
+/// related flags are also removed along with dockershim", #106907). A kubelet that was given one
+/// has another default endpoint.
 const OF_DOCKERSHIM: [&str; 8] = [
     "--network-plugin",
     "--network-plugin-mtu",

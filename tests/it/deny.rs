@@ -189,8 +189,8 @@ fn nothing_banned_and_nothing_from_elsewhere_comes_in() {
 /// Dependencies that no source file names: kube only builds when a version of k8s-openapi's API is chosen.
 const UNNAMED: [(&str, &str); 1] = [("kflow-sources", "k8s-openapi")];
 
-/// The identifiers in the Rust files below a folder, except in comment lines. Folders with a manifest are other
-/// packages.
+/// The identifiers in the Rust files below a folder, except in comment lines. Folders with a
+/// manifest are other packages.
 fn identifiers(folder: &Path, out: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,5 @@
-//! install.sh and uninstall.sh, on a copy of the files that they change, with a systemctl that only records its
-//! arguments.
+//! install.sh and uninstall.sh, on a copy of the files that they change, with a systemctl that
+//! only records its arguments.
 
 #![expect(
     clippy::unwrap_used,

@@ -63,8 +63,8 @@ fn root() -> PathBuf {
 }
 
 /// Folders of sessions, each with its expected verdicts: the recordings from which the rules were made; excerpts of
-/// later recordings, with other names, of causes in the catalogue; and recordings of another runtime and of older
-/// kubelets.
+/// later recordings, with other names, of causes in the catalogue; and recordings of another runtime
+/// and of older kubelets.
 const RECORDED: [(&str, &str); 3] = [
     ("fixtures/sessions", "fixtures/expected.json"),
     ("fixtures/causes/real", "fixtures/causes/real/expected.json"),

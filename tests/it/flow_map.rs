@@ -247,8 +247,8 @@ fn steps_are_those_of_the_nodes_runtime() {
     }
 }
 
-/// For each pod of each recording, a call's step on the runtime's side is lit as often as the one on the kubelet's
-/// side.
+/// For each pod of each recording, a call's step on the runtime's side is lit as often as the one
+/// on the kubelet's side.
 #[test]
 fn a_call_is_as_often_on_the_runtimes_side_as_on_the_kubelets() {
     let map = Map::embedded();
@@ -319,8 +319,8 @@ fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
     }
 }
 
-/// The wording of versions is data: a recording of an older kubelet, which writes `syncPod enter`, gives the same
-/// timelines.
+/// The wording of versions is data: a recording of an older kubelet, which writes `syncPod enter`,
+/// gives the same timelines.
 #[test]
 fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
     let path = root().join("fixtures/sessions/S1-basics.kflow.zst");

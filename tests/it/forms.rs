@@ -12,8 +12,8 @@ fn stuck() -> String {
     path.display().to_string()
 }
 
-/// Commands that are run on a recording at half of its length, and their forms; `-` stands before a form that is
-/// refused.
+/// Commands that are run on a recording at half of its length, and their forms; `-` stands before a
+/// form that is refused.
 const ASKED: [(&[&str], &str); 13] = [
     (&["why", "--all"], "text json jsonl yaml csv name markdown"),
     (

@@ -211,8 +211,8 @@ fn at_each_moment_that_was_looked_at_what_is_told_is_what_is_open() {
         let mut world = World::new();
         let mut observations = s.observations.iter().peekable();
         let mut open = 0;
-        // In a session of this length the walk looks every second. The verdicts of one moment depend on no earlier
-        // look.
+        // In a session of this length the walk looks every second. The verdicts of one moment depend
+        // on no earlier look.
         let looks = end.since(begin) / SECOND;
         for n in (1..looks).step_by(23) {
             let at = begin.plus(n * SECOND);
@@ -322,8 +322,8 @@ fn at(second: i64) -> Nanos {
     Nanos((1_790_000_000 + second) * SECOND)
 }
 
-/// Incidents from verdicts that are told during some seconds: pod, cause, seconds. Each claims to hold since 3 s before
-/// that.
+/// Incidents from verdicts that are told during some seconds: pod, cause, seconds. Each claims to hold since
+/// 3 s before that.
 fn looked(told: &[(&str, &str, std::ops::Range<i64>)], seconds: std::ops::Range<i64>) -> Incidents {
     let world = World::new();
     let mut incidents = Incidents::default();

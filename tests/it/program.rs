@@ -1,5 +1,5 @@
-//! Runs kflow as a process that is cut off from the machine: no cluster, no configuration, no session from the
-//! environment.
+//! Runs kflow as a process that is cut off from the machine: no cluster, no configuration, no
+//! session from the environment.
 
 use std::ffi::OsStr;
 use std::path::Path;

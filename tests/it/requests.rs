@@ -1,5 +1,5 @@
-//! The apiserver's requests in real sessions: the audit record and the spans of one request become one request, and
-//! agree.
+//! The apiserver's requests in real sessions: the audit record and the spans of one request become
+//! one request, and agree.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -253,8 +253,8 @@ fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_shar
                 "{name} {}: {before} ns before, {after} ns behind the handler",
                 r.audit_id
             );
-            // The filters' own spans account for the time between the beginning of the server span and that of the
-            // handler.
+            // The filters' own spans account for the time between the beginning of the server span and
+            // that of the handler.
             let filters: i64 = steps
                 .iter()
                 .filter(|s| s.start < handler.start)

@@ -96,8 +96,8 @@ fn sentences() -> BTreeSet<String> {
     all
 }
 
-/// Returns the first sentence that a literal spells out: whole, or at least two words of its beginning or three of its
-/// middle.
+/// Returns the first sentence that a literal spells out: whole, or at least two words of its beginning or
+/// three of its middle.
 fn spelt<'s>(literal: &str, sentences: &'s BTreeSet<String>) -> Option<&'s String> {
     let (literal, n) = (literal.trim(), words(literal));
     if n < 2 {

@@ -60,8 +60,8 @@ pub enum Error {
     },
 }
 
-/// Returns the Job. Its pod is that of an installation's DaemonSet, without service account, spool and folder on the
-/// node.
+/// Returns the Job. Its pod is that of an installation's DaemonSet, without service account, spool and
+/// folder on the node.
 fn job(wanted: &Wanted, name: &str) -> Result<Object, manifest::Error> {
     let mut template = manifest::pod_template(&wanted.image)?;
     let labels = json!({
@@ -173,8 +173,8 @@ impl DebugPod {
         &self.wanted.namespace
     }
 
-    /// Waits until the pod is ready, for at most `patience`. `progress` gets what the pod waits for, whenever that
-    /// changes.
+    /// Waits until the pod is ready, for at most `patience`. `progress` gets what the pod waits
+    /// for, whenever that changes.
     pub async fn ready(
         &self,
         patience: Duration,

@@ -139,8 +139,8 @@ pub struct Finding {
     pub what: &'static str,
     pub there: bool,
     pub found: String,
-    /// Configuration that would add what is missing; empty when nothing is missing, or when no configuration would add
-    /// it.
+    /// Configuration that would add what is missing; empty when nothing is missing, or when no
+    /// configuration would add it.
     pub todo: String,
 }
 

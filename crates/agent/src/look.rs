@@ -74,8 +74,8 @@ fn process(
     })
 }
 
-/// Returns the arguments, environment and configuration files of a running CRI-O; `None` when no such process can be
-/// read.
+/// Returns the arguments, environment and configuration files of a running CRI-O; `None` when no such
+/// process can be read.
 fn crio(root: &Path) -> Option<Crio> {
     let (arguments, environment) = process(root, "crio", |name| CRIO_VARIABLES.contains(&name))?;
     let mut crio = Crio {
@@ -96,8 +96,8 @@ fn exists(path: &Path) -> bool {
     ask(path, Path::try_exists).unwrap_or(false)
 }
 
-/// Reads what a node has below `root`: `/`, or a copy in a test. `configuration` is the file that a running kubelet was
-/// given.
+/// Reads what a node has below `root`: `/`, or a copy in a test. `configuration` is the file that a
+/// running kubelet was given.
 pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
     let is_talos = text(&root.join("etc/os-release"))
         .is_some_and(|t| t.lines().any(|l| l.trim() == "ID=talos"));

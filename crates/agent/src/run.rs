@@ -33,8 +33,8 @@ const BATCH: usize = 4096;
 const TURN: usize = 8;
 /// Longest pause between two readings of the clock and of the flag to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the agent sends the segments that were closed last when it ends: less than a pod's default grace period (30
-/// s).
+/// How long the agent sends the segments that were closed last when it ends: less than a pod's default
+/// grace period (30 s).
 const LAST: Duration = Duration::from_secs(15);
 
 /// How an agent keeps and serves what it sees.

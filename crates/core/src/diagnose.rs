@@ -176,8 +176,7 @@ fn over(p: &PodView) -> bool {
     p.gone.is_some() || p.phase == PodPhase::Succeeded || p.api.is_some()
 }
 
-/// True for a pod that is bound to a node that does not exist, so that no kubelet updates its status, `Ready`
-/// included.
+/// True for a pod that is bound to a node that does not exist, so that no kubelet updates its status, `Ready` included.
 fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
     view.gone.is_none()
         && !view.phase.is_over()
@@ -243,8 +242,8 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         let mut last = view.evidence.iter().rev().take(LAST);
         last.any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a)))
     };
-    // Ready for longer than the time for which a loss of readiness counts, or never unready since it first became
-    // ready.
+    // Ready for longer than the time for which a loss of readiness counts, or never unready since
+    // it first became ready.
     let ready = |c: &Condition| {
         let long = |t| now.since(t) > backoff::FORGOTTEN_NS;
         c.is_true() && (c.transition.is_some_and(long) || never_unready(view))
@@ -273,8 +272,8 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
     let only = |is: fn(&Body) -> bool| view.evidence.iter().all(|o| is(&o.body));
     let is_removal =
         |b: &Body| matches!(b, Body::ContainerEvent(c) if c.kind == ContainerEventKind::Deleted);
-    // The runtime reports that the pod's sandbox was removed, and nothing shows that the kubelet ever worked on the
-    // pod.
+    // The runtime reports that the pod's sandbox was removed, and nothing shows that the kubelet ever
+    // worked on the pod.
     let aside = |b: &Body| match b {
         Body::ContainerEvent(c) => c.kind == ContainerEventKind::Deleted,
         Body::Log(l) => !crate::flow::line(l).is_some_and(|l| {

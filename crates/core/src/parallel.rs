@@ -1,16 +1,16 @@
 //! Maps a function over many items with a few threads.
 //!
 //! Views and verdicts of pods do not depend on one another. Where thousands are needed at once (the first picture of
-//! a large cluster, a jump in a recording), up to four threads derive them; the results are those of one thread, in
-//! order.
+//! a large cluster, a jump in a recording), up to four threads derive them; the results are those of
+//! one thread, in order.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Below this number of items the caller does all by itself: a thread costs some 50 µs, a view a quarter of a
-/// millisecond.
+/// Below this number of items the caller does all by itself: a thread costs some 50 µs, a view a
+/// quarter of a millisecond.
 const FEW: usize = 32;
 /// Items that a thread takes at a time: few, so that all threads end at about the same time.
 const BLOCK: usize = 8;

@@ -1,5 +1,5 @@
-//! The calls and requests about a pod, derived from its evidence. The terminal and every export draw the same ones.
-//! Pure.
+//! The calls and requests about a pod, derived from its evidence. The terminal and every export draw
+//! the same ones. Pure.
 
 mod rows;
 
@@ -341,8 +341,8 @@ fn ready(p: &PodView) -> Option<Message> {
     Some(m)
 }
 
-/// Returns what a pod that is not Ready waits for: the open step of its current stage. `None` when an open call shows
-/// it.
+/// Returns what a pod that is not Ready waits for: the open step of its current stage. `None` when an
+/// open call shows it.
 fn waits(p: &PodView, messages: &[Message]) -> Option<Message> {
     let (stage, since) = p.current.filter(|_| p.gone.is_none())?;
     if messages.iter().any(|m| m.open) {

@@ -450,8 +450,8 @@ pub struct Difference {
 /// At this probability or above, a difference may be chance.
 const CHANCE: f64 = 0.01;
 
-/// Compares two sets row by row. Significant differences come first, and the largest difference of medians first among
-/// them.
+/// Compares two sets row by row. Significant differences come first, and the largest difference of
+/// medians first among them.
 pub fn compare(before: Vec<Row>, after: Vec<Row>) -> Vec<Difference> {
     let mut pairs: BTreeMap<(Measure, Text), (Option<Row>, Option<Row>)> = BTreeMap::new();
     for row in before {

@@ -135,8 +135,8 @@ impl Span {
     pub fn duration(&self, now: Nanos) -> i64 {
         self.end.map_or(now, |e| e.at).since(self.start.at).max(0)
     }
-    /// True for the run of a container ([`RUN`]): the span is open while the container runs, but nothing waits for its
-    /// end.
+    /// True for the run of a container ([`RUN`]): the span is open while the container runs, but nothing
+    /// waits for its end.
     pub fn is_run(&self) -> bool {
         self.step == RUN
     }

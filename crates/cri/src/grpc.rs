@@ -165,8 +165,8 @@ impl Messages {
         mut each: impl FnMut(&[u8]) -> Result<(), Unread>,
     ) {
         if matches!(self.part, Part::Adrift) {
-            // A length that fills the frame exactly marks the begin of a message: grpc-go writes small messages like
-            // that.
+            // A length that fills the frame exactly marks the begin of a message: grpc-go writes
+            // small messages like that.
             let fills = piece.first_chunk::<5>().is_some_and(|[flag, len @ ..]| {
                 *flag == 0
                     && frame.is_some_and(|f| u32::from_be_bytes(*len).checked_add(5) == Some(f))

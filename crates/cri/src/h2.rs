@@ -562,8 +562,8 @@ fn take<'a>(input: &mut &'a [u8], n: usize) -> &'a [u8] {
     got
 }
 
-/// Returns the part of a header block in a HEADERS or PUSH_PROMISE payload, without padding, priority and promised
-/// stream.
+/// Returns the part of a header block in a HEADERS or PUSH_PROMISE payload, without padding,
+/// priority and promised stream.
 fn fragment(head: Head, payload: &[u8]) -> Option<&[u8]> {
     let (padding, rest) = if head.flags & PADDED == 0 {
         (0, payload)

@@ -179,8 +179,8 @@ impl<H: HeaderSet> Table<H> {
         self.learned.clear();
     }
 
-    /// Takes what an old entry holds, known from another place than the table. Later references to the entry are then
-    /// known.
+    /// Takes what an old entry holds, known from another place than the table. Later references to the
+    /// entry are then known.
     pub(super) fn learn(&mut self, old: Old, field: H::Field) {
         let known = self.learned.iter().any(|(at, _)| *at == old.position);
         if old.life == self.life && !known {
@@ -188,8 +188,8 @@ impl<H: HeaderSet> Table<H> {
         }
     }
 
-    /// Returns the old entry of an index; `None` when newer entries have been evicted, because positions are then
-    /// unknown.
+    /// Returns the old entry of an index; `None` when newer entries have been evicted, because
+    /// positions are then unknown.
     fn old(&self, index: u32, nth: u32) -> Option<Old> {
         let newer = self.fixed.len() + self.dynamic.len();
         let position = index.checked_sub(u32::try_from(newer).ok()?)?;

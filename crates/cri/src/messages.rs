@@ -16,8 +16,8 @@ impl Keys for OwnerKeys {
     ];
 }
 
-/// The annotations that are read: useful ones that the kubelet itself writes. All others may hold anything, secrets
-/// too.
+/// The annotations that are read: useful ones that the kubelet itself writes. All others may
+/// hold anything, secrets too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnnotationKeys;
 impl Keys for AnnotationKeys {

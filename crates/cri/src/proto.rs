@@ -1,5 +1,5 @@
-//! Protobuf for a passive listener: a borrowing reader, and [`message!`], which declares a message by its wanted
-//! fields.
+//! Protobuf for a passive listener: a borrowing reader, and [`message!`], which declares a message
+//! by its wanted fields.
 //!
 //! Generated messages would copy every declared field, and protobuf cannot declare "only the first of these strings"
 //! or "only these keys of the map". Here a message borrows from the bytes, fields that are not declared are skipped,

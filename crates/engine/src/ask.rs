@@ -99,8 +99,8 @@ pub enum Unheard {
 }
 
 impl Unheard {
-    /// True when both can be reported as one reason. Each `Failed` has a message of its own; all of them count as
-    /// alike.
+    /// True when both can be reported as one reason. Each `Failed` has a message of its own; all of
+    /// them count as alike.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Silent(Silent::Failed(_)), Self::Silent(Silent::Failed(_))) => true,
@@ -330,8 +330,8 @@ impl ApiTold {
         }
     }
 
-    /// Selects what concerns these nodes. `world` is built from the same observations and says on which node each pod
-    /// runs.
+    /// Selects what concerns these nodes. `world` is built from the same observations and says on which
+    /// node each pod runs.
     pub fn of<'a>(
         world: &World,
         observations: impl IntoIterator<Item = &'a Evidence>,
@@ -363,8 +363,7 @@ impl ApiTold {
             let namespace = match &o.body {
                 Body::Pod(p) => {
                     put(by_uid.get(p.uid.as_str()), o);
-                    // A pod that mounts a claim can keep pods on other nodes from mounting it: those nodes need it
-                    // too.
+                    // A pod that mounts a claim can keep pods on other nodes from mounting it: those nodes need it too.
                     let claims = p.spec.volumes.iter().any(|v| v.claim(&p.name).is_some());
                     if !claims {
                         continue;

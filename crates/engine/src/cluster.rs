@@ -215,8 +215,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Leaves the open node and returns its name. Its sources stop at once; its recording is closed on another
-    /// thread.
+    /// Leaves the open node and returns its name. Its sources stop at once; its recording is closed on another thread.
     pub fn leave(&mut self) -> Option<String> {
         let Node { name, live, .. } = self.open.take()?;
         self.turn += 1;

@@ -121,8 +121,8 @@ impl Pipeline {
         self.version
     }
 
-    /// Drops the oldest observations of the log beyond `keep`, and returns how many; the world keeps what its pods
-    /// need.
+    /// Drops the oldest observations of the log beyond `keep`, and returns how many; the world keeps
+    /// what its pods need.
     pub fn shrink(&mut self, keep: usize) -> usize {
         self.log.shrink(keep)
     }

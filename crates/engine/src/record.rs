@@ -104,8 +104,7 @@ enum Given {
     One(Evidence),
 }
 
-/// The sending end of a recording. When it is dropped, the rest is written and the file closed; nothing waits for
-/// that.
+/// The sending end of a recording. When it is dropped, the rest is written and the file closed; nothing waits for that.
 #[derive(Debug)]
 pub struct Recorder {
     to: SyncSender<Given>,

@@ -28,8 +28,8 @@ pub enum Clock {
     Common,
     /// The clock of the pod's node, as the node's agent reports it.
     Node(Offset),
-    /// The apiserver's clock, as nothing of the pod's node was received. `None` where the apiserver did not report its
-    /// clock.
+    /// The apiserver's clock, as nothing of the pod's node was received. `None` where the apiserver did
+    /// not report its clock.
     Apiserver(Option<Offset>),
 }
 
@@ -87,8 +87,8 @@ impl Lane {
         let first = self.stages().map(|s| s.start.at).min();
         first.unwrap_or(self.pod.created)
     }
-    /// Returns the end of what the row shows: when the pod was gone, now while a stage goes on, else when it became
-    /// ready.
+    /// Returns the end of what the row shows: when the pod was gone, now while a stage goes on, else
+    /// when it became ready.
     pub fn until(&self) -> Nanos {
         let p: &PodView = &self.pod;
         let last = || self.stages().filter_map(|s| s.end).map(|e| e.at).max();

@@ -119,13 +119,13 @@ impl<S: BuildHasher> Told<'_, S> {
             (&***p, found)
         })
     }
-    /// True when these are all pods of a world. Pods of the past are left out of exports by default and do not count as
-    /// missing.
+    /// True when these are all pods of a world. Pods of the past are left out of exports by default and do
+    /// not count as missing.
     fn is_of_all(world: &World, pods: &[Pod]) -> bool {
         pods.len() >= world.pods().iter().filter(|p| !p.past).count()
     }
-    /// Returns the verdicts on nodes and owners of these pods; for all pods of a world, those on owners without pods
-    /// too.
+    /// Returns the verdicts on nodes and owners of these pods; for all pods of a world, those on
+    /// owners without pods too.
     pub fn of_others<'v>(&'v self, world: &World, pods: &[Pod]) -> Vec<&'v Verdict> {
         let all = Self::is_of_all(world, pods);
         let concerns = |v: &&Verdict| {

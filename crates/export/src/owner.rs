@@ -104,8 +104,8 @@ fn controls<'a>(world: &'a World, state: &ObjectState, pods: &[&Pod]) -> Vec<&'a
     world.objects().into_iter().filter(is_below).collect()
 }
 
-/// Returns all evidence of an object or node and of the objects that it controls, by time, each once; without that of
-/// pods.
+/// Returns all evidence of an object or node and of the objects that it controls, by time, each once;
+/// without that of pods.
 pub fn evidence(world: &World, object: &ObjectRef) -> Vec<Evidence> {
     let mut all = if object.kind == "Node" {
         (world.node(&object.name)).map_or_else(Vec::new, |n| n.evidence.clone())

@@ -27,8 +27,8 @@ use packet::{
     SEQUENCE, STATE_CLEARED, TracePacket, TrackDescriptor, TrackEvent, UNIT_COUNT, number, text,
 };
 
-/// Writes these pods as one trace, with the runtime's calls of the same time. Open spans end at `now` and are marked as
-/// open.
+/// Writes these pods as one trace, with the runtime's calls of the same time. Open spans end at `now` and
+/// are marked as open.
 pub fn write<S: BuildHasher>(
     world: &World,
     pods: &[Pod],
@@ -149,8 +149,8 @@ impl<W: Write> Writer<'_, W> {
         }
         let group = self.track("CRI calls of all pods", None, 0)?;
         let is_pull = |c: &Call| c.method == method::PULL_IMAGE;
-        // A relist of the kubelet begins with this call. Housekeeping and garbage collection also make it without a
-        // filter.
+        // A relist of the kubelet begins with this call. Housekeeping and garbage collection also make
+        // it without a filter.
         let is_relist = |c: &Call| c.method == method::LIST_POD_SANDBOX && !c.filtered;
         let counters = [
             ("calls in flight", in_flight(calls, first, |_| true)),

@@ -1,5 +1,5 @@
-//! The standing questions. Each is one or a few queries, and the columns of an answer are the same whatever is asked
-//! for.
+//! The standing questions. Each is one or a few queries, and the columns of an answer are the same
+//! whatever is asked for.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Percentiles by nearest rank as SQL functions, for measured durations, as in `kflow stats`.
 //!
 //! `p50(x)`, `p90(x)`, `p95(x)` and `p99(x)` return a number. `ranks(x)` returns the list of p50, p95 and p99, and
-//! keeps the values once for all three. All values are kept until the end, 8 bytes each: the results are not
-//! estimates.
+//! keeps the values once for all three. All values are kept until the end, 8 bytes each: the results are not estimates.
 
 use std::mem::size_of;
 use std::sync::Arc;

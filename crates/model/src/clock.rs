@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::Nanos;
 
 /// Smallest change of the wall clock against the monotonic one that counts as a step, ns. A clock that is slewed gains
-/// or loses at most 0.5 ms in a second (`MAX_TICKADJ` and 500 ppm in Linux' kernel/time/ntp.c), far less between two
-/// readings.
+/// or loses at most 0.5 ms in a second (`MAX_TICKADJ` and 500 ppm in Linux' kernel/time/ntp.c), far
+/// less between two readings.
 pub const STEP: i64 = 100_000_000;
 
 /// Returns the current time of the wall clock; 1970 when the clock is set before it.

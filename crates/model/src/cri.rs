@@ -1,5 +1,5 @@
-//! CRI calls as the tap sees them: a call's start, its end, the messages of streams, and the inventory that answers
-//! list.
+//! CRI calls as the tap sees them: a call's start, its end, the messages of streams, and the
+//! inventory that answers list.
 
 pub mod method;
 
@@ -49,8 +49,8 @@ pub struct Subject {
     /// Pod (from sandbox metadata or labels).
     #[serde(rename = "pod", default, skip_serializing_if = "PodRef::says_nothing")]
     pub pod: PodRef,
-    /// Attempt number of the sandbox or container (of a container = its restart count); `None` when the message has
-    /// none.
+    /// Attempt number of the sandbox or container (of a container = its restart count); `None` when
+    /// the message has none.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Container name.

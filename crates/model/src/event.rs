@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Nanos, ObjectRef, PodUid, Text};
 
-/// Prefix that client-go's recorder puts before the newest of several similar messages that it combines
-/// (`events_cache.go`).
+/// Prefix that client-go's recorder puts before the newest of several similar messages
+/// that it combines (`events_cache.go`).
 pub const COMBINED: &str = "(combined from similar events): ";
 
 /// One occurrence of an Event: a new object, or a repeat that arrived as MODIFIED with a higher count.

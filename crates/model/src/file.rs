@@ -152,8 +152,8 @@ pub fn write_free(
         .into_owned())
 }
 
-/// Creates a file for appending that only its owner may read. A name that is taken, even by a symbolic link, is
-/// refused.
+/// Creates a file for appending that only its owner may read. A name that is taken, even by a
+/// symbolic link, is refused.
 pub fn create_new(path: &Path) -> Result<File, FileError> {
     OpenOptions::new()
         .append(true)
@@ -197,8 +197,8 @@ impl From<&Metadata> for Identity {
     }
 }
 
-/// Returns the identity of the file at `path`, or of `standard` when `path` is `-`; `None` for anything but a regular
-/// file.
+/// Returns the identity of the file at `path`, or of `standard` when `path` is `-`; `None` for anything
+/// but a regular file.
 fn identity(path: &Path, standard: impl AsFd) -> Result<Option<Identity>, FileError> {
     let meta = if path.as_os_str() == "-" {
         standard

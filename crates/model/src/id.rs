@@ -134,8 +134,8 @@ pub struct PodNames {
     pub name: Text,
 }
 
-/// A reference to a pod: its [`PodNames`]. References of one thread to the same pod share them, as equal [`Text`]s are
-/// shared.
+/// A reference to a pod: its [`PodNames`]. References of one thread to the same pod share them, as
+/// equal [`Text`]s are shared.
 #[derive(Clone, Default)]
 pub struct PodRef(Option<Arc<PodNames>>);
 

@@ -104,8 +104,8 @@ impl Noted {
     pub fn get(&self) -> Option<u16> {
         self.0.load(Ordering::Relaxed).checked_sub(1)
     }
-    /// Stores a number below `u16::MAX`. Readers in several threads may do so at once, because they store the same
-    /// number.
+    /// Stores a number below `u16::MAX`. Readers in several threads may do so at once, because they
+    /// store the same number.
     pub fn set(&self, number: u16) {
         self.0.store(number.saturating_add(1), Ordering::Relaxed);
     }

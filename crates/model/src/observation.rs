@@ -185,8 +185,8 @@ mod tests {
         // Sessions hold millions of observations, so rare and large parts are boxed.
         assert_eq!(size_of::<Body>(), 16);
         assert!(size_of::<Observation>() <= 48);
-        // Half of a busy node's observations are spans, and a third are log lines. The limits are size classes of
-        // allocators.
+        // Half of a busy node's observations are spans, and a third are log lines. The limits are
+        // size classes of allocators.
         assert!(size_of::<SpanRecord>() <= 128);
         assert!(size_of::<LogLine>() <= 96);
         assert!(size_of::<cri::CallStart>() <= 192);

@@ -19,8 +19,8 @@ use crate::units::wait;
 
 /// How long a file system may take to answer a question.
 pub const SLOW: Duration = Duration::from_secs(5);
-/// How long it may take while an earlier question has no answer. It is shorter because a command asks about a dozen
-/// files.
+/// How long it may take while an earlier question has no answer. It is shorter because a command asks
+/// about a dozen files.
 pub const AGAIN: Duration = Duration::from_millis(500);
 /// How long a file system may take to write a buffer to disk: as long as the end of a recording may take.
 pub const WRITE: Duration = Duration::from_secs(30);
@@ -37,8 +37,8 @@ fn all_late() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
     LATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns every path whose file system did not answer this process in time. Output without these files may be
-/// incomplete.
+/// Returns every path whose file system did not answer this process in time. Output without these
+/// files may be incomplete.
 pub fn late() -> Vec<PathBuf> {
     all_late().keys().cloned().collect()
 }
@@ -75,8 +75,8 @@ pub fn ask_within<T: Send + 'static>(
         .name("kflow-file".into())
         .spawn(move || {
             let answer = question();
-            // The caller gives up under the same lock, so the answer either was in time or its question is counted as
-            // unanswered.
+            // The caller gives up under the same lock, so the answer either was in time or its question
+            // is counted as unanswered.
             let mut late = all_late();
             if tell.send(answer).is_err()
                 && let Some(open) = late.get_mut(&of)

@@ -37,8 +37,8 @@ pub struct PodSeen {
     pub namespace: Text,
     #[serde(rename = "n")]
     pub name: Text,
-    /// `metadata.resourceVersion` as a number (0 when it is not one). It orders the states of the objects of one
-    /// cluster.
+    /// `metadata.resourceVersion` as a number (0 when it is not one). It orders the states of the
+    /// objects of one cluster.
     #[serde(rename = "rv")]
     pub resource_version: u64,
     /// `metadata.generation`.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Nanos, Text};
 
-/// One state of a pull in the runtime's content store. It is sent when it changes, and every few seconds while it does
-/// not.
+/// One state of a pull in the runtime's content store. It is sent when it changes, and every few seconds
+/// while it does not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PullSeen {
     /// Repositories from which the image is fetched, as `docker.io/library/nginx`: host without port, no tag.

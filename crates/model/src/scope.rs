@@ -108,8 +108,8 @@ pub fn is_uid_begin(text: &str) -> bool {
 const NODE: &str = "spec.nodeName=";
 const NAME: &str = "metadata.name=";
 
-/// A term of kflow's own, not a selector of the API: of the list, only the pods of one object (`of=KIND/NAME`) are
-/// kept.
+/// A term of kflow's own, not a selector of the API: of the list, only the pods of one
+/// object (`of=KIND/NAME`) are kept.
 const OF: &str = "of=";
 
 /// The object whose pods a list is kept for: an owner, a claim or a node.
@@ -157,8 +157,8 @@ pub fn covers(bounds: &str, namespace: &str, node: &str, name: &str) -> bool {
     shows(bounds, namespace, node, name, |_| false)
 }
 
-/// Like [`covers`], for a pod whose owners, claims and node are known: `has_it` returns whether an object is one of
-/// them.
+/// Like [`covers`], for a pod whose owners, claims and node are known: `has_it` returns whether an object
+/// is one of them.
 pub fn shows(
     bounds: &str,
     namespace: &str,

@@ -59,8 +59,8 @@ pub fn duration(ns: i64) -> String {
 }
 
 /// Formats an estimate like [`duration`], but rounded to the nearest: 89.998 s are `1m30s`. The length of something
-/// that is going on is rounded down because it has not lasted longer yet; an estimate is as often too short as too
-/// long.
+/// that is going on is rounded down because it has not lasted longer yet; an estimate is as often too
+/// short as too long.
 pub fn estimate(ns: i64) -> String {
     let (sign, n) = split_sign(ns);
     let last = match n {
@@ -202,8 +202,8 @@ pub fn parse_duration(text: &str) -> Result<i64, UnitError> {
     nanoseconds(text).ok_or_else(|| UnitError::Duration(text.to_owned()))
 }
 
-/// Parses a duration as Go prints it, which may be negative: `1h2m3.5s`, `-4.2µs`. Returns ns; `None` when it is not
-/// one.
+/// Parses a duration as Go prints it, which may be negative: `1h2m3.5s`, `-4.2µs`. Returns ns; `None` when
+/// it is not one.
 pub fn parse_go_duration(text: &str) -> Option<i64> {
     match text.strip_prefix('-') {
         Some(rest) => nanoseconds(rest).map(|n| -n),

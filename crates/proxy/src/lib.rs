@@ -1,5 +1,5 @@
-//! The CRI proxy: a separate process that copies bytes between the kubelet and the runtime, and serves what it
-//! observes.
+//! The CRI proxy: a separate process that copies bytes between the kubelet and the runtime, and
+//! serves what it observes.
 //!
 //! ```text
 //! kubelet ──▶ --listen ══ relay ══ --upstream ──▶ containerd        the relay copies, stamps, never parses

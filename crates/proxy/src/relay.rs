@@ -345,8 +345,8 @@ async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
     }
 }
 
-/// Connects to the runtime. Waits while its backlog is full, as a blocking client would, and retries after an
-/// interruption.
+/// Connects to the runtime. Waits while its backlog is full, as a blocking client would, and
+/// retries after an interruption.
 async fn connect(path: &Path) -> io::Result<UnixStream> {
     let mut pause = Duration::from_millis(1);
     loop {

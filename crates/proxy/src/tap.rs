@@ -1,8 +1,8 @@
 //! The tap: a queue of copied chunks with a limit in bytes, and the thread that decodes them.
 //!
 //! A chunk without room in the queue is lost. The connection's next chunk that has room tells the decoder how much it
-//! missed, and the decoder resynchronises. After a panic the decoder starts anew in the middle of that connection, a few
-//! times.
+//! missed, and the decoder resynchronises. After a panic the decoder starts anew in the middle of that
+//! connection, a few times.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -99,8 +99,8 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// Queued bytes from which on the decoder does not wait for more.
 const ENOUGH: usize = 512 << 10;
 /// Bytes that are decoded (in some 10 µs) before the thread yields its core. A scheduler lets a thread that it has
-/// started run for a millisecond whatever its nice value: the pumps and both ends of the connection would wait that
-/// long.
+/// started run for a millisecond whatever its nice value: the pumps and both ends of the connection
+/// would wait that long.
 const TURN: usize = 32 << 10;
 /// Cost of an item itself, as the number of bytes that could be decoded in that time: small calls come by the hundred.
 const ITEM_TURN: usize = 2 << 10;

@@ -1,5 +1,5 @@
-//! The observation service: it streams what a process sees to any number of subscribers, none of which can delay the
-//! process.
+//! The observation service: it streams what a process sees to any number of subscribers, none of which
+//! can delay the process.
 //!
 //! ```text
 //! observations ──▶ [ring] ──▶ [service] ──▶ socket ──▶ subscribers

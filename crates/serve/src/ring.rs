@@ -109,8 +109,8 @@ impl Ring {
         if observations.is_empty() {
             return;
         }
-        // Encoded before the lock is taken: readers wait only for the appending, and now and then for a block to be
-        // compressed.
+        // Encoded before the lock is taken: readers wait only for the appending, and now and then for a
+        // block to be compressed.
         let lines: Vec<Bytes> = observations.iter().map(|o| line(o.borrow())).collect();
         let mut state = self.lock();
         for (o, line) in observations.drain(..).zip(lines) {

@@ -128,8 +128,8 @@ impl Inner {
             }
         } else {
             let (open, first) = self.ring.oldest();
-            // An empty ring sends an empty batch as well, so that the subscriber does not wait for lines that do not
-            // exist.
+            // An empty ring sends an empty batch as well, so that the subscriber does not wait for lines
+            // that do not exist.
             let tells = !open.is_empty() || first == self.ring.next();
             if tells && to.send(Ok(self.batch(first, open, 0))).await.is_err() {
                 return;

@@ -11,8 +11,8 @@ pub(crate) struct Behind(bool);
 
 impl Behind {
     /// Returns true while something is missing of what a proxy or an agent had seen when it sent `info`, for a reader
-    /// that has got up to `next` of `epoch`. A sender that does not report the end of its ring (`next` is 0) is never
-    /// behind.
+    /// that has got up to `next` of `epoch`. A sender that does not report the end of its ring (`next` is
+    /// 0) is never behind.
     pub(crate) fn of(info: &InfoResponse, epoch: u64, next: u64) -> bool {
         info.next != 0 && (epoch != info.epoch || next < info.next)
     }

@@ -24,8 +24,8 @@ const RECORD_MAX: usize = 1 << 20;
 const MARKER: &str = "journal marker";
 /// Reason for a `null` text: `-o json` shows fields of more than 4 KiB as `null`.
 const TOO_LONG: &str = "longer than journalctl shows without --all";
-/// Reason for `[57B blob data]`, which the short forms show for a text with control characters or one that is not
-/// UTF-8.
+/// Reason for `[57B blob data]`, which the short forms show for a text with control characters or one
+/// that is not UTF-8.
 const BLOB: &str = "not printable: journalctl shows it with --all";
 
 /// A line as the program wrote it.

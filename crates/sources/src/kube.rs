@@ -1,7 +1,7 @@
 //! Objects of the Kubernetes API from lists and watches: pods, Events, nodes and whatever else explains a pod.
 //!
-//! Owns the pure half, [`decode`]: the JSON of an object in, an observation out. The live watches use the same
-//! functions.
+//! Owns the pure half, [`decode`]: the JSON of an object in, an observation out. The live watches
+//! use the same functions.
 
 pub mod decode;
 #[cfg(feature = "live")]

@@ -38,8 +38,7 @@ pub mod tap;
 /// The result of one line of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// The line became this many observations, or changed the decoder's state in a way that later ones show (may be
-    /// 0).
+    /// The line became this many observations, or changed the decoder's state in a way that later ones show (may be 0).
     Observed(usize),
     /// The line belongs to a record that is not complete yet (a multi-line value, a pretty-printed document).
     Partial,
@@ -53,8 +52,8 @@ pub enum Fed {
 pub trait LineDecoder: Send {
     /// Takes one line without its line feed.
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed;
-    /// Sets the moment at which the lines that follow are read, as they are written. Called only for a log that is
-    /// followed.
+    /// Sets the moment at which the lines that follow are read, as they are written. Called only for a
+    /// log that is followed.
     fn reads_at(&mut self, now: Nanos) {
         let _ = now;
     }
@@ -73,8 +72,8 @@ pub struct TimeHint {
     /// The input was written before this moment (the clock when it is read, a file's modification time): no log is
     /// from the future.
     pub not_after: Option<Nanos>,
-    /// The input is followed: each line gets the latest year in which it does not lie after the moment at which it is
-    /// read.
+    /// The input is followed: each line gets the latest year in which it does not lie after the moment at
+    /// which it is read.
     pub grows: bool,
     /// The year, when the user gave it; wins over `near`.
     pub year: Option<i32>,

@@ -190,8 +190,8 @@ pub async fn serve(
     }
 }
 
-/// Reads a body of at most [`MAX_BODY`] bytes, and decompresses gzip. The error is the response that refuses the
-/// request.
+/// Reads a body of at most [`MAX_BODY`] bytes, and decompresses gzip. The error is the response
+/// that refuses the request.
 pub async fn body(request: Request<Incoming>) -> Result<prost::bytes::Bytes, Response<Body>> {
     use http_body_util::{BodyExt, LengthLimitError, Limited};
     let too_large = || {

@@ -220,8 +220,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Parses `namespace/name`, `name`, `pod/name`, a UID or the start of one. `namespace` applies to a name without
-    /// one.
+    /// Parses `namespace/name`, `name`, `pod/name`, a UID or the start of one. `namespace` applies to
+    /// a name without one.
     pub fn pod(query: &str, namespace: Option<&str>) -> Self {
         let query = pod_asked(query);
         let (of, word) = match query.split_once('/') {

@@ -25,8 +25,7 @@ const BATCH: usize = 256;
 /// Longest wait for a spool to end.
 pub const CLOSE: Duration = Duration::from_secs(30);
 
-/// The sending end of a spool. When it is dropped, the rest is written and the segment closed; nothing waits for
-/// that.
+/// The sending end of a spool. When it is dropped, the rest is written and the segment closed; nothing waits for that.
 #[derive(Debug)]
 pub struct Keeper {
     to: Sender<Evidence>,

@@ -154,8 +154,8 @@ impl Store {
         let inner = LocalFileSystem::new_with_prefix(&folder).map_err(|e| bad(e.to_string()))?;
         Ok(Self {
             folder: Some(folder.into()),
-            // With fsync, as a spool drops what the store has. Empty folders of hours are removed with their last
-            // object.
+            // With fsync, as a spool drops what the store has. Empty folders of hours are removed
+            // with their last object.
             inner: Arc::new(inner.with_fsync(true).with_automatic_cleanup(true)),
             root: Path::ROOT,
             url,
@@ -289,8 +289,8 @@ impl Store {
     }
 }
 
-/// `object_store` writes files as `NAME#N`, renames them when they are complete, and does not list them before that
-/// (`local.rs`).
+/// `object_store` writes files as `NAME#N`, renames them when they are complete, and does not list
+/// them before that (`local.rs`).
 fn unfinished(folder: &FsPath, until: Nanos) -> io::Result<u64> {
     let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
     let entries = match std::fs::read_dir(folder) {

@@ -38,8 +38,7 @@ use room::is_full;
 pub const FLUSH: Duration = Duration::from_millis(500);
 /// Time after a failure until the disk is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Longest time that a segment covers: a search for a time knows how much earlier a segment that reaches it can
-/// begin.
+/// Longest time that a segment covers: a search for a time knows how much earlier a segment that reaches it can begin.
 pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How much a spool keeps.
@@ -423,8 +422,7 @@ impl Spool {
         let (path, begin, part) = (c.path, c.begin.min(c.first), c.part);
         match c.writer.finish() {
             Ok(_) => self.closed(&path, begin, until.max(begin), part, c.own),
-            // The end may or may not be on the disk: what was handed to the kernel counts as written until it is
-            // read.
+            // The end may or may not be on the disk: what was handed to the kernel counts as written until it is read.
             Err(e) => {
                 warn!(why = %e, "a segment's end was not written");
                 self.closed(&path, begin, c.last.max(begin), part, c.own);

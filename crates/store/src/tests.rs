@@ -572,8 +572,8 @@ fn a_store_is_made_for_its_owner_and_no_url_holds_a_password() {
     }
 }
 
-/// The canary is invented; tests/it/secrets.rs puts canaries everywhere. A mark beside it proves that the note was
-/// sent.
+/// The canary is invented; tests/it/secrets.rs puts canaries everywhere. A mark beside it proves that
+/// the note was sent.
 #[test]
 fn no_object_holds_a_secret() {
     use kflow_model::{Source, Stamp};

@@ -23,8 +23,8 @@ const MOST: u64 = 1 << 20;
 const REST: i64 = HOUR / 4;
 /// Number of past hours that are looked at each time: two looks are never further apart than that.
 const BACK: i64 = 2;
-/// The mean pause. Each pause is up to a quarter longer or shorter, so that agents that start together do not stay in
-/// step.
+/// The mean pause. Each pause is up to a quarter longer or shorter, so that agents that start together do
+/// not stay in step.
 const PAUSE: Duration = Duration::from_secs(3600);
 /// One look in this many also removes what is too old.
 const PRUNES: u32 = 6;

@@ -9,8 +9,8 @@
 //!
 //! The tap is not in the path of the bytes: a client's call ends whether or not the copy is taken. The tap changes
 //! nothing about a client but what [`Config::reconnect`] asks for. Copies without room in the ring are reported as a
-//! loss of so many bytes. Programs and maps are not pinned: the kernel drops them when this process ends, in whatever
-//! way.
+//! loss of so many bytes. Programs and maps are not pinned: the kernel drops them when this process
+//! ends, in whatever way.
 //!
 //! | module | owns |
 //! |---|---|

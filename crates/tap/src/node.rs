@@ -31,8 +31,8 @@ const PATIENCE: Timespec = Timespec {
 pub(crate) struct Target {
     /// The known paths.
     pub(crate) paths: Vec<PathBuf>,
-    /// The socket's file as sock_diag reports it, inode and device, which finds a socket that was renamed after it was
-    /// bound.
+    /// The socket's file as sock_diag reports it, inode and device, which finds a socket that was renamed
+    /// after it was bound.
     file: Option<[u32; 2]>,
 }
 
@@ -212,8 +212,8 @@ pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = u32> {
 /// A descriptor: process, number, inode of its socket.
 pub(crate) type Holder = (u32, u32, u64);
 
-/// Duplicates another process's socket into this one. Fails with ESTALE when the descriptor leads to another socket
-/// now.
+/// Duplicates another process's socket into this one. Fails with ESTALE when the descriptor leads
+/// to another socket now.
 pub(crate) fn borrowed((process, descriptor, inode): Holder) -> rustix::io::Result<OwnedFd> {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     let number = i32::try_from(descriptor).map_err(|_| Errno::BADF)?;

@@ -62,8 +62,8 @@ pub fn probe() -> Result<(), Error> {
     Loaded::load().map(drop)
 }
 
-/// Returns the programs and maps of all taps in this kernel, whichever process loaded them. Empty without the right to
-/// ask.
+/// Returns the programs and maps of all taps in this kernel, whichever process loaded them. Empty without
+/// the right to ask.
 pub fn loaded() -> InKernel {
     kernel::loaded()
 }

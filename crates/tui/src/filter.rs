@@ -66,8 +66,8 @@ impl Filter {
             kind,
         })
     }
-    /// Returns the text to filter by while the user is still typing: an unfinished value of a field is matched as a
-    /// prefix.
+    /// Returns the text to filter by while the user is still typing: an unfinished value of a field is
+    /// matched as a prefix.
     pub fn typed(text: &str) -> String {
         let more = format!("{text}*");
         let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();

@@ -131,8 +131,8 @@ impl Default for Keymap {
 
 impl Keymap {
     /// Builds the map from the defaults and overrides (action → keys; an empty list removes the keys). Returns
-    /// warnings: unknown actions, unreadable keys, and conflicts (a later action in the table then keeps its default
-    /// keys).
+    /// warnings: unknown actions, unreadable keys, and conflicts (a later action in the table then
+    /// keeps its default keys).
     pub fn with(overrides: &BTreeMap<String, Vec<String>>, file: &str) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         for name in overrides.keys() {
@@ -177,8 +177,8 @@ impl Keymap {
         }
         (Self { map, keys }, warnings)
     }
-    /// Returns the action of a key in a pane. The pane's own keys come first, then those of lists, then the global
-    /// ones.
+    /// Returns the action of a key in a pane. The pane's own keys come first, then those of lists,
+    /// then the global ones.
     pub fn action(&self, pane: PaneId, key: Key) -> Option<Action> {
         [KeyScope::Pane(pane), KeyScope::List, KeyScope::Global]
             .into_iter()

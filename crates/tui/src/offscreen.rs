@@ -1,5 +1,5 @@
-//! Frames without a terminal, for `kflow screenshots`, exports and tests. Scripts press the keys of the default key
-//! map.
+//! Frames without a terminal, for `kflow screenshots`, exports and tests. Scripts press the keys of
+//! the default key map.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -129,8 +129,8 @@ pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
     Some(m)
 }
 
-/// Presses keys (names separated by spaces; a word that names no key is typed letter by letter) and returns the
-/// effects.
+/// Presses keys (names separated by spaces; a word that names no key is typed letter by letter)
+/// and returns the effects.
 pub fn press(model: &mut Model, snap: &Snapshot, keys: &str) -> Vec<Effect> {
     let keys = self::keys(keys).into_iter();
     keys.flat_map(|k| model.key(k, snap)).collect()

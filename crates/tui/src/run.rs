@@ -479,8 +479,7 @@ fn export(model: &Model, snap: &Arc<Snapshot>, kind: Kind, all: bool) -> Job {
         Some(p) => (vec![Arc::clone(p)], p.key()),
         None => (snap.world.pods().to_vec(), "pods".to_owned()),
     };
-    // A pod's name may come from a log line, so only characters that Kubernetes allows in names get into the file
-    // name.
+    // A pod's name may come from a log line, so only characters that Kubernetes allows in names get into the file name.
     let stem: String = what
         .replace('/', "-")
         .chars()

@@ -1,5 +1,5 @@
-//! Colours. One table of style keys generates the struct, the parsing and validation of theme files, and the list of
-//! keys.
+//! Colours. One table of style keys generates the struct, the parsing and validation of theme files, and
+//! the list of keys.
 //!
 //! A theme is a TOML file with a `[palette]` of named colours and a `[style]` table of keys. Overrides may be
 //! partial; an unknown key gives a warning with the file and the key, and never an error.

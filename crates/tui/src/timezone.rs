@@ -20,8 +20,7 @@ impl Zone {
     pub fn of_the_system() -> Self {
         TimeZone::try_system().map_or_else(|_| Self::default(), Self)
     }
-    /// Returns the offset from UTC at a moment, in seconds, positive to the east. It changes with daylight saving
-    /// time.
+    /// Returns the offset from UTC at a moment, in seconds, positive to the east. It changes with daylight saving time.
     pub fn east(&self, at: Nanos) -> i32 {
         Timestamp::from_nanosecond(at.0.into()).map_or(0, |t| self.0.to_offset(t).seconds())
     }

@@ -316,8 +316,8 @@ impl Backend for Guide {
         self.turn_to(part);
         let player = self.here.1.player();
         let way = at.since(player.cursor());
-        // A recording that is still being read cannot be played; `snapshot` jumps to the stop when the recording is
-        // complete.
+        // A recording that is still being read cannot be played; `snapshot` jumps to the stop when
+        // the recording is complete.
         let plays = player.report().is_some() && way > 0;
         if plays {
             let permille = (way / (WAY / 1000)).saturating_add(1);

@@ -1,5 +1,4 @@
-//! Turns input into actions and actions into changes of the model. Pure: work for the main loop is returned as
-//! effects.
+//! Turns input into actions and actions into changes of the model. Pure: work for the main loop is returned as effects.
 
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@ mod shared;
 
 const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
 
-/// Decodes a connection made of any bytes: the first byte of a chunk gives its direction and, with the second, its
-/// length.
+/// Decodes a connection made of any bytes: the first byte of a chunk gives its direction and, with
+/// the second, its length.
 pub(super) fn cri(data: &[u8]) {
     let mut decoder = Decoder::new();
     let (mut out, mut rest, mut at) = (Vec::new(), data, Nanos(0));

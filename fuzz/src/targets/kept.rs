@@ -11,8 +11,8 @@ use kflow_store::index::Index;
 
 use super::{fixture, headed, pieces, read, survive};
 
-/// Reads a session, whole or cut, plain or compressed, and checks that each observation survives being written and read
-/// again.
+/// Reads a session, whole or cut, plain or compressed, and checks that each observation survives being
+/// written and read again.
 pub(super) fn session(data: &[u8]) {
     if let Ok(reader) = Reader::new("fuzz", Box::new(std::io::Cursor::new(data.to_vec())), 0) {
         reader.for_each(|_| true);

@@ -57,8 +57,8 @@ fn fixture(name: &str) -> Vec<u8> {
     }
 }
 
-/// Returns pieces of a file, spread over all of it: each has whole lines of up to 4 KiB together, or one line of any
-/// length.
+/// Returns pieces of a file, spread over all of it: each has whole lines of up to 4 KiB together, or one
+/// line of any length.
 fn pieces(name: &str, count: usize) -> Vec<Vec<u8>> {
     let all = fixture(name);
     let lines: Vec<&[u8]> = all.split_inclusive(|b| *b == b'\n').collect();

@@ -81,8 +81,8 @@ thread_local! {
     static PICTURES: OnceCell<Vec<Snapshot>> = const { OnceCell::new() };
 }
 
-/// Presses any keys in a terminal of any size on a recorded session at a moment; 255 followed by two bytes changes the
-/// size.
+/// Presses any keys in a terminal of any size on a recorded session at a moment; 255 followed by two
+/// bytes changes the size.
 pub(super) fn terminal(data: &[u8]) {
     let [which, width, height, keys @ ..] = data else {
         return;

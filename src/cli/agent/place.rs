@@ -26,8 +26,8 @@ impl Root {
         Self { path, _held: None }
     }
 
-    /// `/`; in a pod that sees the node's processes, the root of process 1, or the kubelet's when process 1's is not
-    /// accessible.
+    /// `/`; in a pod that sees the node's processes, the root of process 1, or the kubelet's when process
+    /// 1's is not accessible.
     pub(super) fn of_node() -> Self {
         let own = identity(Path::new("/"));
         let first = PathBuf::from("/proc/1/root");

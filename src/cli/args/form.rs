@@ -52,8 +52,8 @@ pub enum TableFormat {
     Text,
     /// For people, with more columns.
     Wide,
-    /// The pods that they are about, each once, for kubectl and for xargs: pod/NAME in the namespace that -n names, else
-    /// pod/NAMESPACE/NAME.
+    /// The pods that they are about, each once, for kubectl and for xargs: pod/NAME in the namespace that
+    /// -n names, else pod/NAMESPACE/NAME.
     Name,
     /// One array, a row a line: see docs/json.md.
     Json,

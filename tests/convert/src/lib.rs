@@ -76,8 +76,8 @@ impl Capture {
         }
     }
 
-    /// Returns the observations of a file, in the order of its lines. A line that the recorder does not write is an
-    /// error.
+    /// Returns the observations of a file, in the order of its lines. A line that the recorder does not
+    /// write is an error.
     pub fn read(self, path: &Path) -> anyhow::Result<Vec<Observation>> {
         let mut text =
             std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;

@@ -99,8 +99,8 @@ impl Cluster {
         }
     }
 
-    /// Stores an object as the apiserver does: an unchanged object keeps its resourceVersion; a changed spec has a new
-    /// generation.
+    /// Stores an object as the apiserver does: an unchanged object keeps its resourceVersion; a changed spec
+    /// has a new generation.
     fn put(&mut self, path: &str, mut new: Value) -> (u16, Value) {
         let old = self.objects.get(path).cloned();
         let meta = |o: &Option<Value>, key: &str| {

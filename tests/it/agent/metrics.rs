@@ -181,8 +181,8 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
     );
 }
 
-/// Prometheus sees no increase when a series begins with its first count: a counter of losses is exported as 0 from the
-/// start.
+/// Prometheus sees no increase when a series begins with its first count: a counter of losses is exported as
+/// 0 from the start.
 #[test]
 fn what_nothing_was_lost_of_is_counted_as_nothing() {
     let state = State {

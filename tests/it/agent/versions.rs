@@ -176,8 +176,8 @@ async fn next(from: &mut mpsc::Receiver<Observation>) -> Observation {
     next.await.expect("in time").expect("more")
 }
 
-/// Lines as another version may write them: two of known kinds, one of which has an unknown field, and two of unknown
-/// kinds.
+/// Lines as another version may write them: two of known kinds, one of which has an unknown field, and
+/// two of unknown kinds.
 fn lines() -> Vec<Bytes> {
     let known =
         String::from_utf8(line(&note(Source::Kubelet, "first".to_owned())).to_vec()).unwrap();

@@ -199,8 +199,8 @@ impl Host for About {
     }
 }
 
-/// A recording up to a moment: the pods that exist then, the observations of the node's own sources, and all
-/// observations.
+/// A recording up to a moment: the pods that exist then, the observations of the node's own
+/// sources, and all observations.
 struct Recorded {
     pods: Vec<PodSeen>,
     of_node: Vec<Observation>,
@@ -571,8 +571,8 @@ impl Played {
             .unwrap())
     }
 
-    /// Streams the changes after a version: like an apiserver's, a watch loses no change that came between list and
-    /// watch.
+    /// Streams the changes after a version: like an apiserver's, a watch loses no change that came
+    /// between list and watch.
     fn watch(&self, resource: String, since: usize) -> Answer {
         let mut told = since.saturating_sub(LISTED);
         let lines = WatchStream::new(self.changes.subscribe()).filter_map(move |all| {

@@ -91,8 +91,8 @@ fn pods_of_several_nodes_are_in_a_row_each_whatever_the_clocks_of_their_nodes_sa
                 _ => 0,
             };
             assert!((ahead - is).abs() <= within, "{lane}");
-            // The first stages come from the apiserver, whose clock is known to half a second and whose times are whole
-            // seconds.
+            // The first stages come from the apiserver, whose clock is known to half a second and whose
+            // times are whole seconds.
             let first = |lane| stages(lane).iter().map(|(_, at)| *at).min().unwrap();
             let (begin, wanted) = (first(&lane), first(&right[&pod]));
             assert!(

@@ -98,8 +98,8 @@ fn verdicts_of_a_cluster_know_of_calls_where_agents_are() {
             verdicts["s24a/slow/"],
             ("KF609".to_owned(), "PullImage".to_owned())
         );
-        // The verdicts are those that `--node` gives for each node with an agent, which runs a world for that node
-        // alone.
+        // The verdicts are those that `--node` gives for each node with an agent, which runs a world
+        // for that node alone.
         for node in 0..3 {
             let node = name(node);
             let one = why(&played, &["--node", &node, "-o", "json"]).await;

@@ -11,8 +11,8 @@ use super::{SESSIONS, session, world};
 
 const BACK_OFF: &str = "CrashLoopBackOff";
 
-/// An entry of the runtime's container list: an init container that ended just before `c` was created in the same
-/// sandbox.
+/// An entry of the runtime's container list: an init container that ended just before `c` was created
+/// in the same sandbox.
 fn init_container(observations: &[Evidence]) -> Evidence {
     let (o, created) = observations
         .iter()

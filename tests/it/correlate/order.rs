@@ -139,8 +139,8 @@ fn refreshing_in_between_and_hearing_everything_twice_changes_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 20, ..ProptestConfig::default() })]
 
-    /// Any part of the evidence, in any order, some of it twice: no panic, nothing is invented, and the order does not
-    /// matter.
+    /// Any part of the evidence, in any order, some of it twice: no panic, nothing is invented, and the
+    /// order does not matter.
     #[test]
     fn any_subset_in_any_order_is_the_same_and_invents_nothing(
         seed in any::<u64>(),

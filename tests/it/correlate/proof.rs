@@ -8,8 +8,8 @@ use kflow_model::{Body, Source};
 
 use super::{SESSIONS, session, world};
 
-/// Checks that every span has evidence of its pod, does not end before it starts, and follows its parent in the same
-/// stage.
+/// Checks that every span has evidence of its pod, does not end before it starts, and follows its parent
+/// in the same stage.
 pub(super) fn check_spans(p: &PodView) -> Result<(), String> {
     let describe = |s: &Span| {
         format!(

@@ -1,5 +1,5 @@
-//! Every cause of the catalogue on its scenario: with all sources, with the API alone, and with the node's own sources
-//! alone.
+//! Every cause of the catalogue on its scenario: with all sources, with the API alone, and with the
+//! node's own sources alone.
 
 use super::{Sources, current, is_general, root, scenario, silence};
 use kflow_core::correlate::World;

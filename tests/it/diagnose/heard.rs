@@ -294,8 +294,8 @@ fn a_ready_pod_whose_node_was_deleted_is_told() {
     );
 }
 
-/// What a registry, containerd, CRI-O and dockerd say of an image that does not exist, and other errors with "not
-/// found".
+/// What a registry, containerd, CRI-O and dockerd say of an image that does not exist, and other
+/// errors with "not found".
 #[test]
 fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
     let said = |text: &str| {
@@ -323,8 +323,8 @@ fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
     }
 }
 
-/// While an agent is away, and while it sends what it saw meanwhile, no call counts as in flight and no kubelet as
-/// quiet.
+/// While an agent is away, and while it sends what it saw meanwhile, no call counts as in flight and
+/// no kubelet as quiet.
 #[test]
 fn nobody_is_accused_by_what_is_on_its_way() {
     let path = root().join("fixtures/sessions/S10-pleg.kflow.zst");

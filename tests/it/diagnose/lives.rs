@@ -118,8 +118,8 @@ fn a_frozen_kubelet_is_told_when_its_lease_has_run_out() {
     }
     for (s, v, lives) in &told {
         match (s, v) {
-            // A kubelet picks up a pod within a second; after half a minute without a sign the verdict says who has to
-            // act.
+            // A kubelet picks up a pod within a second; after half a minute without a sign the verdict says
+            // who has to act.
             (..55, None) => {}
             (55..60, Some(v)) => {
                 assert_eq!(

@@ -1,5 +1,5 @@
-//! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and the verdict that it must lead
-//! to.
+//! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and the verdict that
+//! it must lead to.
 //!
 //! Times are seconds from the story's beginning. `pod` merges into the pod's last state, with the field names of a
 //! session; `call` and `end` are a CRI call with its own `id`; `event`, `log`, `node`, `object`, `watch`, `audit`,

@@ -105,8 +105,8 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 * Releases of CRI-O, and kubelets before 1.27, have no recording here.
 ";
 
-/// Versions of kubelet and runtime, by the last state of the session's Node: the first state may be from an earlier
-/// kubelet.
+/// Versions of kubelet and runtime, by the last state of the session's Node: the first state may be
+/// from an earlier kubelet.
 fn versions(path: &str) -> (String, String) {
     let session = load(path);
     let node = session

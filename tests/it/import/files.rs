@@ -1,5 +1,5 @@
-//! Input files in any state: split, compressed, cut, empty, of another kind; and the places to which a session may be
-//! written.
+//! Input files in any state: split, compressed, cut, empty, of another kind; and the places to which a
+//! session may be written.
 
 use super::{Desk, capture, fixture, kflow, run, text, unpacked};
 use std::io::Write;

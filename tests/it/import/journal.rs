@@ -1,6 +1,6 @@
 //! The kubelet's log as journalctl prints it. The converters below print as systemd 252 does: tabs as eight spaces, no
-//! empty lines, blobs, arrays of bytes, binary fields, no trailing blanks. These rules were found by reading its
-//! output.
+//! empty lines, blobs, arrays of bytes, binary fields, no trailing blanks. These rules were found
+//! by reading its output.
 
 use super::{Desk, capture, text};
 use kflow_model::Nanos;

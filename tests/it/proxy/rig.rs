@@ -101,8 +101,8 @@ impl Rig {
     /// Connects a client; returns its connection and the runtime's end of it.
     pub(crate) fn pair(&self, upstream: &UnixListener) -> (UnixStream, UnixStream) {
         let client = connect(&self.config.listen);
-        // The proxy's own probes connect and close at once. A first byte from the client tells its connection from
-        // theirs.
+        // The proxy's own probes connect and close at once. A first byte from the client tells
+        // its connection from theirs.
         client_marks(&client);
         loop {
             let (mut server, _) = upstream.accept().unwrap();

@@ -250,8 +250,8 @@ async fn all(clients: &[watch::Sender<Calls>], is: impl Fn(&Calls) -> bool) {
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
     let (real, mut rig) = rig();
-    // Twenty clients call without a pause: the ring has no limit, so that it keeps everything on a machine of any
-    // speed.
+    // Twenty clients call without a pause: the ring has no limit, so that it keeps everything on a
+    // machine of any speed.
     rig.config.ring_bytes = usize::MAX;
     let proxy = rig.start(Decoder::new());
     block_on(async {
@@ -278,8 +278,8 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
         tokio::task::block_in_place(|| real.stop());
         let refused = Raw::connect(&rig.config.listen).await;
         real.start();
-        // A client that connects just before the proxy notices the runtime's end is cut off, and tries again
-        // (docs/proxy.md).
+        // A client that connects just before the proxy notices the runtime's end is cut off,
+        // and tries again (docs/proxy.md).
         loop {
             let mut raw = connect(&rig.config.listen).await;
             if raw.call(&runtime("Version"), b"", &[]).await.is_ok() {

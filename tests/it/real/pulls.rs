@@ -1,5 +1,5 @@
-//! A pull from a registry that sends slowly and stops within a layer: what containerd reports, and what kflow
-//! concludes.
+//! A pull from a registry that sends slowly and stops within a layer: what containerd reports,
+//! and what kflow concludes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

@@ -169,8 +169,8 @@ fn event(c: &mut Canaries, pod: &Value, n: usize, message: &str) -> Value {
 
 fn items(c: &mut Canaries, name: &str) -> Value {
     let mut pod = pod(c, name);
-    // The same texts in every message of the status, without marks: kflow does not keep every condition, and cuts
-    // messages.
+    // The same texts in every message of the status, without marks: kflow does not keep every
+    // condition, and cuts messages.
     let unmarked: Vec<String> = PROSE
         .iter()
         .map(|p| c.fill(&p.replace("{M} ", "")))

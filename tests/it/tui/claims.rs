@@ -120,8 +120,8 @@ fn the_node_lists_as_many_operations_as_it_counts() {
         frame(&mut m, snap);
         press(&mut m, snap, "6");
         let text = shown(&mut m, snap);
-        // In the right column as many rows follow the heading as it counts, or fewer and a line with the number of the
-        // others.
+        // In the right column as many rows follow the heading as it counts, or fewer and a line with the
+        // number of the others.
         let column: Vec<&str> = text
             .lines()
             .filter_map(|l| l.rsplit_once('│').map(|(_, right)| right.trim_end()))
@@ -272,8 +272,8 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
             .and_then(kflow_tui::pane::Pane::hidden)
             .unwrap_or_default();
         assert_eq!(above, 0);
-        // A pod with a verdict shows the verdict's cause, and every pod its status; where there is room, also the whole
-        // title.
+        // A pod with a verdict shows the verdict's cause, and every pod its status; where there is room,
+        // also the whole title.
         let rows: Vec<&str> = text
             .lines()
             .skip(4)

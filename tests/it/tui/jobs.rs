@@ -14,8 +14,8 @@ use kflow_tui::svg;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
-/// Starts `kflow replay`: playing from the beginning, with the list of incidents in front, once all incidents are
-/// found.
+/// Starts `kflow replay`: playing from the beginning, with the list of incidents in front, once
+/// all incidents are found.
 fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
     let file = format!("fixtures/sessions/{session}.kflow.zst");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);

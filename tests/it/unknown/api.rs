@@ -34,8 +34,8 @@ pub(super) enum Act {
     OddFields,
     /// Sends the body byte by byte.
     Drip,
-    /// Answers with a list in which every page names a next one: with a new continue token each time, or with the same
-    /// one.
+    /// Answers with a list in which every page names a next one: with a new continue token each time, or
+    /// with the same one.
     Pages { same: bool },
     /// Answers with a compressed body that expands to a thousand times its size.
     Packed,

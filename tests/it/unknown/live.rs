@@ -237,8 +237,8 @@ fn one_apiserver_that_is_away_is_one_sentence() {
     );
 }
 
-/// The stand-in when it answers correctly. Without this the tests above would also pass for a program that never knows
-/// anything.
+/// The stand-in when it answers correctly. Without this the tests above would also pass for a program
+/// that never knows anything.
 #[test]
 fn an_apiserver_that_can_be_read_is_believed() {
     let api = Api::start(|_| Act::Serve);
@@ -288,8 +288,8 @@ fn an_apiserver_that_can_be_read_is_believed() {
     );
 }
 
-/// Returns the lists of pods that were requested, without those of kflow's agents: namespace, and the selectors as
-/// sent.
+/// Returns the lists of pods that were requested, without those of kflow's agents: namespace, and
+/// the selectors as sent.
 fn lists(api: &Api) -> Vec<(Option<String>, String)> {
     let asked = api.asked.lock().unwrap();
     asked

@@ -315,8 +315,8 @@ fn a_moment_in_what_is_told_later_to_be_lost() {
     }
 }
 
-/// After a loss everything is listed again, and all is well at the end; whether something was wrong in between is
-/// unknown.
+/// After a loss everything is listed again, and all is well at the end; whether something was wrong
+/// in between is unknown.
 #[test]
 fn what_was_lost_in_the_middle_may_have_been_wrong() {
     let dir = tempfile::tempdir().unwrap();

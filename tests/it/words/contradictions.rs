@@ -91,8 +91,8 @@ fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Flow and timeline agree on when attempts of a step began and ended, and with what result; the flow has at least as
-/// many.
+/// Flow and timeline agree on when attempts of a step began and ended, and with what result; the flow has
+/// at least as many.
 fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let map = Map::embedded();
     for l in steps(map, s.world, s.pod) {
@@ -243,8 +243,8 @@ fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
                 .chain(of("StartContainer").filter(failed))
                 .map(|x| x.attempt)
                 .collect();
-            // Between two API states a container may end more than once, so the number of the newest attempt counts as
-            // well.
+            // Between two API states a container may end more than once, so the number of the newest
+            // attempt counts as well.
             let newest = all.iter().max().map_or(0, |n| *n as usize + 1);
             all.len().max(newest)
         }

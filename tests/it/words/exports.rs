@@ -198,8 +198,8 @@ fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
     steps.into_iter().map(|(k, v)| (k, covered(v))).collect()
 }
 
-/// The OTLP receiver, which reads exports of kubelets and collectors, finds every span in kflow's export, with its
-/// content.
+/// The OTLP receiver, which reads exports of kubelets and collectors, finds every span in kflow's
+/// export, with its content.
 fn received(bytes: &[u8], request: &Value) {
     let mut seen = Vec::new();
     // The receiver ignores spans that kflow itself made: they are no evidence.

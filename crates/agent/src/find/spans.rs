@@ -16,8 +16,8 @@ const RUNTIME_SPANS: &str = "runtime spans";
 /// What decides where a CRI-O sends its spans. Each field overrides those before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crio {
-    /// Configuration files in the order in which CRI-O reads them, with their texts. A later file overrides earlier
-    /// ones.
+    /// Configuration files in the order in which CRI-O reads them, with their texts. A later
+    /// file overrides earlier ones.
     pub files: Vec<(PathBuf, String)>,
     /// Those [`CRIO_VARIABLES`] that are in its environment: `NAME=VALUE`.
     pub environment: Vec<String>,
@@ -149,8 +149,8 @@ fn apiserver_spans(seen: &Seen) -> Option<Finding> {
     Some(spans("apiserver spans", sent, todo))
 }
 
-/// Returns the finding about the spans of a containerd 2, which are configured by its environment (`docs/tracing.md` of
-/// containerd).
+/// Returns the finding about the spans of a containerd 2, which are configured by its
+/// environment (`docs/tracing.md` of containerd).
 ///
 /// OpenTelemetry's exporter joins host and path of the endpoint, a URL, to gRPC's target (`otlptracegrpc`,
 /// `internal/otlpconfig/envconfig.go`). So with the host `unix:` the target is the path of a socket. Tried with

@@ -267,8 +267,8 @@ impl CallLog {
             let was_open = call.end.is_none();
             f(call);
             if let Some(sum) = self.sums.get_mut(at) {
-                // When an end is corrected to an earlier one, the sum stays too high: the chunk is then scanned in
-                // vain.
+                // When an end is corrected to an earlier one, the sum stays too high: the chunk is
+                // then scanned in vain.
                 sum.open -= u32::from(was_open);
                 sum.add(call);
             }

@@ -1,5 +1,4 @@
-//! What was read of the apiserver: which kinds of objects, in which scopes, until when, and why the rest was not
-//! read.
+//! What was read of the apiserver: which kinds of objects, in which scopes, until when, and why the rest was not read.
 //!
 //! Derived only from the notes of lists and watches, so that a recording gives the same answers as the run that it
 //! was made in. "As of" is the newest observation of the world; [`Hindsight`] adds what a recording states only after

@@ -155,8 +155,8 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     v
 }
 
-/// When the pod first became Ready. The stage of a pod that completed without becoming Ready ends too, with other
-/// certainty.
+/// When the pod first became Ready. The stage of a pod that completed without becoming Ready ends
+/// too, with other certainty.
 fn became_ready(t: &Timeline) -> Option<Edge> {
     t.steps()
         .filter(|s| s.stage == Stage::Ready && s.step == "SetPodStatus")
@@ -175,8 +175,7 @@ fn create_requested(f: &PodEvidence<'_>, created: Option<Nanos>) -> Option<Nanos
         .rfind(|at| before(*at))
 }
 
-/// When deletion was requested: `deletionTimestamp` minus the grace period (1 s), or the arrival of the request (1
-/// µs).
+/// When deletion was requested: `deletionTimestamp` minus the grace period (1 s), or the arrival of the request (1 µs).
 fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
     let by_request = f
         .requests
@@ -231,8 +230,8 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
 }
 
 /// When a pod that the API never showed was gone: other sources knew it before a complete list of pods began, and the
-/// list does not contain it. It was deleted earlier, at an unknown time; the returned end of the list is the upper
-/// bound.
+/// list does not contain it. It was deleted earlier, at an unknown time; the returned end of the list
+/// is the upper bound.
 ///
 /// `None` for a static pod, which exists without an API object: its mirror may be created later, or never.
 fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {

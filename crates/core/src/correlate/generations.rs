@@ -18,8 +18,8 @@ const MOST: usize = 4096 / 8 * 7;
 const LEAST: usize = 1024;
 
 /// A Bloom filter that rules out most keys that a run does not contain: every new id is looked up before it is
-/// inserted, which would otherwise search every run. A key sets two bits in one word; one in fifteen absent keys
-/// passes.
+/// inserted, which would otherwise search every run. A key sets two bits in one word; one in
+/// fifteen absent keys passes.
 #[derive(Debug)]
 struct Sieve {
     words: Box<[u64]>,

@@ -2,8 +2,8 @@
 //! collection, evictions, leases.
 //!
 //! Kept as counters, the newest time, and a count per second for sparklines. All of them are sums and maxima, so the
-//! order of arrival does not matter, and all are bounded, however long kflow runs. [`Work`] maps facts to kinds of
-//! work.
+//! order of arrival does not matter, and all are bounded, however long kflow runs. [`Work`] maps facts
+//! to kinds of work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -269,8 +269,7 @@ impl KubeletActivity {
         all.dedup();
         all
     }
-    /// Number of observations in [`startup`](Self::startup), and the newest time: changes when the observations
-    /// change.
+    /// Number of observations in [`startup`](Self::startup), and the newest time: changes when the observations change.
     pub fn startup_mark(&self) -> (usize, Option<Nanos>) {
         let newest = self.startup.values().filter_map(|v| v.back()).max();
         (

@@ -246,8 +246,8 @@ impl RequestLog {
         }
     }
 
-    /// Files a span below a server span. Every request of the trace keeps the span, and shows it if it is below its
-    /// own.
+    /// Files a span below a server span. Every request of the trace keeps the span, and shows it if it
+    /// is below its own.
     fn within(&mut self, trace: TraceId, o: &Evidence) {
         if let Some(ids) = self.by_trace.get(&trace).cloned() {
             for id in &ids {

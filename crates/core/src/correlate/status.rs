@@ -25,8 +25,7 @@ fn ended(t: &Terminated) -> Text {
     }
 }
 
-/// Ports `printPod` of `pkg/printers/internalversion/printers.go` (1.36), which the apiserver runs for kubectl's
-/// table.
+/// Ports `printPod` of `pkg/printers/internalversion/printers.go` (1.36), which the apiserver runs for kubectl's table.
 pub(crate) fn print_pod(pod: &PodSeen) -> Printed {
     let s = &pod.status;
     let sidecar = |name: &str| {

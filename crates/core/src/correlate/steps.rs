@@ -1,5 +1,4 @@
-//! What each step of the map did for one pod: by the pod's evidence, and by its timeline where that contains the
-//! step.
+//! What each step of the map did for one pod: by the pod's evidence, and by its timeline where that contains the step.
 //!
 //! A timeline joins what several sources report about one attempt: the log line that begins it, the error that ends
 //! it, the Event. So where the timeline contains an attempt of a step, begin and outcome are taken from the timeline,

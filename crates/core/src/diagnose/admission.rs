@@ -1,5 +1,5 @@
-//! Admission of a request to the apiserver: who refused it, which webhooks were called, and what the sources cannot
-//! tell.
+//! Admission of a request to the apiserver: who refused it, which webhooks were called, and what
+//! the sources cannot tell.
 
 use super::{Catalogue, Cause};
 use crate::correlate::Request;
@@ -29,8 +29,8 @@ pub struct Admission {
     /// (k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go, `addMutationAnnotation`), and a trace
     /// has a span.
     pub mutating: Called,
-    /// Calls of validating webhooks. The audit log has nothing about a call that let the request pass: only a trace
-    /// has.
+    /// Calls of validating webhooks. The audit log has nothing about a call that let the request pass:
+    /// only a trace has.
     pub validating: Called,
 }
 

@@ -75,8 +75,8 @@ pub struct Waits<'w> {
     world: &'w World,
     pod: &'w PodView,
     now: Nanos,
-    /// Pods that may have been in the way. They are searched for once, because the search goes through all pods of the
-    /// world.
+    /// Pods that may have been in the way. They are searched for once, because the search goes through all
+    /// pods of the world.
     others: OnceCell<Others<'w>>,
 }
 
@@ -87,8 +87,8 @@ struct Others<'w> {
     holders: Vec<(&'w Pod, Text)>,
     /// Pods that are deleted from the node that the scheduler has nominated for the pod.
     victims: Vec<&'w Pod>,
-    /// Older pods of the same namespace and name whose deletion was requested, for example a StatefulSet's previous
-    /// pod.
+    /// Older pods of the same namespace and name whose deletion was requested, for example
+    /// a StatefulSet's previous pod.
     namesakes: Vec<&'w Pod>,
 }
 
@@ -121,8 +121,8 @@ impl<'w> Waits<'w> {
         waits.find(|w| !w.is_empty()).unwrap_or_default()
     }
 
-    /// Returns what the pod waited for during a piece of its start; the one that lasted longest within the piece comes
-    /// first.
+    /// Returns what the pod waited for during a piece of its start; the one that lasted longest within
+    /// the piece comes first.
     pub fn in_piece(&self, piece: &Piece) -> Vec<Awaited> {
         let stage = piece
             .span

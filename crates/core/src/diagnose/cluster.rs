@@ -323,8 +323,8 @@ impl Cluster {
             }
         }
         // Calls for statistics hang when a single shim hangs; a runtime that stands still answers no call at all. And
-        // while an agent is disconnected, or sends what it saw meanwhile, it is not known which of its calls have
-        // ended.
+        // while an agent is disconnected, or sends what it saw meanwhile, it is not known which of
+        // its calls have ended.
         let behind = world.coverage().is_being_listed(WatchNote::CALLS);
         if behind || s.hanging.iter().all(|c| c.method.contains("Stats")) {
             s.hanging.clear();

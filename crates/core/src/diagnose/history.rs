@@ -201,8 +201,8 @@ impl<'a> PodHistory<'a> {
             }
         }
         let mut open: FxHashMap<CallKey, PodCall<'a>> = FxHashMap::default();
-        // Observations are checked in groups, so that their cache misses overlap: most lines of a verbose log tell
-        // nothing.
+        // Observations are checked in groups, so that their cache misses overlap: most lines of a
+        // verbose log tell nothing.
         let mut telling: SmallVec<[&'a Evidence; AHEAD]> = SmallVec::new();
         for some in view.evidence.chunks(AHEAD) {
             for o in some {

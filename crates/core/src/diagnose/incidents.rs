@@ -20,8 +20,8 @@ pub use knowledge::Knowledge;
 pub use walk::{Walk, is_telling};
 
 /// Parts with the same cause and subject that lie no further apart than this, ns, are one incident. Chosen: the
-/// kubelet's first back-off (`backoff`) is as long, so that a container that runs between two failures begins no new
-/// incident.
+/// kubelet's first back-off (`backoff`) is as long, so that a container that runs between two failures
+/// begins no new incident.
 const TOGETHER_NS: i64 = 10 * SECOND;
 
 /// A mild trouble of a starting pod that passes by itself within this time, ns, is no incident. Chosen: the kubelet

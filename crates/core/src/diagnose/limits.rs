@@ -138,8 +138,7 @@ mod tests {
         for l in ALL {
             assert!(l.ns > 0, "{}", l.name);
             let source = l.source;
-            // A source cites a constant or function of a file, says what was measured, or says why the time was
-            // chosen.
+            // A source cites a constant or function of a file, says what was measured, or says why the time was chosen.
             let cited = (source.contains(".go") || source.contains(".service"))
                 && source.contains(|c: char| c.is_ascii_uppercase());
             let measured = source.contains("measured");

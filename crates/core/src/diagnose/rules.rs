@@ -188,8 +188,8 @@ fn flaps(f: &PodHistory<'_>) -> bool {
     f.containers.iter().any(|c| f.crash_loop(c).is_some()) || f.flapping().is_some()
 }
 
-/// Sets the state of the findings of a pod that is Ready now: it is neither stuck nor waiting, but crash-looping or
-/// flapping.
+/// Sets the state of the findings of a pod that is Ready now: it is neither stuck nor waiting,
+/// but crash-looping or flapping.
 fn comes_and_goes(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     for x in found.iter_mut().filter(|x| x.state != State::Failed) {
         let of_it = f.known(&x.container).and_then(|c| f.crash_loop(c));

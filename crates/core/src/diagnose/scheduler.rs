@@ -245,8 +245,8 @@ pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
     out
 }
 
-/// Returns the labels that the pod requires, and what the nodes have instead: `it wants disk=ssd; node1 has no label
-/// disk`.
+/// Returns the labels that the pod requires, and what the nodes have instead: `it wants disk=ssd; node1
+/// has no label disk`.
 pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen]) -> Option<String> {
     let wanted = wanted_labels(&pod.spec);
     if wanted.is_empty() {

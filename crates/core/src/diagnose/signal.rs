@@ -187,8 +187,8 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
     Some((canonical, unescaped(message)))
 }
 
-/// Removes the escaping of quotes (`\"`) that a message gets when another message quotes it, also when it was quoted
-/// twice.
+/// Removes the escaping of quotes (`\"`) that a message gets when another message quotes it, also when
+/// it was quoted twice.
 fn unescaped(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let escaped = |i: usize| bytes.get(i + 1) == Some(&b'"');

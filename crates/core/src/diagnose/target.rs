@@ -114,8 +114,7 @@ fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
     Some(Target::Node(name, pods))
 }
 
-/// Returns the namespace that a query names: for `ns/name` and `pod/ns/name`; `None` for `kind/name`, `name` and a
-/// UID.
+/// Returns the namespace that a query names: for `ns/name` and `pod/ns/name`; `None` for `kind/name`, `name` and a UID.
 pub fn namespace_of(query: &str) -> Option<&str> {
     let (namespace, _) = pod_asked(query).split_once('/')?;
     if pod_asked(query) != query {

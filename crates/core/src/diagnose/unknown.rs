@@ -110,8 +110,8 @@ impl Asked<'_> {
         let live = self.recorded.is_none() && self.scope.is_some();
         live || self.world.coverage().asked(resource)
     }
-    /// Names the part of the recording that is asked about: ` up to 2026-11-21T00:27:35Z`; empty for the whole
-    /// recording.
+    /// Names the part of the recording that is asked about: ` up to 2026-11-21T00:27:35Z`; empty
+    /// for the whole recording.
     fn so_far(&self) -> String {
         match self.recorded {
             Some(end) if self.at < end => format!(" up to {}", second(self.at)),
@@ -417,8 +417,7 @@ fn unlisted(asked: Asked<'_>) -> Option<Unknown> {
         } else {
             coverage.unread(kind, asked.at)?
         };
-        // A watch without a list is one more source that knows some pods, unless the selection needs the API's
-        // objects.
+        // A watch without a list is one more source that knows some pods, unless the selection needs the API's objects.
         (why != Incomplete::NoList || by_object)
             .then(|| asked.because(else_there(asked), kind, &why))
     })

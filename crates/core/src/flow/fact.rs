@@ -42,8 +42,7 @@ facts! {
     SyncSkipped,
     /// The kubelet rejected the pod at admission; `reason` and `message` say why.
     AdmissionDenied,
-    /// The kubelet rejected the pod for lack of the resource `resource`. A kubelet before 1.31 logs nothing else of
-    /// it.
+    /// The kubelet rejected the pod for lack of the resource `resource`. A kubelet before 1.31 logs nothing else of it.
     ResourceLacked,
     /// The pod's status says that the kubelet rejected the pod at admission; the name `message` says why.
     PodRejected,

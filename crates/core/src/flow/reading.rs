@@ -121,8 +121,8 @@ impl<'a> Line<'a> {
 pub struct LoggedEvent<'a> {
     pub reason: &'a str,
     pub message: &'a str,
-    /// The container in the Event's `fieldPath`, `spec.containers{web}`. Empty when the Event is about the whole
-    /// object.
+    /// The container in the Event's `fieldPath`, `spec.containers{web}`. Empty when the Event is
+    /// about the whole object.
     pub container: &'a str,
     /// The Event's type is `Warning`.
     pub warning: bool,

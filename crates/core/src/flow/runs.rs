@@ -231,8 +231,8 @@ impl Build {
         }
     }
 
-    /// Records a hit. `again` says that the same observation already gave an edge of this step by this kind of
-    /// evidence.
+    /// Records a hit. `again` says that the same observation already gave an edge of this step by
+    /// this kind of evidence.
     fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: SignatureKind, again: bool) {
         let step = hit.step;
         let g = self

@@ -47,8 +47,8 @@ impl Template {
         Some(t)
     }
 
-    /// Returns the part of `text` at the place of `name`; `None` when the template lacks the name or does not fit the
-    /// text.
+    /// Returns the part of `text` at the place of `name`; `None` when the template lacks the name or does
+    /// not fit the text.
     pub fn find<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
         if !self.parts.iter().any(|(_, n)| n == name) {
             return None;

@@ -29,8 +29,8 @@ pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a time of day 
                          40%, start, end, -5m (before the end) or +90s (after the begin)";
 
 impl Moment {
-    /// Parses `12:00:05.5`, RFC 3339, ns since the epoch, `+3s`, `-1m30s`, `40%`, `start`, `end`. `None` for any other
-    /// text.
+    /// Parses `12:00:05.5`, RFC 3339, ns since the epoch, `+3s`, `-1m30s`, `40%`, `start`, `end`. `None`
+    /// for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         match text {

@@ -1,7 +1,7 @@
 //! Compares two starts: which parts took longer in one than in the other, and by how much.
 //!
-//! Both are cut into the pieces of their critical paths, so the differences of the parts add up to the whole
-//! difference.
+//! Both are cut into the pieces of their critical paths, so the differences of the parts add up
+//! to the whole difference.
 
 use std::collections::BTreeMap;
 

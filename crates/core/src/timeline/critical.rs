@@ -421,8 +421,8 @@ impl<'t> Walk<'t> {
         for (i, s) in (0..).zip(&t.spans) {
             // The parent's depth is known, as a parent comes before its children.
             let above = s.parent.and_then(|p| depths.get(p as usize));
-            // The status step lasts from the last start until readiness. Every other step in that time decides before
-            // it.
+            // The status step lasts from the last start until readiness. Every other step in that
+            // time decides before it.
             let depth = if s.step == STATUS {
                 0
             } else {

@@ -21,8 +21,8 @@ pub(super) fn span(
     }
 }
 
-/// A sandbox 0–100 with its network 20–90, an unknown time 100–150, an init container's run 170–300, then the main
-/// container.
+/// A sandbox 0–100 with its network 20–90, an unknown time 100–150, an init container's run 170–300,
+/// then the main container.
 pub(super) fn start() -> Timeline {
     Timeline {
         spans: vec![

@@ -150,8 +150,8 @@ impl Session {
             && (self.calls.contains_key(&stream) || self.unseen.over.contains(&stream));
         self.unseen.request(stream);
         if answered {
-            // The answer was seen before this request was understood, and the call has no start: a start now would be
-            // wrong.
+            // The answer was seen before this request was understood, and the call has no start: a start
+            // now would be wrong.
             return Ok(());
         }
         if let Some(agent) = headers.user_agent.take() {

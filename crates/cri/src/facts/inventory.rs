@@ -255,8 +255,8 @@ fn container(bytes: &[u8]) -> Result<InventoryItem, Malformed> {
     ))
 }
 
-/// Reads one message of `GetContainerEvents`: the event, and its time by the runtime's clock (0 when the message has
-/// none).
+/// Reads one message of `GetContainerEvents`: the event, and its time by the runtime's clock (0 when
+/// the message has none).
 pub(crate) fn container_event(bytes: &[u8]) -> Result<(ContainerEvent, Nanos), Malformed> {
     let m: ContainerEventResponse<'_> = decode(bytes)?;
     let kind = match m.kind {

@@ -136,8 +136,8 @@ fn filter(facts: &mut Facts, container: &str, sandbox: &str, labels: &Owner<'_>)
     facts.subject.sandbox_id = cut(sandbox).into();
 }
 
-/// True when the request has a filter that is not empty: it bounds the answer, even by a label or field that is not
-/// read.
+/// True when the request has a filter that is not empty: it bounds the answer, even by a label or field
+/// that is not read.
 fn has_filter(bytes: &[u8]) -> Result<bool, Malformed> {
     let mut fields = Reader::new(bytes);
     while let Some((number, value)) = fields.next()? {

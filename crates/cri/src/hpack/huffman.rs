@@ -4,8 +4,8 @@
 //! numerically below every longer one), so the lengths alone define it: all tables here are computed from them at
 //! compile time.
 
-/// Code length of each symbol, bits. The end-of-string symbol (30 ones) is left out, because it never occurs in valid
-/// text.
+/// Code length of each symbol, bits. The end-of-string symbol (30 ones) is left out, because it never
+/// occurs in valid text.
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //

@@ -358,8 +358,8 @@ fn a_forgotten_table_knows_what_comes_and_grows_when_it_is_larger_than_was_thoug
     let mut table = Table::<All>::new();
     table.forget();
     let mut seen = Vec::new();
-    // References to an old entry, a new one under an old name, that one again, and the old one, whose index is now one
-    // higher.
+    // References to an old entry, a new one under an old name, that one again, and the old one, whose index
+    // is now one higher.
     for block in ["be", "7e 01 62", "be", "bf"] {
         table
             .decode(&hex(block), |f| seen.push(f.1.clone()))

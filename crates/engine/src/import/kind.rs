@@ -124,8 +124,8 @@ impl Kind {
         )
     }
 
-    /// The round in which this kind is decoded. Lines of a later round may lack the year, which the earlier rounds
-    /// give.
+    /// The round in which this kind is decoded. Lines of a later round may lack the year, which
+    /// the earlier rounds give.
     pub(super) const fn round(self) -> u8 {
         match self {
             Self::Kubelet => 1,

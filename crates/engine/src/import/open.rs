@@ -15,8 +15,7 @@ use kflow_model::patient::PatientFile;
 use kflow_sources::journal::export;
 use kflow_sources::journal::file::{self, JournalFile, MAGIC};
 
-/// Most bytes read of a journal file. journald begins a new file at 128 MiB at the latest, unless configured
-/// otherwise.
+/// Most bytes read of a journal file. journald begins a new file at 128 MiB at the latest, unless configured otherwise.
 const JOURNAL_MAX: u64 = 1 << 30;
 /// Size of the buffer, bytes: how much is read at once, and how far an input can be peeked into.
 const BUFFER: usize = 1 << 18;
@@ -132,8 +131,7 @@ impl Open {
         })
     }
 
-    /// Returns the first bytes, up to `BUFFER`, without consuming them. Empty on an error, which the next read
-    /// reports.
+    /// Returns the first bytes, up to `BUFFER`, without consuming them. Empty on an error, which the next read reports.
     pub(super) fn peek(&mut self) -> &[u8] {
         self.reader.fill_buf().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Turns API objects in YAML (`kubectl get … -o yaml`, OpenShift's must-gather) into the JSON lines that their decoder
-//! reads.
+//! Turns API objects in YAML (`kubectl get … -o yaml`, OpenShift's must-gather) into the JSON lines
+//! that their decoder reads.
 
 use std::io::{self, BufRead, Read};
 

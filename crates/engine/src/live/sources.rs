@@ -269,8 +269,7 @@ async fn own_address(config: Config) -> Result<kube::Client, String> {
         Some("http") => kube::Config::new(url),
         Some("https") => {
             let mut found = credentials(&config).await?;
-            // A setting that trusts any certificate of the apiserver says nothing of the kubelet, which gets the
-            // token.
+            // A setting that trusts any certificate of the apiserver says nothing of the kubelet, which gets the token.
             found.accept_invalid_certs = false;
             let here = matches!(url.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
             if here && let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) {

@@ -18,8 +18,7 @@ use kflow_model::{Nanos, Source};
 const EVERY: Duration = Duration::from_secs(1);
 /// Most requests that wait for the store. Chosen: the starts of some hundred pods, 10 MB.
 const ROOM: usize = 32;
-/// How long one request is retried. Chosen: a collector's restart passes by, and memory is bounded by [`ROOM`]
-/// anyway.
+/// How long one request is retried. Chosen: a collector's restart passes by, and memory is bounded by [`ROOM`] anyway.
 const LIMIT: Duration = Duration::from_secs(300);
 /// How long the last requests may take when kflow ends.
 const LAST: Duration = Duration::from_secs(5);

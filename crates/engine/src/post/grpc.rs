@@ -36,8 +36,7 @@ pub(super) fn framed(message: &[u8]) -> Option<Bytes> {
     Some(all.into())
 }
 
-/// Interprets an answer with its trailers. Which codes may be retried is from the specification ("OTLP/gRPC
-/// Response").
+/// Interprets an answer with its trailers. Which codes may be retried is from the specification ("OTLP/gRPC Response").
 pub(super) fn judge(headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
     let text = |name: &'static str| headers.get(name).and_then(|v| v.to_str().ok());
     let code = text("grpc-status").and_then(|v| v.trim().parse::<u32>().ok());

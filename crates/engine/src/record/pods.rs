@@ -3,8 +3,8 @@
 //! Observations that name other pods only are left out and counted. Other pods' items are left out of the runtime's
 //! lists. Observations that name no pod (a kubelet's log line, a metric, a node, a gap) are kept and counted: a pod
 //! that hangs often hangs on something of the node's, and the node cannot be asked any more when the recording is
-//! read. An observation is kept too if it names a pod of which no state was seen that would tell whether it is
-//! selected.
+//! read. An observation is kept too if it names a pod of which no state was seen that would tell
+//! whether it is selected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ pub(super) struct PodFilter {
 }
 
 impl PodFilter {
-    /// A filter for a pod or for an object's pods, as users name them, and for a selection; `None` when all pods are
-    /// recorded.
+    /// A filter for a pod or for an object's pods, as users name them, and for a selection; `None` when
+    /// all pods are recorded.
     pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
         if pod.is_none() && selection.is_all() {
             return None;

@@ -117,8 +117,8 @@ impl Loader {
             }
         }
         self.close(self.newest.plus(-DISORDER));
-        // A shared log copies its last chunk when it grows: publish often while the log is short, seldom when it is
-        // long.
+        // A shared log copies its last chunk when it grows: publish often while the log is short, seldom
+        // when it is long.
         let len = self.loaded.log.len();
         if len >= self.published + self.published / 32 {
             self.published = len.max(1);

@@ -38,8 +38,8 @@ impl Told {
     }
 }
 
-/// True for a pod that was Ready before `since` and unchanged after. That is most pods, and their timelines need not be
-/// derived.
+/// True for a pod that was Ready before `since` and unchanged after. That is most pods, and their timelines
+/// need not be derived.
 fn is_of_before(pod: &PodView, since: Nanos) -> bool {
     let was_ready = pod.became_ready.is_some_and(|e| e.at < since);
     let first = pod.restarts == 0 && pod.containers.iter().all(|c| c.attempt == 0);

@@ -1,5 +1,5 @@
-//! The messages and fields of `perfetto.protos` that kflow writes. Their numbers are part of that format and never
-//! change.
+//! The messages and fields of `perfetto.protos` that kflow writes. Their numbers are part of that
+//! format and never change.
 
 use prost::Message;
 

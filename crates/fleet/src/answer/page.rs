@@ -217,8 +217,8 @@ fn section(body: &mut String, part: Part<'_>) {
     }
 }
 
-/// A plot beside each row: where p50, p95 and p99 are on a scale common to all rows, or a count. A comparison has two
-/// bars.
+/// A plot beside each row: where p50, p95 and p99 are on a scale common to all rows, or a count. A
+/// comparison has two bars.
 enum Plot {
     /// Indexes of the columns p50, p95 and p99 of each side.
     Lengths(Vec<[usize; 3]>, Scale),

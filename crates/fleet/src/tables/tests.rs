@@ -99,8 +99,8 @@ fn same(table: Table, rows: &[Map<String, Value>], told: &[Map<String, Value>], 
     }
 }
 
-/// Compares with `kflow calls -o jsonl`, `requests --list -o jsonl`, `why --ever -o jsonl` and `stats` of the same
-/// session.
+/// Compares with `kflow calls -o jsonl`, `requests --list -o jsonl`, `why --ever -o jsonl` and `stats`
+/// of the same session.
 #[test]
 fn rows_of_every_recording_are_what_the_commands_say_of_it() {
     let mut seen = [0; 4];

@@ -151,8 +151,8 @@ fn ended() -> io::Error {
 }
 
 impl Drop for AtomicFile {
-    /// Waits until the thread has removed the temporary file, for [`SLOW`] at most, so that the program cannot end
-    /// before.
+    /// Waits until the thread has removed the temporary file, for [`SLOW`] at most, so that the
+    /// program cannot end before.
     fn drop(&mut self) {
         drop(self.to.take());
         let until = crate::clock::monotonic() + SLOW;
@@ -230,8 +230,8 @@ impl Out {
             }
             Place::File => {
                 // Opening it checks that the user may write to the file: without that right it must not be replaced
-                // either. Symbolic links that the kernel refuses to follow (fs.protected_symlinks) are refused here
-                // too.
+                // either. Symbolic links that the kernel refuses to follow (fs.protected_symlinks)
+                // are refused here too.
                 open(path).map_err(error("write", path))?;
                 path.canonicalize().map_err(error("write", path))?
             }

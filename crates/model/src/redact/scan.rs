@@ -55,8 +55,8 @@ static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Names that are common words too. They name a credential only as a flag, before `=`, or when the value looks like
-/// one.
+/// Names that are common words too. They name a credential only as a flag, before `=`, or when the
+/// value looks like one.
 const SHORT: [&str; 5] = ["pass", "pin", "pw", "sig", "auth"];
 
 /// Longest name, bytes; also how far before a `value` the name of its pair may stand.
@@ -358,8 +358,8 @@ impl<'a> Name<'a> {
     }
 
     /// Returns the end of a credential that a person chose and that is not quoted: it may have several words. What
-    /// follows belongs to it up to a line feed, punctuation that ends a word (`word`), a flag, or another name with its
-    /// value.
+    /// follows belongs to it up to a line feed, punctuation that ends a word (`word`), a flag, or another
+    /// name with its value.
     fn phrase(&self, mut end: usize) -> usize {
         loop {
             let next = self.skip(end, |b| matches!(b, b' ' | b'\t'));
@@ -529,8 +529,8 @@ impl<'a> Name<'a> {
         matches!(before, [.., a, b' '] if a.is_ascii_alphabetic())
     }
 
-    /// True when `name: X,` or `key: X,` stands before the name, as in a pair in JSON, YAML, Go's or protobuf's text
-    /// format.
+    /// True when `name: X,` or `key: X,` stands before the name, as in a pair in JSON, YAML, Go's
+    /// or protobuf's text format.
     fn of_pair(&self) -> bool {
         let least = self.start.saturating_sub(NEAR);
         let before = self.b.get(least..self.start).unwrap_or_default();

@@ -46,8 +46,8 @@ enum Carry {
     Pod(Text),
     /// Resource, scope; true for the end of a list, false for its beginning.
     List(Text, Text, bool),
-    /// Resource, scope of a list or watch that fails, until it works again; true for its newest failure, false for its
-    /// first.
+    /// Resource, scope of a list or watch that fails, until it works again; true for its newest failure,
+    /// false for its first.
     Failing(Text, Text, bool),
     /// The newest loss of data from the apiserver, by kind of object: older lists are not complete.
     Lost(Text),
@@ -136,8 +136,8 @@ impl Carried {
         }
     }
 
-    /// Removes the pods that a complete list would contain and that have not been seen since the list began: they are
-    /// gone.
+    /// Removes the pods that a complete list would contain and that have not been seen since the list
+    /// began: they are gone.
     fn listed(&mut self, resource: &Text, scope: &Text) {
         let begin = Carry::List(resource.clone(), scope.clone(), false);
         let Some((begun, _)) = self.newest.get(&begin).filter(|_| resource == "pods") else {

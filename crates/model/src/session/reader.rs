@@ -52,8 +52,8 @@ impl Report {
         (self.from.unwrap_or(first).min(until), until)
     }
 
-    /// Returns a gap that says that the session is cut, `None` when it is not. `last` is the arrival of the last
-    /// observation.
+    /// Returns a gap that says that the session is cut, `None` when it is not. `last` is the arrival
+    /// of the last observation.
     pub fn cut_at(&self, last: Nanos) -> Option<Evidence> {
         let why = self.cut.as_ref()?;
         let why = format!("the recording is cut: {why}");

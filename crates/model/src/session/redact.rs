@@ -13,8 +13,8 @@ pub struct Redactor {
     text: String,
     /// The previous string names a credential, and the next string is its value.
     after_name: bool,
-    /// For each open array and object, outermost first: how many strings the array has had so far; `None` for an
-    /// object.
+    /// For each open array and object, outermost first: how many strings the array has had so far;
+    /// `None` for an object.
     open: Vec<Option<u32>>,
     in_key: bool,
     changed: u64,

@@ -1,5 +1,5 @@
-//! Writes sessions. A `.zst` session is a sequence of independent zstd frames, so that a cut loses at most the last
-//! frame.
+//! Writes sessions. A `.zst` session is a sequence of independent zstd frames, so that a cut loses at
+//! most the last frame.
 //!
 //! The writer never reads the clock: the recorder calls [`Writer::flush`] at least once a second, which ends the frame
 //! and hands the bytes to the kernel. After `kill -9` the file holds everything up to the last flush.
@@ -14,8 +14,8 @@ use crate::Observation;
 use crate::file::{self, Access, AtomicFile, FileError, Place};
 use crate::patient::ask;
 
-/// Uncompressed bytes after which a frame ends by itself. This bounds what a reader has to buffer and what a crash can
-/// lose.
+/// Uncompressed bytes after which a frame ends by itself. This bounds what a reader has to buffer and what
+/// a crash can lose.
 const FRAME: usize = 1 << 20;
 /// Observations that one thread encodes at once: about 1 MB of lines.
 const PART: usize = 2048;

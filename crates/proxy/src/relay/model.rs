@@ -116,8 +116,8 @@ impl Socket for RelayEnd {
         leg.from_relay.write(&bytes[..n], self.room)
     }
     fn shutdown(&self, how: Shutdown) -> rustix::io::Result<()> {
-        // The kernel refuses a shutdown only for a descriptor that is no connected socket; an interruption is the worst
-        // case.
+        // The kernel refuses a shutdown only for a descriptor that is no connected socket; an interruption
+        // is the worst case.
         if self.fault.get() == Some(Fault::Error(Errno::INTR)) {
             self.fault.take();
             return Err(Errno::INTR);

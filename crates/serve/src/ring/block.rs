@@ -20,8 +20,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Compresses lines, the first of which has the position `first`; `None` when there are none, or they cannot be
-    /// compressed.
+    /// Compresses lines, the first of which has the position `first`; `None` when there are none, or
+    /// they cannot be compressed.
     pub(super) fn of<'a>(
         first: u64,
         lines: impl DoubleEndedIterator<Item = &'a (Instant, Bytes)> + ExactSizeIterator + Clone,

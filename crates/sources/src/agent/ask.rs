@@ -152,8 +152,8 @@ impl Greeted {
     pub fn node(&self) -> Option<&str> {
         self.info.agent.as_ref().map(|a| a.node.as_str())
     }
-    /// Reads what the agent's ring holds, or what the agent kept of a range of the past. It has no time limit of its
-    /// own.
+    /// Reads what the agent's ring holds, or what the agent kept of a range of the past. It has no time
+    /// limit of its own.
     pub async fn told(self, past: Option<Past>) -> Result<Told, Silent> {
         let Self {
             mut client,

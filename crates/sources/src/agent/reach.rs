@@ -265,8 +265,8 @@ pub(super) async fn get(client: &Kube, uri: &str, most: usize) -> Result<Answer,
     })
 }
 
-/// Lists the pods of agents, of one node or of all. Pods that are being deleted are left out: their agents serve no
-/// longer.
+/// Lists the pods of agents, of one node or of all. Pods that are being deleted are left out: their
+/// agents serve no longer.
 async fn list(
     client: &Kube,
     namespace: &str,

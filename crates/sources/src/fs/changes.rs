@@ -13,16 +13,15 @@ const KNOWN_MAX: usize = 65_536;
 ///
 /// cgroup v1 shows one cgroup in every controller's hierarchy, a directory may be found by a scan and by its event,
 /// and a mount may be propagated to a second place. The creation of what exists and the removal of what is gone are
-/// not reported again. A directory that a scan found (`Present`) and whose creation event follows is reported as
-/// both.
+/// not reported again. A directory that a scan found (`Present`) and whose creation event follows is reported as both.
 #[derive(Debug, Default)]
 pub struct Changes {
     last: FxHashMap<FsObject, FsAction>,
 }
 
 impl Changes {
-    /// Returns the change as an observation, exact to the nanosecond; the error is the reason why the change is not
-    /// reported.
+    /// Returns the change as an observation, exact to the nanosecond; the error is the reason why the
+    /// change is not reported.
     pub fn change(
         &mut self,
         at: Nanos,

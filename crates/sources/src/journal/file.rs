@@ -349,8 +349,7 @@ impl<F: ReadAt> JournalFile<F> {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
                 Err(e) => {
-                    // The entries that follow cannot be found: the error is returned once, and then the list ends
-                    // here.
+                    // The entries that follow cannot be found: the error is returned once, and then the list ends here.
                     place.taken = u64::MAX;
                     return Err(e);
                 }

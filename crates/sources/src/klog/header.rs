@@ -34,8 +34,8 @@ pub(super) enum Front<'a> {
     Other,
 }
 
-/// Reads the header at the front of a line. Uses no regular expression, because every line of a log passes through
-/// here.
+/// Reads the header at the front of a line. Uses no regular expression, because every line of a
+/// log passes through here.
 pub(super) fn parse(line: &[u8]) -> Front<'_> {
     let [
         level @ (b'I' | b'W' | b'E' | b'F'),

@@ -1,8 +1,7 @@
 //! Turns JSON of the API into observations. Pure.
 //!
 //! Decides which fields of an object kflow reads. They are named in slim structs, so that the parser skips everything
-//! else (environment values, commands, arguments, annotations, managed fields), and nothing of it can reach a
-//! session.
+//! else (environment values, commands, arguments, annotations, managed fields), and nothing of it can reach a session.
 //!
 //! | module | holds |
 //! |---|---|

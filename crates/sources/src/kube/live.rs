@@ -3,8 +3,8 @@
 //! The client library's own watcher returns typed objects; kflow wants the bytes that the apiserver sent, for the
 //! same decoders that read recordings. A watch therefore lists in pages between `ListBegin` and `ListEnd`, and then
 //! reports every change after the list's resource version. It resumes a connection that breaks in the middle of a
-//! line from the last whole line, lists again after a 410, obeys a 429, and does not trust a silent connection for
-//! long.
+//! line from the last whole line, lists again after a 410, obeys a 429, and does not trust a
+//! silent connection for long.
 
 use std::time::Duration;
 

@@ -64,8 +64,8 @@ impl ObjectName<'_> {
     }
 }
 
-/// Returns the pod in the value of `pod=`: `ns/name`, `name`, `name_ns(uid)`, a UID, or the JSON object of JSON
-/// logging.
+/// Returns the pod in the value of `pod=`: `ns/name`, `name`, `name_ns(uid)`, a UID, or the JSON
+/// object of JSON logging.
 pub(crate) fn pod_value(v: &str) -> Option<PodRef> {
     if v.starts_with('{') {
         return serde_json::from_str::<ObjectName<'_>>(v).ok()?.pod();

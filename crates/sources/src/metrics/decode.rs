@@ -78,8 +78,8 @@ fn kind(what: &str) -> Kind {
 
 impl Scrapes {
     /// Decodes a scrape; the error says why it is not used. Metrics, health and settings become a [`Sample`]; of the
-    /// kubelet's pods those become observations that changed. A request without an answer becomes a sample that says
-    /// so.
+    /// kubelet's pods those become observations that changed. A request without an answer becomes a
+    /// sample that says so.
     pub fn take(&mut self, s: Scrape<'_>, out: &mut Vec<Observation>) -> Result<(), &'static str> {
         if s.code == 200 && matches!(kind(s.what), Kind::Pods) {
             return self.pods.changes(s, out);

@@ -1,11 +1,10 @@
-//! Follows the events that a runtime publishes: containerd's own events, and CRI's container events of other
-//! runtimes.
+//! Follows the events that a runtime publishes: containerd's own events, and CRI's container events of other runtimes.
 //!
 //! Containerd is never asked for CRI's container events: 1.7 sends each of them to only one of its subscribers, so
 //! that the kubelet would miss those that kflow gets (`pkg/cri/sbserver/container_events.go`), and 2.x waits for a
 //! subscriber that does not read them (`internal/eventq/eventq.go`, publish), so that a kflow that is stopped would
-//! block it. Containerd's own events have a queue for each subscriber (`core/events/exchange/exchange.go`), and say
-//! more.
+//! block it. Containerd's own events have a queue for each subscriber
+//! (`core/events/exchange/exchange.go`), and say more.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,8 +23,8 @@ use kflow_model::{Body, ContainerId, Nanos, Observation, Source, clock};
 
 /// Shortest and longest pause between attempts to reach the runtime.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// A refusal comes at once, but an acceptance only with the first event: a stream that is silent for this long is
-/// accepted.
+/// A refusal comes at once, but an acceptance only with the first event: a stream that is silent for
+/// this long is accepted.
 const SILENT: Duration = Duration::from_secs(1);
 /// Most containers that are asked about on one connection.
 const TOGETHER: usize = 64;

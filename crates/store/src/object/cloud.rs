@@ -103,8 +103,7 @@ impl Connector for Hyper {
         let asked = asked.and_then(|ns| u64::try_from(ns).ok());
         tcp.set_connect_timeout(Some(asked.map_or(CONNECT, Duration::from_nanos)));
         let tls = match HttpsConnectorBuilder::new().try_with_platform_verifier() {
-            // An image made from scratch has no certificate authorities, and a store inside the cluster may need
-            // none.
+            // An image made from scratch has no certificate authorities, and a store inside the cluster may need none.
             Err(_) if http => {
                 tcp.enforce_http(true);
                 let client = Client::builder(TokioExecutor::new()).build(tcp);

@@ -78,8 +78,7 @@ const fn prefixes(scheme: &ObjectStoreScheme) -> &'static [&'static str] {
     }
 }
 
-/// Returns the first variable with an unusable value: its name, and what is wrong. Never the value, which may be a
-/// key.
+/// Returns the first variable with an unusable value: its name, and what is wrong. Never the value, which may be a key.
 pub(super) fn wrong(
     scheme: &ObjectStoreScheme,
     value: impl Fn(&str) -> Option<String>,

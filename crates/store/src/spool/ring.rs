@@ -131,8 +131,8 @@ impl Ring {
     }
 
     /// Gives `take` what arrived from `from` to `to`, in order of arrival, until it returns `false`; of the first
-    /// segment also what was still valid at its begin. The segment that is being written is read up to half a second
-    /// ago.
+    /// segment also what was still valid at its begin. The segment that is being written is read up to
+    /// half a second ago.
     pub fn read(
         &self,
         from: Nanos,

@@ -209,8 +209,8 @@ fn a_record_that_is_cut_anywhere_is_none() {
     }
 }
 
-/// Leaves out one piece of a conversation: the next piece, or the kernel's own count, shows exactly how many bytes were
-/// lost.
+/// Leaves out one piece of a conversation: the next piece, or the kernel's own count, shows exactly how
+/// many bytes were lost.
 #[test]
 fn every_piece_that_is_lost_is_told() {
     let all = records(TAPE);

@@ -70,8 +70,7 @@ impl FlowPane {
 const WIDE: u16 = 140;
 
 impl FlowPane {
-    /// Returns the columns of the tree and the rows of the part below it; 0 rows if the explanation is beside the
-    /// tree.
+    /// Returns the columns of the tree and the rows of the part below it; 0 rows if the explanation is beside the tree.
     const fn split(&self, w: u16, h: u16) -> (u16, u16) {
         match (self.explained, w >= WIDE) {
             (true, true) => (w - w * 2 / 5, 0),

@@ -212,8 +212,8 @@ fn window(snap: &Snapshot) -> Window {
     Window::new(snap.range.0, snap.range.1)
 }
 
-/// Draws the lane of an incident: lighter until the diagnosis first reported it, with an arrow at the end if it still
-/// lasts.
+/// Draws the lane of an incident: lighter until the diagnosis first reported it, with an arrow at the end
+/// if it still lasts.
 fn lane(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident, style: Style) {
     let (g, w) = (ctx.glyphs, canvas.width());
     let window = window(ctx.snap);

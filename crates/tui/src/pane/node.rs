@@ -36,8 +36,7 @@ pub struct Node {
     conditions: health::Conditions,
     startup: start::Startup,
     trouble: health::Trouble,
-    /// Version and time of the snapshot at which each of the two long searches last ran: of the calls, and of the
-    /// pods.
+    /// Version and time of the snapshot at which each of the two long searches last ran: of the calls, and of the pods.
     seen: [Option<(u64, Nanos)>; 2],
 }
 

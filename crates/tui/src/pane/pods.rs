@@ -114,8 +114,8 @@ impl Pods {
             None => self.select_row(snap, shared, true),
         }
     }
-    /// Selects the pod or owner of the current row; on a group's row, that of the next row (`down`) or the previous
-    /// one.
+    /// Selects the pod or owner of the current row; on a group's row, that of the next row (`down`)
+    /// or the previous one.
     fn select_row(&mut self, snap: &Snapshot, shared: &mut Shared, down: bool) {
         let rows = self.list.rows.len();
         let at = self.scroll.at.min(rows.saturating_sub(1));

@@ -34,8 +34,8 @@ pub struct Why {
     start: Vec<String>,
     pod: Option<PodUid>,
     owner: Option<ObjectRef>,
-    /// The view from which the verdict was made, and when: the verdict is made again when the pod changes or time
-    /// passes.
+    /// The view from which the verdict was made, and when: the verdict is made again when the pod
+    /// changes or time passes.
     seen: Option<(Pod, Nanos)>,
 }
 

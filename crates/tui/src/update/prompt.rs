@@ -228,8 +228,8 @@ impl Model {
     }
 }
 
-/// Returns true if a command may be run for a typed text: to quit, the text has to be the beginning of the command's
-/// name.
+/// Returns true if a command may be run for a typed text: to quit, the text has to be the beginning
+/// of the command's name.
 fn fits(typed: &str, command: &str) -> bool {
     command != Action::Quit.name() || command.starts_with(typed)
 }

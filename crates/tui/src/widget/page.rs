@@ -375,8 +375,7 @@ impl Page {
             }
         }
     }
-    /// Returns true if a row is visible or would be after scrolling by one line, or if the selected row is not
-    /// visible.
+    /// Returns true if a row is visible or would be after scrolling by one line, or if the selected row is not visible.
     fn is_near(&self, n: usize) -> bool {
         let shown = self.top.saturating_sub(1)..self.top + self.extent.1 + 1;
         self.rows.get(n).is_some_and(|r| shown.contains(&r.line))

@@ -29,8 +29,7 @@ impl Window {
     pub const fn length(&self) -> i64 {
         self.to.since(self.from)
     }
-    /// Returns the place of a moment, in columns from the left edge; negative or above `columns` if outside the
-    /// window.
+    /// Returns the place of a moment, in columns from the left edge; negative or above `columns` if outside the window.
     pub fn place(&self, at: Nanos, columns: u16) -> f64 {
         at.since(self.from) as f64 / self.length() as f64 * f64::from(columns)
     }

@@ -69,8 +69,8 @@ fn the_tap_and_the_proxy_tell_the_same_of_one_run() {
         .collect();
     apart.sort_unstable();
     // The tap's time is the beginning of the client's write, the proxy's is the end of its thread's read. The proxy is
-    // therefore later by as long as that thread waited for a core, and earlier only by the difference between the two
-    // clocks.
+    // therefore later by as long as that thread waited for a core, and earlier only by the difference
+    // between the two clocks.
     let early = -apart.first().unwrap() / 1_000;
     for a in &mut apart {
         *a = a.abs();

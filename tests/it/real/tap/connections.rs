@@ -30,8 +30,8 @@ fn a_client_that_is_made_to_connect_anew_is_understood_from_its_first_call() {
                 _ => None,
             })
         });
-        // A connection that was open before the tap shows where its frames begin after some calls; each call is
-        // answered.
+        // A connection that was open before the tap shows where its frames begin after some calls;
+        // each call is answered.
         for _ in 0..4 {
             works(&mut raw, "ListContainers", &id("")).await;
         }
@@ -61,8 +61,8 @@ fn a_client_that_is_made_to_connect_anew_is_understood_from_its_first_call() {
     );
 }
 
-/// A Python client that duplicates its descriptor, and whose child goes on with the connection: three calls on one
-/// connection.
+/// A Python client that duplicates its descriptor, and whose child goes on with the connection: three
+/// calls on one connection.
 const FORKS: &str = r"
 import os, socket, struct, sys, time
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])

@@ -342,8 +342,7 @@ fn unmade(b: &mut Build<'_>) {
     }
 }
 
-/// The reason in a container's status for an error, and the attempt that ended with the error, where the status
-/// tells.
+/// The reason in a container's status for an error, and the attempt that ended with the error, where the status tells.
 fn reported<'c>(c: &'c ContainerStatus, error: &str) -> Option<(&'c str, Option<u32>)> {
     let start = |t: &'c Terminated, attempt: Option<u32>| {
         let never = matches!(t.reason.as_str(), "StartError" | "ContainerCannotRun");

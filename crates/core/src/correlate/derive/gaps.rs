@@ -219,8 +219,7 @@ fn is_garbage_collection(s: &Span) -> bool {
     }
 }
 
-/// True for a pod that the API never showed and that ended early: its creation was refused, or the runtime removed
-/// it.
+/// True for a pod that the API never showed and that ended early: its creation was refused, or the runtime removed it.
 fn nothing_follows(b: &Build<'_>) -> bool {
     let refused = b
         .spans()

@@ -329,8 +329,7 @@ fn due(b: &mut Build<'_>) {
         let at = p.deletion.filter(|_| p.mirror_of.is_none())?;
         Some((at, p.deletion_grace_s?, *o))
     });
-    // Without a watch, the response to the request has the time. For a mirror pod it says nothing about the static
-    // pod.
+    // Without a watch, the response to the request has the time. For a mirror pod it says nothing about the static pod.
     let answered = f.requests.iter().filter_map(|r| {
         let asked = r.a.resource == "pods" && r.a.verb == "delete" && r.a.code < 300;
         let (at, _) = Nanos::parse_rfc3339(r.a.fact("deletionTimestamp").filter(|_| asked)?)?;

@@ -10,11 +10,11 @@ use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::pod::PodPhase;
 
 const RECEIVED: [Fact; 2] = [Fact::PodReceived, Fact::PodAdded];
-/// Step name: the pod waits for the sync loop, which handles one event at a time. A hung runtime blocks the loop in
-/// housekeeping.
+/// Step name: the pod waits for the sync loop, which handles one event at a time. A hung runtime blocks
+/// the loop in housekeeping.
 const WAITS: &str = "syncLoopIteration";
-/// A wait shorter than this (ns) is part of the hand-over and no step of its own. An idle loop takes a pod within a
-/// millisecond.
+/// A wait shorter than this (ns) is part of the hand-over and no step of its own. An idle loop takes a
+/// pod within a millisecond.
 const BUSY: i64 = 100 * kflow_model::stamp::MILLI;
 const HANDED: [Fact; 3] = [Fact::WorkerFirst, Fact::WorkerNotified, Fact::SyncBegan];
 
@@ -156,8 +156,8 @@ pub(crate) fn admit(b: &mut Build<'_>) {
                 .filter(|(at, _)| at.at < worked.0.at)
                 .min_by_key(|(at, _)| *at)
                 .unwrap_or(worked);
-            // No line shows the hand-over, but the worker acted, so the hand-over was between the binding and that
-            // action.
+            // No line shows the hand-over, but the worker acted, so the hand-over was between the
+            // binding and that action.
             if let Some(start) = bound
                 && start.at <= at.at
             {

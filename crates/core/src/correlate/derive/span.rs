@@ -22,8 +22,8 @@ pub(crate) fn edge(o: &Evidence) -> Edge {
     }
 }
 
-/// Narrows a whole second of the API by bounds: not before `after`, not after `before`. A bound outside the second is
-/// ignored.
+/// Narrows a whole second of the API by bounds: not before `after`, not after `before`. A bound outside
+/// the second is ignored.
 pub(crate) fn narrow(second: Edge, after: Option<Nanos>, before: Option<Nanos>) -> Edge {
     let mut at = second.at;
     let mut until = second.at.plus(i64::from(second.precision));

@@ -356,8 +356,8 @@ fn removals(b: &mut Build<'_>) {
     }
 }
 
-/// Adds the final delete request (grace 0), which the kubelet sends when nothing of the pod is left, and the wait for
-/// finalizers.
+/// Adds the final delete request (grace 0), which the kubelet sends when nothing of the pod is left, and
+/// the wait for finalizers.
 fn final_delete(b: &mut Build<'_>) {
     let f = b.seen;
     let last = f.requests.iter().rfind(|r| {

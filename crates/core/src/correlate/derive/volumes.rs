@@ -252,8 +252,8 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         b.add(s);
     }
     for v in volumes {
-        // A mount that began and is not finished hangs. An open attach is ignored: a later mount implies that it
-        // succeeded.
+        // A mount that began and is not finished hangs. An open attach is ignored: a later mount
+        // implies that it succeeded.
         if let Some(o) = v.mount.filter(|_| !v.done)
             && b.view.gone.is_none()
         {

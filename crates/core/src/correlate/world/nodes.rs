@@ -246,8 +246,7 @@ impl World {
             state.pods.insert(at, uid.into());
         }
     }
-    /// Files an audit record that is not about an existing pod: under its object, or under the owner of a refused
-    /// pod.
+    /// Files an audit record that is not about an existing pod: under its object, or under the owner of a refused pod.
     pub(super) fn file_audit_object(&mut self, o: &Evidence, a: &AuditRecord) {
         if matches!(a.verb.as_str(), "get" | "list" | "watch") && a.code < 400 {
             return;

@@ -16,8 +16,7 @@ const HALVES: usize = 1 << 14;
 /// Pairs the kubelet's span of a request with the apiserver's span of the same request, which links to it or has it
 /// as parent. The server's start is within the client's span, which bounds the offset on both sides within the
 /// request's duration. The server's end does not bound it: the server's span ends after the response was sent. A
-/// client that failed may have given up before a hanging server began, so the end of its span does not bound it
-/// either.
+/// client that failed may have given up before a hanging server began, so the end of its span does not bound it either.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
     clients: Generations<SpanId, (Nanos, Option<Nanos>)>,

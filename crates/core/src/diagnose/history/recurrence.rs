@@ -107,8 +107,8 @@ impl PodHistory<'_> {
             up: c.started.filter(|_| c.runs()),
         }
     }
-    /// Returns the changes to not ready of a pod whose readiness comes and goes; `None` when it does not, or no longer
-    /// does.
+    /// Returns the changes to not ready of a pod whose readiness comes and goes; `None` when it does not,
+    /// or no longer does.
     pub fn flapping(&self) -> Option<Recurrence> {
         let r = self.unready()?;
         let last = self.turns.last()?;
@@ -153,8 +153,8 @@ impl PodHistory<'_> {
             None => Some((None, self.unready()?)),
         }
     }
-    /// True when the container ended and was started again; a container that is stopped because the pod is done was
-    /// not.
+    /// True when the container ended and was started again; a container that is stopped because the pod
+    /// is done was not.
     fn failed_before(&self, c: &ContainerHistory<'_>) -> bool {
         c.restarts > 0 || (c.runs() && !c.exits.is_empty())
     }

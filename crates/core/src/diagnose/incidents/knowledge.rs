@@ -164,8 +164,8 @@ impl Knowledge {
         known && !self.blind.iter().any(blind)
     }
 
-    /// Returns the number of times up to `now` during which it was not known how the pods are, and their total length,
-    /// ns.
+    /// Returns the number of times up to `now` during which it was not known how the pods are, and
+    /// their total length, ns.
     pub fn unknown(&self, now: Nanos) -> (usize, i64) {
         let (mut times, mut ns) = (0, 0);
         let mut upto = Nanos(i64::MIN);

@@ -13,8 +13,8 @@ use kflow_model::{Body, Evidence, Nanos, Observation, Scope};
 
 /// The shortest time between two looks, ns: a [`Diagnoser`] makes the verdict on an unchanged pod again as often.
 const LEAST_NS: i64 = SECOND;
-/// The longest time between two looks, ns: as long as the longest silence that a rule waits for before it says
-/// something.
+/// The longest time between two looks, ns: as long as the longest silence that a rule waits for
+/// before it says something.
 const MOST_NS: i64 = 30 * SECOND;
 /// Number of looks at a long session, besides those that follow a failure. Chosen: a session of half an hour gets a
 /// look every second.

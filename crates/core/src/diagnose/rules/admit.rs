@@ -36,8 +36,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         f.stage_among(Stage::Image..=Stage::Start)
             .unwrap_or(Stage::Create)
     };
-    // A failure of the pod's own is a better answer than a hanging runtime, so the runtime is the answer only without
-    // one.
+    // A failure of the pod's own is a better answer than a hanging runtime, so the runtime is the
+    // answer only without one.
     if waiting >= PICK_UP_NS
         && (found.is_empty() || f.picked_up.is_none())
         && !started(f)

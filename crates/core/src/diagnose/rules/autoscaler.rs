@@ -71,8 +71,8 @@ fn autoscaler(s: &Signal<'_>) -> &'static str {
     }
 }
 
-/// Returns what is known about the node that Karpenter named (`nodeclaim/default-x7k2p, node/ip-10-0-1-7`), and the
-/// evidence.
+/// Returns what is known about the node that Karpenter named
+/// (`nodeclaim/default-x7k2p, node/ip-10-0-1-7`), and the evidence.
 fn joined<'a>(
     cx: Context<'a>,
     s: &Signal<'_>,

@@ -1,5 +1,5 @@
-//! Containers that exit, init containers and sidecars that hold up the others, and hanging calls that create or start
-//! containers.
+//! Containers that exit, init containers and sidecars that hold up the others, and hanging calls that
+//! create or start containers.
 
 use super::{Context, held_up};
 use crate::backoff;
@@ -131,8 +131,8 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         let stopped = c.killed.is_some_and(|(t, why, _)| {
             why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
         }) || c.stopping.zip(c.stopped).is_some_and(|(begin, end)| {
-            // StopContainer lasts as long as the container takes to end, up to the grace period, and longer on a busy
-            // node.
+            // StopContainer lasts as long as the container takes to end, up to the grace period, and longer
+            // on a busy node.
             let within = begin.plus(-2 * SECOND) <= last.at && last.at <= end.plus(2 * SECOND);
             within && c.killed.is_none()
         });

@@ -125,8 +125,8 @@ pub(super) fn driver_in_words(cx: Context<'_>, l: &Lease) -> String {
     format!("at {}, {} ago{over}", at(l.renewed), span(age))
 }
 
-/// True when the watches have delivered something after `since`: they are alive, and what they do not show has not
-/// happened.
+/// True when the watches have delivered something after `since`: they are alive, and what they do not
+/// show has not happened.
 pub(super) fn watches_live(cx: Context<'_>, since: Nanos) -> bool {
     cx.world
         .source(Source::Kube)

@@ -1,8 +1,8 @@
-//! Verdicts on nodes: a container runtime that does not answer, a kubelet that does nothing, a node that is low on a
-//! resource.
+//! Verdicts on nodes: a container runtime that does not answer, a kubelet that does nothing, a node that is
+//! low on a resource.
 //!
-//! `admit` uses the same evidence for a pod that waits. The verdicts here are on the node itself, also while no pod
-//! waits.
+//! `admit` uses the same evidence for a pod that waits. The verdicts here are on the node itself, also
+//! while no pod waits.
 
 use super::Context;
 use super::heard::{self, Heard};
@@ -20,8 +20,7 @@ const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 /// that is restarted is back by then.
 const UNMISSED_NS: i64 = limits::LEASE.ns;
 
-/// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is
-/// empty.
+/// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is empty.
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
     let mut names: Vec<&Text> = cx.shared.nodes.keys().collect();
     names.sort_unstable();
@@ -156,8 +155,8 @@ fn kubelet<'a>(
     let x = x.name("still", "stands still");
     let local = cx.shared.is_local(node);
     let unknown = health.ready.as_ref().is_some_and(|(s, ..)| s == "Unknown");
-    // A kubelet with a low log verbosity logs nothing for long, so its silence counts only where its calls are seen
-    // too.
+    // A kubelet with a low log verbosity logs nothing for long, so its silence counts only where its
+    // calls are seen too.
     let calls = cx.world.source(Source::Cri).last.is_some();
     let waits = !cx.shared.held_up(cx.world, node).is_empty();
     let patience = if waits { SILENT_NS } else { UNMISSED_NS };

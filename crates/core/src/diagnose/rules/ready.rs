@@ -253,8 +253,8 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             x.container(&c.name)
                 .varying("running", &span(cx.now.since(started)))
                 .since(started)
-                // Without the tap the start is known from an Event alone, whose time has whole seconds and is the
-                // kubelet's.
+                // Without the tap the start is known from an Event alone, whose time has whole seconds
+                // and is the kubelet's.
                 .at_most(if f.has_cri {
                     Confidence::Likely
                 } else {

@@ -44,8 +44,8 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             found.push(x);
         }
     }
-    // The catalogue does not know the message, for example of an out-of-tree plugin: its own words are better than
-    // none.
+    // The catalogue does not know the message, for example of an out-of-tree plugin: its own words
+    // are better than none.
     if found.len() == before && !found.iter().any(|k| k.stage == Stage::Schedule) {
         let cause = Catalogue::get().cause(cause::KF226);
         let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
@@ -237,8 +237,7 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
         .state(State::Blocked)
         .proof_if(f.api_evidence);
     if names.is_empty() {
-        // No victim was seen, and the message may be another component's: that it is preemption is likely, not
-        // certain.
+        // No victim was seen, and the message may be another component's: that it is preemption is likely, not certain.
         let said = pod
             .condition("PodScheduled")
             .map_or("", |c| c.message.as_str());
@@ -344,8 +343,8 @@ fn unclaimed<'a>(f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
     Some(unseen(x, f, pod))
 }
 
-/// Adds the evidence that no scheduler has said anything: only that shows that the pod is held before the scheduler's
-/// queue.
+/// Adds the evidence that no scheduler has said anything: only that shows that the pod is held
+/// before the scheduler's queue.
 fn unseen<'a>(x: Finding<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Finding<'a> {
     x.at_most(Confidence::Likely)
         .proof_if(f.api_evidence)

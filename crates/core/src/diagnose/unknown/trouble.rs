@@ -13,8 +13,8 @@ pub struct Trouble {
     pub failure: Failure,
     /// The error message of the first list or watch that failed.
     detail: Text,
-    /// Kinds that could not be read, by namespace; `None` for the whole cluster. The empty kind stands for the whole
-    /// apiserver.
+    /// Kinds that could not be read, by namespace; `None` for the whole cluster. The empty kind stands
+    /// for the whole apiserver.
     kinds: Vec<(Option<Text>, Vec<Text>)>,
     namespaced: bool,
 }

@@ -1,5 +1,5 @@
-//! The facts in the bodies of requests and responses that join an audit record to a pod, or say what the request
-//! changed.
+//! The facts in the bodies of requests and responses that join an audit record to a pod, or say
+//! what the request changed.
 //!
 //! | resource | facts |
 //! |---|---|
@@ -128,8 +128,8 @@ impl Facts {
         if (resource == "pods" && verb == "create") || resource.starts_with("volumeattachments") {
             self.first("node", [&rs.spec.node_name, &rq.spec.node_name]);
         }
-        // The request's body comes first: a patch says what it changes. The response says what the patch does not
-        // touch.
+        // The request's body comes first: a patch says what it changes. The response says what the
+        // patch does not touch.
         self.first("phase", [&rq.status.phase, &rs.status.phase]);
         self.first("reason", [&rq.status.reason, &rs.status.reason]);
         self.number("replicas", rs.spec.replicas.or(rq.spec.replicas));

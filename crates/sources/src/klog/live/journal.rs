@@ -1,7 +1,7 @@
 //! Follows the journal's files while journald writes and rotates them.
 //!
-//! A thread of its own reads the files and may wait for a disk: a disk that hangs is reported, and holds up nothing
-//! else.
+//! A thread of its own reads the files and may wait for a disk: a disk that hangs is reported, and
+//! holds up nothing else.
 
 #![expect(
     clippy::disallowed_methods,
@@ -182,8 +182,8 @@ impl Reader {
         for path in journal.files()?.into_iter().rev() {
             let open = match Open::at(path, &journal.unit) {
                 Ok(open) => open,
-                // An older file may be removed meanwhile; without the file that is being written there is nothing to
-                // follow.
+                // An older file may be removed meanwhile; without the file that is being written there
+                // is nothing to follow.
                 Err(_) if !files.is_empty() => continue,
                 Err(why) => return Err(why),
             };

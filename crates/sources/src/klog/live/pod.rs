@@ -46,8 +46,8 @@ pub async fn pod(
     }
 }
 
-/// Returns when another file than `path` is the current one in two looks in a row. The end of `path` has been read by
-/// then.
+/// Returns when another file than `path` is the current one in two looks in a row. The end of `path` has
+/// been read by then.
 async fn another(root: &Path, component: Component, path: &Path) {
     let mut seen = false;
     loop {

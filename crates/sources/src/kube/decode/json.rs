@@ -15,8 +15,8 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for N<T> {
     }
 }
 
-/// A time with its precision; a text that is not a time counts as absent, because one odd field must not cost the
-/// object.
+/// A time with its precision; a text that is not a time counts as absent, because one odd field must
+/// not cost the object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Time(pub(super) Option<(Nanos, u32)>);
 

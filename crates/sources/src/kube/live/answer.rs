@@ -20,8 +20,8 @@ const SLOWEST: usize = 1024;
 
 /// Longest pause that kflow grants an apiserver that asks for one. Chosen: about ten times the longest that an
 /// apiserver itself asks for, 32 s (`staging/src/k8s.io/apiserver/pkg/util/flowcontrol/dropped_requests_tracker.go`,
-/// `maxRetryAfter`), since a gateway before it may ask for more; a server that asks for an hour would leave a pod
-/// unwatched.
+/// `maxRetryAfter`), since a gateway before it may ask for more; a server that asks for an hour would
+/// leave a pod unwatched.
 const LATER_MAX: Duration = Duration::from_secs(300);
 
 /// Why a list or watch ended before its time.

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kflow_model::scope::bounds;
 use kflow_model::{Body, Observation, PodUid, Scope, Text};
 
-/// Most pods whose UID is remembered to tell Events of this node from others. Beyond it, Events are no longer
-/// filtered.
+/// Most pods whose UID is remembered to tell Events of this node from others. Beyond it, Events are no longer filtered.
 const UIDS_MAX: usize = 65_536;
 
 #[derive(Clone, Debug)]
@@ -98,8 +97,8 @@ impl Watch {
         bounds(self.namespace.as_deref(), &self.fields, &self.labels)
     }
 
-    /// Returns true when an object can leave the selection without being deleted. The apiserver sends `DELETED` for
-    /// both.
+    /// Returns true when an object can leave the selection without being deleted. The apiserver
+    /// sends `DELETED` for both.
     pub(super) fn can_leave(&self) -> bool {
         !self.labels.is_empty() || self.fields == "spec.nodeName="
     }

@@ -109,8 +109,8 @@ async fn follow(path: &Path, backoff: &mut Backoff, out: &mut Out) -> Result<(),
     }
 }
 
-/// Subscribes to events. Containerd responds with the first event: until then this call waits, unless the runtime
-/// refuses.
+/// Subscribes to events. Containerd responds with the first event: until then this call waits,
+/// unless the runtime refuses.
 pub(crate) async fn subscribe(channel: Channel) -> Result<Streaming<Envelope>, Status> {
     let filters = TOPICS.iter();
     let filters = filters.map(|t| format!("namespace=={NAMESPACE},topic==\"{t}\""));

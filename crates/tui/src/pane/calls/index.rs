@@ -118,8 +118,7 @@ pub(super) struct Order {
     pub(super) reverse: bool,
 }
 
-/// Limit on the rows of a list that is not sorted by start. The other direction or a filter shows the calls beyond
-/// it.
+/// Limit on the rows of a list that is not sorted by start. The other direction or a filter shows the calls beyond it.
 const MOST: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,8 +224,8 @@ fn put_in_order(keys: &mut [Key], reverse: bool) {
     }
 }
 
-/// The remaining keys of one sorted part of the list, for a merge. The part whose first key is listed first compares
-/// greatest.
+/// The remaining keys of one sorted part of the list, for a merge. The part whose first key is
+/// listed first compares greatest.
 #[derive(PartialEq, Eq)]
 struct Head<'k> {
     keys: &'k [Key],
@@ -430,8 +429,7 @@ impl Index {
         }
         low.min(self.len().saturating_sub(1))
     }
-    /// Returns the row of a call whose start is known, which allows a binary search while the list is sorted by
-    /// start.
+    /// Returns the row of a call whose start is known, which allows a binary search while the list is sorted by start.
     pub(super) fn find_at(&self, snap: &Snapshot, key: CallKey, start: Nanos) -> Option<usize> {
         let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
         if let Some(ordered) = &self.ordered {

@@ -171,8 +171,8 @@ const fn sorted_by(sort: Sort) -> Option<Col> {
     })
 }
 
-/// Returns true if the sorted column ascends. Names ascend by default; durations and sizes ascend only in reverse
-/// order.
+/// Returns true if the sorted column ascends. Names ascend by default; durations and sizes ascend
+/// only in reverse order.
 const fn up(order: Order) -> bool {
     match order.sort {
         Sort::Start | Sort::Time | Sort::Size => order.reverse,

@@ -40,8 +40,7 @@ impl Histogram {
         self.n += other.n;
         self.max = self.max.max(other.max);
     }
-    /// Returns the upper bound, in ns, of the bucket that contains the quantile `q` (0 to 1), but at most the
-    /// maximum.
+    /// Returns the upper bound, in ns, of the bucket that contains the quantile `q` (0 to 1), but at most the maximum.
     pub(crate) fn quantile(&self, q: f64) -> i64 {
         let want = (self.n as f64 * q).ceil().max(1.0) as u64;
         let mut sum = 0;

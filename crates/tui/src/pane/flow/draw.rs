@@ -183,8 +183,7 @@ pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Opti
     let time = ctx.time();
     match (l, s.invisible_because()) {
         (Some(l), _) => {
-            // For a failing or open step, the evidence of its newest run; else the evidence that showed the step
-            // first.
+            // For a failing or open step, the evidence of its newest run; else the evidence that showed the step first.
             let newest = l
                 .runs
                 .last()

@@ -157,8 +157,8 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
 }
 
 /// Returns the row to select first: the deepest step in flight, else the newest that failed, else the first row. If a
-/// step in flight began right after another failed, it is only the wait for the next attempt, and the failed step is
-/// returned.
+/// step in flight began right after another failed, it is only the wait for the next attempt, and the
+/// failed step is returned.
 pub(super) fn focus(rows: &[Row], lit: &[StepRuns]) -> usize {
     let found = |id: StepId| {
         lit.iter()

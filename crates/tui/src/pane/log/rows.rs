@@ -6,8 +6,8 @@ use kflow_engine::Snapshot;
 use kflow_export::owner::evidence;
 use kflow_model::{Body, Evidence, Nanos, Observation};
 
-/// A row: one observation, or several repeats of a line. Fields are indices of the first and the last, and their
-/// number.
+/// A row: one observation, or several repeats of a line. Fields are indices of the first and the
+/// last, and their number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     first: u32,
@@ -142,8 +142,7 @@ impl Log {
             (a, b) => a.is_none() && b.is_none(),
         };
         let total = self.total(snap);
-        // A pod's evidence is sorted, so a new observation may be inserted anywhere. The list is short and is
-        // rebuilt.
+        // A pod's evidence is sorted, so a new observation may be inserted anywhere. The list is short and is rebuilt.
         if self.dirty || !same_front || total < self.len || (!self.all && total != self.len) {
             self.kept.clear();
             self.listed = 0;

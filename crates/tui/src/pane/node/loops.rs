@@ -86,8 +86,7 @@ const GROUPS: &[Group] = &[
     ),
 ];
 
-/// Returns the time, in ns, after which a periodic loop is late: the limit at which the diagnosis counts it as
-/// silent.
+/// Returns the time, in ns, after which a periodic loop is late: the limit at which the diagnosis counts it as silent.
 const fn due(w: Work) -> Option<i64> {
     match w {
         Work::Relist => Some(limits::KUBELET_SILENT.ns),

@@ -47,8 +47,8 @@ impl Startup {
             self.steps.sort_by_key(|l| (l.first.at, l.step));
         }
     }
-    /// Draws the heading, and if `open` a waterfall below it: the bar of a step begins where the previous step was
-    /// seen.
+    /// Draws the heading, and if `open` a waterfall below it: the bar of a step begins where the
+    /// previous step was seen.
     pub(super) fn draw(&self, ctx: &Ctx<'_>, w: u16, open: bool, out: &mut Vec<Line>) {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let map = Map::active();

@@ -1,5 +1,5 @@
-//! Pods as lanes: one row per pod, with its stages as segments on a common time axis, so that a burst is visible at a
-//! glance.
+//! Pods as lanes: one row per pod, with its stages as segments on a common time axis, so that a burst is
+//! visible at a glance.
 
 use super::list::{List, Row};
 use super::order::{self, Sort};
@@ -16,8 +16,8 @@ use kflow_core::timeline::{Outcome, summary};
 use kflow_model::Nanos;
 use kflow_model::units::{age, duration};
 
-/// Rows below the list: a rule, and the duration of each stage of the selected pod, which is also the legend of the
-/// colours.
+/// Rows below the list: a rule, and the duration of each stage of the selected pod, which is also the
+/// legend of the colours.
 pub(super) const BELOW: u16 = 2;
 
 /// Width of the column with the duration of the start.
@@ -25,8 +25,7 @@ const START: u16 = 7;
 /// Width of the column with the cause.
 const CAUSE: u16 = 5;
 
-/// Widths and positions of the columns: width of names, position of starts, of causes, position and width of the
-/// chart.
+/// Widths and positions of the columns: width of names, position of starts, of causes, position and width of the chart.
 pub(super) struct Columns {
     name: u16,
     start: u16,
@@ -50,8 +49,8 @@ impl Columns {
     }
 }
 
-/// Returns the end of a pod's lane: now while a stage of an existing pod is in progress, else the end of its last
-/// stage.
+/// Returns the end of a pod's lane: now while a stage of an existing pod is in progress, else the end
+/// of its last stage.
 fn last(p: &PodView, now: Nanos) -> Nanos {
     let open = p.current.is_some() && p.gone.is_none();
     let stages = || p.timeline.spans.iter().filter(|s| s.is_stage());

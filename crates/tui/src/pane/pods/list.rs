@@ -141,8 +141,7 @@ impl List {
         let row = self.place.get(pod as usize).filter(|r| **r != NOWHERE)?;
         Some(*row as usize)
     }
-    /// Brings the list up to date with a snapshot. `afresh` rebuilds all keys, which is needed if `wanted` has
-    /// changed.
+    /// Brings the list up to date with a snapshot. `afresh` rebuilds all keys, which is needed if `wanted` has changed.
     pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool) {
         let in_order = self.moved.is_empty() && !self.judged && self.judged_to == 0;
         if !afresh

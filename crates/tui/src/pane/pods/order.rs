@@ -352,8 +352,8 @@ impl Key {
             name: p.name.clone(),
         }
     }
-    /// Returns true if both keys have the same place in the list. The widths, which follow the verdict's text, may
-    /// differ.
+    /// Returns true if both keys have the same place in the list. The widths, which follow the
+    /// verdict's text, may differ.
     pub(super) fn stands_as(&self, other: &Self) -> bool {
         let Self {
             score,
@@ -370,8 +370,7 @@ impl Key {
             && (group, text, namespace, name)
                 == (&other.group, &other.text, &other.namespace, &other.name)
     }
-    /// Compares the places of two pods. Ties are broken by namespace and name, so that rows do not swap without
-    /// reason.
+    /// Compares the places of two pods. Ties are broken by namespace and name, so that rows do not swap without reason.
     pub(super) fn order(&self, other: &Self, by: Sort, reverse: bool) -> Ordering {
         let named = |a: &Self, b: &Self| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let main = match by {

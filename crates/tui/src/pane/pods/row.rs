@@ -95,8 +95,8 @@ const COLUMNS: [Column<'static, Col>; 11] = [
 /// Length of the longest status of a pod: `Init:CreateContainerConfigError`.
 const STATUS: u16 = 31;
 
-/// Returns the column whose heading shows the order; `None` for trouble, which depends on several columns, and for
-/// stages.
+/// Returns the column whose heading shows the order; `None` for trouble, which depends on several
+/// columns, and for stages.
 pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     Some(match sort {
         Sort::Trouble | Sort::Took(_) => return None,

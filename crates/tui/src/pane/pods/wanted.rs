@@ -62,8 +62,7 @@ impl Wanted {
         key.hidden = hidden;
         key
     }
-    /// Returns true if the pod's place depends on the verdict of another pod, which may change while its own does
-    /// not.
+    /// Returns true if the pod's place depends on the verdict of another pod, which may change while its own does not.
     pub(super) fn looks_behind(&self, verdict: Option<&Arc<Verdict>>) -> bool {
         self.group == GroupBy::Cause && verdict.is_some_and(|v| v.behind.is_some())
     }

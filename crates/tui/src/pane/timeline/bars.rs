@@ -144,8 +144,8 @@ pub(super) fn gaps(
     }
 }
 
-/// Returns the end of the grace period: the deletion timestamp of the API is the time of the request plus the grace
-/// period.
+/// Returns the end of the grace period: the deletion timestamp of the API is the time of the request
+/// plus the grace period.
 pub(super) fn due(p: &PodView) -> Option<Nanos> {
     let api = p.api.as_ref().filter(|a| a.deletion.is_some())?;
     let grace = api.deletion_grace_s.unwrap_or(0).saturating_mul(SECOND);

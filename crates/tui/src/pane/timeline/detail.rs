@@ -49,8 +49,8 @@ fn head(s: &Span) -> String {
     t
 }
 
-/// Formats the duration of a span: `60ms`, or `60ms of work in 2.78s` for a stage that lasts longer than the work in
-/// it.
+/// Formats the duration of a span: `60ms`, or `60ms of work in 2.78s` for a stage that lasts longer than
+/// the work in it.
 fn took(s: &Span, p: &PodView, now: Nanos) -> String {
     let (work, whole) = (summary::work_ns(&p.timeline, s, now), s.duration(now));
     if duration(work) == duration(whole) {

@@ -26,8 +26,8 @@ pub(super) fn id(s: &Span) -> Id {
     (s.stage, s.step.clone(), s.container.clone(), s.attempt)
 }
 
-/// Returns whether a row is open by default: if its children are few, or if one of a moderate number failed or is in
-/// flight.
+/// Returns whether a row is open by default: if its children are few, or if one of a moderate number failed
+/// or is in flight.
 pub(super) fn open_by_default(t: &Timeline, index: u32, all: Option<bool>) -> bool {
     if let Some(a) = all {
         return a;

@@ -17,8 +17,7 @@ const BESIDE_NS: i64 = 50 * kflow_model::stamp::MILLI;
 /// Name and attempt of the container that an image is looked up or pulled for; the request contains only the image.
 ///
 /// A worker handles one container at a time, so it is the next container with that image to be created. When none
-/// follows, it is the container of the spec with that image that was created least often so far, the first of
-/// several.
+/// follows, it is the container of the spec with that image that was created least often so far, the first of several.
 fn container_of_image(b: &Build<'_>, at: usize, w: &RuntimeCall) -> (Text, u32) {
     let specs: Vec<(&Text, &Text)> = b
         .seen
@@ -148,8 +147,8 @@ fn refused(b: &mut Build<'_>) {
     }
 }
 
-/// Adds `EnsureImageExists` around a pull, from `Pulling` to `Pulled` or `Failed`, so that a wait in the queue is
-/// visible.
+/// Adds `EnsureImageExists` around a pull, from `Pulling` to `Pulled` or `Failed`, so that a wait in
+/// the queue is visible.
 fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
     let f = b.seen;
     let events: Vec<_> = f

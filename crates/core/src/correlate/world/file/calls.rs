@@ -101,8 +101,8 @@ impl World {
                 && !is_noise(&c.method)
             {
                 self.learn_span(span, slot);
-                // A trace with one of these calls is one sync of one pod; a trace of garbage collection contains many
-                // pods.
+                // A trace with one of these calls is one sync of one pod; a trace of garbage
+                // collection contains many pods.
                 if matches!(
                     c.method.as_str(),
                     method::RUN_POD_SANDBOX | method::CREATE_CONTAINER | method::PULL_IMAGE
