@@ -18,7 +18,7 @@ use std::fmt;
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, Source, Text};
+use kflow_model::{Body, Nanos, Text};
 
 use crate::correlate::{PodView, World, startup_latency};
 use crate::flow::Stage;
@@ -197,7 +197,7 @@ impl Chosen<'_> {
 /// measured too.
 pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<Row> {
     let mut samples = Vec::new();
-    let watched = watched_from(world);
+    let watched = world.nodes_from();
     for pod in world.pods().iter().filter(|p| !p.past) {
         if chosen.is_in_range(pod.zero()) && chosen.admits(pod, now) {
             of_pod(pod, by, watched, &mut samples);
@@ -252,14 +252,8 @@ pub fn images(pod: &PodView) -> Vec<Text> {
     images
 }
 
-/// Returns when the first source on a node began to observe; `None` without such sources.
-pub fn watched_from(world: &World) -> Option<Nanos> {
-    let of_nodes = Source::ALL.into_iter().filter(|s| s.is_node());
-    of_nodes.filter_map(|s| world.source(s).first).min()
-}
-
 /// Returns what is measured of a pod, with the length in ns; `None` as a length while it goes on. `watched` is from
-/// [`watched_from`]. The stages of a pod created before `watched` are left out, because earlier attempts may have been
+/// [`World::nodes_from`]. The stages of a pod created before `watched` are left out, because earlier attempts may have been
 /// missed; its termination is measured if it began later.
 pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i64>)> {
     let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();

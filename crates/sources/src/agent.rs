@@ -18,9 +18,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::behind::Behind;
-use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap};
+use crate::position::Position;
 use kflow_model::offset::Offset;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
@@ -212,10 +211,10 @@ pub struct Follow {
 /// Follows an agent until the receiver of observations is gone.
 pub async fn follow(mut follow: Follow, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
-    let mut position = Position {
+    let mut following = Following {
         since: follow.since,
         before: follow.mark.lock().followed.take(),
-        ..Position::default()
+        ..Following::default()
     };
     loop {
         let (ended, pause) = match reach(&follow.way).await {
@@ -228,7 +227,7 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
                 (absent.to_string(), pause)
             }
             Ok(reached) => {
-                let ended = session(reached, &mut follow, &mut position, &mut backoff, &mut out);
+                let ended = session(reached, &mut follow, &mut following, &mut backoff, &mut out);
                 match ended.await {
                     Err(End::Stopped(_)) => return,
                     Err(End::Failed(why)) => (why, backoff.pause()),
@@ -240,7 +239,7 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
         // The agent is not reachable, so nobody has to wait for its past.
         drop(follow.past.take());
         out.off(ended.as_str());
-        if position.broke_off(&ended, &mut out).await.is_err() {
+        if following.broke_off(&ended, &mut out).await.is_err() {
             return;
         }
         debug!(parent: out.span(), why = ended, ?pause, "connecting again");
@@ -248,47 +247,29 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
     }
 }
 
-/// How far the agent was followed in this run.
+/// What is kept of following the agent, across connections.
 #[derive(Debug, Default)]
-struct Position {
-    epoch: u64,
-    next: u64,
-    reached: Nanos,
+struct Following {
+    position: Position,
     /// Start of the past that is asked for, before what the ring holds.
     since: Option<Nanos>,
-    numbers: Numbers,
     /// How far the agent was followed into a world that no longer exists.
     before: Option<Followed>,
     /// Sources that sent an observation since the connection began.
     sources: BTreeSet<Source>,
-    behind: Behind,
 }
 
-impl Position {
-    fn take(&mut self, batch: &Batch) {
-        if self.epoch != 0 && self.epoch != batch.epoch {
-            self.numbers.again();
-        }
-        self.epoch = batch.epoch;
-        if !batch.past {
-            self.next = batch.next;
-            self.since = None;
-        }
-        self.reached = clock::now();
-    }
-
+impl Following {
     /// Reports a gap for each source that had sent something, because nothing is seen until the next connection.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
-        let now = clock::now();
+        let (now, reached) = (clock::now(), self.position.reached);
         for source in std::mem::take(&mut self.sources) {
-            out.send(gap(source, self.reached, now, 0, why)).await?;
+            out.send(gap(source, reached, now, 0, why)).await?;
         }
-        if self.epoch != 0 {
-            self.behind.set(true, out).await?;
-        }
-        if self.epoch != 0 && self.since.is_none() {
+        self.position.broke_off(out).await?;
+        if self.position.epoch != 0 && self.since.is_none() {
             // An agent that was restarted sends what it kept since this moment; an agent that still runs ignores it.
-            self.since = Some(self.reached);
+            self.since = Some(reached);
         }
         Ok(())
     }
@@ -312,7 +293,7 @@ async fn in_time<T>(
 async fn session(
     mut reached: Reached,
     follow: &mut Follow,
-    position: &mut Position,
+    following: &mut Following,
     backoff: &mut Backoff,
     out: &mut Out,
 ) -> Result<(), End> {
@@ -333,20 +314,16 @@ async fn session(
     compare(offset);
     // Set before the source's status turns to on: whoever sees it on then knows whether everything that the agent saw
     // has arrived.
-    let behind = Behind::of(&info, position.epoch, position.next);
-    position
-        .behind
-        .set(behind, out)
-        .await
-        .map_err(End::Stopped)?;
+    let joined = following.position.joined(&info, out).await;
+    joined.map_err(End::Stopped)?;
     follow.gives.send_replace(Gives::of(&info));
     out.on(reached.said(&info));
     // The agent compares it with its own clock.
     let ahead_ns = follow.mark.clock().map_or(0, Offset::certain_ns);
-    let since = (position.since).map_or(0, |at| u64::try_from(at.plus(ahead_ns).0).unwrap_or(0));
+    let since = (following.since).map_or(0, |at| u64::try_from(at.plus(ahead_ns).0).unwrap_or(0));
     let mut stream = in_time(reached.client.subscribe(SubscribeRequest {
-        from: position.next,
-        epoch: position.epoch,
+        from: following.position.next,
+        epoch: following.position.epoch,
         only_new: false,
         since,
     }))
@@ -370,20 +347,23 @@ async fn session(
             Err(status) => return Err(End::Failed(reached.client.status(status).to_string())),
         };
         backoff.reset();
-        let reached = position.reached;
-        position.take(&batch);
+        let reached = following.position.reached;
+        following.position.take(&batch);
+        if !batch.past {
+            following.since = None;
+        }
         let now = clock::now();
         if batch.lost > 0 {
             // The agent itself reports the gap of calls, with the number of lines. Which of its other sources lost
             // lines is not known.
-            let others = position.sources.iter().copied();
+            let others = following.sources.iter().copied();
             for source in others.filter(|s| !matches!(s, Source::Cri | Source::Kflow)) {
                 let gap = gap(source, reached, now, 0, SLOW);
                 out.send(gap).await.map_err(End::Stopped)?;
             }
         }
         follow.mark.set(&batch, now);
-        if let Some(before) = position.before.take()
+        if let Some(before) = following.before.take()
             && let Some(gap) = unseen(before, &batch)
         {
             out.send(gap).await.map_err(End::Stopped)?;
@@ -394,8 +374,8 @@ async fn session(
                 if !(follow.all || is_of_node(&o)) {
                     continue;
                 }
-                position.numbers.number(&mut o);
-                position.sources.insert(o.source);
+                following.position.numbers.number(&mut o);
+                following.sources.insert(o.source);
                 // An observation of the past keeps its time of arrival at the agent, by the agent's clock, but not
                 // later than now.
                 o.stamp.seen = if batch.past {
@@ -408,13 +388,7 @@ async fn session(
         }
         if !batch.past {
             drop(follow.past.take());
-            if !Behind::of(&info, position.epoch, position.next) {
-                position
-                    .behind
-                    .set(false, out)
-                    .await
-                    .map_err(End::Stopped)?;
-            }
+            following.position.passed(out).await.map_err(End::Stopped)?;
         }
     }
 }

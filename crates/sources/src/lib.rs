@@ -15,8 +15,6 @@ use kflow_model::{Nanos, Observation};
 pub mod agent;
 pub mod audit;
 #[cfg(feature = "live")]
-mod behind;
-#[cfg(feature = "live")]
 pub mod cri;
 pub mod fs;
 pub mod journal;
@@ -27,6 +25,8 @@ pub mod live;
 pub(crate) mod logtext;
 pub mod metrics;
 pub mod otlp;
+#[cfg(feature = "live")]
+mod position;
 #[cfg(feature = "live")]
 pub mod proxy;
 #[cfg(feature = "live")]

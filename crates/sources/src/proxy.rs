@@ -10,9 +10,8 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
-use crate::behind::Behind;
-use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap, root, unix};
+use crate::position::Position;
 use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
 use kflow_model::turns::Turns;
@@ -125,6 +124,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut position = Position::default();
+    let mut told = Nanos::default();
     loop {
         let ended = match Client::connect(&path).await {
             Err(e) => e.to_string(),
@@ -138,13 +138,11 @@ pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
             Some(why) => out.off(format!("{ended}; {why}")),
             None => out.off(ended.as_str()),
         }
-        if position.epoch != 0 {
-            let now = clock::now();
-            let gap = gap(Source::Cri, position.reached, now, 0, &ended);
-            if !std::mem::replace(&mut position.broken, true)
-                && (out.send(gap).await.is_err()
-                    || position.behind.set(true, &mut out).await.is_err())
-            {
+        // Once for each time that the stream breaks off, however often connecting fails after it.
+        if position.epoch != 0 && std::mem::replace(&mut told, position.reached) != position.reached
+        {
+            let gap = gap(Source::Cri, position.reached, clock::now(), 0, &ended);
+            if out.send(gap).await.is_err() || position.broke_off(&mut out).await.is_err() {
                 return;
             }
         }
@@ -159,17 +157,6 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// Lines that are decoded in one turn, after which the thread yields ([`Turns`]).
 const TURN: usize = 16;
-
-/// How far the proxy's observations were read.
-#[derive(Debug, Default)]
-struct Position {
-    epoch: u64,
-    next: u64,
-    reached: Nanos,
-    broken: bool,
-    numbers: Numbers,
-    behind: Behind,
-}
 
 enum End {
     Stopped(Stopped),
@@ -192,12 +179,7 @@ async fn session(
         .map_err(End::Failed)?;
     let info = client.info().await.map_err(End::Failed)?;
     let begun = wait(Duration::from_nanos(info.ring_age_ns));
-    let behind = Behind::of(&info, position.epoch, position.next);
-    position
-        .behind
-        .set(behind, out)
-        .await
-        .map_err(End::Stopped)?;
+    position.joined(&info, out).await.map_err(End::Stopped)?;
     let mut look = tokio::time::interval(LOOK);
     let mut turns = Turns::of(TURN);
     loop {
@@ -236,24 +218,6 @@ async fn session(
             }
             turns.done();
         }
-        if !Behind::of(&info, position.epoch, position.next) {
-            position
-                .behind
-                .set(false, out)
-                .await
-                .map_err(End::Stopped)?;
-        }
-    }
-}
-
-impl Position {
-    fn take(&mut self, batch: &Batch) {
-        if self.epoch != 0 && self.epoch != batch.epoch {
-            self.numbers.again();
-        }
-        self.epoch = batch.epoch;
-        self.next = batch.next;
-        self.reached = clock::now();
-        self.broken = false;
+        position.passed(out).await.map_err(End::Stopped)?;
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kflow_core::correlate::{Actor, NODE_LEASES, Presence, World};
 use kflow_core::diagnose::{self, Confidence, Diagnoser, State, Verdict};
-use kflow_core::stats::{Measure, measured, watched_from};
+use kflow_core::stats::{Measure, measured};
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, stamp::SECOND};
@@ -423,7 +423,7 @@ fn what_is_measured_of_a_pod_is_the_same_for_who_looks_late_or_is_left_out() {
     // Most of the pods were created 60 to 90 s before.
     for kept in [30, 62, 66, 70, 80] {
         let (watched, late, _) = watched_and_late(kept);
-        let (whole_from, late_from) = (watched_from(&watched), watched_from(&late));
+        let (whole_from, late_from) = (watched.nodes_from(), late.nodes_from());
         for pod in watched.pods() {
             let stages = |of: Vec<(Measure, Option<i64>)>| -> BTreeMap<Measure, Option<i64>> {
                 let is_stage = |m: &Measure| matches!(m, Measure::Stage(_));

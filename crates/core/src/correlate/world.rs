@@ -364,6 +364,10 @@ impl World {
     pub const fn calls(&self) -> &CallLog {
         &self.calls
     }
+    /// Arrival of the first observation of the sources on nodes; `None` when they have none.
+    pub fn nodes_from(&self) -> Option<Nanos> {
+        self.sources.nodes_from()
+    }
     /// State of a source.
     pub fn source(&self, source: Source) -> SourceState {
         self.sources.get(source).clone()

@@ -83,7 +83,7 @@ pub(crate) fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
     let mut pods: Vec<_> = world.pods().iter().filter(|p| !p.past).collect();
     pods.sort_by_key(|p| (p.zero(), p.uid.clone()));
     pods.retain(|p| seen.pod(of.node, &p.node, p.uid.as_str()));
-    let watched = stats::watched_from(world);
+    let watched = world.nodes_from();
     for p in pods {
         sink.push(Table::Pods, p.zero(), &PodRow::of(of, watched, p))?;
     }

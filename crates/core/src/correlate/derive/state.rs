@@ -14,6 +14,7 @@ use kflow_model::pod::Condition;
 use kflow_model::{
     Body, Evidence, Nanos, Text,
     cri::{InventoryItem, RuntimeState},
+    event::EventSeen,
     pod::{ContainerSpec, ContainerState, ContainerStatus},
     stamp::SECOND,
 };
@@ -430,17 +431,24 @@ fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
     if ![Stage::Volumes, Stage::Sandbox, Stage::Create].contains(&stage) {
         return None;
     }
-    let failures = f.events.iter();
-    let failures = failures.filter(|(_, e)| e.warning && stage_of_event(e) == stage);
-    failures
-        .filter_map(|(o, e)| {
-            let first = e.began().unwrap_or(o.stamp.at);
-            let is_it = |c: &str| e.container.is_empty() || c == e.container;
-            let mut starts = f.events_of(&["Started"]);
-            let over = starts.any(|(o, s)| is_it(&s.container) && o.stamp.at > first);
-            (!over).then_some(first)
-        })
-        .min()
+    let failures = || {
+        let all = f.events.iter();
+        all.filter(|(_, e)| e.warning && stage_of_event(e) == stage)
+    };
+    let mut containers: Vec<&str> = failures().map(|(_, e)| e.container.as_str()).collect();
+    containers.sort_unstable();
+    containers.dedup();
+    let since = |container: &str| {
+        let is_it = |e: &EventSeen| container.is_empty() || e.container == container;
+        let starts = f.events_of(&["Started"]).filter(|(_, e)| is_it(e));
+        let started = starts.map(|(o, _)| o.stamp.at).max();
+        failures()
+            .filter(|(_, e)| e.container == container)
+            .map(|(o, e)| e.began().unwrap_or(o.stamp.at))
+            .filter(|first| started.is_none_or(|at| at <= *first))
+            .min()
+    };
+    containers.into_iter().filter_map(since).min()
 }
 
 /// Times at which the kubelet killed a container because its liveness or startup probe had failed, from Events (1 s)

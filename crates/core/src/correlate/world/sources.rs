@@ -77,10 +77,16 @@ impl Sources {
             })
             .collect()
     }
-    /// Arrival of the first observation of the node's sources; of any source, when the node's have none.
+    /// Arrival of the first observation of the sources on nodes; `None` when they have none.
+    pub(crate) fn nodes_from(&self) -> Option<Nanos> {
+        self.first(&[Source::Cri, Source::Kubelet, Source::Fs])
+    }
+    /// The same; when the sources on nodes have no observation, of any source.
     pub(crate) fn began(&self) -> Option<Nanos> {
-        let first = |sources: &[Source]| sources.iter().filter_map(|s| self.get(*s).first).min();
-        first(&[Source::Cri, Source::Kubelet, Source::Fs]).or_else(|| first(&Source::ALL))
+        self.nodes_from().or_else(|| self.first(&Source::ALL))
+    }
+    fn first(&self, sources: &[Source]) -> Option<Nanos> {
+        sources.iter().filter_map(|s| self.get(*s).first).min()
     }
     /// Bit set of the sources that produced an observation, by index.
     pub(crate) fn present(&self) -> u16 {
