@@ -4,6 +4,7 @@
 use super::{Sources, current, is_general, root, scenario, silence};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, Verdict};
+use kflow_model::Body;
 
 #[test]
 fn the_list_of_causes_is_current() {
@@ -180,4 +181,39 @@ fn part_of_the_sources_never_tell_another_cause() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// Every text of the scenarios, and of Events and logs as components write them: an error of several lines says what
+/// it says on one. Texts are broken at every blank, with an empty line, as mount(8), fsck and CSI drivers do.
+#[test]
+fn a_text_of_several_lines_shows_what_it_shows_on_one() {
+    let all = Catalogue::get();
+    let reasons: std::collections::BTreeSet<&str> =
+        all.iter().flat_map(|c| &c.on).map(String::as_str).collect();
+    let mut texts = std::collections::BTreeSet::new();
+    for s in scenarios() {
+        for o in s.observations() {
+            match &o.body {
+                Body::Event(e) => texts.insert(e.message.to_string()),
+                Body::Log(l) => texts.insert(l.error.to_string()),
+                Body::CallEnd(e) => texts.insert(e.message.to_string()),
+                _ => false,
+            };
+        }
+    }
+    let mut hit = 0;
+    for text in &texts {
+        let broken = text.replace(' ', " \n\n");
+        for reason in &reasons {
+            let told = |text| {
+                let (cause, names) = all.best(reason, text, |_| true)?;
+                let names: Vec<String> = names.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                Some((cause.id, names))
+            };
+            let whole = told(text);
+            hit += usize::from(whole.is_some());
+            assert_eq!(told(&broken), whole, "{reason}: {text}");
+        }
+    }
+    assert!(hit > texts.len(), "{hit} of {}", texts.len());
 }

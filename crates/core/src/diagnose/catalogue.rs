@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::cause::{self, CauseId};
-use super::signal::unframed;
+use super::signal::searched;
 use super::text::Names;
 use super::told::Told;
 use super::{Confidence, State};
@@ -114,6 +114,7 @@ impl Cause {
     }
     /// Returns the names that the text holds when the reason and text show this cause; else `None`.
     pub fn matches(&self, reason: &str, text: &str) -> Option<Names> {
+        let text = &*searched(text);
         if self.barred(text) {
             return None;
         }
@@ -276,7 +277,7 @@ impl Catalogue {
         let Some(under) = self.below(reason) else {
             return Told::default();
         };
-        let text = &*unframed(text);
+        let text = &*searched(text);
         let set = under.set.get_or_init(|| {
             let patterns = under.patterns.iter().map(|&(c, p)| {
                 self.causes

@@ -213,7 +213,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
 
 /// Returns the message in another program's error, without the frame of its logger (logrus: `time="…" level=error
 /// msg="…"`): runc and conmon write such lines to their standard error, and CRI-O passes them on unchanged.
-pub fn unframed(text: &str) -> Cow<'_, str> {
+fn unframed(text: &str) -> Cow<'_, str> {
     static FRAME: LazyLock<Needle> = LazyLock::new(|| "time=\"".into());
     let framed = || {
         let (before, frame) = FRAME.split(text)?;
@@ -224,6 +224,25 @@ pub fn unframed(text: &str) -> Cow<'_, str> {
             .then(|| format!("{before}{}", unescaped(said)))
     };
     framed().map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// Returns the message as the catalogue's patterns see it: without its frame ([`unframed`]) and on one line, because
+/// errors of mount(8), fsck, hooks and CSI drivers have several, with empty ones among them.
+pub(super) fn searched(text: &str) -> Cow<'_, str> {
+    let breaks = ['\n', '\r', '\t'];
+    let one_line = |text: &str| {
+        let lines = text.split(breaks).map(str::trim);
+        let lines: Vec<&str> = lines.filter(|l| !l.is_empty()).collect();
+        lines.join(" ")
+    };
+    let text = unframed(text);
+    if text.contains(breaks) {
+        return Cow::Owned(one_line(&text));
+    }
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim_end()),
+        Cow::Owned(_) => text,
+    }
 }
 
 /// CRI methods, and the reason under which a failure of each is reported.

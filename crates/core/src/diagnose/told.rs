@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::catalogue::{Catalogue, Cause};
-use super::signal::unframed;
+use super::signal::searched;
 use super::text::Names;
 
 /// The largest number of messages that are remembered: few messages repeat.
@@ -43,7 +43,7 @@ impl<'c> Told<'c> {
         let read = || {
             let names = hit
                 .pattern
-                .and_then(|p| hit.cause.names(p, &unframed(text)));
+                .and_then(|p| hit.cause.names(p, &searched(text)));
             names.unwrap_or_default()
         };
         Some((hit.cause, hit.names.get_or_init(read).clone()))
