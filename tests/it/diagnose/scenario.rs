@@ -191,7 +191,7 @@ fn event(e: &Value, n: usize, t: Nanos) -> EventSeen {
     EventSeen {
         object: ObjectRef {
             kind: kind.into(),
-            namespace: "ns".into(),
+            namespace: e["ns"].as_str().unwrap_or("ns").into(),
             name: name.into(),
             uid: if kind == "Pod" {
                 UID.into()

@@ -241,6 +241,20 @@ impl<'a> Finding<'a> {
                 let age = self.names.get("age").unwrap_or_default().to_owned();
                 self.names.vary("waiting", &age, "");
             }
+            // A DaemonSet makes a pod for one node. That the others are not meant is no trouble.
+            id @ (cause::KF201 | cause::KF202 | cause::KF209) => {
+                let who = match (self.names.get("only"), id) {
+                    (Some(n), cause::KF202) => {
+                        format!("Node {n}, the only one that the pod is for,")
+                    }
+                    (Some(n), _) => {
+                        format!("Node {n}, the only one that the pod is for, does not have")
+                    }
+                    (None, cause::KF202) => "Every fitting node".to_owned(),
+                    (None, _) => "No node has".to_owned(),
+                };
+                self.names.set("who", &who);
+            }
             cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();
                 let why = match of("why") {

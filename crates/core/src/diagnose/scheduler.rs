@@ -6,8 +6,8 @@
 mod constraints;
 mod devices;
 
-use constraints::requirement;
-pub use constraints::{neighbours, spread_over};
+pub use constraints::{neighbours, only_node, spread_over};
+use constraints::{node_terms, requirement};
 
 use rustc_hash::FxHashMap;
 
@@ -174,11 +174,19 @@ impl Usage {
     }
 }
 
-/// Returns the node with most of a resource left: its name, what is left, and what is allocatable.
-fn most_left(world: &World, usage: &Usage, resource: &str) -> Option<(Text, Quantity, Quantity)> {
+/// Returns the node with most of a resource left, of those that the pod is for: its name, what is left, and what is
+/// allocatable.
+fn most_left(
+    world: &World,
+    usage: &Usage,
+    pod: &PodSeen,
+    resource: &str,
+) -> Option<(Text, Quantity, Quantity)> {
+    let only = only_node(&pod.spec);
     world
         .nodes()
         .iter()
+        .filter(|n| only.as_ref().is_none_or(|only| n.name == *only))
         .filter_map(|n| {
             let node = n.api.as_deref()?;
             let all = of(&node.allocatable, resource);
@@ -194,10 +202,10 @@ fn most_left(world: &World, usage: &Usage, resource: &str) -> Option<(Text, Quan
 /// Returns how much of a resource the best node lacks: `node1 has 1900m of 2 left, 62100m too little`.
 pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) -> Option<String> {
     let want = requested(&pod.spec, resource);
-    let (node, left, all) = most_left(world, usage, resource)?;
+    let (node, left, all) = most_left(world, usage, pod, resource)?;
     let show = |q: Quantity| q.show(resource);
     if all == Quantity::default() {
-        let none = if world.nodes().len() == 1 {
+        let none = if world.nodes().len() == 1 || only_node(&pod.spec).is_some() {
             format!("{node} offers none")
         } else {
             "no node offers any".to_owned()
@@ -226,11 +234,7 @@ pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
         .iter()
         .map(|(k, v)| (k.clone(), format!("{k}={v}")))
         .collect();
-    let affinity: serde_json::Value = serde_json::from_str(&spec.affinity).unwrap_or_default();
-    let terms = affinity
-        .pointer("/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms")
-        .and_then(serde_json::Value::as_array);
-    for term in terms.into_iter().flatten() {
+    for term in node_terms(spec) {
         for field in ["matchExpressions", "matchFields"] {
             for e in term
                 .get(field)

@@ -2,12 +2,12 @@
 
 use super::Context;
 use crate::diagnose::cause;
-use crate::diagnose::finding::Finding;
+use crate::diagnose::finding::{self, Finding};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::Signal;
-use crate::diagnose::text::span;
+use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{State, limits};
-use kflow_model::{Body, Text};
+use kflow_model::{Body, Nanos, Text};
 
 /// Keeps the finding of the newest autoscaler Event only, because an autoscaler that found no node may add one later;
 /// and adds the autoscaler's name.
@@ -34,16 +34,75 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             x.names.replace("what", &what);
         }
         if x.cause.id == cause::KF230 {
-            x.names.vary("asked", &span(cx.now.since(newest.first)), "");
+            let asked = asked(f, newest);
+            let current = asked.last().map_or(newest.first, |a| a.at);
+            x.names.vary("asked", &span(cx.now.since(current)), "");
             if let Some((joined, proof)) = joined(cx, newest) {
                 x.names.set("joined", &joined);
-                x.proofs.extend(proof.map(crate::diagnose::finding::proof));
+                x.proofs.extend(proof.map(finding::proof));
             }
+            in_vain(cx, &asked, x);
             // By now the autoscaler has given the node up.
             if cx.now.since(newest.first) >= limits::NODE_JOINS.ns {
                 x.state = State::Stuck;
             }
         }
+    }
+}
+
+/// What an autoscaler asked for: Karpenter's `nodeclaim/default-x7k2p`, since when.
+struct Asked<'a> {
+    what: &'a str,
+    at: Nanos,
+}
+
+/// Returns what the autoscaler of an Event has asked for, for this pod, in the order of time. Karpenter tells of the
+/// claim that it goes on waiting for too, at first without the name of its node.
+fn asked<'a>(f: &PodHistory<'a>, newest: &Signal<'_>) -> Vec<Asked<'a>> {
+    let mut out: Vec<Asked<'a>> = Vec::new();
+    for o in f.view.evidence.iter() {
+        let Body::Event(e) = &o.body else { continue };
+        if e.reason != *newest.reason || e.is_of_another_pod(&f.view.uid, &f.view.mirrors) {
+            continue;
+        }
+        let Some((_, claim)) = e.message.split_once("nodeclaim/") else {
+            continue;
+        };
+        let what = claim.split([',', ' ']).next().unwrap_or(claim);
+        if out.iter().all(|a| a.what != what) {
+            let at = e.began().unwrap_or(o.stamp.at);
+            out.push(Asked { what, at });
+        }
+    }
+    out
+}
+
+/// Says that the autoscaler has asked before, so that what it asked for then has become no node for the pod, and what
+/// was said of the newest that failed.
+fn in_vain(cx: Context<'_>, asked: &[Asked<'_>], x: &mut Finding<'_>) {
+    let [first, .., _] = asked else { return };
+    let earlier: Vec<&str> = asked.iter().rev().skip(1).map(|a| a.what).collect();
+    let since = span(cx.now.since(first.at));
+    let text = format!(
+        "asked {} in {since}, and {} came to nothing",
+        times(asked.len().try_into().unwrap_or(u32::MAX)),
+        list(&earlier)
+    );
+    x.names.vary("again", &text, "asked before, in vain");
+    // A second claim may be for room that another pod took of the first. A third is not.
+    if asked.len() > 2 {
+        x.state = State::Stuck;
+    }
+    let warning = |a: &Asked<'_>| {
+        let claim = cx.world.object("NodeClaim", "", a.what)?;
+        claim.evidence.iter().rev().find_map(|o| match &o.body {
+            Body::Event(e) if e.warning => Some((o, &e.message)),
+            _ => None,
+        })
+    };
+    if let Some((o, said)) = asked.iter().rev().find_map(warning) {
+        x.names.set("said", said.trim_end_matches(['.', ' ']));
+        x.proofs.push(finding::proof(o));
     }
 }
 

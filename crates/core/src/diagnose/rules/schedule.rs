@@ -35,24 +35,33 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         return;
     };
     let sentence = scheduler::parse(&s.text);
-    let before = found.len();
+    let only = f.api.and_then(|pod| scheduler::only_node(&pod.spec));
+    let mut told: Vec<Finding<'a>> = Vec::new();
     for clause in &sentence.clauses {
         let best = Catalogue::get().best("@clause", clause.text, |_| true);
         if let Some((cause, names)) = best {
             let mut x = Finding::of_signal(cause, names, s, f);
+            if let Some(only) = &only {
+                x.names.set("only", only);
+            }
             explain(cx, f.api, clause, &mut x);
-            found.push(x);
+            told.push(x);
         }
+    }
+    // What another clause says holds of the node that the pod is for: the others do not match it, and need not.
+    if only.is_some() && told.len() > 1 {
+        told.retain(|x| x.cause.id != cause::KF205);
     }
     // The catalogue does not know the message, for example of an out-of-tree plugin: its own words
     // are better than none.
-    if found.len() == before && !found.iter().any(|k| k.stage == Stage::Schedule) {
+    if told.is_empty() && !found.iter().any(|k| k.stage == Stage::Schedule) {
         let cause = Catalogue::get().cause(cause::KF226);
         let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
         let mut x = Finding::of_signal(cause, Names::default(), s, f);
         x.names.set("what", &list(&said));
-        found.push(x);
+        told.push(x);
     }
+    found.extend(told);
 }
 
 /// Adds to a clause's finding what the nodes and the pod's spec say about it.
@@ -62,6 +71,7 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
     let nodes: Vec<&NodeSeen> = states
         .iter()
         .filter(|n| cx.shared.missing(cx.world, &n.name).is_none())
+        .filter(|n| x.names.get("only").is_none_or(|only| n.name == only))
         .filter_map(|n| n.api.as_deref())
         .collect();
     match x.cause.id {
@@ -135,6 +145,7 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 .flat_map(|c| c.host_ports.iter().map(i32::to_string))
                 .collect();
             x.names.set("ports", &list(&ports));
+            x.names.set("holder", &list(&holders(cx, pod, &nodes)));
         }
         cause::KF212 | cause::KF213 | cause::KF216 | cause::KF217 | cause::KF219 => {
             x.names.set("claim", &list(&claims_of(pod)));
@@ -142,6 +153,23 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
         _ => {}
     }
     x.names.set("nodes", &clause.nodes.to_string());
+}
+
+/// Returns the pods on these nodes that have a host port which the pod asks for, with their nodes.
+fn holders(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
+    let ports = |p: &PodSeen| -> Vec<i32> {
+        let containers = p.spec.containers.iter().chain(&p.spec.init_containers);
+        containers.flat_map(|c| c.host_ports.clone()).collect()
+    };
+    let wanted = ports(pod);
+    let holds = |p: &&crate::correlate::Pod| {
+        let api = p.api.as_deref();
+        let api = api.filter(|a| p.gone.is_none() && !a.status.phase.is_over());
+        let on_one = nodes.iter().any(|n| n.name == p.node);
+        on_one && api.is_some_and(|a| ports(a).iter().any(|port| wanted.contains(port)))
+    };
+    let pods = cx.world.every_pod().iter().filter(holds);
+    pods.map(|p| format!("{} on {}", p.key(), p.node)).collect()
 }
 
 /// Returns the names of the claims that a pod's volumes refer to.

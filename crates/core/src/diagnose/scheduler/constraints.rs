@@ -27,6 +27,46 @@ pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
     (!all.is_empty()).then(|| format!("it {verb} {}", list(&all)))
 }
 
+/// Returns the terms of the pod's required node affinity; a node that meets one of them will do.
+pub(super) fn node_terms(spec: &PodSpec) -> Vec<serde_json::Value> {
+    const TERMS: &str =
+        "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let mut affinity: serde_json::Value = serde_json::from_str(&spec.affinity).unwrap_or_default();
+    let terms = affinity.pointer_mut(TERMS).map(serde_json::Value::take);
+    match terms {
+        Some(serde_json::Value::Array(terms)) => terms,
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the one node that the pod asks for by name in its affinity. The DaemonSet controller writes that into each
+/// term (`pkg/controller/daemon/util/daemonset_util.go`, `ReplaceDaemonSetPodNodeNameNodeAffinity`).
+pub fn only_node(spec: &PodSpec) -> Option<Text> {
+    let name = |term: &serde_json::Value| {
+        let fields = term.get("matchFields")?.as_array()?;
+        let is_name = |f: &&serde_json::Value| {
+            let has = |key: &str, value: &str| f.get(key).is_some_and(|v| v == value);
+            has("key", "metadata.name") && has("operator", "In")
+        };
+        match fields
+            .iter()
+            .find(is_name)?
+            .get("values")?
+            .as_array()?
+            .as_slice()
+        {
+            [one] => Some(Text::from(one.as_str()?)),
+            _ => None,
+        }
+    };
+    let mut names = node_terms(spec)
+        .iter()
+        .map(name)
+        .collect::<Option<Vec<_>>>()?;
+    names.dedup();
+    names.pop().filter(|_| names.is_empty())
+}
+
 /// Returns the topology keys that a pod has to be spread over: `topology.kubernetes.io/zone`.
 pub fn spread_over(spec: &PodSpec) -> Vec<Text> {
     let all: serde_json::Value = serde_json::from_str(&spec.topology_spread).unwrap_or_default();
