@@ -14,7 +14,7 @@ const DATA: [&str; 2] = [
 ];
 
 /// Keys of those files whose values are texts of components.
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 19] = [
     "log",
     "message",
     "contains",
@@ -33,6 +33,7 @@ const TEXTS: [&str; 18] = [
     "available",
     "preemption",
     "nothing",
+    "ending",
 ];
 
 /// Texts that still stand in source files: file, literal. Add nothing to this list.

@@ -90,6 +90,24 @@ fn a_wait_for_a_controller_says_when_it_was_last_heard() {
     }
 }
 
+/// A scheduler that holds its lease and takes no pod lacks permissions, or one of its plugins holds the pod.
+#[test]
+fn a_scheduler_that_renews_its_lease_is_not_said_to_be_down() {
+    let default = Some(("my-scheduler", "default-scheduler"));
+    let v = told("KF223", default, |now| {
+        vec![renewal(
+            "kube-system",
+            "kube-scheduler",
+            now.plus(-2 * SECOND),
+            15,
+        )]
+    });
+    let sentence = &v.sentence;
+    assert!(sentence.contains("default-scheduler runs"), "{sentence}");
+    assert!(sentence.contains("2s ago (its lease)"), "{sentence}");
+    assert!(!sentence.contains("not running"), "{sentence}");
+}
+
 #[test]
 fn a_driver_whose_lease_ran_out_does_not_run() {
     let of = |ago: i64| {

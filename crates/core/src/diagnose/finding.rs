@@ -255,6 +255,7 @@ impl<'a> Finding<'a> {
                 };
                 self.names.set("who", &who);
             }
+            cause::KF213 => self.names.set("unbound", "which is not bound to a volume"),
             cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();
                 let why = match of("why") {

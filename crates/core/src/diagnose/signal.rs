@@ -79,6 +79,8 @@ pub(super) struct SchedulerSentence {
     pub(super) preemption: String,
     /// A clause that carries no reason.
     pub(super) nothing: String,
+    /// Text of a clause that says that pods which make room are still there.
+    pub(super) ending: String,
 }
 
 /// Returns the words around the clauses of the scheduler's message.

@@ -7,7 +7,8 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::scheduler::{self, Clause};
-use crate::diagnose::text::{Names, list};
+use crate::diagnose::signal::Signal;
+use crate::diagnose::text::{Names, list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
@@ -18,6 +19,7 @@ const SILENT_NS: i64 = limits::SCHEDULER.ns;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     clauses(cx, f, found);
     claims(cx, f, found);
+    groups(cx, f, found);
     preemption(cx, f, found);
     autoscaler::rules(cx, f, found);
     kueue::rules(cx, f, found);
@@ -44,7 +46,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             if let Some(only) = &only {
                 x.names.set("only", only);
             }
-            explain(cx, f.api, clause, &mut x);
+            explain(cx, s, f.api, clause, &mut x);
             told.push(x);
         }
     }
@@ -65,7 +67,13 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
 }
 
 /// Adds to a clause's finding what the nodes and the pod's spec say about it.
-fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Finding<'_>) {
+fn explain(
+    cx: Context<'_>,
+    s: &Signal<'_>,
+    api: Option<&PodSeen>,
+    clause: &Clause<'_>,
+    x: &mut Finding<'_>,
+) {
     let Some(pod) = api else { return };
     let states = cx.world.nodes();
     let nodes: Vec<&NodeSeen> = states
@@ -147,7 +155,28 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
             x.names.set("ports", &list(&ports));
             x.names.set("holder", &list(&holders(cx, pod, &nodes)));
         }
-        cause::KF212 | cause::KF213 | cause::KF216 | cause::KF217 | cause::KF219 => {
+        cause::KF213 => {
+            let claims = claims_of(pod);
+            let waiting = waiting(cx, &pod.namespace, &claims);
+            // The message is of a time when the claim had no volume.
+            if waiting.is_empty() && !claims.is_empty() {
+                x.names.set("claim", &list(&claims));
+                let silent = cx.now.since(s.at);
+                let bound = "which is bound by now";
+                if silent < limits::UNBOUND.ns {
+                    x.names.set("unbound", bound);
+                } else {
+                    let said = format!(
+                        "the scheduler has said nothing of the pod for {}",
+                        span(silent)
+                    );
+                    x.names.vary("unbound", &format!("{bound}: {said}"), bound);
+                    x.names.set("forgotten", &said);
+                }
+            }
+            x.names.set("claim", &list(&waiting));
+        }
+        cause::KF212 | cause::KF216 | cause::KF217 | cause::KF219 => {
             x.names.set("claim", &list(&claims_of(pod)));
         }
         _ => {}
@@ -178,9 +207,65 @@ fn claims_of(pod: &PodSeen) -> Vec<Text> {
     volumes.filter_map(|v| v.claim(&pod.name)).collect()
 }
 
+/// Returns whether a claim is bound; `None` when kflow has not read it.
+fn is_bound(cx: Context<'_>, namespace: &str, claim: &str) -> Option<bool> {
+    let object = cx.world.object("PersistentVolumeClaim", namespace, claim)?;
+    Some(object.api.as_ref()?.fact("phase") == Some("Bound"))
+}
+
+/// Returns the claims of these that are not bound, as far as is known.
+fn waiting(cx: Context<'_>, namespace: &str, claims: &[Text]) -> Vec<Text> {
+    let waits = |c: &&Text| is_bound(cx, namespace, c) != Some(true);
+    claims.iter().filter(waits).cloned().collect()
+}
+
+/// Says which claim the scheduler waited for after it had chosen a node, and who has to make its volume.
+pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &mut Finding<'_>) {
+    let claims = f.api.map(claims_of).unwrap_or_default();
+    let waiting = waiting(cx, &f.view.namespace, &claims);
+    let over = waiting.is_empty() && !claims.is_empty();
+    if x.names.get("late").is_none() {
+        x.names
+            .set("late", "could not be provisioned on the chosen node");
+        return;
+    }
+    x.names
+        .set("claim", &list(if over { &claims } else { &waiting }));
+    let provisioner = waiting.iter().find_map(|claim| {
+        let claim = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, claim)?;
+        let class = claim.api.as_ref()?.fact("storageClass")?;
+        let class = cx.world.object("StorageClass", "", class)?;
+        class.api.as_ref()?.fact("provisioner")
+    });
+    x.names.remove("late");
+    match provisioner {
+        Some(p) => made_by(cx, p, x),
+        None if over => x.names.set("late", "is there by now"),
+        None => x.names.set("late", "was not there in time"),
+    }
+    // The Event counts, and the condition has the same text.
+    let same = f.signals.iter().filter(|o| o.text == s.text);
+    let count = same.map(|o| o.count).max().unwrap_or(s.count);
+    let waited = "the scheduler had chosen a node, and gave up waiting for it";
+    x.names
+        .vary("waited", &format!("{waited} {}", times(count)), waited);
+}
+
+/// Names the provisioner that has to make a volume, and when it was last heard.
+fn made_by(cx: Context<'_>, provisioner: &str, x: &mut Finding<'_>) {
+    x.names.set("provisioner", provisioner);
+    if let Some(l) = heard::driver(cx, "", provisioner) {
+        x.names.vary("heard", &heard::driver_in_words(cx, l), "");
+        x.proofs.push(crate::diagnose::finding::proof(&l.evidence));
+    }
+}
+
 /// Adds findings from the Events of the pod's claims that are not bound.
 fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
+    let mut told: Vec<Finding<'a>> = Vec::new();
     for claim in claims_of(pod) {
         let Some(object) = cx
             .world
@@ -211,16 +296,55 @@ fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
                 let mut x = Finding::of(cause, f).proof(o);
                 x.names = names;
                 x.names.set("claim", &claim);
-                if let Some(l) = x
-                    .names
-                    .get("provisioner")
-                    .and_then(|p| heard::driver(cx, "", p))
-                {
-                    x.names.vary("heard", &heard::driver_in_words(cx, l), "");
-                    x = x.proof(&l.evidence);
+                match x.names.get("provisioner").map(Text::from) {
+                    Some(p) => made_by(cx, &p, &mut x),
+                    None if cause.id == cause::KF214 => {
+                        x.names.set("what", e.message.trim_end_matches(['.', ' ']));
+                    }
+                    None => {}
                 }
-                found.push(x);
+                told.push(x);
             }
+        }
+    }
+    // What the claims' own Events say is more than that the scheduler waits for them.
+    if let Some(own) = told.iter_mut().find(|x| x.cause.id == cause::KF214) {
+        for waits in found.extract_if(.., |x| x.cause.id == cause::KF214) {
+            if let Some(waited) = waits.names.get("waited") {
+                own.names.vary("waited", waited, "");
+            }
+            own.proofs.extend(waits.proofs);
+        }
+    }
+    found.extend(told);
+}
+
+/// Adds what Volcano says of the pod's group: it is named after the pod's controller, or else the pod (`podgroup-UID`;
+/// volcano.sh/apis `pkg/apis/helpers/helpers.go`, `GeneratePodgroupName`), or after a Job of Volcano (`NAME-UID`;
+/// `pkg/controllers/job/job_controller_actions.go`, `generateRelatedPodGroupName`).
+fn groups<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
+    let owner = f.view.owners.first();
+    let uid = owner.map_or(f.view.uid.as_str(), |o| o.uid.as_str());
+    let of_job = owner.map(|o| format!("{}-{uid}", o.name));
+    let names = [Some(format!("podgroup-{uid}")), of_job];
+    let group = |name: &String| cx.world.object("PodGroup", &f.view.namespace, name);
+    let Some(group) = names.iter().flatten().find_map(group) else {
+        return;
+    };
+    // The group outlives its pods. While there is no quota, Volcano says so in each session, and then that the group
+    // has no place.
+    let newest = group.evidence.last().map_or(f.view.created, |o| o.stamp.at);
+    let of_now = |o: &&kflow_model::Evidence| {
+        o.stamp.at >= f.view.created && newest.since(o.stamp.at) < limits::UNBOUND.ns
+    };
+    for o in group.evidence.iter().rev().filter(of_now) {
+        let Body::Event(e) = &o.body else { continue };
+        let reason = format!("@group/{}", e.reason);
+        if let Some((cause, names)) = Catalogue::get().best(&reason, &e.message, |_| true) {
+            let mut x = Finding::of(cause, f).proof(o);
+            x.names = names;
+            found.push(x);
+            return;
         }
     }
 }
@@ -242,6 +366,9 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
         }
     }
     if victims.is_empty() && (nominated.is_empty() || binds(cx, f, pod, found)) {
+        return;
+    }
+    if victims.is_empty() && refuses_to_preempt(pod) {
         return;
     }
     let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
@@ -287,6 +414,17 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
     found.push(x);
 }
 
+/// True when the scheduler says why it makes no room for the pod, the nominated node included, and names no pod that is
+/// on its way out: the nomination is of an earlier time, or another component's.
+fn refuses_to_preempt(pod: &PodSeen) -> bool {
+    let Some(c) = pod.condition("PodScheduled") else {
+        return false;
+    };
+    let why = scheduler::parse(&c.message).preemption;
+    let ending = crate::diagnose::signal::scheduler().ending.as_str();
+    !why.is_empty() && why.iter().all(|clause| !clause.text.contains(ending))
+}
+
 /// True when the scheduler has found a node and is about to bind the pod, so that no pod has to make room: since 1.35
 /// it sets `nominatedNodeName` whenever a Permit or PreBind plugin waits, for example for a volume. Adds a finding
 /// when that takes long.
@@ -296,14 +434,9 @@ fn binds<'a>(
     pod: &PodSeen,
     found: &mut Vec<Finding<'a>>,
 ) -> bool {
-    let phase = |claim: &Text| {
-        let object = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, claim);
-        Some(object?.api.as_ref()?.fact("phase").unwrap_or_default() == "Bound")
-    };
     let claims = claims_of(pod);
-    let is = |known: Option<bool>| claims.iter().filter(move |c| phase(c) == known).cloned();
+    let bound = |claim: &Text| is_bound(cx, &f.view.namespace, claim);
+    let is = |known: Option<bool>| claims.iter().filter(move |c| bound(c) == known).cloned();
     let unbound: Vec<Text> = is(Some(false)).collect();
     // Whether a claim is bound is not known when kflow has not read it.
     let unread: Vec<Text> = is(None).collect();
@@ -383,6 +516,11 @@ fn unseen<'a>(x: Finding<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Finding<'a> 
         )
 }
 
+/// True for a component that is called a scheduler, or that the pod names as its own (`volcano`, `yunikorn`).
+fn is_scheduler(component: &str, pod: &PodSeen) -> bool {
+    component.contains("scheduler") || !component.is_empty() && component == pod.spec.scheduler
+}
+
 /// Adds a finding for a pod about which no scheduler has said anything.
 fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
@@ -392,7 +530,7 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
         || f.view
             .evidence
             .iter()
-            .any(|o| matches!(&o.body, Body::Event(e) if e.component.contains("scheduler")));
+            .any(|o| matches!(&o.body, Body::Event(e) if is_scheduler(&e.component, pod)));
     if said || !pod.spec.scheduling_gates.is_empty() || f.now.since(pod.created) < SILENT_NS {
         return;
     }
@@ -412,12 +550,24 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     let alive = cx.shared.placed(cx.world, &pod.spec.scheduler);
     let x = match alive.filter(|(at, _)| at.since(pod.created) > SILENT_NS) {
         Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),
-        None => x.name("absent", "running"),
+        None => x,
     };
     let mut x = x.varying("unseen", &super::ago(f, pod.created));
-    if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
+    let heard = heard::scheduler(cx, &pod.spec.scheduler);
+    let runs = heard.as_ref().is_some_and(|h| {
+        h.at.since(pod.created) > SILENT_NS && cx.now.since(h.at) < limits::LEADER.ns
+    });
+    if x.names.get("alive").is_none() && !runs {
+        x = x.name("absent", "running");
+    }
+    if let Some(h) = heard {
+        let key = if runs && x.names.get("alive").is_none() {
+            "renewed"
+        } else {
+            "heard"
+        };
         x = x
-            .varying("heard", &h.in_words(cx.now))
+            .varying(key, &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref());
     }
     found.push(
