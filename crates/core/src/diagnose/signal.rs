@@ -55,11 +55,21 @@ struct RuntimeErrors {
     errors: Vec<ErrorText>,
     call: Template,
     deadline: String,
+    joined: Joined,
     image: Template,
     cause_after: String,
     unanswered: Vec<Needle>,
     timed_out: Vec<Needle>,
     wait: Template,
+}
+
+/// The words before each of two errors of one pull.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Joined {
+    image: Needle,
+    artifact: Needle,
+    is_artifact: Needle,
 }
 
 #[derive(Debug, Deserialize)]
@@ -213,6 +223,22 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns the error that decides, of two that are joined in one.
+fn unjoined(text: &str) -> Cow<'_, str> {
+    let joined = &ERRORS.runtime.joined;
+    let decides = || {
+        let (both, artifact) = joined.artifact.split(text)?;
+        let (before, image) = joined.image.split(both)?;
+        let one = if joined.is_artifact.is_in(image) {
+            artifact
+        } else {
+            image
+        };
+        Some(format!("{before}{one}"))
+    };
+    decides().map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 /// Returns the message in another program's error, without the frame of its logger (logrus: `time="…" level=error
 /// msg="…"`): runc and conmon write such lines to their standard error, and CRI-O passes them on unchanged.
 fn unframed(text: &str) -> Cow<'_, str> {
@@ -228,8 +254,9 @@ fn unframed(text: &str) -> Cow<'_, str> {
     framed().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Returns the message as the catalogue's patterns see it: without its frame ([`unframed`]) and on one line, because
-/// errors of mount(8), fsck, hooks and CSI drivers have several, with empty ones among them.
+/// Returns the message as the catalogue's patterns see it: without its frame ([`unframed`]), on one line, because
+/// errors of mount(8), fsck, hooks and CSI drivers have several, with empty ones among them, and of two joined errors
+/// the one that decides ([`unjoined`]).
 pub(super) fn searched(text: &str) -> Cow<'_, str> {
     let breaks = ['\n', '\r', '\t'];
     let one_line = |text: &str| {
@@ -239,11 +266,11 @@ pub(super) fn searched(text: &str) -> Cow<'_, str> {
     };
     let text = unframed(text);
     if text.contains(breaks) {
-        return Cow::Owned(one_line(&text));
+        return Cow::Owned(unjoined(&one_line(&text)).into_owned());
     }
     match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.trim_end()),
-        Cow::Owned(_) => text,
+        Cow::Borrowed(text) => unjoined(text.trim_end()),
+        Cow::Owned(text) => Cow::Owned(unjoined(&text).into_owned()),
     }
 }
 
