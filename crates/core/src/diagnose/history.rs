@@ -458,7 +458,13 @@ impl<'a> PodHistory<'a> {
             Stage::Schedule => self.bound.is_some(),
             Stage::Admit => self.sandbox.is_some(),
             Stage::Cgroup | Stage::Volumes => {
-                after(self.volumes.filter(|_| self.sandbox_attempts > 0)) || after(self.sandbox)
+                // Events alone may tell nothing of the volumes but what follows them.
+                let follows = |o: &Signal<'_>| {
+                    signal::follows_volumes(&o.reason) && !matches!(o.evidence.body, Body::Pod(_))
+                };
+                after(self.volumes.filter(|_| self.sandbox_attempts > 0))
+                    || after(self.sandbox)
+                    || self.signals.iter().any(|o| o.at > s.at && follows(o))
             }
             Stage::Sandbox => after(self.sandbox),
             Stage::Image => begun || c.is_some_and(|c| after(c.pulled)),

@@ -292,6 +292,22 @@ pub fn of_method(method: &str) -> Option<&'static str> {
     REPORTED.iter().find(|r| r.0 == method).map(|r| r.1)
 }
 
+/// True for the reason of a step that the kubelet takes only once all volumes of the pod are mounted
+/// (pkg/kubelet/kubelet.go, `SyncPod`).
+pub fn follows_volumes(reason: &str) -> bool {
+    let called = REPORTED
+        .iter()
+        .any(|(_, r)| *r == reason && !matches!(reason, "@stop" | "PodSandboxStatusError"));
+    called
+        || matches!(
+            reason,
+            "ImagePullBackOff"
+                | "CreateContainerConfigError"
+                | "ContainerError"
+                | "CrashLoopBackOff"
+        )
+}
+
 /// Returns the CRI method whose failures are reported under a reason; `None` when there are several.
 pub fn method_of(reason: &str) -> Option<&'static str> {
     let mut of = REPORTED.iter().filter(|r| r.1 == reason);

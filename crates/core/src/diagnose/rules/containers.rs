@@ -212,8 +212,18 @@ fn crash<'a>(
             let limit = of_container.or_else(|| memory(&f.api?.spec.limits));
             let x = Finding::new(cause::KF709, f);
             let x = match last.code {
-                Some(code) => x.name("exit", &code.to_string()),
-                None => x,
+                // The runtime says OOMKilled when the kernel killed any process of the container, at any time.
+                Some(code) if code != 137 => {
+                    let itself = match code {
+                        0 | 143 => "and may have another reason to end",
+                        _ => "most likely because of it",
+                    };
+                    x.name("survived", &c.name)
+                        .name("exit", &code.to_string())
+                        .name("itself", &format!("the container's own process was not killed: it ended later by itself, {itself}"))
+                }
+                Some(code) => x.name("killed", &c.name).name("exit", &code.to_string()),
+                None => x.name("killed", &c.name),
             };
             let x = x.varying("times", &format!("{} so far", times(n)));
             Some(match limit {
@@ -223,8 +233,10 @@ fn crash<'a>(
         }
         _ if never_ran(last) => {
             let named = found.iter().any(|k| {
-                matches!(k.cause.id, cause::KF704 | cause::KF606 | cause::KF711)
-                    && k.container == c.name
+                matches!(
+                    k.cause.id,
+                    cause::KF704 | cause::KF606 | cause::KF711 | cause::KF414 | cause::KF714
+                ) && k.container == c.name
             });
             if named {
                 None

@@ -129,6 +129,7 @@ fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
         {
             container_error_stage(reason, &s.text)
         }
+        "FailedCreatePodSandBox" if made => Stage::Sandbox,
         "@stop" | "FailedKillPod" if whole => Stage::Terminate,
         _ => cause.stage,
     }

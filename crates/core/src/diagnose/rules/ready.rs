@@ -224,6 +224,12 @@ fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) 
         Some(c) => x.name("what", &format!("{} {}", c.reason, c.message)),
         None => x,
     };
+    if let Some(binding) = missing
+        .iter()
+        .find_map(|g| g.strip_prefix("target-health.elbv2.k8s.aws/"))
+    {
+        x.names.set("binding", binding);
+    }
     if let Some(p) = x.proofs.last_mut() {
         p.words = Some(ready.message.clone());
     }

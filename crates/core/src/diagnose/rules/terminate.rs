@@ -349,6 +349,12 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
         _ => "the system".to_owned(),
     };
     x.names.set("who", &who);
+    match s.reason.as_ref() {
+        "Preempted" | "PreemptionByScheduler" => x.names.set("preemptor", "the scheduler"),
+        "Preempting" => x.names.set("preemptor", "the kubelet"),
+        "EvictionByEvictionAPI" => x.names.set("evictor", "the eviction API"),
+        _ => {}
+    }
     // An eviction ends the pod for good; in the other cases the pod is deleted, which takes time.
     let over = f.api.map_or(s.reason == "Evicted", |p| {
         p.status.phase == PodPhase::Failed
