@@ -200,7 +200,7 @@ pub struct ImportArgs {
     /// Kubelet log: klog text, JSON, from journalctl (-o short, short-iso-precise, json, export), or a journal file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubelet_log: Vec<PathBuf>,
-    /// Lists and watches of pods, events, nodes, owners: `kubectl get … -o json`, with or without -w --output-watch-events
+    /// Lists and watches of pods, events, nodes, owners: `kubectl get … -o json`, with or without -w --output-watch-events; what `kubectl describe` and `kubectl get events` print
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub watch: Vec<PathBuf>,
     /// Audit log of the apiserver (JSON lines)

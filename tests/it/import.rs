@@ -1,6 +1,7 @@
 //! `kflow import` as a user runs it: every form of its inputs, and the messages about files that are no such input.
 
 mod bundle;
+mod described;
 mod files;
 mod journal;
 mod kubectl;

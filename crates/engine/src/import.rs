@@ -10,6 +10,7 @@ mod kind;
 mod open;
 mod recognise;
 mod stream;
+mod uids;
 mod yaml;
 
 pub use folder::{Folder, scan};
@@ -124,6 +125,7 @@ pub fn run(
     }
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
+    uids::resolve(&mut observations);
 
     let mut header = Header::new(
         observations

@@ -66,7 +66,7 @@ mod tests {
             assert!(o.within_ns * 2 >= received - sent);
         }
         // Reported in whole seconds: half a second more of uncertainty.
-        let said = Nanos::parse_http_date("Wed, 25 Nov 2026 14:45:14 GMT").unwrap();
+        let said = Nanos::parse_rfc2822("Wed, 25 Nov 2026 14:45:14 GMT").unwrap();
         let sent = said.plus(400 * MILLI);
         let o = Offset::between(sent, said, sent.plus(20 * MILLI)).to_the_second();
         assert_eq!((o.ahead_ns, o.certain_ns()), (90 * MILLI, 0));

@@ -45,8 +45,8 @@ impl Nanos {
             .unwrap_or(1);
         Some((Self(ns), precision))
     }
-    /// Parses the date of an HTTP header, `Wed, 25 Nov 2026 14:45:14 GMT` (RFC 9110, 5.6.7).
-    pub fn parse_http_date(s: &str) -> Option<Self> {
+    /// Parses a date as HTTP headers and kubectl have it: `Wed, 25 Nov 2026 14:45:14 GMT` (RFC 9110, 5.6.7), `… +0000`.
+    pub fn parse_rfc2822(s: &str) -> Option<Self> {
         let t = chrono::DateTime::parse_from_rfc2822(s).ok()?;
         t.timestamp_nanos_opt().map(Self)
     }

@@ -406,8 +406,11 @@ impl<'a> PodHistory<'a> {
                 let again = count > 0 && at.since(old.at) > SECOND / 2;
                 old.count = old.count.saturating_add(u32::from(again)).max(count);
                 old.at = at;
-                old.text = text;
-                old.evidence = o;
+                // A state without a message says only that the failure holds.
+                if !text.is_empty() || old.text.is_empty() {
+                    old.text = text;
+                    old.evidence = o;
+                }
             }
             return;
         }

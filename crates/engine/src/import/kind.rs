@@ -171,6 +171,11 @@ impl Kind {
             Self::Otlp
         } else if WATCHED.iter().any(|w| starts(w)) && (json || is(&["yaml", "yml"])) {
             Self::Watch
+        } else if (starts("events") || stem.split(['-', '_', '.']).any(|w| w == "describe"))
+            && is(&["txt", "log", ""])
+        {
+            // What kubectl prints.
+            Self::Watch
         } else {
             return None;
         })
@@ -268,6 +273,12 @@ mod tests {
             ("pods.json", Some(Kind::Watch)),
             ("events.json", Some(Kind::Watch)),
             ("nodes.json", Some(Kind::Watch)),
+            ("events.txt", Some(Kind::Watch)),
+            ("describe.txt", Some(Kind::Watch)),
+            ("pod-web-0-describe.txt", Some(Kind::Watch)),
+            ("describe_pods.log", Some(Kind::Watch)),
+            ("pods.txt", None),
+            ("described.txt", None),
             ("audit.jsonl", Some(Kind::Audit)),
             ("audit.log", Some(Kind::Audit)),
             ("audit-2026-11-21T00.log", Some(Kind::Audit)),

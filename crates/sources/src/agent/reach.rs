@@ -253,7 +253,7 @@ pub(super) async fn get(client: &Kube, uri: &str, most: usize) -> Result<Answer,
     let response = client.send(request).await.map_err(|e| root(&e))?;
     let (received, status) = (clock::now(), response.status());
     let date = response.headers().get(DATE).and_then(|d| d.to_str().ok());
-    let date = date.and_then(Nanos::parse_http_date);
+    let date = date.and_then(Nanos::parse_rfc2822);
     let body = http_body_util::Limited::new(response.into_body(), most)
         .collect()
         .await

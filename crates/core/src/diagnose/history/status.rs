@@ -1,6 +1,6 @@
 //! What the newest API state adds to a pod's history.
 
-use super::PodHistory;
+use super::{PodHistory, Signal};
 use crate::flow::Map;
 use kflow_model::{
     pod::{ContainerState, PodPhase},
@@ -73,7 +73,17 @@ impl PodHistory<'_> {
                     "" | "ContainerCreating" | "PodInitializing"
                 )
             {
-                self.push(reason.as_str(), &s.name, message.as_str(), o, 0);
+                // kubectl prints the reason without the message, which is in the Event of the failure.
+                let of_event = |x: &Signal<'_>| {
+                    message.is_empty()
+                        && reason.ends_with("ContainerError")
+                        && x.reason == "ContainerError"
+                        && x.container == s.name
+                };
+                match self.signals.iter_mut().find(|x| of_event(x)) {
+                    Some(told) => told.reason = reason.as_str().into(),
+                    None => self.push(reason.as_str(), &s.name, message.as_str(), o, 0),
+                }
             }
             if !s.id.is_empty() {
                 // A container with an id has a sandbox and an image.

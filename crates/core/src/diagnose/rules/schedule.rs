@@ -440,9 +440,11 @@ fn binds<'a>(
     let unbound: Vec<Text> = is(Some(false)).collect();
     // Whether a claim is bound is not known when kflow has not read it.
     let unread: Vec<Text> = is(None).collect();
-    let refused = pod
-        .condition("PodScheduled")
-        .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable");
+    // What kubectl prints of a condition has no reason.
+    let said = || f.signals.iter().any(|s| s.reason == "FailedScheduling");
+    let refused = pod.condition("PodScheduled").is_some_and(|c| {
+        c.status == "False" && (c.reason == "Unschedulable" || (c.reason.is_empty() && said()))
+    });
     if refused && unbound.is_empty() && unread.is_empty() {
         return false;
     }

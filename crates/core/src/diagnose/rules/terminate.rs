@@ -105,6 +105,11 @@ fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'
         .and_then(|p| p.container(&c.name))
         .is_some_and(|s| !s.pre_stop.is_empty());
     let late = age > grace + 2 * KILL_NS;
+    // The API sets a restart policy in every pod. What kubectl prints has neither that nor the hooks.
+    let printed = f.api.is_some_and(|p| p.spec.restart_policy.is_empty());
+    if printed && !late {
+        return;
+    }
     let (id, patience) = match (late, hook) {
         (true, _) => (cause::KF905, 0),
         (false, true) => (cause::KF904, HOOK_NS),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a raw watch of the apiserver, `kubectl get -w -o json --output-watch-events`: `{"type":…,"object":…}` | bookmarks, errors |
 //! | `kubectl get -o json`: one object or list, on many lines or one | none: the list's selectors are unknown |
+//! | `kubectl describe`, `kubectl get events`: see the module `kubectl` | none |
 //!
 //! Documents are found by their braces, so white space and line feeds do not matter. Neither input has a time of
 //! arrival: the newest time in the document stands for it (never going back), with that time's own precision.
@@ -13,6 +14,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use super::super::super::{Fed, LineDecoder, TimeHint};
+use super::super::kubectl::KubectlText;
 use super::{Occurrences, decode_object, decode_typed, newest_time, plural};
 use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
@@ -32,6 +34,8 @@ pub struct KubeLines {
     guessed: Option<Stamp>,
     /// The resource of the newest watch event, for errors that do not name any.
     resource: Text,
+    /// The reader of the input, when its first line is not JSON.
+    printed: Option<KubectlText>,
 }
 
 impl KubeLines {
@@ -176,6 +180,9 @@ const fn add(a: Fed, b: Fed) -> Fed {
 
 impl LineDecoder for KubeLines {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        if let Some(printed) = &mut self.printed {
+            return printed.line(line, out);
+        }
         let mut fed = Fed::Partial;
         if line.first() == Some(&b'{') && !self.pending.is_empty() {
             // Inside a document every line is indented or closes something, so this line begins a new document: the
@@ -190,6 +197,10 @@ impl LineDecoder for KubeLines {
                 return add(fed, Fed::Ignored("blank line"));
             }
             if text.first() != Some(&b'{') {
+                if self.guessed.is_none() {
+                    let printed = self.printed.insert(KubectlText::new(self.hint));
+                    return printed.line(line, out);
+                }
                 return add(fed, Fed::Malformed("not a JSON object"));
             }
         }
@@ -203,7 +214,10 @@ impl LineDecoder for KubeLines {
         add(fed, self.drain(out))
     }
 
-    fn finish(&mut self, _: &mut Vec<Observation>) -> Fed {
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        if let Some(printed) = &mut self.printed {
+            return printed.finish(out);
+        }
         if self.pending.trim_ascii().is_empty() {
             return Fed::Observed(0);
         }

@@ -1,0 +1,487 @@
+//! What kubectl prints for people: `kubectl describe`, `kubectl get events`, `kubectl events`. Pure.
+//!
+//! Such text is often all that is left of a pod: in a ticket, in a chat, in a support bundle. Objects are put together
+//! as the API would have written them, and decoded like those of the API ([`super::decode`]), so that one place decides
+//! what is read at all. The text says less: [`pod`] says what is missing.
+//!
+//! **Time.** Ages (`3m`) count back from the moment at which kubectl ran, which the text does not say. It is told by
+//! the Event `Scheduled`, as old as the pod's `Start Time`; otherwise by the caller ([`TimeHint::not_after`]).
+//!
+//! | module | holds |
+//! |---|---|
+//! | `outline` | keys, values, and what is indented below them |
+//! | `table` | rows of Events, of every release |
+//! | `age` | `28s (x9 over 6m40s)` |
+//! | `pod`, `object` | a description as an object of the API |
+
+use serde_json::{Value, json};
+
+use super::super::{Fed, LineDecoder, TimeHint};
+use super::decode::{Occurrences, decode_object, note};
+use kflow_model::gap::WatchKind;
+use kflow_model::scope::{bounds, is_uid};
+use kflow_model::{Body, Nanos, Observation, Stamp, pod::WatchEvent, stamp::SECOND};
+
+mod age;
+mod object;
+mod outline;
+mod pod;
+mod table;
+
+use table::{Columns, Row};
+
+/// Begin of the UIDs that are made here, of namespace and name.
+pub const MADE_UID: &str = "described:";
+/// Longest description that is taken, bytes.
+const LONGEST: usize = 16 << 20;
+
+/// Decodes lines that kubectl printed. See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct KubectlText {
+    hint: TimeHint,
+    /// The description that is being read: its lines, without those of its Events.
+    lines: Vec<String>,
+    bytes: usize,
+    /// The table that is being read.
+    columns: Option<Columns>,
+    /// The rows of that table.
+    rows: Vec<Row>,
+    /// True when the description said of its Events that these are all.
+    has_events: bool,
+    /// True after a blank line and at the begin.
+    after_blank: bool,
+    occurrences: Occurrences,
+}
+
+/// When kubectl ran.
+#[derive(Clone, Copy, Debug)]
+struct Moment(Nanos);
+
+impl Moment {
+    /// Returns the time of what is so old, as the API writes it.
+    fn ago(self, text: &str) -> Option<String> {
+        age::age(text.trim()).map(|a| seconds(self.before(a)))
+    }
+    fn before(self, age: age::Age) -> Nanos {
+        Nanos(self.0.0.saturating_sub(age.seconds.saturating_mul(SECOND)))
+    }
+}
+
+/// Returns a time of kubectl (`Mon, 12 Feb 2024 20:12:59 +0000`) as the API writes it.
+fn absolute(text: &str) -> Option<String> {
+    Nanos::parse_rfc2822(text).map(seconds)
+}
+
+/// Returns a time to the second, as the API writes it.
+fn seconds(at: Nanos) -> String {
+    let text = at.to_rfc3339();
+    let whole = text.split('.').next().unwrap_or(&text);
+    format!("{whole}Z")
+}
+
+impl KubectlText {
+    pub(super) fn new(hint: TimeHint) -> Self {
+        Self {
+            hint,
+            after_blank: true,
+            ..Self::default()
+        }
+    }
+
+    /// Decodes what was collected, if anything.
+    fn flush(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let text = std::mem::take(&mut self.lines);
+        let rows = std::mem::take(&mut self.rows);
+        let whole = std::mem::take(&mut self.has_events);
+        self.columns = None;
+        self.bytes = 0;
+        if text.is_empty() && rows.is_empty() {
+            return Fed::Partial;
+        }
+        let lines = outline::read(text.iter().map(String::as_str));
+        let moment = self.moment(&lines, &rows);
+        if lines.is_empty() {
+            return self.events(rows, &Described::default(), moment, out);
+        }
+        let Some(kind) = object::kind(&lines) else {
+            return Fed::Ignored("description of an object of another kind");
+        };
+        let mut described = Described {
+            kind,
+            namespace: outline::value(&lines, "Namespace").unwrap_or_default(),
+            name: outline::value(&lines, "Name").unwrap_or_default(),
+            uid: String::new(),
+            containers: Vec::new(),
+        };
+        if kind == "Pod" {
+            described.uid = uid(&described, &rows);
+            for title in ["Init Containers", "Containers", "Ephemeral Containers"] {
+                let all = outline::get(&lines, title).into_iter();
+                let all = all.flat_map(|l| &l.below).filter(|c| !c.key.is_empty());
+                described
+                    .containers
+                    .extend(all.map(|c| (c.key, c.value("Image").unwrap_or_default())));
+            }
+        }
+        let object = if kind == "Pod" {
+            let first = (rows.iter())
+                .filter_map(|r| r.ages.first.or(r.ages.last))
+                .map(|a| moment.before(a))
+                .min();
+            let start = outline::value(&lines, "Start Time").and_then(Nanos::parse_rfc2822);
+            let created = first.into_iter().chain(start).min().unwrap_or(moment.0);
+            let killed = rows.iter().filter(|r| r.reason == "Killing");
+            let killed = killed.filter_map(|r| r.ages.last).map(|a| moment.before(a));
+            let known = pod::Known {
+                uid: &described.uid,
+                created,
+                killed: killed.max(),
+                moment,
+            };
+            Some(pod::object(&lines, &known))
+        } else {
+            object::object(kind, &lines)
+        };
+        let before = out.len();
+        let mut fed = Fed::Observed(0);
+        // A whole description shows that a pod is well that is ready. Of any other it leaves out too much (finalizers, scheduling
+        // gates, hooks, when it was created).
+        let well = described.kind == "Pod" && whole && pod::is_well(&lines);
+        let lists = |kind: WatchKind, out: &mut Vec<Observation>| {
+            if well {
+                let scope = bounds(
+                    Some(described.namespace),
+                    &format!("metadata.name={}", described.name),
+                    "",
+                );
+                for resource in ["pods", "events"] {
+                    let mut o = note(resource, kind, "", Stamp::exact(moment.0));
+                    if let Body::Watch(w) = &mut o.body {
+                        w.scope.clone_from(&scope);
+                    }
+                    out.push(o);
+                }
+            }
+        };
+        lists(WatchKind::ListBegin, out);
+        if let Some(object) = object {
+            match decode(&object, Stamp::exact(moment.0)) {
+                Ok(o) => out.push(o),
+                Err(why) => fed = why,
+            }
+        }
+        let events = self.events(rows, &described, moment, out);
+        lists(WatchKind::ListEnd, out);
+        match (fed, events) {
+            (Fed::Observed(_), Fed::Observed(_) | Fed::Partial) => {
+                Fed::Observed(out.len() - before)
+            }
+            (Fed::Observed(_), other) | (other, _) => other,
+        }
+    }
+
+    /// Decodes rows, each about the object that it names, or about `described`.
+    fn events(
+        &mut self,
+        rows: Vec<Row>,
+        described: &Described<'_>,
+        moment: Moment,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let before = out.len();
+        let mut fed = Fed::Observed(0);
+        for (n, row) in rows.into_iter().enumerate() {
+            let event = event(row, described, moment, n);
+            match decode(&event, Stamp::exact(moment.0)) {
+                Ok(o) => {
+                    let seen =
+                        matches!(&o.body, Body::Event(e) if !self.occurrences.is_news(e, o.stamp));
+                    if !seen {
+                        out.push(o);
+                    }
+                }
+                Err(why) => fed = why,
+            }
+        }
+        match fed {
+            Fed::Observed(_) => Fed::Observed(out.len() - before),
+            other => other,
+        }
+    }
+
+    /// Returns when kubectl ran.
+    fn moment(&self, lines: &[outline::Line<'_>], rows: &[Row]) -> Moment {
+        // The kubelet takes a pod on as soon as it is bound: the Event is as old as the start.
+        let start = outline::value(lines, "Start Time").and_then(Nanos::parse_rfc2822);
+        let bound = rows.iter().find(|r| r.reason == "Scheduled");
+        let bound = bound.and_then(|r| r.ages.last);
+        let told = self.hint.not_after.or(self.hint.near);
+        let by_start = start.zip(bound).map(|(start, age)| {
+            let from = start.plus(age.seconds.saturating_mul(SECOND));
+            // One second more, as the kubelet is a moment later than the scheduler.
+            (from, from.plus((age.unit + 1).saturating_mul(SECOND)))
+        });
+        Moment(match (by_start, told) {
+            (Some((from, to)), Some(told)) if (from..=to).contains(&told) => told,
+            (Some((from, _)), _) => from,
+            (None, Some(told)) => told,
+            (None, None) => start.unwrap_or_default(),
+        })
+    }
+}
+
+impl LineDecoder for KubectlText {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let line = String::from_utf8_lossy(line);
+        let text = line.trim_end();
+        let after_blank = std::mem::replace(&mut self.after_blank, text.trim().is_empty());
+        if text.trim().is_empty() {
+            return if self.is_open() {
+                Fed::Partial
+            } else {
+                Fed::Ignored("blank line")
+            };
+        }
+        let top = outline::indent(text) == 0;
+        // kubectl leaves a blank line between two descriptions. A message of several lines may look like the first
+        // line of one.
+        if is_name(text) && (top || !self.is_open()) && (after_blank || !self.is_open()) {
+            let fed = self.flush(out);
+            self.keep(text);
+            return fed;
+        }
+        if let Some(columns) = Columns::of_titles(text) {
+            // The Events of a description are indented; a list of its own is not.
+            let fed = if self.lines.is_empty() || (top && self.columns.is_some()) {
+                self.flush(out)
+            } else {
+                Fed::Partial
+            };
+            self.columns = Some(columns);
+            return fed;
+        }
+        if top && text.starts_with("Events:") && self.is_open() {
+            self.has_events = true;
+            self.columns = Some(Columns::of_describe());
+            return Fed::Partial;
+        }
+        if let Some(columns) = &self.columns {
+            if is_ruler(text) {
+                return Fed::Partial;
+            }
+            self.bytes = self.bytes.saturating_add(text.len());
+            if self.bytes > LONGEST {
+                let _ = self.flush(out);
+                return Fed::Malformed("description is too long");
+            }
+            if let Some(row) = columns.row(text) {
+                self.rows.push(row);
+                return Fed::Partial;
+            }
+            // The next line of a message.
+            return match self.rows.last_mut() {
+                Some(row) => {
+                    row.message.push('\n');
+                    row.message.push_str(text.trim());
+                    Fed::Partial
+                }
+                // A container's last message said `Events:`.
+                None if !self.lines.is_empty() => {
+                    self.columns = None;
+                    self.has_events = false;
+                    self.keep(text);
+                    Fed::Partial
+                }
+                None => Fed::Malformed("not a row of Events"),
+            };
+        }
+        if self.lines.is_empty() {
+            return Fed::Malformed("neither JSON nor what kubectl prints");
+        }
+        self.keep(text);
+        if self.bytes > LONGEST {
+            let _ = self.flush(out);
+            return Fed::Malformed("description is too long");
+        }
+        Fed::Partial
+    }
+
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        self.flush(out)
+    }
+}
+
+impl KubectlText {
+    fn is_open(&self) -> bool {
+        !self.lines.is_empty() || self.columns.is_some()
+    }
+
+    fn keep(&mut self, text: &str) {
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.lines.push(text.to_owned());
+    }
+}
+
+/// What a description is about.
+#[derive(Debug, Default)]
+struct Described<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: String,
+    /// Name and image of each container.
+    containers: Vec<(&'a str, &'a str)>,
+}
+
+fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {
+    let json = serde_json::to_vec(object).map_err(|_| Fed::Malformed("not an object"))?;
+    decode_object(&json, "", WatchEvent::Listed, stamp)
+}
+
+/// `Name:  web-0`, which is the first line of each description.
+fn is_name(text: &str) -> bool {
+    let rest = text.trim_start().strip_prefix("Name:");
+    rest.is_some_and(|r| r.starts_with([' ', '\t']) && !r.trim().is_empty())
+}
+
+/// `----     ------   ----`
+fn is_ruler(text: &str) -> bool {
+    text.chars().all(|c| c == '-' || c.is_whitespace())
+}
+
+/// Returns a row as an Event. `n` tells the rows of a table apart, which have no names.
+fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value {
+    let of_row = !row.object.is_empty();
+    let kind = if of_row {
+        long_kind(&row.kind)
+    } else {
+        described.kind.to_owned()
+    };
+    let name = if of_row {
+        row.object.as_str()
+    } else {
+        described.name
+    };
+    let namespace = if row.namespace.is_empty() {
+        described.namespace
+    } else {
+        &row.namespace
+    };
+    // `spec.containers{web}: message` since kubectl 1.35.
+    let (part, message) = match row.message.split_once("}: ") {
+        Some((part, message)) if part.starts_with("spec.") => (format!("{part}}}"), message),
+        _ => (row.subobject.clone(), row.message.as_str()),
+    };
+    let part = if part.is_empty() {
+        container(&row.reason, message, described)
+    } else {
+        part
+    };
+    let last = row.ages.last.map(|a| seconds(moment.before(a)));
+    let first = row.ages.first.map(|a| seconds(moment.before(a)));
+    let own = if row.name.is_empty() {
+        format!("{name}.row-{n}")
+    } else {
+        row.name.clone()
+    };
+    let uid = if of_row { "" } else { described.uid.as_str() };
+    json!({
+        "kind": "Event",
+        "metadata": {"name": own, "namespace": namespace},
+        "involvedObject": {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "fieldPath": part},
+        "reason": row.reason,
+        "message": message,
+        "type": if row.warning { "Warning" } else { "Normal" },
+        "count": row.ages.count.unwrap_or(1),
+        "firstTimestamp": first.or_else(|| last.clone()),
+        "lastTimestamp": last,
+        "source": {"component": row.component, "host": row.host},
+    })
+}
+
+/// Returns the container that an Event of the kubelet is about, as a path into the pod: releases before 1.35 do not print
+/// it. It is the one that the message names, by its name or image; else the pod's only one.
+fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
+    const OF_CONTAINERS: [&str; 11] = [
+        "Pulling",
+        "Pulled",
+        "Created",
+        "Started",
+        "Failed",
+        "BackOff",
+        "Killing",
+        "Unhealthy",
+        "ProbeWarning",
+        "InspectFailed",
+        "ErrImageNeverPull",
+    ];
+    if !OF_CONTAINERS.contains(&reason) {
+        return String::new();
+    }
+    let words = || message.split(|c: char| c.is_whitespace() || "\"=,()".contains(c));
+    let named =
+        |name: &str| !name.is_empty() && words().any(|w| w.trim_end_matches([':', '.']) == name);
+    let all = &described.containers;
+    let mut by_name = all.iter().filter(|(name, _)| named(name));
+    let mut by_image = all.iter().filter(|(_, image)| named(image));
+    let found = match (all.as_slice(), by_name.next(), by_name.next()) {
+        ([only], _, _) => Some(only),
+        (_, Some(one), None) => Some(one),
+        _ => match (by_image.next(), by_image.next()) {
+            (Some(one), None) => Some(one),
+            _ => None,
+        },
+    };
+    found.map_or_else(String::new, |(name, _)| {
+        format!("spec.containers{{{name}}}")
+    })
+}
+
+/// Returns the pod's UID, which is in the texts of some Events (`web-0_shop(UID)`, `/pods/UID/volumes`); else one
+/// that is made of its names.
+fn uid(pod: &Described<'_>, rows: &[Row]) -> String {
+    let fronts = [
+        format!("{}_{}(", pod.name, pod.namespace),
+        format!("_{}_{}_", pod.name, pod.namespace),
+        "/var/lib/kubelet/pods/".to_owned(),
+    ];
+    for row in rows {
+        for front in &fronts {
+            let after = row
+                .message
+                .split_once(front.as_str())
+                .map(|(_, after)| after);
+            if let Some(uid) = after.and_then(|a| a.get(..36)).filter(|u| is_uid(u)) {
+                return uid.to_owned();
+            }
+        }
+    }
+    format!("{MADE_UID}{}/{}", pod.namespace, pod.name)
+}
+
+/// Returns the API's spelling of a kind that kubectl prints in small letters.
+fn long_kind(kind: &str) -> String {
+    const KINDS: [&str; 16] = [
+        "Pod",
+        "Node",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+        "DaemonSet",
+        "Deployment",
+        "Job",
+        "CronJob",
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "HorizontalPodAutoscaler",
+        "PodDisruptionBudget",
+        "NodeClaim",
+        "NodePool",
+        "PodGroup",
+    ];
+    let known = KINDS.iter().find(|k| k.eq_ignore_ascii_case(kind));
+    known.map_or_else(|| kind.to_owned(), |k| (*k).to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! What real kubectls printed of recorded objects (`fixtures/kubectl`), beside the same objects as JSON.
+
+use super::super::decode::KubeLines;
+use super::*;
+use kflow_model::event::EventSeen;
+use kflow_model::node::NodeSeen;
+use kflow_model::pod::{ContainerState, PodSeen};
+
+fn fixture(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kubectl");
+    std::fs::read_to_string(format!("{folder}/{name}")).unwrap()
+}
+
+/// Decodes a text that was printed at this moment; every line has to be of use.
+fn read(text: &str, at: &str) -> Vec<Observation> {
+    let mut decoder = KubeLines::new(TimeHint {
+        not_after: Nanos::parse_rfc3339(at).map(|(t, _)| t),
+        ..TimeHint::default()
+    });
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let fed = decoder.line(line.as_bytes(), &mut out);
+        assert!(!matches!(fed, Fed::Malformed(_)), "{fed:?}: {line}");
+    }
+    let fed = decoder.finish(&mut out);
+    assert!(!matches!(fed, Fed::Malformed(_)), "{fed:?}");
+    out
+}
+
+fn pod(all: &[Observation]) -> PodSeen {
+    let mut pods = all.iter().filter_map(|o| match &o.body {
+        Body::Pod(p) => Some((**p).clone()),
+        _ => None,
+    });
+    pods.next().unwrap()
+}
+
+fn events(all: &[Observation]) -> Vec<(Nanos, EventSeen)> {
+    let event = |o: &Observation| match &o.body {
+        Body::Event(e) => Some((o.stamp.at, (**e).clone())),
+        _ => None,
+    };
+    all.iter().filter_map(event).collect()
+}
+
+/// Leaves out what kubectl does not print.
+fn without_the_untold(mut p: PodSeen) -> PodSeen {
+    p.uid = PodUid::default();
+    p.resource_version = 0;
+    p.generation = 0;
+    p.created = Nanos::default();
+    let spec = &mut p.spec;
+    spec.restart_policy = "".into();
+    spec.termination_grace_s = None;
+    spec.image_pull_secrets.clear();
+    for c in spec.init_containers.iter_mut().chain(&mut spec.containers) {
+        c.pull_policy = "".into();
+        c.sidecar = false;
+        c.post_start = "".into();
+        c.pre_stop = "".into();
+        c.run_as_non_root = false;
+    }
+    let status = &mut p.status;
+    status.observed_generation = 0;
+    for c in &mut status.conditions {
+        c.reason = "".into();
+        c.message = "".into();
+        c.transition = None;
+    }
+    for c in status
+        .init_containers
+        .iter_mut()
+        .chain(&mut status.containers)
+    {
+        c.started = None;
+        if let ContainerState::Waiting { message, .. } = &mut c.state {
+            *message = "".into();
+        }
+        if let ContainerState::Terminated(t) = &mut c.state {
+            t.id = "".into();
+        }
+    }
+    p
+}
+
+use kflow_model::PodUid;
+
+#[test]
+fn a_description_is_the_pod_but_for_what_it_does_not_say() {
+    let json = pod(&read(&fixture("s1-healthy.json"), "2026-11-27T00:33:41Z"));
+    for release in ["1.20", "1.36"] {
+        let text = fixture(&format!("s1-healthy-{release}.txt"));
+        let mut printed = pod(&read(&text, "2026-11-27T00:33:41Z"));
+        assert_eq!(printed.uid.as_str(), "described:s01/healthy");
+        if release == "1.20" {
+            // Printed since 1.25, and probes of gRPC since 1.23.
+            printed.spec.service_account = json.spec.service_account.clone();
+        }
+        assert_eq!(
+            without_the_untold(printed),
+            without_the_untold(json.clone()),
+            "{release}"
+        );
+    }
+}
+
+#[test]
+fn values_commands_and_annotations_are_not_read() {
+    let text = "Name:  a\nNamespace:  b\nNode:  n/1\nAnnotations:  x: s3cret\nStatus:  Running\nContainers:\n  c:\n    Image:  i\n    Command:\n      s3cret\n    Args:\n      --password=s3cret\n    Liveness:  exec [sh -c s3cret delay=9s] delay=1s timeout=1s period=2s #success=1 #failure=3\n    Environment:\n      K:  s3cret\n      L:  <set to the key 'k' in secret 'named'>  Optional: false\nEvents:  <none>\n";
+    let all = read(text, "2026-11-27T00:00:00Z");
+    let seen = pod(&all);
+    let c = seen.spec.containers.first().unwrap();
+    assert_eq!(c.env_refs, ["secret/named"]);
+    assert_eq!(c.probes.first().unwrap().initial_delay_s, 1);
+    let session = format!("{all:?}");
+    assert!(!session.contains("s3cret"), "{session}");
+}
+
+#[test]
+fn a_table_of_events_is_the_events() {
+    // `kubectl get events` has no counts, and `kubectl events` no containers.
+    for (name, counts, parts) in [
+        ("s2-events-get-1.36.txt", false, false),
+        ("s2-events-wide-1.36.txt", true, true),
+        ("s2-events-events-1.36.txt", true, false),
+    ] {
+        let key = |(at, e): &(Nanos, EventSeen)| {
+            (
+                at.0 / SECOND,
+                e.reason.clone(),
+                e.message.trim().to_owned(),
+                e.warning,
+                if counts { e.count } else { 1 },
+                if parts {
+                    e.container.clone()
+                } else {
+                    "".into()
+                },
+                e.object.kind.clone(),
+                e.object.name.clone(),
+            )
+        };
+        let moment = "2026-11-27T00:34:10.720Z";
+        let mut want: Vec<_> = events(&read(&fixture("s2-events.json"), moment))
+            .iter()
+            .map(key)
+            .collect();
+        let mut got: Vec<_> = events(&read(&fixture(name), moment))
+            .iter()
+            .map(key)
+            .collect();
+        want.sort();
+        got.sort();
+        // Ages are whole seconds, counted from a moment within one.
+        let shape = |v: &[(i64, _, _, _, _, _, _, _)]| v.iter().map(|e| e.0).collect::<Vec<_>>();
+        for (a, b) in shape(&want).iter().zip(shape(&got)) {
+            assert!((a - b).abs() <= 1, "{name}");
+        }
+        for v in [&mut want, &mut got] {
+            for e in v.iter_mut() {
+                e.0 = 0;
+            }
+            v.sort();
+        }
+        assert_eq!(got, want, "{name}");
+    }
+}
+
+#[test]
+fn a_node_is_the_node() {
+    let node = |all: &[Observation]| -> NodeSeen {
+        let mut nodes = all.iter().filter_map(|o| match &o.body {
+            Body::Node(n) => Some((**n).clone()),
+            _ => None,
+        });
+        let mut n = nodes.next().unwrap();
+        n.resource_version = 0;
+        n.volumes_attached.clear();
+        n.conditions.sort();
+        n
+    };
+    let moment = "2026-11-27T00:37:30Z";
+    let json = node(&read(&fixture("s4-node1.json"), moment));
+    assert_eq!(node(&read(&fixture("s4-node1-1.36.txt"), moment)), json);
+}
+
+#[test]
+fn claims_and_volumes_are_read() {
+    let text = "Name:          data\nNamespace:     shop\nStorageClass:  fast\nStatus:        Pending\nVolume:        \nLabels:        <none>\nAnnotations:   <none>\nFinalizers:    [kubernetes.io/pvc-protection]\nCapacity:      \nAccess Modes:  \nVolumeMode:    Filesystem\nUsed By:       web-0\nEvents:\n  Type     Reason              Age                 From                         Message\n  ----     ------              ----                ----                         -------\n  Warning  ProvisioningFailed  2s (x26 over 6m2s)  persistentvolume-controller  storageclass.storage.k8s.io \"fast\" not found\n";
+    let all = read(text, "2026-11-27T00:10:00Z");
+    let claim = all.iter().find_map(|o| match &o.body {
+        Body::Object(x) => Some(x),
+        _ => None,
+    });
+    let claim = claim.unwrap();
+    assert_eq!(claim.object.kind, "PersistentVolumeClaim");
+    assert_eq!(claim.fact("phase"), Some("Pending"));
+    assert_eq!(claim.fact("storageClass"), Some("fast"));
+    let (_, e) = events(&all).remove(0);
+    assert_eq!(
+        (e.count, e.object.kind.as_str()),
+        (26, "PersistentVolumeClaim")
+    );
+    assert_eq!(e.object.name, "data");
+}
+
+/// The moment at which kubectl ran is in the text, when its `Scheduled` is, and a file that was copied later says another.
+#[test]
+fn ages_count_from_the_moment_that_the_text_tells() {
+    let text = fixture("s2-image-missing-1.36.txt");
+    let (told, copied) = ("2026-11-27T00:34:10.376Z", "2027-01-03T10:00:00Z");
+    let at = |moment: &str| read(&text, moment).first().unwrap().stamp.at;
+    assert_eq!(at(told), Nanos::parse_rfc3339(told).unwrap().0);
+    let off = at(copied).since(at(told));
+    assert!((-2 * SECOND..=2 * SECOND).contains(&off), "{off}");
+}
+
+#[test]
+fn several_descriptions_and_what_stands_around_them() {
+    let text = format!(
+        "{}\n\n{}",
+        fixture("s2-image-missing-1.36.txt"),
+        fixture("s2-cm-missing-1.36.txt")
+    );
+    let all = read(&text, "2026-11-27T00:34:15Z");
+    let names: Vec<&str> = all
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::Pod(p) => Some(p.name.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["image-missing", "cm-missing"]);
+    // A last message of the container of several lines, one of which looks like the begin of another description.
+    let forged = fixture("s1-healthy-1.36.txt").replace(
+        "      Reason:       Completed\n",
+        "      Reason:       Completed\n      Message:      gone\nName:  other\nEvents:\n",
+    );
+    let all = read(&forged, "2026-11-27T00:33:41Z");
+    assert_eq!(pod(&all).name, "healthy");
+    // Lines before it are no part of it.
+    let mut decoder = KubeLines::new(TimeHint::default());
+    let mut out = Vec::new();
+    for line in [
+        "$ kubectl describe pod a",
+        "Name:  a",
+        "Namespace:  b",
+        "Node:  n/1",
+        "Status:  Pending",
+    ] {
+        decoder.line(line.as_bytes(), &mut out);
+    }
+    decoder.finish(&mut out);
+    assert_eq!(pod(&out).name, "a");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_is_too_odd(text in "(Name:  [a-z]{1,3}\n|Namespace:  x\n|Node: \t?[a-z/<>]{0,4}\n|Status:  [A-Za-z ()<>0-9]{0,20}\n|Containers:\n|  c:\n|    [A-Z][a-z]{1,9}:? {0,3}[ -~é]{0,12}\n|Events:[ <none>]{0,8}\n|  Type  Reason  Age  From  Message\n|  (Normal|Warning)  [A-Z][a-z]{1,5}  [0-9smhd<>()x ]{0,12}  [a-z,]{0,9}  [ -~\u{7f}-\u{ff}]{0,20}\n|[ -~]{0,30}\n|\n){0,40}") {
+        let mut decoder = KubectlText::new(TimeHint::default());
+        let mut out = Vec::new();
+        for line in text.split('\n') {
+            decoder.line(line.as_bytes(), &mut out);
+        }
+        decoder.finish(&mut out);
+    }
+}

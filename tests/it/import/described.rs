@@ -1,0 +1,118 @@
+//! Pods of which nothing is left but what kubectl printed: `fixtures/kubectl`, printed by real kubectls of recorded objects.
+
+use super::{Desk, fixture, run, text};
+use serde::Deserialize;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+/// A row of `fixtures/kubectl/expected.json`.
+#[derive(Deserialize)]
+struct Printed {
+    file: String,
+    /// When kubectl ran.
+    ran_at: String,
+    pod: String,
+    /// The causes that are true (`fixtures/expected.json`, `fixtures/versions`); none for a pod that is well.
+    causes: Vec<String>,
+    /// True when what shows the cause is not in the text.
+    #[serde(default)]
+    untold: bool,
+}
+
+fn printed() -> Vec<Printed> {
+    let all = std::fs::read(fixture("kubectl/expected.json")).unwrap();
+    serde_json::from_slice(&all).unwrap()
+}
+
+impl Printed {
+    /// Copies the text to the desk, as of the moment at which it was printed.
+    fn copy(&self, desk: &Desk) -> String {
+        let path = desk.file(
+            &self.file,
+            std::fs::read(fixture("kubectl").join(&self.file)).unwrap(),
+        );
+        let (at, _) = kflow_model::Nanos::parse_rfc3339(&self.ran_at).unwrap();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at.0 as u64);
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(at)
+            .unwrap();
+        path
+    }
+}
+
+#[test]
+fn a_printed_description_is_enough_to_tell_why() {
+    let desk = Desk::new();
+    let mut wrong = Vec::new();
+    for p in printed() {
+        let path = p.copy(&desk);
+        let (session, _) = desk.import(&format!("{}.kflow", p.file), &["--watch", &path]);
+        let o = run(&["why", &p.pod, "-s", &session, "-o", "json"]);
+        if p.untold {
+            let said = text(&o.stderr);
+            if o.status.code() != Some(2) || !said.contains("unknown how pod") {
+                wrong.push(format!(
+                    "{}: {:?} {said}{}",
+                    p.file,
+                    o.status,
+                    text(&o.stdout)
+                ));
+            }
+            continue;
+        }
+        let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+        let first = got
+            .get(0)
+            .and_then(|v| v["cause"].as_str())
+            .unwrap_or_default();
+        let right = if p.causes.is_empty() {
+            o.status.code() == Some(0) && first.is_empty()
+        } else {
+            p.causes.iter().any(|c| c == first)
+        };
+        if !right {
+            let said = text(&o.stderr);
+            wrong.push(format!("{}: {:?}, not {first} {said}", p.file, p.causes));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Another capture knows the UID that kubectl does not print.
+#[test]
+fn a_description_and_a_log_are_of_one_pod() {
+    let desk = Desk::new();
+    let p = printed()
+        .into_iter()
+        .find(|p| p.file == "s2-image-missing-1.36.txt")
+        .unwrap();
+    let path = p.copy(&desk);
+    let log = desk.file(
+        "kubelet.log",
+        "I1127 00:34:09.334034    3731 kubelet.go:2724] \"SyncLoop UPDATE\" source=\"api\" pods=[\"s02/image-missing\"]\n\
+         E1127 00:34:09.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"s02/image-missing\" podUID=\"c3cc4508-dddb-4946-bb9c-13a558746751\"\n",
+    );
+    let (session, _) = desk.import("a.kflow", &["--watch", &path, "--kubelet-log", &log]);
+    let o = run(&["why", "s02/image-missing", "-s", &session, "-o", "json"]);
+    let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+    assert_eq!(got.as_array().map(Vec::len), Some(1), "{got}");
+    assert_eq!(got[0]["uid"], "c3cc4508-dddb-4946-bb9c-13a558746751");
+    assert_eq!(got[0]["cause"], "KF601");
+}
+
+#[test]
+fn a_folder_is_looked_through_for_descriptions() {
+    let desk = Desk::new();
+    let p = printed()
+        .into_iter()
+        .find(|p| p.file == "s2-image-missing-1.36.txt")
+        .unwrap();
+    let from = p.copy(&desk);
+    std::fs::create_dir(desk.path("ticket")).unwrap();
+    std::fs::copy(from, desk.path("ticket/describe-image-missing.txt")).unwrap();
+    let (_, said) = desk.import("a.kflow", &["--dir", &desk.path("ticket")]);
+    assert!(said.contains("describe-image-missing.txt"), "{said}");
+}
