@@ -161,6 +161,7 @@ const UNTOLD: [(&str, Sources, &[&str]); 6] = [
             "gce-in-use",
             "gcp-secrets-no-auth",
             "local-path-missing",
+            "memory-cgroups-used-up",
             "mount-type-unknown",
             "nfs-no-route",
             "smb-in-progress",

@@ -30,7 +30,11 @@ pub(super) fn matched<'a>(
             let in_time = match (failed, deleting) {
                 (true, _) => ending || cause.stage == Stage::Admit,
                 (false, true) => ending,
-                (false, false) => !ending || (cause.id == cause::KF910 && f.deletion_refused()),
+                (false, false) => {
+                    !ending
+                        || (cause.id == cause::KF910 && f.deletion_refused())
+                        || holds_up_the_next(cause, s, f)
+                }
             };
             !by_code && in_time && !f.is_of_ephemeral(s) && !f.is_over(stage, s)
         };
@@ -39,7 +43,12 @@ pub(super) fn matched<'a>(
         }
         let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
         if let Some((cause, names)) = told {
-            let stage = stands_in(cause, s);
+            let next = !deleting && !failed && holds_up_the_next(cause, s, f);
+            let stage = if next {
+                Stage::Sandbox
+            } else {
+                stands_in(cause, s)
+            };
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
             let since = if stage == Stage::Ready && f.is_ready() == Some(true) {
                 s.first
@@ -49,6 +58,9 @@ pub(super) fn matched<'a>(
             let mut x = Finding::of_signal(cause, names, s, f)
                 .at(stage)
                 .since(since);
+            if next {
+                x.names.set("next", "the pod's new sandbox");
+            }
             if alone {
                 x.alone = true;
                 let text = crate::flow::Map::active()
@@ -74,6 +86,14 @@ pub(super) fn matched<'a>(
     for x in found.iter_mut().filter(|x| is_of_pressure(x)) {
         x.behind = low_node(cx, f);
     }
+}
+
+/// True when the sandbox of a pod that is to run cannot be stopped, and none was made since. The kubelet makes a new
+/// sandbox only after that (kuberuntime_manager.go, `SyncPod`, step 2).
+fn holds_up_the_next(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
+    matches!(cause.id, cause::KF906 | cause::KF907)
+        && f.is_ready() != Some(true)
+        && f.sandbox.is_none_or(|made| made < s.at)
 }
 
 /// Returns what keeps ephemeral containers from starting: the pod stays well, but whoever wants to debug it waits.

@@ -7,7 +7,7 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::text::{list, span};
+use crate::diagnose::text::{list, span, times as words};
 use crate::diagnose::{Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::Source;
@@ -152,17 +152,21 @@ fn attached(f: &PodHistory<'_>) -> Vec<String> {
 /// Adds a finding for a sandbox that is created again and again.
 pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
-    let times = changed
-        .map_or(0, |s| s.count)
-        .max(f.sandboxes.saturating_sub(1));
-    // A sandbox that cannot be created has a cause of its own; these were created, and ended.
+    let told = changed.map_or(0, |s| s.count);
+    let made = f.sandboxes.saturating_sub(1);
+    let times = told.max(made);
+    // A sandbox that cannot be created, or not be stopped, has a cause of its own; these were created, and ended. By
+    // the Event alone that is not known: it is sent before the old sandbox is stopped.
     if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
         return;
     }
     let mut x = Finding::new(cause::KF513, f);
-    x = x
-        .name("times", &(times + 1).to_string())
-        .proof_if(changed.map(|s| s.evidence));
+    x = if made >= told {
+        x.name("times", &(times + 1).to_string())
+    } else {
+        x.name("changed", &words(told))
+    };
+    x = x.proof_if(changed.map(|s| s.evidence));
     if let Some(last) = changed
         && f.now.since(last.at) > backoff::FORGOTTEN_NS
     {
