@@ -63,7 +63,35 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         x.names.set("what", &list(&said));
         told.push(x);
     }
-    found.extend(told);
+    if let Some(words) = sentence.total.and_then(|n| outdated(cx, s, n)) {
+        let shown = told
+            .into_iter()
+            .map(|x| x.absence(s.at, Source::Kube, words.clone()));
+        found.extend(shown);
+    } else {
+        found.extend(told);
+    }
+}
+
+/// Says that the scheduler has not looked at the pod since nodes joined: each try counts the nodes, and would have said
+/// another number.
+fn outdated(cx: Context<'_>, s: &Signal<'_>, counted: u32) -> Option<String> {
+    let states = cx.world.nodes();
+    let there: Vec<&NodeSeen> = states
+        .iter()
+        .filter(|n| cx.shared.missing(cx.world, &n.name).is_none())
+        .filter_map(|n| n.api.as_deref())
+        .collect();
+    // A new node makes the scheduler try again, after a back-off of 10 s at most.
+    let is_new = |n: &&&NodeSeen| n.created > s.at && cx.now.since(n.created) >= limits::UNBOUND.ns;
+    let new: Vec<&Text> = there.iter().filter(is_new).map(|n| &n.name).collect();
+    let more = u32::try_from(there.len()).is_ok_and(|n| n > counted);
+    (more && !new.is_empty()).then(|| {
+        format!(
+            "no word of the scheduler since it counted nodes ({counted}), although {} joined after that",
+            list(&new)
+        )
+    })
 }
 
 /// Adds to a clause's finding what the nodes and the pod's spec say about it.
