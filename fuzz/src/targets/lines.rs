@@ -32,6 +32,8 @@ pub(super) fn texts() -> Vec<Vec<u8>> {
         (Kind::Watch, "captures/watch.jsonl.zst"),
         (Kind::Watch, "kube/kubectl-get.json"),
         (Kind::Watch, "kube/kubectl-get.yaml"),
+        (Kind::Watch, "kubectl/s1-healthy-1.36.txt"),
+        (Kind::Watch, "kubectl/s2-events-wide-1.36.txt"),
         (Kind::Audit, "captures/audit.jsonl.zst"),
         (Kind::Containerd, "captures/containerd.log.zst"),
         (Kind::Kubelet, "captures/kubelet.log.zst"),

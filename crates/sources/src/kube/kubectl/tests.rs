@@ -2,6 +2,7 @@
 
 use super::super::decode::KubeLines;
 use super::*;
+use kflow_model::PodUid;
 use kflow_model::event::EventSeen;
 use kflow_model::node::NodeSeen;
 use kflow_model::pod::{ContainerState, PodSeen};
@@ -82,8 +83,6 @@ fn without_the_untold(mut p: PodSeen) -> PodSeen {
     }
     p
 }
-
-use kflow_model::PodUid;
 
 #[test]
 fn a_description_is_the_pod_but_for_what_it_does_not_say() {
