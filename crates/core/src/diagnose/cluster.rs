@@ -235,6 +235,8 @@ pub struct Cluster {
     usage: OnceLock<Usage>,
     victims: OnceLock<Vec<Victim>>,
     held: OnceLock<FxHashMap<Text, Vec<String>>>,
+    /// The pods that have a port of their node (`ns/name`), by node and port.
+    host_ports: OnceLock<FxHashMap<(Text, i32), Vec<String>>>,
     queue: OnceLock<Pulls>,
     placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
     unready: OnceLock<FxHashMap<Text, Vec<Pod>>>,
@@ -381,6 +383,26 @@ impl Cluster {
             all
         });
         all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// Returns the pods (`ns/name`) that have this port of the node.
+    pub fn holders(&self, world: &World, node: &Text, port: i32) -> &[String] {
+        let all = self.host_ports.get_or_init(|| {
+            let mut all: FxHashMap<(Text, i32), Vec<String>> = FxHashMap::default();
+            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
+                let api = p.api.as_ref().filter(|a| !a.status.phase.is_over());
+                let Some(api) = api.filter(|_| !p.node.is_empty()) else {
+                    continue;
+                };
+                let containers = api.spec.containers.iter().chain(&api.spec.init_containers);
+                for port in containers.flat_map(|c| &c.host_ports) {
+                    all.entry((p.node.clone(), *port))
+                        .or_default()
+                        .push(p.key());
+                }
+            }
+            all
+        });
+        all.get(&(node.clone(), port)).map_or(&[], Vec::as_slice)
     }
     /// Returns the pods of a namespace that should run and are not ready.
     pub fn unready_in(&self, world: &World, namespace: &str) -> &[Pod] {

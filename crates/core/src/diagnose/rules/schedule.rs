@@ -214,19 +214,18 @@ fn explain(
 
 /// Returns the pods on these nodes that have a host port which the pod asks for, with their nodes.
 fn holders(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
-    let ports = |p: &PodSeen| -> Vec<i32> {
-        let containers = p.spec.containers.iter().chain(&p.spec.init_containers);
-        containers.flat_map(|c| c.host_ports.clone()).collect()
-    };
-    let wanted = ports(pod);
-    let holds = |p: &&crate::correlate::Pod| {
-        let api = p.api.as_deref();
-        let api = api.filter(|a| p.gone.is_none() && !a.status.phase.is_over());
-        let on_one = nodes.iter().any(|n| n.name == p.node);
-        on_one && api.is_some_and(|a| ports(a).iter().any(|port| wanted.contains(port)))
-    };
-    let pods = cx.world.every_pod().iter().filter(holds);
-    pods.map(|p| format!("{} on {}", p.key(), p.node)).collect()
+    let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let wanted: Vec<i32> = containers.flat_map(|c| c.host_ports.clone()).collect();
+    let mut found = Vec::new();
+    for node in nodes {
+        for port in &wanted {
+            let pods = cx.shared.holders(cx.world, &node.name, *port);
+            found.extend(pods.iter().map(|pod| format!("{pod} on {}", node.name)));
+        }
+    }
+    // A pod may have several of the ports.
+    found.dedup();
+    found
 }
 
 /// Returns the names of the claims that a pod's volumes refer to.
