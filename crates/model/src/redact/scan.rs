@@ -317,7 +317,7 @@ impl<'a> Name<'a> {
     }
 
     /// Returns the end of a word that is not quoted. Punctuation ends the word, unless it is directly followed by text
-    /// that is not another name: `a,b` is one word, and so is `a)b`.
+    /// that is not another name: `a,b` is one word, and so are `a)b` and `a;--b`.
     fn word(&self, start: usize) -> usize {
         let is_quote = |b| matches!(b, b'"' | b'\'' | b'`');
         let ends = |b| matches!(b, b',' | b';' | b'&' | b'}' | b']' | b')' | b'<') || is_quote(b);
@@ -341,7 +341,7 @@ impl<'a> Name<'a> {
                     let after = self.at(next);
                     let another = match after {
                         b' ' | b'\t' | b'\n' | b'\r' | b'\\' | b'{' | b'[' | 0 => true,
-                        b'-' => self.at(next + 1) == b'-',
+                        b'-' => self.at(next + 1) == b'-' && self.begins_name(next + 2),
                         _ => self.begins_name(next),
                     };
                     let in_quotes = quotes && !(next == i + 1 && after.is_ascii_alphanumeric());

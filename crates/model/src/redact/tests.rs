@@ -517,6 +517,15 @@ fn quoted(s: &str) -> String {
     serde_json::to_string(s).unwrap()
 }
 
+#[test]
+fn dashes_within_a_value_begin_no_flag() {
+    for text in ["export password=0;--a00aA && run", "--password=0;--a00aA"] {
+        assert!(!super::text(text).contains("a00aA"), "{text}");
+    }
+    let flags = "--password=hunter2,--v=4";
+    assert_eq!(super::text(flags), "--password=<redacted>,--v=4");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
