@@ -3,6 +3,7 @@
 
 mod admit;
 mod autoscaler;
+mod claims;
 mod cni;
 mod containers;
 mod heard;

@@ -210,7 +210,7 @@ fn polish<'a>(
             }
         }
         cause::KF406 => attacher(cx, &mut x),
-        cause::KF214 => super::schedule::gave_up(cx, f, s, &mut x),
+        cause::KF214 => super::claims::gave_up(cx, f, s, &mut x),
         _ => {}
     }
     super::webhook::follow(cx, &s.text, &mut x);

@@ -1,6 +1,7 @@
 //! Pods that are not bound: the scheduler's message, claims, gates, preemption, and a scheduler that does not run.
 
-use super::{Context, autoscaler, heard, kueue, taints};
+use super::claims::{binds, claims_of, waiting};
+use super::{Context, autoscaler, claims, heard, kueue, taints};
 use crate::correlate::PodView;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
@@ -8,17 +9,17 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::scheduler::{self, Clause};
 use crate::diagnose::signal::Signal;
-use crate::diagnose::text::{Names, list, span, times};
+use crate::diagnose::text::{Names, list, span};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
 
 /// A scheduler that runs says something about a pod within milliseconds.
-const SILENT_NS: i64 = limits::SCHEDULER.ns;
+pub(super) const SILENT_NS: i64 = limits::SCHEDULER.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     clauses(cx, f, found);
-    claims(cx, f, found);
+    claims::rules(cx, f, found);
     groups(cx, f, found);
     preemption(cx, f, found);
     autoscaler::rules(cx, f, found);
@@ -228,124 +229,6 @@ fn holders(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
     found
 }
 
-/// Returns the names of the claims that a pod's volumes refer to.
-fn claims_of(pod: &PodSeen) -> Vec<Text> {
-    let volumes = pod.spec.volumes.iter();
-    volumes.filter_map(|v| v.claim(&pod.name)).collect()
-}
-
-/// Returns whether a claim is bound; `None` when kflow has not read it.
-fn is_bound(cx: Context<'_>, namespace: &str, claim: &str) -> Option<bool> {
-    let object = cx.world.object("PersistentVolumeClaim", namespace, claim)?;
-    Some(object.api.as_ref()?.fact("phase") == Some("Bound"))
-}
-
-/// Returns the claims of these that are not bound, as far as is known.
-fn waiting(cx: Context<'_>, namespace: &str, claims: &[Text]) -> Vec<Text> {
-    let waits = |c: &&Text| is_bound(cx, namespace, c) != Some(true);
-    claims.iter().filter(waits).cloned().collect()
-}
-
-/// Says which claim the scheduler waited for after it had chosen a node, and who has to make its volume.
-pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &mut Finding<'_>) {
-    let claims = f.api.map(claims_of).unwrap_or_default();
-    let waiting = waiting(cx, &f.view.namespace, &claims);
-    let over = waiting.is_empty() && !claims.is_empty();
-    if x.names.get("late").is_none() {
-        x.names
-            .set("late", "could not be provisioned on the chosen node");
-        return;
-    }
-    x.names
-        .set("claim", &list(if over { &claims } else { &waiting }));
-    let provisioner = waiting.iter().find_map(|claim| {
-        let claim = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, claim)?;
-        let class = claim.api.as_ref()?.fact("storageClass")?;
-        let class = cx.world.object("StorageClass", "", class)?;
-        class.api.as_ref()?.fact("provisioner")
-    });
-    x.names.remove("late");
-    match provisioner {
-        Some(p) => made_by(cx, p, x),
-        None if over => x.names.set("late", "is there by now"),
-        None => x.names.set("late", "was not there in time"),
-    }
-    // The Event counts, and the condition has the same text.
-    let same = f.signals.iter().filter(|o| o.text == s.text);
-    let count = same.map(|o| o.count).max().unwrap_or(s.count);
-    let waited = "the scheduler had chosen a node, and gave up waiting for it";
-    x.names
-        .vary("waited", &format!("{waited} {}", times(count)), waited);
-}
-
-/// Names the provisioner that has to make a volume, and when it was last heard.
-fn made_by(cx: Context<'_>, provisioner: &str, x: &mut Finding<'_>) {
-    x.names.set("provisioner", provisioner);
-    if let Some(l) = heard::driver(cx, "", provisioner) {
-        x.names.vary("heard", &heard::driver_in_words(cx, l), "");
-        x.proofs.push(crate::diagnose::finding::proof(&l.evidence));
-    }
-}
-
-/// Adds findings from the Events of the pod's claims that are not bound.
-fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
-    let Some(pod) = f.api else { return };
-    let mut told: Vec<Finding<'a>> = Vec::new();
-    for claim in claims_of(pod) {
-        let Some(object) = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, &claim)
-        else {
-            continue;
-        };
-        if object
-            .api
-            .as_ref()
-            .is_some_and(|c| c.fact("phase") == Some("Bound"))
-        {
-            continue;
-        }
-        let mut seen: Vec<&str> = Vec::new();
-        for o in object.evidence.iter().rev() {
-            let Body::Event(e) = &o.body else { continue };
-            if seen.contains(&e.reason.as_str()) {
-                continue;
-            }
-            seen.push(&e.reason);
-            if e.reason == "ProvisioningSucceeded" {
-                break;
-            }
-            let reason = format!("@claim/{}", e.reason);
-            let best = Catalogue::get().best(&reason, &e.message, |_| true);
-            if let Some((cause, names)) = best {
-                let mut x = Finding::of(cause, f).proof(o);
-                x.names = names;
-                x.names.set("claim", &claim);
-                match x.names.get("provisioner").map(Text::from) {
-                    Some(p) => made_by(cx, &p, &mut x),
-                    None if cause.id == cause::KF214 => {
-                        x.names.set("what", e.message.trim_end_matches(['.', ' ']));
-                    }
-                    None => {}
-                }
-                told.push(x);
-            }
-        }
-    }
-    // What the claims' own Events say is more than that the scheduler waits for them.
-    if let Some(own) = told.iter_mut().find(|x| x.cause.id == cause::KF214) {
-        for waits in found.extract_if(.., |x| x.cause.id == cause::KF214) {
-            if let Some(waited) = waits.names.get("waited") {
-                own.names.vary("waited", waited, "");
-            }
-            own.proofs.extend(waits.proofs);
-        }
-    }
-    found.extend(told);
-}
-
 /// Adds what Volcano says of the pod's group: it is named after the pod's controller, or else the pod (`podgroup-UID`;
 /// volcano.sh/apis `pkg/apis/helpers/helpers.go`, `GeneratePodgroupName`), or after a Job of Volcano (`NAME-UID`;
 /// `pkg/controllers/job/job_controller_actions.go`, `generateRelatedPodGroupName`).
@@ -450,50 +333,6 @@ fn refuses_to_preempt(pod: &PodSeen) -> bool {
     let why = scheduler::parse(&c.message).preemption;
     let ending = crate::diagnose::signal::scheduler().ending.as_str();
     !why.is_empty() && why.iter().all(|clause| !clause.text.contains(ending))
-}
-
-/// True when the scheduler has found a node and is about to bind the pod, so that no pod has to make room: since 1.35
-/// it sets `nominatedNodeName` whenever a Permit or PreBind plugin waits, for example for a volume. Adds a finding
-/// when that takes long.
-fn binds<'a>(
-    cx: Context<'a>,
-    f: &PodHistory<'a>,
-    pod: &PodSeen,
-    found: &mut Vec<Finding<'a>>,
-) -> bool {
-    let claims = claims_of(pod);
-    let bound = |claim: &Text| is_bound(cx, &f.view.namespace, claim);
-    let is = |known: Option<bool>| claims.iter().filter(move |c| bound(c) == known).cloned();
-    let unbound: Vec<Text> = is(Some(false)).collect();
-    // Whether a claim is bound is not known when kflow has not read it.
-    let unread: Vec<Text> = is(None).collect();
-    // What kubectl prints of a condition has no reason.
-    let said = || f.signals.iter().any(|s| s.reason == "FailedScheduling");
-    let refused = pod.condition("PodScheduled").is_some_and(|c| {
-        c.status == "False" && (c.reason == "Unschedulable" || (c.reason.is_empty() && said()))
-    });
-    if refused && unbound.is_empty() && unread.is_empty() {
-        return false;
-    }
-    if found.iter().any(|k| k.cause.id == cause::KF214) || f.now.since(f.view.zero()) < SILENT_NS {
-        return true;
-    }
-    let x = Finding::new(cause::KF229, f);
-    let x = x
-        .name("nominated", &pod.status.nominated_node)
-        .name("claim", &list(&unbound))
-        .proof_if(f.api_evidence);
-    let x = if unread.is_empty() || !unbound.is_empty() {
-        x
-    } else {
-        let what = match unread.as_slice() {
-            [one] => format!("claim {one} was not read"),
-            many => format!("claims {} were not read", list(many)),
-        };
-        x.name("unread", &what).at_most(Confidence::Possible)
-    };
-    found.push(x);
-    true
 }
 
 /// Returns a finding for a pod of an incomplete gang, which Kubernetes 1.36 holds before the scheduler's queue,
