@@ -24,6 +24,12 @@ fn printed() -> Vec<Printed> {
     serde_json::from_slice(&all).unwrap()
 }
 
+/// The description of a pod whose image does not exist.
+fn image_missing() -> Printed {
+    let is = |p: &Printed| p.file == "s2-image-missing-1.36.txt";
+    printed().into_iter().find(is).unwrap()
+}
+
 impl Printed {
     /// Copies the text to the desk, as of the moment at which it was printed.
     fn copy(&self, desk: &Desk) -> String {
@@ -85,10 +91,7 @@ fn a_printed_description_is_enough_to_tell_why() {
 #[test]
 fn a_description_and_a_log_are_of_one_pod() {
     let desk = Desk::new();
-    let p = printed()
-        .into_iter()
-        .find(|p| p.file == "s2-image-missing-1.36.txt")
-        .unwrap();
+    let p = image_missing();
     let path = p.copy(&desk);
     let log = desk.file(
         "kubelet.log",
@@ -106,10 +109,7 @@ fn a_description_and_a_log_are_of_one_pod() {
 #[test]
 fn a_folder_is_looked_through_for_descriptions() {
     let desk = Desk::new();
-    let p = printed()
-        .into_iter()
-        .find(|p| p.file == "s2-image-missing-1.36.txt")
-        .unwrap();
+    let p = image_missing();
     let from = p.copy(&desk);
     std::fs::create_dir(desk.path("ticket")).unwrap();
     std::fs::copy(from, desk.path("ticket/describe-image-missing.txt")).unwrap();

@@ -174,8 +174,8 @@ impl Usage {
     }
 }
 
-/// Returns the node with most of a resource left, of those that the pod is for: its name, what is left, and what is
-/// allocatable.
+/// Returns the node that has most of a resource left, among those that the pod may run on: its name, the rest, and the
+/// allocatable amount.
 fn most_left(
     world: &World,
     usage: &Usage,

@@ -1,4 +1,4 @@
-//! UIDs of pods that only kubectl's descriptions tell of: they do not print them, and the other captures may know.
+//! UIDs of pods that come from `kubectl describe`, which does not print them, taken from the other captures.
 
 use rustc_hash::FxHashMap;
 

@@ -58,7 +58,7 @@ pub(super) struct KubectlText {
 struct Moment(Nanos);
 
 impl Moment {
-    /// Returns the time of what is so old, as the API writes it.
+    /// Returns the time that an age counts back to, as the API writes it.
     fn ago(self, text: &str) -> Option<String> {
         age::age(text.trim()).map(|a| seconds(self.before(a)))
     }
@@ -106,64 +106,21 @@ impl KubectlText {
         let Some(kind) = object::kind(&lines) else {
             return Fed::Ignored("description of an object of another kind");
         };
-        let mut described = Described {
-            kind,
-            namespace: outline::value(&lines, "Namespace").unwrap_or_default(),
-            name: outline::value(&lines, "Name").unwrap_or_default(),
-            uid: String::new(),
-            containers: Vec::new(),
-        };
-        if kind == "Pod" {
-            described.uid = uid(&described, &rows);
-            for title in ["Init Containers", "Containers", "Ephemeral Containers"] {
-                let all = outline::get(&lines, title).into_iter();
-                let all = all.flat_map(|l| &l.below).filter(|c| !c.key.is_empty());
-                described
-                    .containers
-                    .extend(all.map(|c| (c.key, c.value("Image").unwrap_or_default())));
-            }
-        }
+        let described = Described::new(kind, &lines, &rows);
         let object = if kind == "Pod" {
-            let first = (rows.iter())
-                .filter_map(|r| r.ages.first.or(r.ages.last))
-                .map(|a| moment.before(a))
-                .min();
-            let start = outline::value(&lines, "Start Time").and_then(Nanos::parse_rfc2822);
-            let created = first.into_iter().chain(start).min().unwrap_or(moment.0);
-            let killed = rows.iter().filter(|r| r.reason == "Killing");
-            let killed = killed.filter_map(|r| r.ages.last).map(|a| moment.before(a));
-            let known = pod::Known {
-                uid: &described.uid,
-                created,
-                killed: killed.max(),
-                moment,
-            };
+            let known = pod::Known::new(&described.uid, &lines, &rows, moment);
             Some(pod::object(&lines, &known))
         } else {
             object::object(kind, &lines)
         };
+        // A whole description shows that a pod is well that is ready. Of any other it leaves out too much (finalizers,
+        // scheduling gates, hooks, when it was created).
+        let listed = kind == "Pod" && whole && pod::is_well(&lines);
         let before = out.len();
         let mut fed = Fed::Observed(0);
-        // A whole description shows that a pod is well that is ready. Of any other it leaves out too much (finalizers, scheduling
-        // gates, hooks, when it was created).
-        let well = described.kind == "Pod" && whole && pod::is_well(&lines);
-        let lists = |kind: WatchKind, out: &mut Vec<Observation>| {
-            if well {
-                let scope = bounds(
-                    Some(described.namespace),
-                    &format!("metadata.name={}", described.name),
-                    "",
-                );
-                for resource in ["pods", "events"] {
-                    let mut o = note(resource, kind, "", Stamp::exact(moment.0));
-                    if let Body::Watch(w) = &mut o.body {
-                        w.scope.clone_from(&scope);
-                    }
-                    out.push(o);
-                }
-            }
-        };
-        lists(WatchKind::ListBegin, out);
+        if listed {
+            out.extend(described.lists(WatchKind::ListBegin, moment));
+        }
         if let Some(object) = object {
             match decode(&object, Stamp::exact(moment.0)) {
                 Ok(o) => out.push(o),
@@ -171,7 +128,9 @@ impl KubectlText {
             }
         }
         let events = self.events(rows, &described, moment, out);
-        lists(WatchKind::ListEnd, out);
+        if listed {
+            out.extend(described.lists(WatchKind::ListEnd, moment));
+        }
         match (fed, events) {
             (Fed::Observed(_), Fed::Observed(_) | Fed::Partial) => {
                 Fed::Observed(out.len() - before)
@@ -331,6 +290,40 @@ struct Described<'a> {
     uid: String,
     /// Name and image of each container.
     containers: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Described<'a> {
+    fn new(kind: &'a str, lines: &[outline::Line<'a>], rows: &[Row]) -> Self {
+        let mut out = Self {
+            kind,
+            namespace: outline::value(lines, "Namespace").unwrap_or_default(),
+            name: outline::value(lines, "Name").unwrap_or_default(),
+            ..Self::default()
+        };
+        if kind == "Pod" {
+            out.uid = uid(&out, rows);
+            for title in ["Init Containers", "Containers", "Ephemeral Containers"] {
+                let all = outline::get(lines, title).into_iter();
+                let all = all.flat_map(|l| &l.below).filter(|c| !c.key.is_empty());
+                out.containers
+                    .extend(all.map(|c| (c.key, c.value("Image").unwrap_or_default())));
+            }
+        }
+        out
+    }
+
+    /// Returns the begin or end of a list of this one pod, and of its Events.
+    fn lists(&self, kind: WatchKind, moment: Moment) -> impl Iterator<Item = Observation> {
+        let name = format!("metadata.name={}", self.name);
+        let scope = bounds(Some(self.namespace), &name, "");
+        ["pods", "events"].into_iter().map(move |resource| {
+            let mut o = note(resource, kind, "", Stamp::exact(moment.0));
+            if let Body::Watch(w) = &mut o.body {
+                w.scope.clone_from(&scope);
+            }
+            o
+        })
+    }
 }
 
 fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {

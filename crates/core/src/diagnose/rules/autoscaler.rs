@@ -56,8 +56,8 @@ struct Asked<'a> {
     at: Nanos,
 }
 
-/// Returns what the autoscaler of an Event has asked for, for this pod, in the order of time. Karpenter tells of the
-/// claim that it goes on waiting for too, at first without the name of its node.
+/// Returns what the autoscaler has asked for on behalf of this pod, oldest first. Karpenter repeats its Event while it
+/// waits for one NodeClaim, so that each claim counts once.
 fn asked<'a>(f: &PodHistory<'a>, newest: &Signal<'_>) -> Vec<Asked<'a>> {
     let mut out: Vec<Asked<'a>> = Vec::new();
     for o in f.view.evidence.iter() {

@@ -81,11 +81,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         else {
             continue;
         };
-        if object
-            .api
-            .as_ref()
-            .is_some_and(|c| c.fact("phase") == Some("Bound"))
-        {
+        if is_bound(cx, &f.view.namespace, &claim) == Some(true) {
             continue;
         }
         let mut seen: Vec<&str> = Vec::new();

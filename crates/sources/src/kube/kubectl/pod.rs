@@ -6,18 +6,35 @@
 use serde_json::{Map, Value, json};
 
 use super::outline::{Line, get, value};
+use super::table::Row;
 use super::{Moment, absolute, seconds};
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 
-/// What other lines than its own tell of a pod.
+/// Fields of a pod that `describe` does not print, as far as its other lines show them.
 pub(super) struct Known<'a> {
-    pub(super) uid: &'a str,
-    /// The first moment that anything tells of.
-    pub(super) created: Nanos,
+    uid: &'a str,
+    /// The start of the pod, or its first Event if that is older: it was created then, or earlier.
+    created: Nanos,
     /// When the kubelet last began to stop a container.
-    pub(super) killed: Option<Nanos>,
-    pub(super) moment: Moment,
+    killed: Option<Nanos>,
+    moment: Moment,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(uid: &'a str, lines: &[Line<'_>], rows: &[Row], moment: Moment) -> Self {
+        let first = rows.iter().filter_map(|r| r.ages.first.or(r.ages.last));
+        let first = first.map(|a| moment.before(a));
+        let start = value(lines, "Start Time").and_then(Nanos::parse_rfc2822);
+        let killed = rows.iter().filter(|r| r.reason == "Killing");
+        let killed = killed.filter_map(|r| r.ages.last).map(|a| moment.before(a));
+        Self {
+            uid,
+            created: first.chain(start).min().unwrap_or(moment.0),
+            killed: killed.max(),
+            moment,
+        }
+    }
 }
 
 /// Returns the object.
