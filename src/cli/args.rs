@@ -230,6 +230,9 @@ pub struct ImportArgs {
     /// Zone of log lines that have none: +02:00, -0530, Z
     #[arg(long, value_name = "OFFSET", default_value = "Z", allow_hyphen_values = true, value_parser = parse_offset)]
     pub utc_offset: i32,
+    /// When lists were read, which do not tell: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-2h) [default: when their file was written, if it fits what they tell]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub taken: Option<String>,
     /// Name of the node, where the captures do not tell
     #[arg(long, value_name = "NAME", default_value = "")]
     pub node: String,

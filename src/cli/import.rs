@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use super::args::ImportArgs;
 use super::out;
-use kflow_engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
+use super::store::moment;
+use kflow_engine::import::{self, Dating, Imported, Input, Kind, Options, Progress, Summary};
 use kflow_export::text;
 use kflow_model::file;
 use kflow_model::patient;
@@ -33,11 +34,14 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     }
     let (inputs, unknown) = inputs(args)?;
     file::distinct(output, inputs.iter().map(|i| i.path.as_path()))?;
+    let now = kflow_model::clock::now();
+    let taken = args.taken.as_deref();
     let options = Options {
         year: args.year,
         utc_offset_s: args.utc_offset,
         node: args.node.as_str().into(),
-        fallback: Some(kflow_model::clock::now()),
+        fallback: Some(now),
+        taken: taken.map(|t| moment("--taken", t, now)).transpose()?,
     };
     let progress = Arc::new(Progress::default());
     let shown = !args.quiet && io::stderr().is_terminal();
@@ -221,7 +225,33 @@ fn summary(out: &mut impl Write, to: &Path, imported: &Imported, bytes: u64) -> 
         text::clean(&to.display().to_string()),
         imported.observations.len(),
         bytes
-    )
+    )?;
+    if let Some(said) = dated(&imported.dating) {
+        writeln!(out, "{said}")?;
+    }
+    Ok(())
+}
+
+/// Says how lists were dated that do not tell when they were read.
+fn dated(dating: &Dating) -> Option<String> {
+    let by_file = dating.by_file.map(|off| {
+        let off = duration(off);
+        format!("when their file was written, up to {off} after their newest time")
+    });
+    let by_list = (dating.by_list.or(dating.unlikely)).map(|_| {
+        let own = dating.by_list.map(duration);
+        let own = own.map_or_else(String::new, |off| format!(", up to {off} after their own"));
+        let file = dating.unlikely.map(duration);
+        let file = file.map_or_else(String::new, |off| {
+            format!(", and {off} before their file was written")
+        });
+        format!("at the newest time in any of them{own}{file}")
+    });
+    let parts: Vec<String> = by_file.into_iter().chain(by_list).collect();
+    (!parts.is_empty()).then(|| {
+        let how = parts.join(", or ");
+        format!("lists count as read {how} (--taken TIME says it better)")
+    })
 }
 
 /// Number of inputs up to which each has a row, and of files that are listed as not read.

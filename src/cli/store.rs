@@ -75,8 +75,8 @@ fn session(
     Ok(Some(scratch))
 }
 
-/// Parses a value of `--from` or `--to`.
-fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
+/// Parses an absolute time, or one before now.
+pub(super) fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
     match Moment::parse(text) {
         Some(m @ (Moment::At(_) | Moment::Earlier(_) | Moment::End)) => {
             Ok(m.within((now, now), None, |_| 0))

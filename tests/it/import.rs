@@ -5,6 +5,7 @@ mod described;
 mod files;
 mod journal;
 mod kubectl;
+mod moment;
 mod summary;
 
 use crate::fixture;

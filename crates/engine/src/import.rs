@@ -7,6 +7,7 @@
 
 mod folder;
 mod kind;
+mod moment;
 mod open;
 mod recognise;
 mod stream;
@@ -15,6 +16,7 @@ mod yaml;
 
 pub use folder::{Folder, scan};
 pub use kind::{Input, Kind};
+pub use moment::Dating;
 pub use open::Progress;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,8 @@ pub struct Options {
     pub node: Text,
     /// A time near log lines without a year, used when no input gives one: now.
     pub fallback: Option<Nanos>,
+    /// When lists were read, where they do not tell.
+    pub taken: Option<Nanos>,
 }
 
 /// The result of reading one input.
@@ -67,6 +71,8 @@ pub struct Imported {
     pub observations: Vec<Observation>,
     /// One per input, in order of merging.
     pub summaries: Vec<Summary>,
+    /// How lists were dated.
+    pub dating: Dating,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +90,21 @@ pub enum ImportError {
     /// Nothing to read.
     #[error("nothing to import: name at least one capture, or a folder with --dir")]
     Nothing,
+    /// Lists are said to have been read before what they tell.
+    #[error(
+        "--taken ({taken}) is before {newest}, a time in {name}: a list is read after what it tells"
+    )]
+    Taken {
+        taken: Nanos,
+        newest: Nanos,
+        /// Name of the list.
+        name: String,
+    },
+    /// There is no list whose time of reading could be given.
+    #[error(
+        "--taken says when lists of API objects were read, and there are none: give them with --watch"
+    )]
+    NothingTaken,
 }
 
 /// Reads all inputs.
@@ -97,6 +118,9 @@ pub fn run(
     }
     if inputs.iter().filter(|i| i.is_stdin()).count() > 1 {
         return Err(ImportError::TwoStdins);
+    }
+    if options.taken.is_some() && inputs.iter().all(|i| i.kind != Kind::Watch) {
+        return Err(ImportError::NothingTaken);
     }
     let mut files: Vec<Open> = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -117,6 +141,7 @@ pub fn run(
         done.extend(finished);
     }
 
+    let dating = moment::date(&mut done, options.taken)?;
     let mut observations = Vec::with_capacity(done.iter().map(|d| d.observations.len()).sum());
     let mut summaries = Vec::with_capacity(inputs.len());
     for d in done {
@@ -149,6 +174,7 @@ pub fn run(
         header,
         observations,
         summaries,
+        dating,
     })
 }
 

@@ -57,6 +57,10 @@ pub trait LineDecoder: Send {
     fn reads_at(&mut self, now: Nanos) {
         let _ = now;
     }
+    /// True when the input does not tell when its documents arrived, and the newest time in each stands for it.
+    fn guesses_arrival(&self) -> bool {
+        false
+    }
     /// Ends the input: emits what was held back.
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let _ = out;

@@ -30,6 +30,10 @@ pub(super) struct Stream {
 pub(super) struct Decoded {
     pub(super) observations: Vec<Observation>,
     pub(super) summaries: Vec<Summary>,
+    /// True when the arrival of its documents is not known: it is the newest time in each.
+    pub(super) guessed: bool,
+    /// When the file was last written; of standard input, when it was read.
+    pub(super) written: Option<Nanos>,
 }
 
 impl Decoded {
@@ -87,11 +91,15 @@ impl Stream {
     }
 
     fn decode(mut self, options: &Options, near: Option<Nanos>) -> Decoded {
-        let modified = self.files.first().and_then(|f| f.modified);
+        let first = self.files.first();
+        let modified = first.and_then(|f| f.modified);
+        let is_stdin = first.is_some_and(|f| f.input.is_stdin());
+        let written = modified.or(options.fallback.filter(|_| is_stdin));
+        let taken = options.taken.filter(|_| self.kind == Kind::Watch);
         let dated = || self.files.iter_mut().find_map(|f| full_date(f.peek()));
         let hint = TimeHint {
             near: near.or_else(dated),
-            not_after: [modified, options.fallback].into_iter().flatten().min(),
+            not_after: taken.or_else(|| [modified, options.fallback].into_iter().flatten().min()),
             grows: false,
             year: options.year,
             utc_offset_s: options.utc_offset_s,
@@ -120,6 +128,8 @@ impl Stream {
         Decoded {
             observations,
             summaries,
+            guessed: decoder.guesses_arrival(),
+            written,
         }
     }
 }

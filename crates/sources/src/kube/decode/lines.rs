@@ -214,6 +214,10 @@ impl LineDecoder for KubeLines {
         add(fed, self.drain(out))
     }
 
+    fn guesses_arrival(&self) -> bool {
+        self.guessed.is_some()
+    }
+
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         if let Some(printed) = &mut self.printed {
             return printed.finish(out);
