@@ -13,9 +13,9 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Stamp};
 
-/// How long after the newest time in any list a file may have been written, so that its time is that of reading. A file
-/// that was copied without its time is younger, usually by more. A list of Events that was read later has none of those
-/// that tell the newest time: kube-apiserver keeps them for an hour (`--event-ttl`).
+/// A file that was written this long after the newest time in any list does not tell when they were read: it was copied
+/// without its time, or the time is of another zone. A list of Events that was read later has none of those that tell
+/// the newest time: kube-apiserver keeps them for an hour (`--event-ttl`).
 const SOON: i64 = 3600 * SECOND;
 /// The same where a list has a node that is ready: twice the time after which the kubelet reports its conditions again
 /// (`nodeStatusReportFrequency`).
@@ -61,7 +61,7 @@ pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dati
     let Some((newest, whose)) = all.max_by_key(|(n, _)| *n) else {
         return Ok(Dating::default());
     };
-    let latest = match taken {
+    let late = match taken {
         Some(taken) if end_of_second(taken) < newest => {
             let name = whose.summaries.first().map(|s| s.input.name.clone());
             return Err(ImportError::Taken {
@@ -81,7 +81,7 @@ pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dati
         let together = |l: &&List| file.begun.is_none_or(|begun| l.newest >= begun);
         let last = file.lists.iter().rev().take(file.movable);
         for list in last.take_while(together) {
-            let Some(at) = file.read(list, newest, latest) else {
+            let Some(at) = file.read(list, newest, late) else {
                 break;
             };
             read.insert(list.newest, at);
@@ -142,12 +142,12 @@ impl File {
         }
     }
 
-    /// Returns when a list of it was read; `None` when it stays at its own newest time.
-    fn read(&self, list: &List, newest: Nanos, latest: Nanos) -> Option<Nanos> {
+    /// Returns when a list of it was read, by its own time if that is before `late`; `None` when it stays at its own newest time.
+    fn read(&self, list: &List, newest: Nanos, late: Nanos) -> Option<Nanos> {
         let tells = |written: &Nanos| {
             let in_time = match list.outdated {
                 Some(by) => *written < by,
-                None => *written <= latest,
+                None => *written < late,
             };
             in_time && *written >= list.newest
         };
@@ -380,10 +380,10 @@ mod tests {
                 ["a@09:00:00", "b@09:00:00"],
             ),
             (
-                "just in time",
+                "a time of another zone, and just in time",
                 Some("10:00:00"),
-                Some("10:00:00"),
-                ["a@10:00:00", "b@10:00:00"],
+                Some("09:59:59"),
+                ["a@09:00:00", "b@09:59:59"],
             ),
         ] {
             let written = |t: Option<&str>| t.map(hour);
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_watch_stays_as_it_is_and_so_does_what_stands_before_it() {
-        let written = Some("2026-11-21T09:30:00Z");
+        let written = Some("2026-11-21T09:20:00Z");
         let listed = list(&[("a", 1, EIGHT), ("b", 1, EIGHT)]);
         let watch = watched(("c", 5, "2026-11-21T08:30:00Z"));
         check(
@@ -475,7 +475,7 @@ mod tests {
         check(
             "a list behind a watch",
             vec![file(written, &[watch, listed.clone()])],
-            &["c@08:30:00", "a@09:30:00", "b@09:30:00"],
+            &["c@08:30:00", "a@09:20:00", "b@09:20:00"],
         );
         check(
             "a watch in another file",
@@ -494,7 +494,7 @@ mod tests {
         check(
             "states one by one",
             vec![file(written, &states.map(|s| pod(&s)))],
-            &["a@08:00:00", "b@08:01:00", "a@09:30:00"],
+            &["a@08:00:00", "b@08:01:00", "a@09:20:00"],
         );
     }
 
