@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
+use crate::logtext::{FIELDS_MAX, Pairs, Value};
 use kflow_model::Nanos;
 use kflow_model::stamp::MICRO;
 
@@ -71,6 +72,20 @@ struct Export {
 impl Unwrap {
     /// Takes one line without its line feed.
     pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Step<'a> {
+        match self.outer(line) {
+            Step::Entry(e) => match supervised(&e.text) {
+                Some((component, text)) => Step::Entry(Entry {
+                    text: Cow::Owned(text.into_bytes()),
+                    received: e.received,
+                    origin: Cow::Owned(component.to_owned()),
+                }),
+                None => Step::Entry(e),
+            },
+            other => other,
+        }
+    }
+
+    fn outer<'a>(&mut self, line: &'a [u8]) -> Step<'a> {
         if let Some(export) = &mut self.export {
             if line.is_empty() && export.binary.is_none() {
                 return self.export_end();
@@ -249,14 +264,62 @@ fn wrapper_time(s: &str) -> Option<Nanos> {
     })
 }
 
-/// Reads `host ident[pid]: text`, which follows the time in every short form; `--no-hostname` omits the host.
-fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
-    let (host, after) = split(rest)?;
-    let (origin, text) = match host.strip_suffix(b":") {
-        Some(origin) => (origin, after),
+/// Who wrote a line of a journal that is printed in a short form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer<'a> {
+    /// The host's name; empty with `--no-hostname`.
+    pub host: &'a str,
+    /// `SYSLOG_IDENTIFIER`, mostly the program's name; the component for a line that k0s wrote for one.
+    pub ident: &'a str,
+}
+
+/// Returns who wrote a line; `None` for a line that is in no short form, such as one that continues an entry.
+pub fn writer(line: &[u8]) -> Option<Writer<'_>> {
+    let rest = match line.first() {
+        Some(c) if c.is_ascii_digit() => {
+            let (time, rest) = split(line)?;
+            wrapper_time(std::str::from_utf8(time).ok()?)?;
+            rest
+        }
+        Some(c) if c.is_ascii_uppercase() => short(line)?.0,
+        _ => return None,
+    };
+    let (host, origin, text) = written_by(rest)?;
+    let ident = supervised(text).map(|(component, _)| component);
+    Some(Writer {
+        host: std::str::from_utf8(host).ok()?,
+        ident: ident.or_else(|| origin.split('[').next())?,
+    })
+}
+
+/// Takes the line of a component out of that of k0s, which writes what its components write as a message with the
+/// fields `component` and `stream` (k0s: `pkg/supervisor/supervisor.go`, `Supervise`). Returns the component and its line.
+fn supervised(text: &[u8]) -> Option<(&str, String)> {
+    if !text.starts_with(b"time=") {
+        return None;
+    }
+    memchr::memmem::rfind(text, b" component=")?;
+    let text = std::str::from_utf8(text).ok()?;
+    let (mut message, mut component, mut stream) = (None, None, false);
+    for (key, value) in Pairs(text).take(FIELDS_MAX) {
+        match (key, value) {
+            ("msg", Value::Text(v)) => message = Some(v.into_owned()),
+            ("component", Value::Text(Cow::Borrowed(v))) => component = Some(v),
+            ("stream", _) => stream = true,
+            _ => {}
+        }
+    }
+    Some((component?, message.filter(|_| stream)?))
+}
+
+/// Splits `host ident[pid]: text`, which follows the time in every short form; `--no-hostname` omits the host.
+fn written_by(rest: &[u8]) -> Option<(&[u8], &str, &[u8])> {
+    let (first, after) = split(rest)?;
+    let (host, origin, text) = match first.strip_suffix(b":") {
+        Some(origin) => (&b""[..], origin, after),
         None => {
             let (origin, text) = split(after).unwrap_or((after, b""));
-            (origin.strip_suffix(b":")?, text)
+            (first, origin.strip_suffix(b":")?, text)
         }
     };
     let plausible = origin
@@ -265,14 +328,25 @@ fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
     if !plausible || origin.is_empty() {
         return None;
     }
+    Some((host, std::str::from_utf8(origin).ok()?, text))
+}
+
+fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
+    let (_, origin, text) = written_by(rest)?;
     if text.starts_with(b"[") && text.ends_with(b"B blob data]") {
         return Some(Step::Marker(BLOB));
     }
-    Some(entry(text, received, std::str::from_utf8(origin).ok()?))
+    Some(entry(text, received, origin))
 }
 
 /// Reads `Nov 21 00:24:19 host kubelet[3731]: text` (also with a fraction), and `Sat 2026-11-21 00:24:19 UTC host …`.
 fn syslog(line: &[u8]) -> Option<Step<'_>> {
+    let (rest, received) = short(line)?;
+    after_time(rest, received)
+}
+
+/// Takes off the time in front of such a line.
+fn short(line: &[u8]) -> Option<(&[u8], Option<Nanos>)> {
     let [a, b, c, b' ', rest @ ..] = line else {
         return None;
     };
@@ -286,7 +360,7 @@ fn syslog(line: &[u8]) -> Option<Step<'_>> {
         return None;
     }
     if day.len() <= 2 {
-        return after_time(rest, None);
+        return Some((rest, None));
     }
     // short-full: date, time, zone name. Only a time in UTC can be used.
     let (zone, rest) = split(rest)?;
@@ -300,7 +374,7 @@ fn syslog(line: &[u8]) -> Option<Step<'_>> {
             Nanos::parse_rfc3339(&text).map(|(t, _)| t)
         })
         .flatten();
-    after_time(rest, received)
+    Some((rest, received))
 }
 
 /// `00:24:19` with any fraction.

@@ -275,15 +275,26 @@ impl<F: ReadAt> JournalFile<F> {
 
     /// Returns the units that have entries in this file, sorted.
     pub fn units(&self) -> Result<Vec<String>, Error> {
-        let mut units = Vec::new();
-        for data in self.values(b"_SYSTEMD_UNIT")? {
+        self.texts("_SYSTEMD_UNIT")
+    }
+
+    /// Returns the hosts that have entries in this file, sorted.
+    pub fn hosts(&self) -> Result<Vec<String>, Error> {
+        self.texts("_HOSTNAME")
+    }
+
+    /// Returns the values of a field, sorted.
+    fn texts(&self, field: &str) -> Result<Vec<String>, Error> {
+        let mut texts = Vec::new();
+        for data in self.values(field.as_bytes())? {
             if let Ok(value) = self.data(data, SHORT)? {
-                let text = String::from_utf8_lossy(&value).into_owned();
-                units.extend(text.strip_prefix("_SYSTEMD_UNIT=").map(str::to_owned));
+                let text = String::from_utf8_lossy(&value);
+                let text = text.strip_prefix(field).and_then(|t| t.strip_prefix('='));
+                texts.extend(text.map(str::to_owned));
             }
         }
-        units.sort();
-        Ok(units)
+        texts.sort();
+        Ok(texts)
     }
 
     /// Returns how many entries follow a place.

@@ -149,3 +149,65 @@ fn journal_markers_are_no_entries() {
         Step::Marker(MARKER)
     );
 }
+
+#[test]
+fn the_writer_of_a_line_is_told_in_every_short_form() {
+    for (line, want) in [
+        (
+            "Nov 21 00:24:19 node-0 kubelet[3731]: I1121",
+            Some(("node-0", "kubelet")),
+        ),
+        (
+            "Nov 21 00:24:19.334034 node-0 kubenswrapper[3731]: I1121",
+            Some(("node-0", "kubenswrapper")),
+        ),
+        (
+            "2026-11-21T00:24:19+0000 node-0 systemd[1]: Started",
+            Some(("node-0", "systemd")),
+        ),
+        (
+            "2026-11-21T00:24:19.334034+00:00 node-0 containerd[40]: time=",
+            Some(("node-0", "containerd")),
+        ),
+        (
+            "Sat 2026-11-21 00:24:19 UTC node-0 crio[3]: time=",
+            Some(("node-0", "crio")),
+        ),
+        (
+            "Nov 21 00:24:19 kubelet[3731]: I1121",
+            Some(("", "kubelet")),
+        ),
+        (
+            r#"Nov 21 00:24:19 node-0 k0s[7]: time="2026-11-21 00:24:19" level=info msg="I1121 a" component=kubelet stream=stderr"#,
+            Some(("node-0", "kubelet")),
+        ),
+        (
+            r#"Nov 21 00:24:19 node-0 k0s[7]: time="2026-11-21 00:24:19" level=info msg="ready" component=kubelet"#,
+            Some(("node-0", "k0s")),
+        ),
+        ("        a line that continues an entry", None),
+        ("-- Boot 5ee4 --", None),
+        (
+            "2026-11-21T00:24:19.334034123Z stderr F I1121 00:24:19.3 1 a.go:1] b",
+            None,
+        ),
+        ("I1121 00:24:19.334034    3731 kubelet.go:2724] x: y", None),
+        ("time=\"2026-11-21T00:24:19Z\" level=info msg=a", None),
+    ] {
+        let want = want.map(|(host, ident)| super::Writer { host, ident });
+        assert_eq!(super::writer(line.as_bytes()), want, "{line}");
+    }
+}
+
+#[test]
+fn the_line_of_a_component_is_taken_out_of_that_of_k0s() {
+    let line = r#"Nov 21 00:24:19 node-0 k0s[7]: time="2026-11-21 00:24:19" level=info msg="I1121 00:24:19.334034    3731 kubelet.go:2724] \"SyncLoop ADD\" pods=[\"a/b\"]" component=kubelet stream=stderr"#;
+    let super::Step::Entry(e) = super::Unwrap::default().line(line.as_bytes()) else {
+        panic!("no entry");
+    };
+    assert_eq!(
+        std::str::from_utf8(&e.text).unwrap(),
+        r#"I1121 00:24:19.334034    3731 kubelet.go:2724] "SyncLoop ADD" pods=["a/b"]"#
+    );
+    assert_eq!(e.origin, "kubelet");
+}

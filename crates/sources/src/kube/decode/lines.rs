@@ -64,6 +64,9 @@ impl KubeLines {
                 self.take(r, out)
             }
             Envelope {
+                items: Some(items), ..
+            } if items.is_empty() => Fed::Ignored(EMPTY_LIST),
+            Envelope {
                 kind: Some(kind),
                 items: Some(items),
                 ..
@@ -77,9 +80,14 @@ impl KubeLines {
                 items: None,
                 ..
             } if kind.ends_with("List") => Fed::Ignored(EMPTY_LIST),
+            // A list of the API's own types, encoded without its kind, as `talosctl support` writes it.
             Envelope {
                 items: Some(items), ..
-            } if items.is_empty() => Fed::Ignored(EMPTY_LIST),
+            } => {
+                let stamp = self.guess(doc);
+                let kind = items.first().and_then(|first| kind_of(first.get()));
+                self.list(kind.unwrap_or_default(), &items, stamp, out)
+            }
             Envelope {
                 kind: Some(kind), ..
             } if !kind.is_empty() => {
@@ -276,6 +284,53 @@ impl Scan {
         }
         None
     }
+}
+
+/// Returns the kind of list that an object without kind is of, by a field that only its kind has.
+fn kind_of(object: &str) -> Option<&'static str> {
+    match serde_json::from_str::<Telling<'_>>(object).ok()? {
+        Telling { kind: Some(_), .. } => Some("List"),
+        Telling {
+            spec: Pod {
+                containers: Some(_),
+            },
+            ..
+        } => Some("PodList"),
+        Telling {
+            status: Node { node_info: Some(_) },
+            ..
+        } => Some("NodeList"),
+        Telling {
+            involved_object: Some(_),
+            ..
+        } => Some("EventList"),
+        _ => None,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Telling<'a> {
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(default)]
+    spec: Pod<'a>,
+    #[serde(default)]
+    status: Node<'a>,
+    involved_object: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+struct Pod<'a> {
+    #[serde(borrow)]
+    containers: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Node<'a> {
+    #[serde(borrow)]
+    node_info: Option<&'a RawValue>,
 }
 
 /// The fields by which the form of a document is recognised.
