@@ -57,7 +57,7 @@ fn import(from: &Path, scratch: &Path) {
     let run = || {
         let t = Instant::now();
         let status = Command::new(env!("CARGO_BIN_EXE_kflow"))
-            .args(["import", "-q", "--dir"])
+            .args(["import", "-q"])
             .arg(from)
             .arg("-O")
             .arg(&out)

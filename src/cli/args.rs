@@ -184,18 +184,22 @@ pub struct Input {
 /// `kflow import`
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Every capture can be plain, .zst or .gz, and - is standard input (once). A log that rotated is given file by file. \
-Flags can be repeated and come in any order; the session is the same. `-O -` writes it to standard output.\n\
+    after_help = "Every capture can be plain, .zst, .gz or .xz, and - is standard input (once). A log that rotated is given file by file. \
+Captures can be repeated and come in any order; the session is the same. `-O -` writes it to standard output.\n\
 Examples:\n  \
-kflow import --dir captures -O incident.kflow.zst\n  \
+kflow import must-gather.tar.gz --node master-0 -O incident.kflow.zst\n  \
+kflow import kubelet.log pods.json describe.txt -O incident.kflow.zst\n  \
 kflow import --kubelet-log kubelet.log --audit audit.log -O incident.kflow.zst"
 )]
 pub struct ImportArgs {
     /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
     #[arg(short = 'O', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output_file: PathBuf,
-    /// Take every file that kflow knows from a folder
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Support bundles, folders and files, packed or not: what kflow knows is taken, by names and content
+    #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+    pub captures: Vec<PathBuf>,
+    /// The same as CAPTURE
+    #[arg(long, value_name = "DIR", hide = true)]
     pub dir: Vec<PathBuf>,
     /// Kubelet log: klog text, JSON, from journalctl (-o short, short-iso-precise, json, export), or a journal file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -233,7 +237,7 @@ pub struct ImportArgs {
     /// When lists were read, which do not tell: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-2h) [default: when their file was written, if it fits what they tell]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub taken: Option<String>,
-    /// Name of the node, where the captures do not tell
+    /// The node whose captures are taken, where there are those of several; its name, where they do not tell it
     #[arg(long, value_name = "NAME", default_value = "")]
     pub node: String,
     /// Compression level of a .zst session

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,10 +13,11 @@ use std::time::Duration;
 use super::args::ImportArgs;
 use super::out;
 use super::store::moment;
-use kflow_engine::import::{self, Dating, Imported, Input, Kind, Options, Progress, Summary};
+use kflow_engine::import::{
+    self, Bundle, Dating, Imported, Input, Kind, Options, Progress, Summary,
+};
 use kflow_export::text;
 use kflow_model::file;
-use kflow_model::patient;
 use kflow_model::session::{self, Header, Writer};
 use kflow_model::units::duration;
 
@@ -32,14 +33,22 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         // Checked before the work, so that it is not lost.
         session::replaceable(output)?;
     }
-    let (inputs, unknown) = inputs(args)?;
-    file::distinct(output, inputs.iter().map(|i| i.path.as_path()))?;
+    let named = named(args);
+    let found = found(args)?;
+    let mut inputs = named.clone();
+    inputs.extend(found.inputs.iter().cloned());
+    let given = inputs.iter().map(|i| i.path.as_path());
+    file::distinct(
+        output,
+        given.chain(args.captures.iter().map(PathBuf::as_path)),
+    )?;
     let now = kflow_model::clock::now();
     let taken = args.taken.as_deref();
     let options = Options {
         year: args.year,
         utc_offset_s: args.utc_offset,
         node: args.node.as_str().into(),
+        host: found.host.as_str().into(),
         fallback: Some(now),
         taken: taken.map(|t| moment("--taken", t, now)).transpose()?,
     };
@@ -51,11 +60,11 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         bar.stop();
     }
     let imported = imported?;
-    // A file that was found in a folder may be of any kind; a file named with a flag must be of that flag's kind.
+    // A file named with a flag must be of that flag's kind.
     let misfits: Vec<&str> = imported
         .summaries
         .iter()
-        .filter(|s| !args.dir.iter().any(|d| s.input.path.starts_with(d)))
+        .filter(|s| named.contains(&s.input))
         .filter_map(|s| s.misfit.as_deref())
         .collect();
     anyhow::ensure!(
@@ -66,7 +75,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     if imported.observations.is_empty() {
         if !args.quiet {
             let mut said = Vec::new();
-            table(&mut said, &imported, &unknown)?;
+            table(&mut said, &imported, &found.unknown)?;
             out::tell_bytes(&said);
         }
         anyhow::bail!("no observation in what was given: no session was written");
@@ -93,7 +102,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     let bytes = writer.finish()?;
     if !args.quiet {
         let mut said = Vec::new();
-        table(&mut said, &imported, &unknown)?;
+        table(&mut said, &imported, &found.unknown)?;
         summary(&mut said, output, &imported, bytes)?;
         out::tell_bytes(&said);
     }
@@ -106,7 +115,8 @@ fn stdout(header: &Header) -> anyhow::Result<Writer> {
     Ok(Writer::stream(file, "on standard output", header)?)
 }
 
-fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
+/// The captures that are named with the flag of their kind.
+fn named(args: &ImportArgs) -> Vec<Input> {
     let named = [
         (Kind::Watch, &args.watch),
         (Kind::Audit, &args.audit),
@@ -118,44 +128,65 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
         (Kind::Scheduler, &args.scheduler_log),
         (Kind::ControllerManager, &args.controller_manager_log),
     ];
-    let mut inputs = Vec::new();
-    let mut unknown = Vec::new();
-    for (kind, paths) in named {
-        inputs.extend(paths.iter().map(|p| Input::new(kind, p)));
+    let of = |(kind, paths): (Kind, &Vec<PathBuf>)| -> Vec<Input> {
+        paths.iter().map(|p| Input::new(kind, p)).collect()
+    };
+    named.into_iter().flat_map(of).collect()
+}
+
+/// The captures that are found in files, folders and archives.
+fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
+    let paths: Vec<PathBuf> = args.captures.iter().chain(&args.dir).cloned().collect();
+    if paths.is_empty() {
+        return Ok(Bundle::default());
     }
-    for dir in &args.dir {
-        let its = dir.clone();
-        let is_file = patient::ask(dir, move || its.is_file())
-            .with_context(|| format!("cannot read folder {}", dir.display()))?;
-        anyhow::ensure!(
-            !is_file,
-            "{} is a file, and --dir takes a folder: {}",
-            dir.display(),
-            match dir
-                .file_name()
-                .and_then(|n| Kind::of_file(&n.to_string_lossy()))
-            {
-                Some(kind) => format!("give it with --{}", kind.flag()),
-                None => "give it with the flag of its kind, such as --kubelet-log".to_owned(),
-            }
+    // What is unpacked takes as much room as the captures: beside the session there is more of it than in /tmp.
+    let beside = args
+        .output_file
+        .parent()
+        .filter(|_| args.output_file.as_os_str() != "-");
+    let scratch = match beside {
+        Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+        Some(folder) => folder.to_owned(),
+        None => std::env::temp_dir(),
+    };
+    let found = import::find(&paths, &args.node, &scratch)?;
+    let nodes = || some(found.nodes.iter(), MANY);
+    if !args.node.is_empty() && !found.nodes.is_empty() {
+        anyhow::bail!(
+            "there are no captures of node {}: there are those of {}",
+            text::clean(&args.node),
+            nodes()
         );
-        let folder =
-            import::scan(dir).with_context(|| format!("cannot read folder {}", dir.display()))?;
-        anyhow::ensure!(
-            folder.nodes.is_empty(),
-            "{} holds captures of several nodes or recordings, and a session has those of one: give one of the folders in it, such as {}",
-            dir.display(),
-            some(folder.nodes.iter().map(|p| p.display()), 3)
-        );
-        anyhow::ensure!(
-            !folder.inputs.is_empty(),
-            "{} holds no file that kflow knows (such as kubelet.log, pods.json, watch.jsonl, audit.log), nor do the folders in it: name the captures with flags instead",
-            dir.display()
-        );
-        inputs.extend(folder.inputs);
-        unknown.extend(folder.unknown);
     }
-    Ok((inputs, unknown))
+    if found.inputs.is_empty() && !found.nodes.is_empty() {
+        anyhow::bail!(
+            "these are captures of several nodes, and a session has those of one: choose one with --node: {}",
+            nodes()
+        );
+    }
+    let name = |path: &PathBuf| match path.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => path.display().to_string(),
+    };
+    let names = || some(paths.iter().map(name), 3);
+    let unknown = || match found.unknown.as_slice() {
+        [] => String::new(),
+        unknown => format!(". Not known: {}", some(unknown.iter(), 3)),
+    };
+    anyhow::ensure!(
+        !found.inputs.is_empty(),
+        "{} has no capture that kflow knows (such as kubelet.log, pods.json, watch.jsonl, audit.log): name the captures with their flags, such as --kubelet-log{}",
+        names(),
+        unknown()
+    );
+    if !found.nodes.is_empty() {
+        out::tell(&format!(
+            "The captures of nodes were left out, because a session has those of one: choose one with --node: {}",
+            nodes()
+        ));
+    }
+    Ok(found)
 }
 
 /// The first `most` names, and the number of the others.
@@ -168,20 +199,17 @@ fn some<T: std::fmt::Display>(names: impl ExactSizeIterator<Item = T>, most: usi
     text::clean(&parts.join(", ")).into_owned()
 }
 
-/// Prints a row for each input: lines, observations, and what was left out.
+/// Prints a row for each input: lines, observations, and what was left out. Those of a large bundle are told by kind.
 fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::Result<()> {
-    // A bundle has a list of each kind for each namespace, most of which are empty.
-    let says = |s: &&Summary| {
-        s.observations > 0 || !s.malformed.is_empty() || s.cut.is_some() || s.misfit.is_some()
-    };
     let all = &imported.summaries;
-    let told: Vec<&Summary> = if all.len() > MANY {
-        all.iter().filter(says).collect()
+    let rows: Vec<(String, Summary)> = if all.len() > MANY {
+        by_kind(all)
     } else {
-        all.iter().collect()
+        let named = |s: &Summary| (s.input.name.clone(), s.clone());
+        all.iter().map(named).collect()
     };
-    let names = told.iter().map(|s| s.input.name.chars().count()).max();
-    let names = names.unwrap_or_default().clamp(24, 40);
+    let names = rows.iter().map(|(name, _)| name.chars().count()).max();
+    let names = names.unwrap_or_default().clamp(24, 44);
     // Width left for the last column.
     let left = width().saturating_sub(names + 26);
     writeln!(
@@ -189,24 +217,73 @@ fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::R
         "{:<names$} {:>10} {:>12}  left out",
         "input", "lines", "observations"
     )?;
-    for s in &told {
+    for (name, s) in &rows {
         writeln!(
             out,
             "{:<names$} {:>10} {:>12}  {}",
-            text::cut(&text::clean(&s.input.name), names),
+            tail(&text::clean(name), names),
             s.lines,
             s.observations,
             fold(&left_out(s), left, width())
         )?;
     }
-    if told.len() < all.len() {
-        let silent = all.len() - told.len();
-        writeln!(out, "{silent} more inputs have nothing that kflow uses")?;
+    if unknown.is_empty() {
+        return Ok(());
     }
-    if !unknown.is_empty() {
-        writeln!(out, "not read: {}", some(unknown.iter(), MANY))?;
+    if unknown.len() <= MANY {
+        return writeln!(out, "not read: {}", some(unknown.iter(), MANY));
+    }
+    // Those whose names promised a capture.
+    let reasons = unknown.iter().filter(|u| u.ends_with(')'));
+    let reasons: Vec<String> = reasons.map(|u| tail(u, 100)).collect();
+    let others = unknown.len() - reasons.len();
+    writeln!(out, "not read: {others} files of other kinds")?;
+    if !reasons.is_empty() {
+        writeln!(out, "not read: {}", some(reasons.iter(), MANY))?;
     }
     Ok(())
+}
+
+/// Adds up the lists of API objects, and logs of a kind that are in many files.
+fn by_kind(all: &[Summary]) -> Vec<(String, Summary)> {
+    let mut rows: Vec<(String, Summary)> = Vec::new();
+    for kind in Kind::ALL {
+        let of: Vec<&Summary> = all.iter().filter(|s| s.input.kind == kind).collect();
+        let alone = of.len() <= FEW;
+        let told = |s: &&&Summary| alone || s.cut.is_some() || s.misfit.is_some();
+        let named = |s: &&Summary| (s.input.name.clone(), (*s).clone());
+        rows.extend(of.iter().filter(told).map(named));
+        let mut rest = of.iter().filter(|s| !told(s));
+        let Some(first) = rest.next() else {
+            continue;
+        };
+        let mut sum = (*first).clone();
+        let mut n = 1;
+        for s in rest {
+            n += 1;
+            sum.lines += s.lines;
+            sum.observations += s.observations;
+            for (why, n) in &s.ignored {
+                *sum.ignored.entry(why).or_default() += n;
+            }
+            for (why, n) in &s.malformed {
+                *sum.malformed.entry(why).or_default() += n;
+            }
+        }
+        rows.push((format!("{n} files: {}", kind.noun()), sum));
+    }
+    rows
+}
+
+/// Returns the end of a path that is longer than `most` characters, behind `…`.
+fn tail(path: &str, most: usize) -> String {
+    let over = path.chars().count().saturating_sub(most);
+    if over == 0 {
+        return path.to_owned();
+    }
+    std::iter::once('…')
+        .chain(path.chars().skip(over + 1))
+        .collect()
 }
 
 /// Prints a line about the session that was written.
@@ -256,6 +333,8 @@ fn dated(dating: &Dating) -> Option<String> {
 
 /// Number of inputs up to which each has a row, and of files that are listed as not read.
 const MANY: usize = 20;
+/// Number of logs of a kind up to which each has a row, where there are many inputs.
+const FEW: usize = 3;
 
 /// Width of the terminal that shows the summary; unlimited when standard error is no terminal.
 fn width() -> usize {

@@ -199,7 +199,7 @@ fn what_cannot_be_read_is_said_with_what_to_do_next() {
         (vec!["timeline", "-s", &newer], "9.0.0"),
         (vec!["timeline", "-s", &log], "not a kflow session"),
         (vec!["timeline", "-s", &empty], "empty"),
-        (vec!["timeline", "-s", &folder], "kflow import --dir"),
+        (vec!["timeline", "-s", &folder], "kflow import"),
         (vec!["timeline", "-s", "/no/such/file"], "/no/such/file"),
         (vec!["timeline", "--no-api"], "nothing to ask"),
         (vec!["why", "x"], "kflow doctor"),

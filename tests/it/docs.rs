@@ -150,6 +150,14 @@ struct Scratch {
     store: Store,
 }
 
+/// A folder of the fixtures as a compressed archive.
+fn packed(folder: &str) -> Vec<u8> {
+    let gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut tar = tar::Builder::new(gz);
+    tar.append_dir_all(folder, fixture(folder)).unwrap();
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
 impl Scratch {
     const RECORDINGS: [&str; 5] = [
         "incident.kflow.zst",
@@ -184,15 +192,13 @@ impl Scratch {
                     let file = file.unwrap();
                     fs::copy(file.path(), to.join(file.file_name())).unwrap();
                 }
-            } else if arg == "dump" {
-                fs::create_dir_all(to.join("handy")).unwrap();
-                fs::copy(fixture("bundle/nodes.json"), to.join("nodes.json")).unwrap();
-                fs::copy(
-                    fixture("bundle/handy/pods.json"),
-                    to.join("handy/pods.json"),
-                )
-                .unwrap();
-            } else if arg == "kubelet.log" || arg == "audit.log" {
+            } else if arg == "must-gather.tar.gz" {
+                fs::write(to, packed("bundle")).unwrap();
+            } else if arg == "ticket.txt" || arg == "describe.txt" {
+                fs::copy(fixture("kubectl/s1-healthy-1.36.txt"), to).unwrap();
+            } else if arg == "pods.json" {
+                fs::copy(fixture("bundle/handy/pods.json"), to).unwrap();
+            } else if arg == "kubelet.log" || arg == "some.txt" || arg == "audit.log" {
                 let of = match arg.as_str() {
                     "audit.log" => "captures/audit.jsonl.zst",
                     _ => "captures/kubelet.log.zst",
@@ -241,6 +247,10 @@ impl Scratch {
         let stdin = if piped {
             let recording = fs::File::open(self.made.path().join("incident.kflow.zst"));
             recording.unwrap().into()
+        } else if command == "import" && args.get(1).is_some_and(|a| a == "-") {
+            // The command before the pipe would ask a cluster.
+            let described = fs::File::open(fixture("kubectl/s1-healthy-1.36.txt"));
+            described.unwrap().into()
         } else {
             Stdio::null()
         };

@@ -73,7 +73,7 @@ fn a_command_that_fails_changes_nothing() {
         (import(log), 2, "no kflow session"),
         (import("hard-log"), 2, "no kflow session"),
         (
-            vec!["import", "-q", "--dir", ".", "-O", "soft-log"],
+            vec!["import", "-q", ".", "-O", "soft-log"],
             2,
             "no kflow session",
         ),

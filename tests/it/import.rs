@@ -1,6 +1,8 @@
 //! `kflow import` as a user runs it: every form of its inputs, and the messages about files that are no such input.
 
+mod archive;
 mod bundle;
+mod collected;
 mod described;
 mod files;
 mod journal;

@@ -16,7 +16,7 @@ use std::process::Output;
 use std::sync::Arc;
 
 use kflow_convert::Capture;
-use kflow_engine::import::{Input, Kind, Options, scan};
+use kflow_engine::import::{Input, Kind, Options, find};
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_engine::{Overview, Pipeline};
 use kflow_model::session::{self, Writer};
@@ -186,7 +186,7 @@ fn session_of_all() -> (tempfile::TempDir, Canaries) {
         {
             Some(kind) => inputs.push(Input::new(*kind, &path)),
             None if source.flag == LAB => lab.push(source.name),
-            None => inputs.extend(scan(&path).unwrap().inputs),
+            None => inputs.extend(find(&[path], "", dir.path()).unwrap().inputs),
         }
     }
     converted(dir.path(), &lab, &inputs, "all.kflow.zst");

@@ -154,7 +154,7 @@ fn what_is_no_session_is_refused_with_a_hint() {
         assert!(e.contains("kflow import"), "{name}: {e}");
     }
     let e = session::load(dir.path()).unwrap_err().to_string();
-    assert!(e.contains("--dir"), "{e}");
+    assert!(e.contains("kflow import"), "{e}");
 }
 
 #[test]
@@ -227,7 +227,9 @@ fn a_secret_in_an_observation_is_not_in_the_file() {
 }
 
 fn captures() -> Vec<Input> {
-    import::scan(&fixture("captures")).unwrap().inputs
+    import::find(&[fixture("captures")], "", &std::env::temp_dir())
+        .unwrap()
+        .inputs
 }
 
 #[test]

@@ -279,7 +279,7 @@ def reading():
         ['export', '-o', 'json', '-s', session, '-O', dir + '/mnt/new.json'],
         ['export', '-o', 'json', '-s', session, '-O', dir + '/mnt/s.kflow.zst'],
         ['import', '--kubelet-log', dir + '/kubelet.log', '-O', dir + '/mnt/new.kflow'],
-        ['import', '--dir', dir + '/mnt', '-O', dir + '/new.kflow'],
+        ['import', dir + '/mnt', '-O', dir + '/new.kflow'],
         ['man', dir + '/mnt'],
         ['screenshots', '--out', dir + '/mnt/new'],
         ['proxy', '--upstream', '/run/none.sock', '--listen', dir + '/mnt/run/cri.sock'],

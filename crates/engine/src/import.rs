@@ -5,7 +5,7 @@
 //! arrived in the same nanosecond, the kind of source decides, then the file's path, then the order of lines: the
 //! result does not depend on the order of flags or on threads.
 
-mod folder;
+mod bundle;
 mod kind;
 mod moment;
 mod open;
@@ -14,8 +14,8 @@ mod stream;
 mod uids;
 mod yaml;
 
-pub use folder::{Folder, scan};
-pub use kind::{Input, Kind};
+pub use bundle::{Bundle, Part, find};
+pub use kind::{Input, Kind, Only};
 pub use moment::Dating;
 pub use open::Progress;
 
@@ -35,8 +35,10 @@ pub struct Options {
     pub year: Option<i32>,
     /// Offset of the logs' local time from UTC, seconds east.
     pub utc_offset_s: i32,
-    /// Name of the node for the header; if empty, that of the only Node object in the inputs.
+    /// Name of the node for the header; if empty, that of the only Node object in the inputs, else `host`.
     pub node: Text,
+    /// The host that a node's captures are of, where they tell it. It is mostly the node's name.
+    pub host: Text,
     /// A time near log lines without a year, used when no input gives one: now.
     pub fallback: Option<Nanos>,
     /// When lists were read, where they do not tell.
@@ -88,7 +90,7 @@ pub enum ImportError {
     #[error("standard input (-) can be only one of the inputs")]
     TwoStdins,
     /// Nothing to read.
-    #[error("nothing to import: name at least one capture, or a folder with --dir")]
+    #[error("nothing to import: name at least one capture, folder or archive")]
     Nothing,
     /// Lists are said to have been read before what they tell.
     #[error(
@@ -116,7 +118,12 @@ pub fn run(
     if inputs.is_empty() {
         return Err(ImportError::Nothing);
     }
-    if inputs.iter().filter(|i| i.is_stdin()).count() > 1 {
+    if inputs
+        .iter()
+        .filter(|i| i.is_stdin() && i.part.is_none())
+        .count()
+        > 1
+    {
         return Err(ImportError::TwoStdins);
     }
     if options.taken.is_some() && inputs.iter().all(|i| i.kind != Kind::Watch) {
@@ -158,7 +165,7 @@ pub fn run(
             .map_or_else(Nanos::default, |o| o.stamp.seen),
     );
     header.node = if options.node.is_empty() {
-        only_node(&observations)
+        only_node(&observations).unwrap_or_else(|| redacted(&options.host))
     } else {
         options.node.clone()
     };
@@ -178,15 +185,17 @@ pub fn run(
     })
 }
 
-/// Returns the name of the node if the inputs have Node objects of exactly one, else an empty name.
-fn only_node(observations: &[Observation]) -> Text {
+/// Returns the name of the node if the inputs have Node objects of exactly one.
+fn only_node(observations: &[Observation]) -> Option<Text> {
     let mut names = observations.iter().filter_map(|o| match &o.body {
         Body::Node(n) => Some(&n.name),
         _ => None,
     });
-    match names.next() {
-        // The session writer redacts observations, not the header.
-        Some(first) if names.all(|n| n == first) => redact::text(first).as_ref().into(),
-        _ => Text::default(),
-    }
+    let first = names.next()?;
+    names.all(|n| n == first).then(|| redacted(first))
+}
+
+/// The session writer redacts observations, not the header.
+fn redacted(name: &str) -> Text {
+    redact::text(name).as_ref().into()
 }

@@ -164,7 +164,8 @@ fn node(observations: &[Observation]) -> Text {
 /// Makes a session from every known file in a recording's folder. `otlp-decoded.jsonl` is left out, because it repeats
 /// `otlp.jsonl`.
 pub fn folder(dir: &Path) -> anyhow::Result<(Header, Vec<Observation>)> {
-    let found = import::scan(dir).with_context(|| format!("looking into {}", dir.display()))?;
+    let found = import::find(&[dir.to_owned()], "", &std::env::temp_dir())
+        .with_context(|| format!("looking into {}", dir.display()))?;
     let names = found.inputs.iter().map(|i| &i.name).chain(&found.unknown);
     let captures: Vec<(Capture, PathBuf)> = names
         .filter_map(|name| Some((Capture::of_file(name)?, dir.join(name))))

@@ -1,6 +1,6 @@
 //! The tree of a support bundle: `fixtures/bundle` is what `kubectl cluster-info dump -A --output-directory` wrote.
 
-use super::{Desk, fixture, run, text};
+use super::{Desk, capture, fixture, run, text};
 use std::path::Path;
 
 fn copy(from: &Path, to: &Path) {
@@ -12,7 +12,7 @@ fn copy(from: &Path, to: &Path) {
 fn a_dump_of_a_cluster_tells_why_its_pods_are_stuck() {
     let desk = Desk::new();
     let dump = fixture("bundle");
-    let (session, said) = desk.import("dump.kflow", &["--dir", dump.to_str().unwrap()]);
+    let (session, said) = desk.import("dump.kflow", &[dump.to_str().unwrap()]);
     assert!(said.contains("handy/pods.json"), "{said}");
     assert!(said.contains("1 empty list"), "{said}");
     assert!(
@@ -42,8 +42,8 @@ fn lists_by_resource_and_namespace_are_the_same_bundle() {
         std::fs::write(root.join(format!("{kind}-errors.json")), "null").unwrap();
     }
     copy(&dump.join("nodes.json"), &root.join("nodes.json"));
-    let (a, _) = desk.import("a.kflow", &["--dir", &desk.path("support-bundle")]);
-    let (b, _) = desk.import("b.kflow", &["--dir", dump.to_str().unwrap()]);
+    let (a, _) = desk.import("a.kflow", &[&desk.path("support-bundle")]);
+    let (b, _) = desk.import("b.kflow", &[dump.to_str().unwrap()]);
     assert_eq!(Desk::timelines(&a), Desk::timelines(&b));
 }
 
@@ -51,24 +51,18 @@ fn lists_by_resource_and_namespace_are_the_same_bundle() {
 fn a_session_has_one_nodes_captures() {
     let desk = Desk::new();
     for node in ["a", "b"] {
-        let log = fixture("captures/kubelet.log.zst");
-        copy(
-            &log,
-            &desk
-                .dir
-                .path()
-                .join(format!("nodes/{node}/kubelet.log.zst")),
-        );
+        let folder = desk.dir.path().join("nodes").join(node);
+        std::fs::create_dir_all(&folder).unwrap();
+        // The same file twice would be read once.
+        let log = [capture("kubelet.log"), node.into()].concat();
+        std::fs::write(folder.join("kubelet.log"), log).unwrap();
     }
-    let said = desk.refused(&["--dir", &desk.path("nodes")]);
+    let said = desk.refused(&[&desk.path("nodes")]);
     assert!(said.contains("several nodes"), "{said}");
-    assert!(
-        said.contains("nodes/a") && said.contains("nodes/b"),
-        "{said}"
-    );
-    desk.import("a.kflow", &["--dir", &desk.path("nodes/a")]);
+    assert!(said.contains("--node: a, b"), "{said}");
+    desk.import("a.kflow", &[&desk.path("nodes/a")]);
     std::fs::remove_dir_all(desk.path("nodes/b")).unwrap();
-    desk.import("b.kflow", &["--dir", &desk.path("nodes")]);
+    desk.import("b.kflow", &[&desk.path("nodes")]);
 }
 
 #[test]

@@ -113,6 +113,6 @@ fn a_folder_is_looked_through_for_descriptions() {
     let from = p.copy(&desk);
     std::fs::create_dir(desk.path("ticket")).unwrap();
     std::fs::copy(from, desk.path("ticket/describe-image-missing.txt")).unwrap();
-    let (_, said) = desk.import("a.kflow", &["--dir", &desk.path("ticket")]);
+    let (_, said) = desk.import("a.kflow", &[&desk.path("ticket")]);
     assert!(said.contains("describe-image-missing.txt"), "{said}");
 }

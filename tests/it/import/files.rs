@@ -178,9 +178,12 @@ fn folders_and_files_are_told_apart() {
     let captures = fixture("captures").display().to_string();
     let file = fixture("captures/audit.jsonl.zst").display().to_string();
     let said = desk.refused(&["--audit", &captures]);
-    assert!(said.contains("--dir"), "{said}");
-    let said = desk.refused(&["--dir", &file]);
-    assert!(said.contains("give it with --audit"), "{said}");
+    assert!(said.contains("give it without a flag"), "{said}");
+    let (a, _) = desk.import("a.kflow", &["--audit", &file]);
+    for args in [&["--dir", &file][..], &[&file]] {
+        let (b, _) = desk.import("b.kflow", args);
+        assert_eq!(unpacked(&a), unpacked(&b));
+    }
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn what_is_no_file_is_never_opened_and_always_named() {
         link("..", "loop");
         link("/no/such/file", "audit.log");
         let _socket = std::os::unix::net::UnixListener::bind(inner.join("watch.json")).unwrap();
-        let (_, said) = desk.import("a.kflow", &["--dir", &folder.display().to_string()]);
+        let (_, said) = desk.import("a.kflow", &[&folder.display().to_string()]);
         for (name, why) in [
             ("kubelet.log", "a link to what is no regular file"),
             ("loop", "a link to a folder"),

@@ -298,7 +298,7 @@ fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
     std::fs::write(folder.join("user-1000.journal"), "LPKSHHRH").unwrap();
     std::fs::write(folder.join("system@0000.journal~"), "LPKSHHRH").unwrap();
     let bundle = desk.path("bundle");
-    let (got, said) = desk.import("dir.kflow", &["--dir", &bundle, "--year", "2026"]);
+    let (got, said) = desk.import("dir.kflow", &[&bundle, "--year", "2026"]);
     let of_kubelet = observed(&got);
     let of_kubelet: Vec<&str> = of_kubelet
         .lines()
@@ -325,7 +325,7 @@ fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
             .join("bundle/var/log/journal/5ee4/kubelet.log.zst"),
     )
     .unwrap();
-    let (_, said) = desk.import("twice.kflow", &["--dir", &bundle, "--year", "2026"]);
+    let (_, said) = desk.import("twice.kflow", &[&bundle, "--year", "2026"]);
     assert!(
         said.contains("(a log of the kubelet is there as a file of its own)"),
         "{said}"

@@ -121,7 +121,7 @@ fn plain_lists_are_read_one_per_resource_or_all_in_one() {
     for (from, to) in [(&p, "pods.json"), (&e, "events.json"), (&n, "nodes.json")] {
         std::fs::copy(from, format!("{folder}/{to}")).unwrap();
     }
-    let (c, _) = desk.import("c.kflow", &["--dir", &folder]);
+    let (c, _) = desk.import("c.kflow", &[&folder]);
     assert_eq!(statuses(&a), statuses(&c));
 }
 

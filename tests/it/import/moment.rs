@@ -132,13 +132,13 @@ fn what_kubectl_sends_is_of_now() {
 fn the_user_says_when_lists_were_read() {
     let desk = Desk::new();
     let bundle = fixture("bundle").display().to_string();
-    let (session, said) = desk.import("a.kflow", &["--dir", &bundle, "--taken", LATER]);
+    let (session, said) = desk.import("a.kflow", &[&bundle, "--taken", LATER]);
     assert!(!said.contains("count as read"), "{said}");
     assert_eq!(read(&session, "pod"), at(LATER));
     assert_eq!(read(&session, "node"), at(LATER));
-    let said = desk.refused(&["--dir", &bundle, "--taken", PODS]);
+    let said = desk.refused(&[&bundle, "--taken", PODS]);
     assert!(said.contains("a time in handy/events.json"), "{said}");
-    let said = desk.refused(&["--dir", &bundle, "--taken", "yesterday"]);
+    let said = desk.refused(&[&bundle, "--taken", "yesterday"]);
     assert!(
         said.contains("--taken \"yesterday\" is not a time"),
         "{said}"

@@ -11,7 +11,7 @@ fn importing_twice_gives_the_same_bytes_and_a_summary() {
     let import = |name: &str, extra: &[&str]| {
         let path = dir.path().join(name);
         let captures = fixture("captures").display().to_string();
-        let mut args = vec!["import", "--dir", &captures, "-O", path.to_str().unwrap()];
+        let mut args = vec!["import", &captures, "-O", path.to_str().unwrap()];
         args.extend(extra);
         let out = run(&args);
         let err = String::from_utf8(out.stderr).unwrap();
@@ -44,8 +44,8 @@ fn imports_that_cannot_work_say_why() {
     for (args, word) in [
         (vec!["import", "-O", &out], "nothing to import"),
         (
-            vec!["import", "-O", &out, "--dir", &empty],
-            "no file that kflow knows",
+            vec!["import", "-O", &out, &empty],
+            "no capture that kflow knows",
         ),
         (
             vec!["import", "-O", &out, "--audit", "/no/such"],

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Part;
+
 use kflow_model::Source;
 use kflow_model::log::Component;
 use kflow_sources::{LineDecoder, TimeHint, audit, klog, kube, otlp, runtime};
@@ -134,10 +136,10 @@ impl Kind {
         }
     }
 
-    /// The kind of a file in a folder of captures, by its name.
+    /// The kind that the name of a file promises. Only its content tells whether it keeps that.
     pub fn of_file(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
-        let name = plain_name(&name);
+        let name = Self::plain_name(&name);
         // Rotated logs: kubelet.log.1, kubelet-20261121.log
         let stem = name
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
@@ -151,9 +153,12 @@ impl Kind {
             stem.strip_prefix(p)
                 .is_some_and(|r| r.is_empty() || r.starts_with(['-', '.', '_']))
         };
-        let log = is(&["log", "txt", "json", "jsonl", "journal"]);
+        let words = || stem.split(['-', '_', '.']);
+        let log = is(&["log", "txt", "json", "jsonl", "journal", ""]);
         let json = is(&["json", "jsonl"]);
-        Some(if (starts("kubelet") || starts("journal-kubelet")) && log {
+        Some(if words().any(|w| w == "audit") && log {
+            Self::Audit
+        } else if (starts("kubelet") || starts("journal-kubelet")) && log {
             Self::Kubelet
         } else if (starts("apiserver") || starts("kube-apiserver")) && log {
             Self::Apiserver
@@ -161,56 +166,100 @@ impl Kind {
             Self::Scheduler
         } else if (starts("controller-manager") || starts("kube-controller-manager")) && log {
             Self::ControllerManager
-        } else if starts("containerd") && log {
+        } else if (starts("containerd") || stem == "cri") && log {
             Self::Containerd
         } else if (starts("crio") || starts("cri-o")) && log {
             Self::Crio
-        } else if starts("audit") && log {
-            Self::Audit
         } else if (starts("otlp") || starts("traces")) && json {
             Self::Otlp
-        } else if WATCHED.iter().any(|w| starts(w)) && (json || is(&["yaml", "yml"])) {
+        } else if (WATCHED.iter().any(|w| starts(w)) || words().next_back().is_some_and(watched))
+            && (json || is(&["yaml", "yml"]))
+        {
             Self::Watch
-        } else if (starts("events") || stem.split(['-', '_', '.']).any(|w| w == "describe"))
-            && is(&["txt", "log", ""])
+        } else if (starts("events") || words().any(|w| w == "describe")) && is(&["txt", "log", ""])
         {
             // What kubectl prints.
+            Self::Watch
+        } else if starts("cluster-info") && is(&[""]) {
+            // `kubectl cluster-info dump`, in a file of the command's name.
             Self::Watch
         } else {
             return None;
         })
     }
 
-    /// The kind of a file in a bundle, by its name or by that of the folder that it is in: `events/default.json` of
-    /// Troubleshoot's `cluster-resources`, `nodes/a.yaml` of OpenShift's must-gather, `kube-system/kube-scheduler-a/logs.txt` of `kubectl cluster-info dump`.
-    pub(super) fn of_bundled(name: &str, folder: &str) -> Option<Self> {
+    /// The kind that the path of a file in a bundle promises: by its name, or by the folders that it is in.
+    ///
+    /// Such as `events/default.json` of Troubleshoot's `cluster-resources`, `nodes/a.yaml` of OpenShift's must-gather,
+    /// `kube-system/kube-scheduler-a/logs.txt` of `kubectl cluster-info dump`, `…/kube-scheduler/0.log` of `/var/log/pods`.
+    pub(super) fn of_path(path: &str) -> Option<Self> {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         if name.contains("-errors.") {
             return None;
         }
-        Self::of_file(name).or_else(|| match plain_name(name).rsplit_once('.')? {
-            (_, "json" | "yaml") if WATCHED.contains(&folder) => Some(Self::Watch),
+        let folder = folders.rsplit('/').next().unwrap_or_default();
+        let name = Self::plain_name(name);
+        if name.contains("_get_-o_json_") {
+            // sos names the output of a command by the command.
+            let last = name.rsplit('_').next();
+            return last.is_some_and(watched).then_some(Self::Watch);
+        }
+        Self::of_file(name).or_else(|| match name.rsplit_once('.').unwrap_or((name, "")) {
+            (_, "json" | "yaml") => watched(folder).then_some(Self::Watch),
             ("logs", "txt") => Self::of_file(&format!("{folder}.log")).filter(|k| k.klog()),
-            _ => None,
+            // A folder of the container's name.
+            _ => folders.rsplit('/').find_map(|folder| match folder {
+                "kube-apiserver" => Some(Self::Apiserver),
+                "kube-scheduler" => Some(Self::Scheduler),
+                "kube-controller-manager" => Some(Self::ControllerManager),
+                _ => None,
+            }),
         })
+    }
+
+    /// The kind of log that a program writes into the journal, by its `SYSLOG_IDENTIFIER`.
+    ///
+    /// On some distributions one process runs the kubelet and other components: k3s, RKE2, MicroShift, MicroK8s
+    /// (`kubelite`), k0s. On OpenShift the kubelet is started by `kubenswrapper`, earlier by `hyperkube`.
+    pub(super) fn of_writer(ident: &str) -> Option<Self> {
+        // A snap's service: `microk8s.daemon-kubelite`, `kubelet-eks.daemon`.
+        let last = (ident.rsplit(['-', '.'])).find(|w| !matches!(*w, "daemon" | "eks"));
+        let has = |name: &str| ident.contains(name);
+        match last? {
+            _ if has("kube-apiserver") => Some(Self::Apiserver),
+            _ if has("kube-scheduler") => Some(Self::Scheduler),
+            _ if has("kube-controller-manager") => Some(Self::ControllerManager),
+            "kubelet" | "kubelite" | "kubenswrapper" | "hyperkube" | "microshift" | "k3s"
+            | "rke2" | "k0s" => Some(Self::Kubelet),
+            "containerd" => Some(Self::Containerd),
+            "crio" => Some(Self::Crio),
+            _ => None,
+        }
     }
 
     /// True for the captures of a node itself: a session has those of one node only.
     pub(super) const fn of_node(self) -> bool {
         matches!(self, Self::Containerd | Self::Crio | Self::Kubelet)
     }
+
+    /// Strips the suffix of a compression from a file name.
+    pub(super) fn plain_name(name: &str) -> &str {
+        [".zst", ".gz", ".xz"]
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix))
+            .unwrap_or(name)
+    }
 }
 
-/// Strips the suffix of a compression from a file name.
-pub(super) fn plain_name(name: &str) -> &str {
-    name.strip_suffix(".zst")
-        .or_else(|| name.strip_suffix(".gz"))
-        .unwrap_or(name)
+fn watched(word: &str) -> bool {
+    WATCHED.contains(&word)
 }
 
 /// Names of files that hold lists or watches of API objects.
-const WATCHED: [&str; 17] = [
+const WATCHED: [&str; 20] = [
     "watch",
     "pods",
+    "systempods",
     "events",
     "nodes",
     "deployments",
@@ -221,7 +270,9 @@ const WATCHED: [&str; 17] = [
     "leases",
     "persistentvolumeclaims",
     "persistentvolumes",
+    "pvc",
     "pvcs",
+    "pv",
     "pvs",
     "resourcequotas",
     "resource-quota",
@@ -233,8 +284,22 @@ pub struct Input {
     pub kind: Kind,
     /// Where it is; `-` is standard input.
     pub path: PathBuf,
-    /// Name for messages and for the session's header: the file's name, or its path below the folder that was given.
+    /// Name for messages and for the session's header: the file's name, or its path below the folder or archive that
+    /// was given.
     pub name: String,
+    /// Its content, where that was unpacked.
+    pub part: Option<Part>,
+    /// The lines that count, where there are others.
+    pub only: Option<Only>,
+}
+
+/// Lines of one writer, in a journal that is printed as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Only {
+    /// The host, where the journals of several were merged.
+    pub host: Option<String>,
+    /// True if other programs than the one of the input's kind wrote into it.
+    pub of_all: bool,
 }
 
 impl Input {
@@ -245,6 +310,8 @@ impl Input {
             kind,
             path: path.to_path_buf(),
             name: name.to_string_lossy().into_owned(),
+            part: None,
+            only: None,
         }
     }
 
@@ -278,6 +345,8 @@ mod tests {
             ("pod-web-0-describe.txt", Some(Kind::Watch)),
             ("describe_pods.log", Some(Kind::Watch)),
             ("pods.txt", None),
+            ("kubelet", Some(Kind::Kubelet)),
+            ("audit", Some(Kind::Audit)),
             ("described.txt", None),
             ("audit.jsonl", Some(Kind::Audit)),
             ("audit.log", Some(Kind::Audit)),
@@ -304,7 +373,7 @@ mod tests {
     #[test]
     fn files_of_a_bundle_are_known_by_their_folders_too() {
         for (path, kind) in [
-            ("pods/kube-system.json", Some(Kind::Watch)),
+            ("cluster-resources/pods/kube-system.json", Some(Kind::Watch)),
             ("events/default.json", Some(Kind::Watch)),
             ("shop/pods.json", Some(Kind::Watch)),
             ("cluster-resources/pods-errors.json", None),
@@ -317,9 +386,54 @@ mod tests {
             ("kube-scheduler-a/logs.txt", Some(Kind::Scheduler)),
             ("events-exporter/logs.txt", None),
             ("web-0/logs.txt", None),
+            (
+                "pods/kube-system_kube-scheduler-a_1/kube-scheduler/0.log",
+                Some(Kind::Scheduler),
+            ),
+            (
+                "pods/a/kube-scheduler-cert-syncer/kube-scheduler-cert-syncer/logs/current.log",
+                None,
+            ),
+            (
+                "a/kubectl_--kubeconfig_.etc.kubernetes.admin.conf_get_-o_json_pods",
+                Some(Kind::Watch),
+            ),
+            (
+                "a/kubectl_get_-o_json_--namespace_shop_pods",
+                Some(Kind::Watch),
+            ),
+            (
+                "audit_logs/kube-apiserver/master-0-audit.log.gz",
+                Some(Kind::Audit),
+            ),
+            ("node/kube-apiserver-audit.log", Some(Kind::Audit)),
+            ("containerd/containerd-log.txt", Some(Kind::Containerd)),
+            ("10.0.0.4/service-logs/cri.log", Some(Kind::Containerd)),
+            ("k8s/cluster-info-dump", Some(Kind::Watch)),
         ] {
-            let (folder, name) = path.split_once('/').unwrap();
-            assert_eq!(Kind::of_bundled(name, folder), kind, "{path}");
+            assert_eq!(Kind::of_path(path), kind, "{path}");
+        }
+    }
+
+    #[test]
+    fn logs_are_known_by_the_name_of_their_writer() {
+        for (ident, kind) in [
+            ("kubelet", Some(Kind::Kubelet)),
+            ("kubenswrapper", Some(Kind::Kubelet)),
+            ("microk8s.daemon-kubelite", Some(Kind::Kubelet)),
+            ("kubelet-eks.daemon", Some(Kind::Kubelet)),
+            ("k8s.kubelet", Some(Kind::Kubelet)),
+            ("k3s", Some(Kind::Kubelet)),
+            ("containerd", Some(Kind::Containerd)),
+            ("microk8s.daemon-containerd", Some(Kind::Containerd)),
+            ("containerd-shim-runc-v2", None),
+            ("crio", Some(Kind::Crio)),
+            ("cri-o", None),
+            ("kube-scheduler.daemon", Some(Kind::Scheduler)),
+            ("kernel", None),
+            ("", None),
+        ] {
+            assert_eq!(Kind::of_writer(ident), kind, "{ident}");
         }
     }
 }

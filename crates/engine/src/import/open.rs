@@ -1,14 +1,17 @@
-//! Opens inputs: plain, `.zst` or `.gz`, recognised by their first bytes, or standard input.
+//! Opens inputs: plain or compressed (zstd, gzip, xz), recognised by their first bytes, or standard input.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "an import has no sources beside it"
 )]
 
+use std::fs::Metadata;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
 
+use super::bundle::archive;
 use super::{ImportError, Input};
 use kflow_model::Nanos;
 use kflow_model::patient::PatientFile;
@@ -45,56 +48,42 @@ impl Open {
             path: input.path.display().to_string(),
             source,
         };
-        let (raw, modified, size): (Box<dyn Read + Send>, _, _) = if input.is_stdin() {
+        let (raw, modified, size): (Box<dyn Read + Send>, _, _) = if let Some(part) = &input.part {
+            progress.total.fetch_add(part.len(), Ordering::Relaxed);
+            (
+                Box::new(part.clone().into_reader()),
+                part.modified,
+                part.len(),
+            )
+        } else if input.is_stdin() {
             (Box::new(io::stdin()), None, 0)
         } else {
             let (file, meta) = PatientFile::open(&input.path).map_err(error)?;
             if meta.is_dir() {
-                return Err(error(io::Error::other("it is a folder: use --dir")));
+                return Err(error(io::Error::other(
+                    "it is a folder: give it without a flag",
+                )));
             }
             progress.total.fetch_add(meta.len(), Ordering::Relaxed);
-            let modified = meta
-                .modified()
-                .ok()
-                .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
-                .and_then(|d| i64::try_from(d.as_nanos()).ok())
-                .map(Nanos);
-            (Box::new(file), modified, meta.len())
+            (Box::new(file), modified(&meta), meta.len())
         };
         let mut counted = Counted {
             inner: raw,
             progress: Arc::clone(progress),
         };
-        let mut magic = Vec::with_capacity(4);
+        let mut begin = Vec::with_capacity(8);
         (&mut counted)
-            .take(4)
-            .read_to_end(&mut magic)
+            .take(8)
+            .read_to_end(&mut begin)
             .map_err(error)?;
-        if *magic == MAGIC[..4] {
-            let whole = io::Cursor::new(magic).chain(counted);
-            return Self::journal(input, whole, modified, size).map_err(error);
-        }
-        let compression = match *magic {
-            [0x28, 0xb5, 0x2f, 0xfd] => Some(true),
-            [0x1f, 0x8b, ..] => Some(false),
-            _ => None,
-        };
-        let whole = io::Cursor::new(magic).chain(counted);
-        let mut reader: Box<dyn BufRead + Send> = match compression {
-            Some(true) => {
-                let d = zstd::stream::read::Decoder::new(whole).map_err(error)?;
-                Box::new(buffered(d))
-            }
-            Some(false) => Box::new(buffered(flate2::read::MultiGzDecoder::new(whole))),
-            None => Box::new(buffered(whole)),
-        };
-        let packed = compression.is_some() && reader.fill_buf().is_ok_and(|b| b.starts_with(MAGIC));
-        if packed {
+        let whole = io::Cursor::new(begin.clone()).chain(counted);
+        let mut reader = buffered(archive::uncompressed(&begin, whole).map_err(error)?);
+        if reader.fill_buf().is_ok_and(|b| b.starts_with(MAGIC)) {
             return Self::journal(input, reader, modified, size).map_err(error);
         }
         Ok(Self {
             input: input.clone(),
-            reader,
+            reader: Box::new(reader),
             modified,
             size,
         })
@@ -135,6 +124,12 @@ impl Open {
     pub(super) fn peek(&mut self) -> &[u8] {
         self.reader.fill_buf().unwrap_or_default()
     }
+}
+
+/// Returns when a file was last written.
+pub(super) fn modified(meta: &Metadata) -> Option<Nanos> {
+    let since = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_nanos()).ok().map(Nanos)
 }
 
 fn buffered<R: Read>(inner: R) -> BufReader<Whole<R>> {

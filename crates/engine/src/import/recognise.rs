@@ -7,10 +7,9 @@ use kflow_sources::{Fed, TimeHint};
 const LINES: usize = 200;
 
 /// First bytes of files of other kinds, and what users are told about them.
-const FOREIGN: [(&[u8], &str); 5] = [
-    (b"\xfd7zXZ\0", "it is compressed with xz: unpack it first"),
+const FOREIGN: [(&[u8], &str); 4] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
-    (b"PK\x03\x04", "it is a zip archive: unpack it first"),
+    (b"PK\x03\x04", "it is a zip archive: give it without a flag"),
     (
         b"{\"kflow\":",
         "it is a kflow session already: `kflow replay` plays it",
@@ -30,7 +29,9 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
         return Some(format!("{not}: {what}"));
     }
     if begin.get(257..262) == Some(b"ustar") {
-        return Some(format!("{not}: it is a tar archive: unpack it first"));
+        return Some(format!(
+            "{not}: it is a tar archive: give it without a flag"
+        ));
     }
     if said != Kind::Watch && super::yaml::is(text) {
         return Some(format!(
@@ -52,6 +53,26 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
             Some(why) => format!("{not}, nor anything else that kflow knows ({why})"),
             None => format!("{not}, nor anything else that kflow knows"),
         }),
+    }
+}
+
+/// Returns a sentence about a file that was given without a flag, and whose name and content do not say what it is.
+/// `told` is its name, with a reason in brackets if its name promised something.
+pub(super) fn unnamed(told: &str, begin: &[u8]) -> String {
+    let text = begin.trim_ascii_start();
+    if let Some((_, what)) = FOREIGN.iter().find(|(front, _)| text.starts_with(front)) {
+        return format!("{told}: {what}");
+    }
+    match kind_of(text) {
+        Some(k) if k.klog() => format!(
+            "{told}: it looks like a log of the kubelet or the control plane: say of which with --kubelet-log, --apiserver-log and so on"
+        ),
+        Some(k) => format!(
+            "{told}: it looks like {}: give it with --{}",
+            k.noun(),
+            k.flag()
+        ),
+        None => told.to_owned(),
     }
 }
 

@@ -6,10 +6,11 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::open::Open;
-use super::{Input, Kind, Options, Summary, recognise, yaml};
+use super::{Input, Kind, Only, Options, Summary, recognise, yaml};
 use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Stamp};
+use kflow_sources::journal;
 use kflow_sources::klog::full_date;
 use kflow_sources::kube::decode::EMPTY_LIST;
 use kflow_sources::{Fed, LineDecoder, TimeHint};
@@ -145,6 +146,8 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
         file.reader = Box::new(BufReader::new(yaml::Documents::new(file.reader)));
     }
     let mut line = Vec::new();
+    let input = file.input.clone();
+    let mut passed = Passed::new(&input);
     loop {
         line.clear();
         let got = (&mut file.reader)
@@ -161,7 +164,10 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
                 }
                 let text = line.strip_suffix(b"\n").unwrap_or(&line);
                 let text = text.strip_suffix(b"\r").unwrap_or(text);
-                summary.count(decoder.line(text, out));
+                summary.count(match passed.over(text) {
+                    Some(why) => Fed::Ignored(why),
+                    None => decoder.line(text, out),
+                });
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => {
@@ -180,6 +186,39 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
         summary.misfit = recognise::misfit(&summary.input.name, summary.input.kind, &begin, why);
     }
     summary
+}
+
+/// Tells the lines of a journal that are passed over: those of other hosts, and of other programs.
+struct Passed<'a> {
+    only: Option<&'a Only>,
+    kind: Kind,
+    /// Why the last entry is passed over; the lines that continue it are too.
+    last: Option<&'static str>,
+}
+
+impl<'a> Passed<'a> {
+    const fn new(input: &'a Input) -> Self {
+        Self {
+            only: input.only.as_ref(),
+            kind: input.kind,
+            last: None,
+        }
+    }
+
+    fn over(&mut self, line: &[u8]) -> Option<&'static str> {
+        let only = self.only?;
+        if let Some(writer) = journal::writer(line) {
+            let foreign = || Kind::of_writer(writer.ident).is_none_or(|k| k != self.kind);
+            self.last = if only.host.as_ref().is_some_and(|h| h != writer.host) {
+                Some("of another node")
+            } else if only.of_all && foreign() {
+                Some("of another program")
+            } else {
+                None
+            };
+        }
+        self.last
+    }
 }
 
 /// The observation that says that the end of an input is missing.

@@ -244,7 +244,7 @@ impl Reader {
             let (f, m) = PatientFile::open(path)?;
             if m.is_dir() {
                 return Err(io::Error::other(
-                    "it is a folder (a folder of raw captures becomes a session with `kflow import --dir`)",
+                    "it is a folder (a folder of raw captures becomes a session with `kflow import`)",
                 ));
             }
             Ok((f, m.len()))

@@ -1,0 +1,556 @@
+//! Captures as they are handed over: files, folders that a recorder filled, support bundles, archives of these.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `archive` | tar and zip, and what compresses them |
+//! | `content` | what a file is, by its path and its first bytes |
+//! | `nodes` | which node a capture is of |
+//! | `spool` | where the captures of archives are kept while they are read |
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an import has no sources beside it"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+
+use super::{ImportError, Input, Kind, open, recognise};
+use kflow_model::patient::{self, PatientFile};
+use kflow_sources::journal::export;
+use kflow_sources::journal::file::{JournalFile, MAGIC};
+
+pub(super) mod archive;
+mod content;
+mod nodes;
+mod spool;
+
+pub use spool::Part;
+
+use archive::Form;
+use content::{Content, Survey};
+use spool::Spool;
+
+/// Most levels of folders below the given one.
+const DEEPEST: usize = 12;
+/// Most levels of archives in archives: `sos collect` has one for each node.
+const NESTED: usize = 3;
+/// Most files that are examined. A bundle of a large cluster has some ten thousand.
+const MOST: usize = 100_000;
+
+/// What was found in the paths that were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    /// Files that kflow reads.
+    pub inputs: Vec<Input>,
+    /// Entries that kflow does not read: files of an unknown kind, and, with the reason in brackets, those that are
+    /// not regular files, cannot be read, or lie too deep.
+    pub unknown: Vec<String>,
+    /// The nodes that have captures of their own, if there is more than one and none of them was asked for. A session
+    /// holds those of one node, so none of theirs is among the inputs.
+    pub nodes: Vec<String>,
+    /// The host that the captures of a node are of, where they tell one.
+    pub host: String,
+}
+
+/// A capture that was found, and what it tells of its node.
+#[derive(Clone, Debug)]
+struct Found {
+    input: Input,
+    about: About,
+    /// Size on the disk, bytes.
+    size: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct About {
+    /// The hosts whose lines it has, as far as it tells.
+    hosts: BTreeSet<String>,
+    /// True for the journal of all units.
+    of_all: bool,
+    /// True for a journal that is printed as text.
+    printed: bool,
+}
+
+/// Finds the captures in files, folders and archives. `node` is the one that is asked for, or empty. What is unpacked
+/// goes into a nameless file in the folder `scratch`.
+pub fn find(paths: &[PathBuf], node: &str, scratch: &Path) -> Result<Bundle, ImportError> {
+    let mut finder = Finder::new(scratch);
+    for path in paths {
+        finder.path(path).map_err(|source| ImportError::Open {
+            path: path.display().to_string(),
+            source,
+        })?;
+    }
+    Ok(finder.bundle(node))
+}
+
+struct Finder {
+    scratch: PathBuf,
+    spool: Option<Spool>,
+    found: Vec<Found>,
+    unknown: Vec<String>,
+    /// Number of files that were examined.
+    seen: usize,
+    /// The logs, by their sizes and the hashes of their begins.
+    known: BTreeMap<(u64, u64), Vec<Candidate>>,
+}
+
+/// A file that is examined.
+struct Candidate {
+    name: String,
+    at: Place,
+    /// Its first bytes, as they are on the disk.
+    raw: Vec<u8>,
+    size: u64,
+}
+
+enum Place {
+    Path(PathBuf),
+    Part(Part),
+}
+
+impl Finder {
+    fn new(scratch: &Path) -> Self {
+        Self {
+            scratch: scratch.to_owned(),
+            spool: None,
+            found: Vec::new(),
+            unknown: Vec::new(),
+            seen: 0,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn path(&mut self, path: &Path) -> io::Result<()> {
+        if path.as_os_str() == "-" {
+            let (part, failed) = self.spool()?.add(io::stdin().lock(), None)?;
+            failed.map_or(Ok(()), Err)?;
+            return self.alone(Candidate::of_part("-".to_owned(), part)?);
+        }
+        let its = path.to_owned();
+        if patient::ask(path, move || its.is_dir())? {
+            return self.folder(path);
+        }
+        let name = name_of(path).unwrap_or_default();
+        self.alone(Candidate::of_path(name, path)?)
+    }
+
+    /// Examines a file that was given by itself. When it is no capture, its reason says what to do.
+    fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
+        let begin = archive::begin_of(&candidate.raw);
+        let (found, unknown) = (self.found.len(), self.unknown.len());
+        self.examine(candidate, 0)?;
+        if self.found.len() == found
+            && let [last] = self.unknown.get_mut(unknown..).unwrap_or_default()
+        {
+            *last = recognise::unnamed(last, &begin);
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, dir: &Path) -> io::Result<()> {
+        let mut folders = vec![dir.to_owned()];
+        for depth in 0.. {
+            let mut next = Vec::new();
+            for folder in &folders {
+                let (files, below) = match entries(folder, dir, &mut self.unknown) {
+                    Ok(entries) => entries,
+                    Err(e) if depth == 0 => return Err(e),
+                    // A folder that cannot be read does not keep the others from being read.
+                    Err(e) => {
+                        let name = below_of(dir, folder);
+                        self.unknown.push(format!("{name} ({e})"));
+                        continue;
+                    }
+                };
+                next.extend(below);
+                let over = files.len().saturating_sub(MOST - self.seen);
+                if over > 0 {
+                    let name = below_of(dir, folder);
+                    self.unknown.push(format!(
+                        "{name} ({over} of its files: there are more than {MOST})"
+                    ));
+                }
+                for path in files.into_iter().take(MOST - self.seen) {
+                    self.seen += 1;
+                    let name = below_of(dir, &path);
+                    if !content::plausible(&name) {
+                        self.unknown.push(name);
+                        continue;
+                    }
+                    match Candidate::of_path(name.clone(), &path) {
+                        Ok(candidate) => self.examine(candidate, 0)?,
+                        Err(e) => self.unknown.push(format!("{name} ({e})")),
+                    }
+                }
+            }
+            next.sort_unstable();
+            folders = next;
+            if folders.is_empty() {
+                break;
+            }
+            if depth >= DEEPEST {
+                for folder in folders {
+                    let name = below_of(dir, &folder);
+                    self.unknown
+                        .push(format!("{name} (more than {DEEPEST} folders deep)"));
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a file if it is a capture; unpacks it if it is an archive.
+    fn examine(&mut self, candidate: Candidate, depth: usize) -> io::Result<()> {
+        let begin = archive::begin_of(&candidate.raw);
+        if let Some(form) = archive::form(&begin) {
+            return self.unpack(candidate, form, depth);
+        }
+        if begin.starts_with(MAGIC) {
+            self.journal_file(candidate);
+            return Ok(());
+        }
+        match content::of(&candidate.name, &begin) {
+            Content::Capture(kind) => {
+                if kind == Kind::Watch || self.is_new(&candidate) {
+                    self.take(candidate, kind, About::default());
+                }
+            }
+            Content::Journal if self.is_new(&candidate) => {
+                let survey = candidate
+                    .reader()
+                    .and_then(|r| Survey::new(BufReader::new(r)));
+                match survey {
+                    Ok(survey) => self.journal(candidate, survey),
+                    Err(e) => self.unknown.push(format!("{} ({e})", candidate.name)),
+                }
+            }
+            Content::Journal => {}
+            Content::Other(why) => self.other(candidate.name, why),
+        }
+        Ok(())
+    }
+
+    /// Takes a journal that is printed as text.
+    fn journal(&mut self, candidate: Candidate, survey: Survey) {
+        let Survey {
+            hosts,
+            mut kinds,
+            mut of_all,
+        } = survey;
+        if kinds.is_empty() {
+            // A unit that starts its component by a script.
+            kinds.extend(Kind::of_path(&candidate.name).filter(|k| k.component().is_some()));
+        }
+        of_all |= kinds.len() > 1;
+        if kinds.is_empty() {
+            self.unknown.push(candidate.name.clone());
+        }
+        for kind in kinds {
+            let about = About {
+                hosts: hosts.clone(),
+                of_all,
+                printed: true,
+            };
+            self.take(candidate.again(), kind, about);
+        }
+    }
+
+    /// Takes a file of the system journal, if it has logs of a node.
+    fn journal_file(&mut self, candidate: Candidate) {
+        let told = candidate.reader().and_then(|mut reader| {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes)?;
+            let journal = JournalFile::open(bytes.as_slice()).map_err(io::Error::other)?;
+            let units = journal.units().map_err(io::Error::other)?;
+            let hosts = journal.hosts().map_err(io::Error::other)?;
+            Ok((units, hosts))
+        });
+        let (units, hosts) = match told {
+            Ok(told) => told,
+            Err(e) => {
+                self.unknown.push(format!("{} ({e})", candidate.name));
+                return;
+            }
+        };
+        let has = |kind: &Kind| {
+            let its = kind.component().map_or(&[][..], export::units);
+            its.iter().any(|u| units.iter().any(|have| have == u))
+        };
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(has).collect();
+        if kinds.is_empty() {
+            self.unknown.push(format!(
+                "{} (a journal without kubelet and runtime)",
+                candidate.name
+            ));
+        }
+        let hosts: BTreeSet<String> = hosts.into_iter().collect();
+        for kind in kinds {
+            let about = About {
+                hosts: hosts.clone(),
+                of_all: true,
+                printed: false,
+            };
+            self.take(candidate.again(), kind, about);
+        }
+    }
+
+    fn take(&mut self, candidate: Candidate, kind: Kind, about: About) {
+        let (path, part) = match candidate.at {
+            Place::Path(path) => (path, None),
+            Place::Part(part) => (PathBuf::from(&candidate.name), Some(part)),
+        };
+        self.found.push(Found {
+            input: Input {
+                kind,
+                path,
+                name: candidate.name,
+                part,
+                only: None,
+            },
+            about,
+            size: candidate.size,
+        });
+    }
+
+    /// Returns true for a log whose like was not seen: bundles hold some twice, by links that were followed.
+    fn is_new(&mut self, candidate: &Candidate) -> bool {
+        let mut hasher = FxHasher::default();
+        candidate.raw.hash(&mut hasher);
+        let like = self
+            .known
+            .entry((candidate.size, hasher.finish()))
+            .or_default();
+        let same = |known: &&Candidate| candidate.size > 0 && same(known, candidate);
+        if let Some(first) = like.iter().find(same) {
+            let name = &candidate.name;
+            self.unknown
+                .push(format!("{name} (the same as {})", first.name));
+            return false;
+        }
+        like.push(candidate.again());
+        true
+    }
+
+    fn unpack(&mut self, candidate: Candidate, form: Form, depth: usize) -> io::Result<()> {
+        if depth >= NESTED {
+            let name = candidate.name;
+            self.unknown
+                .push(format!("{name} (an archive in {NESTED} others)"));
+            return Ok(());
+        }
+        let archive = match &candidate.at {
+            Place::Part(part) => part.clone(),
+            Place::Path(path) => {
+                let (file, meta) = PatientFile::open(path)?;
+                let (part, failed) = self.spool()?.add(file, open::modified(&meta))?;
+                failed.map_or(Ok(()), Err)?;
+                part
+            }
+        };
+        // The paths in an archive that was given by itself are as they are; those of others come with its name.
+        let front = if depth == 0 {
+            String::new()
+        } else {
+            format!("{}/", candidate.name)
+        };
+        let ended = archive::each(form, &archive, &mut |member| {
+            let name = format!("{front}{}", member.name);
+            self.seen += 1;
+            if self.seen > MOST || !content::plausible(&name) {
+                self.unknown.push(name);
+                return Ok(None);
+            }
+            let mut raw = Vec::new();
+            let front = (&mut *member.content).take(archive::BEGIN as u64);
+            if let Err(e) = { front }.read_to_end(&mut raw) {
+                return Ok(Some(e));
+            }
+            let begin = archive::begin_of(&raw);
+            let kept = archive::form(&begin).is_some() || begin.starts_with(MAGIC);
+            if !kept && let Content::Other(why) = content::of(&name, &begin) {
+                self.other(name, why);
+                return Ok(None);
+            }
+            let whole = io::Cursor::new(raw).chain(member.content);
+            let (part, failed) = self.spool()?.add(whole, member.modified)?;
+            self.examine(Candidate::of_part(name, part)?, depth + 1)?;
+            Ok(failed)
+        })?;
+        if let Err(e) = ended {
+            let name = candidate.name;
+            self.unknown.push(format!(
+                "{name} (CUT: the archive cannot be read to its end: {e})"
+            ));
+        }
+        Ok(())
+    }
+
+    fn other(&mut self, name: String, why: Option<String>) {
+        self.unknown.push(match why {
+            None => name,
+            Some(why) => format!("{name} ({why})"),
+        });
+    }
+
+    fn spool(&mut self) -> io::Result<&mut Spool> {
+        if self.spool.is_none() {
+            self.spool = Some(Spool::new(&self.scratch)?);
+        }
+        self.spool
+            .as_mut()
+            .ok_or_else(|| io::Error::other("there is no place to unpack it"))
+    }
+
+    fn bundle(self, node: &str) -> Bundle {
+        let mut bundle = Bundle {
+            unknown: self.unknown,
+            ..Bundle::default()
+        };
+        nodes::choose(self.found, node, &mut bundle);
+        bundle
+    }
+}
+
+impl Candidate {
+    fn of_path(name: String, path: &Path) -> io::Result<Self> {
+        let at = path.to_owned();
+        let (raw, size) = patient::ask(path, move || {
+            let file = File::open(&at)?;
+            let size = file.metadata()?.len();
+            let mut raw = Vec::new();
+            file.take(archive::BEGIN as u64).read_to_end(&mut raw)?;
+            Ok::<_, io::Error>((raw, size))
+        })??;
+        Ok(Self {
+            name,
+            at: Place::Path(path.to_owned()),
+            raw,
+            size,
+        })
+    }
+
+    fn of_part(name: String, part: Part) -> io::Result<Self> {
+        let mut raw = Vec::new();
+        (part.reader().take(archive::BEGIN as u64)).read_to_end(&mut raw)?;
+        Ok(Self {
+            name,
+            raw,
+            size: part.len(),
+            at: Place::Part(part),
+        })
+    }
+
+    /// The same file once more, without its begin.
+    fn again(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            at: match &self.at {
+                Place::Path(path) => Place::Path(path.clone()),
+                Place::Part(part) => Place::Part(part.clone()),
+            },
+            raw: Vec::new(),
+            size: self.size,
+        }
+    }
+
+    /// Returns a reader of the whole content, as it is on the disk.
+    fn raw(&self) -> io::Result<Box<dyn Read + Send + '_>> {
+        Ok(match &self.at {
+            Place::Path(path) => Box::new(PatientFile::open(path)?.0),
+            Place::Part(part) => Box::new(part.reader()),
+        })
+    }
+
+    /// Returns a reader of the whole content, uncompressed.
+    fn reader(&self) -> io::Result<Box<dyn Read + Send + '_>> {
+        archive::uncompressed(&self.raw, self.raw()?)
+    }
+}
+
+/// True if two files of one size have the same content. Files that cannot be read differ.
+fn same(a: &Candidate, b: &Candidate) -> bool {
+    let (Ok(a), Ok(b)) = (a.raw(), b.raw()) else {
+        return false;
+    };
+    let (mut a, mut b) = (BufReader::new(a), BufReader::new(b));
+    loop {
+        let (Ok(of_a), Ok(of_b)) = (a.fill_buf(), b.fill_buf()) else {
+            return false;
+        };
+        let n = of_a.len().min(of_b.len());
+        if of_a.get(..n) != of_b.get(..n) {
+            return false;
+        }
+        if n == 0 {
+            return of_a.len() == of_b.len();
+        }
+        a.consume(n);
+        b.consume(n);
+    }
+}
+
+/// Returns the files and folders in a folder, sorted, without hidden folders. Adds everything else to `left`, with
+/// its path below `dir` and the reason.
+fn entries(
+    folder: &Path,
+    dir: &Path,
+    left: &mut Vec<String>,
+) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (at, top) = (folder.to_owned(), dir.to_owned());
+    let (files, folders, others) = patient::ask(folder, move || sorted(&at, &top))??;
+    left.extend(others);
+    Ok((files, folders))
+}
+
+/// Files, folders, and the other entries with the reason.
+type Sorted = (Vec<PathBuf>, Vec<PathBuf>, Vec<String>);
+
+fn sorted(folder: &Path, dir: &Path) -> io::Result<Sorted> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        all.push(entry?.path());
+    }
+    all.sort_unstable();
+    let mut left = Vec::new();
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for path in all {
+        let link = path.is_symlink();
+        let why = match (path.is_file(), path.is_dir()) {
+            (true, _) => {
+                files.push(path);
+                continue;
+            }
+            // A link may lead in a circle.
+            (_, true) if link => "a link to a folder",
+            (_, true) => {
+                if name_of(&path).is_some_and(|n| !n.starts_with('.')) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            _ if !link => "no regular file",
+            _ if path.exists() => "a link to what is no regular file",
+            _ => "a link to nothing",
+        };
+        left.push(format!("{} ({why})", below_of(dir, &path)));
+    }
+    Ok((files, folders, left))
+}
+
+/// Returns the path relative to `dir`.
+fn below_of(dir: &Path, path: &Path) -> String {
+    let name = path.strip_prefix(dir).unwrap_or(path);
+    name.to_string_lossy().into_owned()
+}
+
+fn name_of(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_string_lossy().into_owned())
+}

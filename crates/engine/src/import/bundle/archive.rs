@@ -1,0 +1,142 @@
+//! Archives: tar, plain or compressed by gzip, zstd or xz, and zip; and single files that are compressed.
+
+use std::io::{self, BufReader, Read};
+
+use kflow_model::Nanos;
+
+use super::spool::Part;
+
+/// First bytes that tell the form of a file.
+pub(super) const BEGIN: usize = 1 << 18;
+const ZIP: &[u8] = b"PK\x03\x04";
+/// Where a tar archive has its mark.
+const USTAR: std::ops::Range<usize> = 257..262;
+
+/// Returns a reader of the uncompressed content. `begin` is the begin of the file.
+pub(in crate::import) fn uncompressed<'a>(
+    begin: &[u8],
+    whole: impl Read + Send + 'a,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
+    Ok(match begin {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            Box::new(lzma_rust2::XzReader::new(BufReader::new(whole), true))
+        }
+        _ => Box::new(whole),
+    })
+}
+
+/// Returns the first bytes of the uncompressed content: what can be unpacked of a begin that is cut.
+pub(super) fn begin_of(raw: &[u8]) -> Vec<u8> {
+    let mut begin = Vec::new();
+    let mut piece = vec![0; 1 << 14];
+    if let Ok(mut reader) = uncompressed(raw, raw) {
+        while begin.len() < BEGIN
+            && let Ok(n @ 1..) = reader.read(&mut piece)
+        {
+            begin.extend_from_slice(piece.get(..n).unwrap_or_default());
+        }
+    }
+    begin
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Tar,
+    Zip,
+}
+
+/// Returns the form of an archive, by its uncompressed begin.
+pub(super) fn form(begin: &[u8]) -> Option<Form> {
+    if begin.starts_with(ZIP) {
+        return Some(Form::Zip);
+    }
+    (begin.get(USTAR) == Some(b"ustar")).then_some(Form::Tar)
+}
+
+/// One file in an archive.
+pub(super) struct Member<'a> {
+    /// Its path in the archive.
+    pub(super) name: String,
+    pub(super) modified: Option<Nanos>,
+    pub(super) content: &'a mut dyn Read,
+}
+
+/// What is done with each file. The inner error is one of the archive.
+pub(super) type Take<'a> = dyn FnMut(Member<'_>) -> io::Result<Option<io::Error>> + 'a;
+
+/// Calls `take` with each regular file. An error of the archive itself ends it, and is the inner result.
+pub(super) fn each(form: Form, archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
+    match form {
+        Form::Tar => tar(archive, take),
+        Form::Zip => zip(archive, take),
+    }
+}
+
+fn tar(archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
+    let mut begin = [0; 6];
+    let n = archive.reader().read(&mut begin)?;
+    let whole = uncompressed(begin.get(..n).unwrap_or_default(), archive.reader())?;
+    let mut tar = tar::Archive::new(whole);
+    let members = match tar.entries() {
+        Ok(members) => members,
+        Err(e) => return Ok(Err(e)),
+    };
+    for member in members {
+        let mut member = match member {
+            Ok(member) => member,
+            Err(e) => return Ok(Err(e)),
+        };
+        if !member.header().entry_type().is_file() {
+            continue;
+        }
+        let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
+        let secs = member.header().mtime().ok().filter(|t| *t > 0);
+        let modified = secs
+            .and_then(|t| i64::try_from(t).ok())
+            .map(Nanos::from_secs);
+        let failed = take(Member {
+            name: plain(&name),
+            modified,
+            content: &mut member,
+        })?;
+        if let Some(e) = failed {
+            return Ok(Err(e));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn zip(archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
+    let mut zip = match zip::ZipArchive::new(BufReader::new(archive.reader())) {
+        Ok(zip) => zip,
+        Err(e) => return Ok(Err(e.into())),
+    };
+    for n in 0..zip.len() {
+        let mut member = match zip.by_index(n) {
+            Ok(member) => member,
+            Err(e) => return Ok(Err(e.into())),
+        };
+        if !member.is_file() {
+            continue;
+        }
+        let name = String::from_utf8_lossy(member.name_raw()).into_owned();
+        // A zip archive has local times without their zone, which date nothing.
+        let failed = take(Member {
+            name: plain(&name),
+            modified: None,
+            content: &mut member,
+        })?;
+        if let Some(e) = failed {
+            return Ok(Err(e));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// A path as it is below the folder that the archive is of.
+fn plain(name: &str) -> String {
+    let name = name.trim_start_matches('/');
+    name.strip_prefix("./").unwrap_or(name).to_owned()
+}

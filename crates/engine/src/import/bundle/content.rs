@@ -1,0 +1,179 @@
+//! What a file of a bundle is: by its path, and by its first bytes. Neither is enough alone: many programs write klog
+//! and logrus, and many files have the name of a component in theirs.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Read};
+
+use super::super::Kind;
+use super::super::yaml;
+use kflow_sources::journal::{self, Writer};
+use kflow_sources::{Fed, TimeHint};
+
+/// Most lines that are tried with a decoder.
+const LINES: usize = 2_000;
+/// Bytes in which a document says that it is one of the API.
+const ENVELOPE: usize = 4_096;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A capture of that kind.
+    Capture(Kind),
+    /// A journal that is printed in a short form, of one unit or of all: [`Survey`] tells.
+    Journal,
+    /// Nothing that kflow reads. The reason is there when its path promised a capture.
+    Other(Option<String>),
+}
+
+/// Returns true if a file of this path is worth opening. A bundle of a large cluster has ten thousands of files, most
+/// of them objects of kinds that kflow does not use.
+pub(super) fn plausible(path: &str) -> bool {
+    let name = Kind::plain_name(path.rsplit('/').next().unwrap_or(path));
+    let ext = name
+        .rsplit_once('.')
+        .map(|(_, ext)| ext.to_ascii_lowercase());
+    match ext.as_deref() {
+        Some("json" | "jsonl" | "yaml" | "yml") => Kind::of_path(path).is_some(),
+        Some(
+            "html" | "svg" | "png" | "crt" | "pem" | "key" | "sh" | "conf" | "toml" | "dot" | "md"
+            | "go" | "proto" | "pprof" | "heap",
+        ) => false,
+        _ => true,
+    }
+}
+
+/// Returns what a file is. `begin` is the begin of its uncompressed content.
+pub(super) fn of(path: &str, begin: &[u8]) -> Content {
+    let promised = Kind::of_path(path);
+    if begin.trim_ascii().is_empty() {
+        return promised.map_or(Content::Other(Some("empty".to_owned())), Content::Capture);
+    }
+    if printed_by_kubectl(begin) && observed(Kind::Watch, begin) {
+        return Content::Capture(Kind::Watch);
+    }
+    if is_journal(begin) {
+        return Content::Journal;
+    }
+    match promised {
+        None => Content::Other(None),
+        Some(kind) if fits(kind, begin) => Content::Capture(kind),
+        Some(kind) => Content::Other(Some(format!("not {}", kind.noun()))),
+    }
+}
+
+fn fits(kind: Kind, begin: &[u8]) -> bool {
+    match kind {
+        // The first document may be longer than what is seen of it.
+        Kind::Watch => of_the_api(begin),
+        _ => observed(kind, begin),
+    }
+}
+
+/// True for the begin of objects of the API, of lists of them, and of watches.
+fn of_the_api(begin: &[u8]) -> bool {
+    let text = begin.trim_ascii_start();
+    let front = text.get(..ENVELOPE).unwrap_or(text);
+    let has = |what: &[u8]| memchr::memmem::find(front, what).is_some();
+    match text.first() {
+        Some(b'{') => has(b"\"apiVersion\"") || has(b"\"items\""),
+        _ => yaml::is(text) && (has(b"apiVersion:") || has(b"items:")),
+    }
+}
+
+/// True for what begins like a description or a table of Events.
+fn printed_by_kubectl(begin: &[u8]) -> bool {
+    const FRONTS: [&[u8]; 3] = [b"Name:", b"LAST SEEN", b"NAMESPACE"];
+    let text = begin.trim_ascii_start();
+    FRONTS.iter().any(|front| text.starts_with(front))
+}
+
+/// True if a decoder makes an observation of the first lines, and finds fewer malformed ones.
+fn observed(kind: Kind, begin: &[u8]) -> bool {
+    let mut decoder = kind.decoder(TimeHint::default());
+    let mut out = Vec::new();
+    let mut malformed = 0;
+    for line in whole_lines(begin).split(|b| *b == b'\n').take(LINES) {
+        if let Fed::Malformed(_) = decoder.line(line, &mut out) {
+            malformed += 1;
+        }
+        if out.len() > malformed + 10 {
+            return true;
+        }
+    }
+    decoder.finish(&mut out);
+    out.len() > malformed
+}
+
+/// The lines of a begin, without the last one if it is cut.
+fn whole_lines(begin: &[u8]) -> &[u8] {
+    let cut = begin.len() >= super::archive::BEGIN;
+    let end = memchr::memrchr(b'\n', begin).filter(|_| cut);
+    end.and_then(|end| begin.get(..end)).unwrap_or(begin)
+}
+
+/// True if most of the first lines that say who wrote them are in a short form of journalctl.
+fn is_journal(begin: &[u8]) -> bool {
+    let lines = begin.split(|b| *b == b'\n').take(60);
+    let (mut of_journal, mut others) = (0, 0);
+    for line in lines {
+        // Markers, and lines that continue an entry.
+        if line.is_empty() || line.starts_with(b"-- ") || line.starts_with(b" ") {
+            continue;
+        }
+        match journal::writer(line) {
+            Some(_) => of_journal += 1,
+            None => others += 1,
+        }
+    }
+    of_journal > others
+}
+
+/// Who wrote into a journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// The names of the hosts; more than one where journals were merged.
+    pub(super) hosts: BTreeSet<String>,
+    /// The kinds of logs in it.
+    pub(super) kinds: BTreeSet<Kind>,
+    /// True if other programs wrote into it too: a journal of all units, `/var/log/messages`.
+    pub(super) of_all: bool,
+}
+
+/// Most hosts that are told apart: nothing merges more nodes.
+const HOSTS: usize = 1_000;
+/// Longest piece of a line that is read at once, bytes: only its begin says who wrote it.
+const PIECE: u64 = 1 << 16;
+/// The longest name of a host.
+const NAME: usize = 253;
+
+impl Survey {
+    /// Reads a whole journal.
+    pub(super) fn new(mut journal: impl BufRead) -> io::Result<Self> {
+        let mut told = Self::default();
+        let mut line = Vec::new();
+        let mut last = (String::new(), String::new());
+        loop {
+            line.clear();
+            if (&mut journal).take(PIECE).read_until(b'\n', &mut line)? == 0 {
+                return Ok(told);
+            }
+            let Some(Writer { host, ident }) = journal::writer(&line) else {
+                continue;
+            };
+            if (last.0.as_str(), last.1.as_str()) == (host, ident) {
+                continue;
+            }
+            last = (host.to_owned(), ident.to_owned());
+            if !host.is_empty() && host.len() <= NAME && told.hosts.len() < HOSTS {
+                told.hosts.insert(host.to_owned());
+            }
+            match Kind::of_writer(ident) {
+                Some(kind) => {
+                    told.kinds.insert(kind);
+                }
+                // The manager tells of the unit's start in the unit's own journal.
+                None => told.of_all |= !matches!(ident, "systemd" | "init" | "sh" | "bash"),
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Bundles as tools collect them: the paths are theirs, the content is that of `fixtures/captures`, printed as their
+//! `journalctl` does. Which tool has which paths was read in its source: docs/sources.md.
+
+use super::{Desk, capture, fixture, run, text};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The lines of a log as `journalctl` prints them, without its first line.
+fn printed(log: &str, host: &str, ident: &str, offset: i64) -> String {
+    let mut out = String::new();
+    let mut clock = "Nov 21 01:00:00.000000".to_owned();
+    for line in text(&capture(log)).lines().filter(|l| !l.trim().is_empty()) {
+        let at = match line.as_bytes() {
+            // klog: I1121 01:03:20.100000
+            [_, b'1', b'1', b'2', b'1', b' ', ..] => line.get(6..21),
+            // logrus: time="2026-11-21T01:03:20.123456789Z"
+            _ => line
+                .strip_prefix("time=\"2026-11-21T")
+                .and_then(|l| l.get(..15)),
+        };
+        if let Some(at) = at {
+            clock = format!("Nov 21 {at}");
+        }
+        out.push_str(&format!(
+            "{clock} {host} {ident}[{}]: {line}\n",
+            700 + offset
+        ));
+    }
+    out
+}
+
+const HEADER: &str = "-- Journal begins at Sat 2026-11-21 00:00:00 UTC. --\n";
+
+fn kubelet(host: &str) -> String {
+    format!("{HEADER}{}", printed("kubelet.log", host, "kubelet", 0))
+}
+
+fn containerd(host: &str) -> String {
+    format!(
+        "{HEADER}{}",
+        printed("containerd.log", host, "containerd", 1)
+    )
+}
+
+/// Both logs as one journal, in order of time, with lines of other programs.
+fn of_all(hosts: &[&str]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for host in hosts {
+        for text in [
+            printed("kubelet.log", host, "kubelet", 0),
+            printed("containerd.log", host, "containerd", 1),
+        ] {
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines.push(format!(
+            "Nov 21 01:03:20.000000 {host} dockerd[9]: time=\"2026-11-21T01:03:20Z\" level=info msg=\"not of containerd\""
+        ));
+        lines.push(format!(
+            "Nov 21 01:03:21.000000 {host} kernel: eth0: link becomes ready"
+        ));
+    }
+    lines.sort_by(|a, b| a.get(..22).cmp(&b.get(..22)));
+    lines.join("\n") + "\n"
+}
+
+struct Tree<'a>(&'a Desk, &'a str);
+
+impl Tree<'_> {
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.0.dir.path().join(self.1).join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+    fn path(&self) -> String {
+        self.0.path(self.1)
+    }
+}
+
+/// The number of observations of each source, and the pods, of a session.
+fn observed(session: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for line in text(&super::unpacked(session)).lines().skip(1) {
+        let o: serde_json::Value = serde_json::from_str(line).unwrap();
+        *counts
+            .entry(o["src"].as_str().unwrap().to_owned())
+            .or_default() += 1;
+    }
+    counts
+}
+
+fn node_of(session: &str) -> String {
+    let first = text(&super::unpacked(session));
+    let header: serde_json::Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    header["node"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What the two logs give by themselves.
+fn alone(desk: &Desk) -> BTreeMap<String, usize> {
+    let log = |name: &str| {
+        fixture(&format!("captures/{name}.zst"))
+            .display()
+            .to_string()
+    };
+    let (session, _) = desk.import(
+        "alone.kflow",
+        &[
+            "--kubelet-log",
+            &log("kubelet.log"),
+            "--containerd-log",
+            &log("containerd.log"),
+        ],
+    );
+    observed(&session)
+}
+
+fn import(desk: &Desk, tree: &Tree<'_>, more: &[&str]) -> (String, String) {
+    let path = tree.path();
+    let args = [&[path.as_str(), "--year", "2026"], more].concat();
+    desk.import("tree.kflow", &args)
+}
+
+#[test]
+fn the_logs_of_a_node_are_found_under_the_names_of_every_collector() {
+    let desk = Desk::new();
+    let want = alone(&desk);
+    let host = "ip-10-0-1-2.eu-central-1.compute.internal";
+    for (n, (kubelet_at, containerd_at)) in [
+        // Amazon's log collector for EKS.
+        ("kubelet/kubelet.log", "containerd/containerd-log.txt"),
+        // sos.
+        (
+            "sosreport-a/sos_commands/kubernetes/journalctl_--no-pager_--unit_kubelet",
+            "sosreport-a/sos_commands/containerd/journalctl_--no-pager_--unit_containerd",
+        ),
+        // Rancher's collector.
+        ("a-2026/journald/kubelet", "a-2026/journald/containerd"),
+        // Troubleshoot's host collectors.
+        (
+            "support-bundle/host-collectors/run-host/journalctl-kubelet.txt",
+            "support-bundle/host-collectors/run-host/some-name.txt",
+        ),
+        // A log of each unit, as many scripts write it.
+        ("node/kubelet_service.log", "node/containerd_service.log"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("tree-{n}");
+        let tree = Tree(&desk, &name);
+        tree.put(kubelet_at, kubelet(host))
+            .put(containerd_at, containerd(host));
+        // What has the name of a component, and is no log of it.
+        tree.put(
+            "containerd/containerd-config.txt",
+            "version = 2\n[plugins]\n",
+        )
+        .put(
+            "containerd/containerd.400.stacks.log",
+            "goroutine 1 [running]:\n",
+        )
+        .put(
+            "kubelet/kubelet_service.txt",
+            "[Unit]\nDescription=kubelet\n",
+        )
+        .put(
+            "kubelet/kubelet-config.json",
+            "{\"kind\":\"KubeletConfiguration\"}",
+        )
+        .put("ipamd/pods.json", "{\"10.0.0.1\":{\"namespace\":\"a\"}}")
+        .put(
+            "systemlogs/audit.log",
+            "type=DAEMON_START msg=audit(1795: 1): op=start\n",
+        );
+        let (session, said) = import(&desk, &tree, &[]);
+        assert_eq!(observed(&session), want, "{kubelet_at}: {said}");
+        assert_eq!(node_of(&session), host, "{kubelet_at}");
+        for promised in [
+            "ipamd/pods.json (not",
+            "systemlogs/audit.log (not",
+            "stacks.log (not",
+        ] {
+            assert!(said.contains(promised), "{promised}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_of_all_units_has_the_logs_of_each() {
+    let desk = Desk::new();
+    let want = alone(&desk);
+    let tree = Tree(&desk, "minikube");
+    tree.put("logs.txt", of_all(&["minikube"]));
+    let (session, said) = import(&desk, &tree, &[]);
+    assert_eq!(observed(&session), want, "{said}");
+    assert!(said.contains("of another program"), "{said}");
+
+    // Where a log is there by itself too, it is not read twice.
+    let tree = Tree(&desk, "kind");
+    tree.put("kind-worker/journal.log", of_all(&["kind-worker"]))
+        .put("kind-worker/kubelet.log", kubelet("kind-worker"));
+    let (session, said) = import(&desk, &tree, &[]);
+    assert_eq!(observed(&session), want, "{said}");
+    assert!(
+        said.contains("journal.log (a log of the kubelet is there as a file of its own)"),
+        "{said}"
+    );
+
+    // Of two journals with the same lines one is read, with what was rotated off it.
+    let tree = Tree(&desk, "messages");
+    let whole = of_all(&["a"]);
+    let half = whole.lines().count() / 2;
+    let part = |lines: Vec<&str>| lines.join("\n") + "\n";
+    tree.put(
+        "var/log/messages-20261121",
+        part(whole.lines().take(half).collect()),
+    )
+    .put("var/log/messages", part(whole.lines().skip(half).collect()))
+    .put(
+        "logs/journalctl_--boot",
+        part(whole.lines().skip(half + 9).collect()),
+    );
+    let (session, said) = import(&desk, &tree, &[]);
+    assert_eq!(observed(&session), want, "{said}");
+    assert!(
+        said.contains("journalctl_--boot (a log of containerd is in another journal too)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn of_several_nodes_one_is_taken_and_the_others_are_named() {
+    let desk = Desk::new();
+    let want = alone(&desk);
+    let lists = |tree: &Tree<'_>| {
+        let pods = fixture("bundle/handy/pods.json");
+        tree.put(
+            "namespaces/handy/core/pods.json",
+            std::fs::read(pods).unwrap(),
+        );
+    };
+    // A folder for each node; Talos names it by the address, and its logs name no host.
+    let by_folder = Tree(&desk, "talos");
+    for node in ["10.5.0.2", "10.5.0.3"] {
+        by_folder
+            .put(
+                &format!("{node}/service-logs/kubelet.log"),
+                capture("kubelet.log"),
+            )
+            .put(
+                &format!("{node}/service-logs/cri.log"),
+                capture("containerd.log"),
+            )
+            .put(
+                &format!("{node}/service-logs/containerd.log"),
+                "time=\"2026-11-21T01:03:20Z\" level=info msg=\"the system's\"\n",
+            );
+    }
+    // Content that differs, so that it is not taken for the same file.
+    by_folder.put(
+        "10.5.0.3/service-logs/kubelet.log",
+        [capture("kubelet.log"), b"\n".to_vec()].concat(),
+    );
+    by_folder.put(
+        "10.5.0.3/service-logs/cri.log",
+        [capture("containerd.log"), b"\n".to_vec()].concat(),
+    );
+    // The journals of all masters in one file, as `oc adm must-gather` merges them.
+    let merged = Tree(&desk, "must-gather");
+    let of_both = |log: &str, ident: &str| {
+        let mut lines: Vec<String> = Vec::new();
+        for (n, host) in ["master-0", "master-1"].into_iter().enumerate() {
+            let text = printed(log, host, ident, n as i64);
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines.sort();
+        lines.join("\n") + "\n"
+    };
+    merged
+        .put(
+            "host_service_logs/masters/kubelet_service.log",
+            of_both("kubelet.log", "kubenswrapper"),
+        )
+        .put(
+            "host_service_logs/masters/containerd_service.log",
+            of_both("containerd.log", "containerd"),
+        );
+    // A folder for each node, and the host in each line.
+    let by_both = Tree(&desk, "kind");
+    for node in ["kind-control-plane", "kind-worker"] {
+        by_both
+            .put(&format!("{node}/kubelet.log"), kubelet(node))
+            .put(&format!("{node}/containerd.log"), containerd(node));
+    }
+    for (tree, nodes) in [
+        (by_folder, ["10.5.0.2", "10.5.0.3"]),
+        (merged, ["master-0", "master-1"]),
+        (by_both, ["kind-control-plane", "kind-worker"]),
+    ] {
+        let said = desk.refused(&[&tree.path(), "--year", "2026"]);
+        assert!(said.contains("--node"), "{said}");
+        assert!(nodes.iter().all(|n| said.contains(n)), "{said}");
+        let said = desk.refused(&[&tree.path(), "--node", "no-such"]);
+        assert!(said.contains("no captures of node no-such"), "{said}");
+        for node in nodes {
+            let (session, said) = import(&desk, &tree, &["--node", node]);
+            assert_eq!(observed(&session), want, "{node}: {said}");
+            assert_eq!(node_of(&session), node);
+            // The host's name may have its domain, or the node's may.
+            if !node.starts_with("10.") {
+                let with_domain = format!("{node}.example.com");
+                let (session, said) = import(&desk, &tree, &["--node", &with_domain]);
+                assert_eq!(observed(&session), want, "{with_domain}: {said}");
+            }
+        }
+        // With lists of objects the rest is worth a session.
+        lists(&tree);
+        let (session, said) = import(&desk, &tree, &[]);
+        assert!(
+            said.contains("The captures of nodes were left out"),
+            "{said}"
+        );
+        assert!(observed(&session).keys().eq(["kube"]), "{said}");
+    }
+}
+
+#[test]
+fn lists_are_found_as_commands_and_types_name_them() {
+    let desk = Desk::new();
+    let list = |name: &str| std::fs::read(fixture(&format!("bundle/handy/{name}.json"))).unwrap();
+    let known = Tree(&desk, "dump");
+    known
+        .put("handy/pods.json", list("pods"))
+        .put("handy/events.json", list("events"));
+    let (want, _) = desk.import("dump.kflow", &[&known.path()]);
+    let want = observed(&want);
+    let sos = Tree(&desk, "sos");
+    let command = |kind: &str| {
+        format!(
+            "sos_commands/kubernetes/cluster-info/handy/kubectl_--kubeconfig_.etc.kubernetes.admin.conf_get_-o_json_--namespace_handy_{kind}"
+        )
+    };
+    sos.put(&command("pods"), list("pods"))
+        .put(&command("events"), list("events"))
+        .put(
+            &command("secrets"),
+            "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[]}",
+        );
+    let one_file = Tree(&desk, "microk8s");
+    let stream = [
+        &list("events")[..],
+        b"==== START logs for container a of pod handy/web ====\nhello\n==== END logs for container a of pod handy/web ====\n",
+        &list("pods"),
+    ]
+    .concat();
+    one_file.put("k8s/cluster-info-dump", stream);
+    // Lists of the API's own types without their kinds, as `talosctl support` writes them.
+    let talos = Tree(&desk, "talos");
+    let untyped = |name: &str| {
+        let mut list: serde_json::Value = serde_json::from_slice(&list(name)).unwrap();
+        let object = list.as_object_mut().unwrap();
+        object.remove("kind");
+        object.remove("apiVersion");
+        for item in object["items"].as_array_mut().unwrap() {
+            item.as_object_mut().unwrap().remove("kind");
+            item.as_object_mut().unwrap().remove("apiVersion");
+        }
+        list.to_string()
+    };
+    talos
+        .put("kubernetesResources/systemPods.json", untyped("pods"))
+        .put("kubernetesResources/events.json", untyped("events"));
+    for tree in [sos, one_file, talos] {
+        let (got, said) = desk.import("tree.kflow", &[&tree.path()]);
+        assert_eq!(observed(&got), want, "{}: {said}", tree.1);
+    }
+}
+
+#[test]
+fn what_kubectl_printed_is_found_by_its_content() {
+    let desk = Desk::new();
+    let described = std::fs::read(fixture("kubectl/s1-healthy-1.36.txt")).unwrap();
+    let known = Tree(&desk, "known");
+    known.put("describe.txt", &described);
+    let (want, _) = desk.import("known.kflow", &[&known.path()]);
+    let other = Tree(&desk, "rancher");
+    other.put("kubectl/poddescribe/handy", &described);
+    let (got, said) = desk.import("other.kflow", &[&other.path()]);
+    assert_eq!(observed(&got), observed(&want), "{said}");
+}
+
+#[test]
+fn a_file_that_says_nothing_about_itself_says_what_to_do() {
+    let desk = Desk::new();
+    let klog = desk.file("some.txt", capture("kubelet.log"));
+    for (path, want) in [
+        (klog, "--kubelet-log"),
+        (
+            desk.file("b.txt", capture("containerd.log")),
+            "--containerd-log",
+        ),
+        (desk.file("c.txt", capture("audit.jsonl")), "--audit"),
+        (desk.file("d.txt", "NAME   READY   STATUS\n"), "-o json"),
+        (
+            desk.file("e.kflow", "{\"kflow\":1,\"tool\":\"0.1.0\"}\n"),
+            "kflow replay",
+        ),
+        (desk.file("f.txt", "hello\n"), "with their flags"),
+        (desk.file("g.bz2", "BZh91AY&SY"), "bzip2"),
+    ] {
+        let said = desk.refused(&[&path]);
+        assert!(said.contains(want), "{path}: {said}");
+    }
+    let o = run(&["import", "-O", &desk.path("x.kflow")]);
+    assert!(
+        text(&o.stderr).contains("name at least one capture"),
+        "{}",
+        text(&o.stderr)
+    );
+    assert!(!Path::new(&desk.path("x.kflow")).exists());
+}
