@@ -10,6 +10,7 @@ mod kind;
 mod moment;
 mod open;
 mod recognise;
+mod repeats;
 mod stream;
 mod uids;
 mod yaml;

@@ -229,6 +229,32 @@ fn a_journal_of_all_units_has_the_logs_of_each() {
 }
 
 #[test]
+fn lines_that_are_in_several_files_count_once() {
+    let desk = Desk::new();
+    let want = alone(&desk);
+    let tree = Tree(&desk, "rancher");
+    let host = "a";
+    let (kubelet, containerd) = (kubelet(host), containerd(host));
+    let late = |journal: &str| {
+        let lines: Vec<&str> = journal.lines().collect();
+        lines[lines.len() / 3..].join("\n") + "\n"
+    };
+    let early = |journal: &str| {
+        let lines: Vec<&str> = journal.lines().collect();
+        lines[..lines.len() / 2].join("\n") + "\n"
+    };
+    tree.put("journald/kubelet", late(&kubelet))
+        .put("systemlogs/syslog", early(&kubelet))
+        // As the kubelet wrote it, without the journal's time.
+        .put("kubelet.log", capture("kubelet.log"))
+        .put("journald/containerd", late(&containerd))
+        .put("containerd/containerd.log", early(&containerd));
+    let (session, said) = import(&desk, &tree, &[]);
+    assert_eq!(observed(&session), want, "{said}");
+    assert!(said.contains("in another file too"), "{said}");
+}
+
+#[test]
 fn of_several_nodes_one_is_taken_and_the_others_are_named() {
     let desk = Desk::new();
     let want = alone(&desk);

@@ -116,3 +116,28 @@ fn a_folder_is_looked_through_for_descriptions() {
     let (_, said) = desk.import("a.kflow", &[&desk.path("ticket")]);
     assert!(said.contains("describe-image-missing.txt"), "{said}");
 }
+
+/// The rows are those of `s01/healthy`, which was deleted: kubectl 1.36 printed them with `-A`, `-o wide`.
+#[test]
+fn a_container_that_was_told_to_stop_does_not_fail_its_probe() {
+    const EVENTS: &str = "\
+NAMESPACE   LAST SEEN   TYPE      REASON      OBJECT        MESSAGE
+s01         5m40s       Normal    Scheduled   pod/healthy   Successfully assigned s01/healthy to node1
+s01         5m37s       Normal    Pulled      pod/healthy   Container image \"127.0.0.1:5000/busybox:1.36\" already present on machine and can be accessed by the pod
+s01         5m37s       Normal    Created     pod/healthy   Container created
+s01         5m37s       Normal    Started     pod/healthy   Container started
+";
+    const STOPPED: &str =
+        "s01         4m59s       Normal    Killing     pod/healthy   Stopping container worker\n";
+    const UNHEALTHY: &str = "s01         4m41s       Warning   Unhealthy   pod/healthy   Readiness probe errored and resulted in unknown state: rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state\n";
+    let desk = Desk::new();
+    let causes = |rows: &str| {
+        let events = desk.file("events.txt", format!("{EVENTS}{rows}"));
+        let (session, said) = desk.import("events.kflow", &[&events]);
+        assert!(!said.contains("it is a table"), "{said}");
+        let o = run(&["why", "s01/healthy", "-s", &session, "-o", "json"]);
+        text(&o.stdout)
+    };
+    assert!(causes(UNHEALTHY).contains("KF801"));
+    assert!(!causes(&format!("{STOPPED}{UNHEALTHY}")).contains("KF801"));
+}

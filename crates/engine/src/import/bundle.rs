@@ -58,6 +58,28 @@ pub struct Bundle {
     pub host: String,
 }
 
+impl Bundle {
+    /// Takes the folder that everything in an archive lies in out of the names.
+    fn leave_the_top_folder(&mut self) {
+        let mut names = self.inputs.iter().map(|i| &i.name).chain(&self.unknown);
+        let top = names.next().and_then(|first| first.split_once('/'));
+        let Some(top) = top.map(|(top, _)| format!("{top}/")) else {
+            return;
+        };
+        if !names.all(|name| name.starts_with(&top)) {
+            return;
+        }
+        for input in &mut self.inputs {
+            input.name = input.name.split_off(top.len());
+        }
+        for name in &mut self.unknown {
+            *name = name
+                .split_off(top.len())
+                .replace(&format!("as {top}"), "as ");
+        }
+    }
+}
+
 /// A capture that was found, and what it tells of its node.
 #[derive(Clone, Debug)]
 struct Found {
@@ -415,6 +437,7 @@ impl Finder {
             ..Bundle::default()
         };
         nodes::choose(self.found, node, &mut bundle);
+        bundle.leave_the_top_folder();
         bundle
     }
 }

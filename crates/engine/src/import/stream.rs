@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::open::Open;
-use super::{Input, Kind, Only, Options, Summary, recognise, yaml};
+use super::{Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
 use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Stamp};
@@ -56,7 +56,7 @@ pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
     for file in files {
         let kind = file.input.kind;
         match streams.last_mut() {
-            Some(s) if s.kind == kind && kind.klog() => s.files.push(file),
+            Some(s) if s.kind == kind && kind.component().is_some() => s.files.push(file),
             _ => streams.push(Stream {
                 kind,
                 files: vec![file],
@@ -109,6 +109,7 @@ impl Stream {
         let mut observations = Vec::new();
         let mut summaries = Vec::with_capacity(self.files.len());
         let mut cuts = Vec::new();
+        let mut pieces = Vec::with_capacity(self.files.len());
         for file in self.files {
             let before = observations.len();
             let mut summary = take(file, &mut *decoder, &mut observations);
@@ -117,12 +118,20 @@ impl Stream {
             }
             summary.observations = (observations.len() - before) as u64;
             summaries.push(summary);
+            pieces.push(before..observations.len());
         }
         let before = observations.len();
         let fed = decoder.finish(&mut observations);
         if let Some(last) = summaries.last_mut() {
             last.count(fed);
             last.observations += (observations.len() - before + cuts.len()) as u64;
+        }
+        for summary in summaries.iter_mut().filter(|s| s.observations > 0) {
+            // A table of Events is decoded when it ends.
+            summary.misfit = None;
+        }
+        if self.kind.component().is_some() {
+            repeats::leave(&mut observations, &pieces, &mut summaries);
         }
         observations.extend(cuts);
         observations.sort_by_key(|o| o.stamp.seen);

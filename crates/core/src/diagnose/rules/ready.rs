@@ -46,7 +46,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     });
     let flapping = f.flapping();
     for c in &f.containers {
-        if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() {
+        // Its probes fail because it ends. The object would tell that the pod is being deleted.
+        let ends = f.api.is_none() && c.is_stopped();
+        if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() || ends {
             continue;
         }
         probes(cx, f, c, flapping, found);
