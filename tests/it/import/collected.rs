@@ -326,12 +326,24 @@ fn of_several_nodes_one_is_taken_and_the_others_are_named() {
         let said = desk.refused(&[&tree.path(), "--year", "2026"]);
         assert!(said.contains("--node"), "{said}");
         assert!(nodes.iter().all(|n| said.contains(n)), "{said}");
+        let alike = format!("{}.7", nodes[0]);
+        assert!(
+            tree.1 != "talos"
+                || desk
+                    .refused(&[&tree.path(), "--node", &alike])
+                    .contains("no captures of node")
+        );
         let said = desk.refused(&[&tree.path(), "--node", "no-such"]);
         assert!(said.contains("no captures of node no-such"), "{said}");
         for node in nodes {
             let (session, said) = import(&desk, &tree, &["--node", node]);
             assert_eq!(observed(&session), want, "{node}: {said}");
             assert_eq!(node_of(&session), node);
+            // The summary has a row for each file that was read.
+            for other in nodes.iter().filter(|n| **n != node) {
+                let read = said.split("not read").next().unwrap();
+                assert!(!read.contains(*other), "{node}: {said}");
+            }
             // The host's name may have its domain, or the node's may.
             if !node.starts_with("10.") {
                 let with_domain = format!("{node}.example.com");

@@ -192,14 +192,14 @@ impl Finder {
                     }
                 };
                 next.extend(below);
-                let over = files.len().saturating_sub(MOST - self.seen);
+                let over = files.len().saturating_sub(MOST.saturating_sub(self.seen));
                 if over > 0 {
                     let name = below_of(dir, folder);
                     self.unknown.push(format!(
                         "{name} ({over} of its files: there are more than {MOST})"
                     ));
                 }
-                for path in files.into_iter().take(MOST - self.seen) {
+                for path in files.into_iter().take(MOST.saturating_sub(self.seen)) {
                     self.seen += 1;
                     let name = below_of(dir, &path);
                     if !content::plausible(&name) {
@@ -287,9 +287,9 @@ impl Finder {
 
     /// Takes a file of the system journal, if it has logs of a node.
     fn journal_file(&mut self, candidate: Candidate) {
-        let told = candidate.reader().and_then(|mut reader| {
+        let told = candidate.reader().and_then(|reader| {
             let mut bytes = Vec::new();
-            reader.read_to_end(&mut bytes)?;
+            reader.take(open::JOURNAL_MAX).read_to_end(&mut bytes)?;
             let journal = JournalFile::open(bytes.as_slice()).map_err(io::Error::other)?;
             let units = journal.units().map_err(io::Error::other)?;
             let hosts = journal.hosts().map_err(io::Error::other)?;

@@ -19,7 +19,7 @@ use kflow_sources::journal::export;
 use kflow_sources::journal::file::{self, JournalFile, MAGIC};
 
 /// Most bytes read of a journal file. journald begins a new file at 128 MiB at the latest, unless configured otherwise.
-const JOURNAL_MAX: u64 = 1 << 30;
+pub(super) const JOURNAL_MAX: u64 = 1 << 30;
 /// Size of the buffer, bytes: how much is read at once, and how far an input can be peeked into.
 const BUFFER: usize = 1 << 18;
 

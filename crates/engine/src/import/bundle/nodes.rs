@@ -4,6 +4,7 @@
 //! that a bundle's other captures are of is not known by that; they are taken with any node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::{Bundle, Found};
 use crate::import::{Kind, Only};
@@ -19,7 +20,7 @@ pub(super) fn choose(mut found: Vec<Found>, want: &str, bundle: &mut Bundle) {
         .collect();
     let chosen = match nodes.len() {
         0 | 1 => nodes.iter().next(),
-        _ => nodes.iter().find(|n| same(n, want)),
+        _ => (nodes.get(want)).or_else(|| nodes.iter().find(|n| same(n, want))),
     };
     bundle.host = chosen.cloned().unwrap_or_default();
     let several = nodes.len() > 1;
@@ -49,8 +50,11 @@ pub(super) fn choose(mut found: Vec<Found>, want: &str, bundle: &mut Bundle) {
 
 /// True if a host is the node: hosts are told with and without their domain.
 fn same(host: &str, node: &str) -> bool {
-    let short = |name: &str| name.split('.').next().map(str::to_owned);
-    host == node || (!node.is_empty() && short(host) == short(node))
+    let first = |name: &str| match name.parse::<IpAddr>() {
+        Ok(_) => None,
+        Err(_) => name.split('.').next().map(str::to_owned),
+    };
+    !node.is_empty() && first(host).is_some_and(|h| first(node) == Some(h))
 }
 
 /// Files of the same name in several folders are of several nodes, if they tell no hosts: the folder that differs
