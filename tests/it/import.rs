@@ -7,6 +7,7 @@ mod described;
 mod files;
 mod journal;
 mod kubectl;
+mod listed;
 mod moment;
 mod summary;
 

@@ -28,6 +28,7 @@ pub mod view;
 pub mod world;
 
 pub use calls::{Call, CallLog};
+pub(crate) use coverage::BLINK;
 pub use coverage::{Coverage, Failing, Hindsight, Incomplete, Lost};
 pub use kubelet::KubeletActivity;
 pub use lazy::Lazy;

@@ -213,7 +213,7 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
             || f.removed.is_some()
             || view.deletion_requested.is_some()
             || view.phase == PodPhase::Succeeded;
-        let told = (!over).then(|| well(&f, false));
+        let told = (!over).then(|| unknown::resting(cx.world, &f, well(&f, false)));
         return (health, told.filter(lately));
     }
     (health, worst(cx, &f, health))
@@ -353,7 +353,10 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
         return told.filter(|_| refused).or_else(|| Some(well(&f, true)));
     }
     match health(cx, &f) {
-        Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
+        Health::Well => {
+            let gone = f.view.gone.is_some() || f.removed.is_some();
+            Some(unknown::resting(cx.world, &f, well(&f, gone)))
+        }
         health => worst(cx, &f, health),
     }
 }

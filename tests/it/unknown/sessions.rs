@@ -442,3 +442,25 @@ fn what_an_agent_watched_without_a_list_is_not_told_of_a_recording() {
         assert_eq!(asks, recorded.is_none(), "{unknown}");
     }
 }
+
+/// A list that kubectl wrote shows that a pod is well, but it may lack others.
+#[test]
+fn a_plain_list_does_not_show_that_all_pods_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = crate::fixture("bundle").display().to_string();
+    let file = dir.path().join("list.kflow").display().to_string();
+    let said = kflow(&["import", "-q", "--dir", &bundle, "-O", &file]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let snap = played(&file, None, &Scope::default());
+    banners("plain list", &snap, &["No pod has", "There are no"]);
+    for (pod, known) in [("fine", true), ("sts-0", false)] {
+        let pods = snap.world.pods().iter();
+        let pod = pods.clone().find(|p| p.name == pod).unwrap();
+        assert_eq!(
+            unknown::known(snap.asked(), pod).is_none(),
+            known,
+            "{}",
+            pod.key()
+        );
+    }
+}

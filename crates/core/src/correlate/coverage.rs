@@ -15,7 +15,7 @@ use kflow_model::{Body, Nanos, Scope, Source, Text, scope::includes, stamp::SECO
 pub use hindsight::Hindsight;
 
 /// A watch that has been failing for no longer than this (ns) is normally resumed without a missed change.
-const BLINK: i64 = 3 * SECOND;
+pub(crate) const BLINK: i64 = 3 * SECOND;
 /// Resources of losses that may concern every kind: a loss of unknown kind, and a time in which nothing was recorded.
 const ANY: [&str; 2] = ["", Gap::UNRECORDED];
 

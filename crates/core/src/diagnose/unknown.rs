@@ -4,13 +4,14 @@
 //! | question | what its answer needs |
 //! |---|---|
 //! | [`every`]: is every pod of a scope well? | a complete list of its pods, and lists of the kinds that show that an owner cannot create pods |
-//! | [`known`]: is this pod well? | a complete list that covers the pod, whose watch still works, and the pod's Events |
+//! | [`known`]: is this pod well? | a complete list that covers the pod, whose watch still works, and the pod's Events; or a plain list that shows it as well at the moment |
 //! | [`absent`]: is there no such pod? | a complete list of its namespace |
 //! | [`none`]: are there no pods? | a complete list of the scope |
 //! | [`elsewhere`]: what is there in this namespace, on this node? | an observation of the namespace or node |
 //! | [`outside`]: how was it at this moment? | a moment within what was recorded |
 
 mod alone;
+mod listed;
 mod missing;
 mod trouble;
 
@@ -21,6 +22,7 @@ use alone::{unheard, unready};
 use kflow_model::gap::{Failure, Gap};
 use kflow_model::scope::{OfOwner, covers, is_of, namespace_of};
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
+pub(super) use listed::resting;
 pub use missing::elsewhere;
 use trouble::help;
 pub use trouble::{Trouble, troubles};
@@ -335,7 +337,11 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
         .incomplete_where("pods", shown, asked.at)
         .unwrap_or_else(|| coverage.incomplete("pods", asked.scope, asked.at));
     if let Some(why) = why {
-        return Some(asked.because(what(), "pods", &why));
+        match listed::known(asked, pod, what) {
+            Some(Ok(())) => {}
+            Some(Err(unknown)) => return Some(unknown),
+            None => return Some(asked.because(what(), "pods", &why)),
+        }
     }
     let why = coverage.unread("events", asked.at)?;
     Some(asked.because(what(), "events", &why))

@@ -1,0 +1,116 @@
+//! Pods of plain lists, which show that a pod is well, but not that all are: `fixtures/bundle`.
+
+use super::{Desk, fixture, run, text};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+fn read(name: &str) -> Value {
+    let list = std::fs::read(fixture("bundle").join(name)).unwrap();
+    serde_json::from_slice(&list).unwrap()
+}
+
+/// A list with only this pod of the bundle, changed.
+fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let list = read("handy/pods.json");
+    let mut items = list["items"].as_array().unwrap().iter();
+    let mut pod = items
+        .find(|p| p["metadata"]["name"] == name)
+        .unwrap()
+        .clone();
+    pod["kind"] = json!("Pod");
+    change(&mut pod);
+    json!({"kind": "List", "items": [pod]})
+}
+
+/// Writes a list that was read at a time.
+fn write(desk: &Desk, name: &str, list: &Value, at: &str) -> String {
+    let path = desk.file(name, list.to_string());
+    let at = kflow_model::Nanos::parse_rfc3339(at).unwrap().0;
+    let file = File::options().write(true).open(&path).unwrap();
+    let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at.0 as u64);
+    file.set_modified(at).unwrap();
+    path
+}
+
+/// Exit code and texts of `kflow why`.
+fn why(session: &str, args: &[&str]) -> (Option<i32>, String) {
+    let o = run(&[&["why", "-s", session], args].concat());
+    (o.status.code(), text(&o.stdout) + &text(&o.stderr))
+}
+
+const READ: &str = "2026-11-21T08:45:00Z";
+
+#[test]
+fn a_ready_pod_is_well_and_says_by_which_list() {
+    let desk = Desk::new();
+    let bundle = fixture("bundle").display().to_string();
+    let (session, _) = desk.import("a.kflow", &["--dir", &bundle, "--taken", READ]);
+    let (code, said) = why(&session, &["handy/fine", "-o", "json"]);
+    assert_eq!(code, Some(0), "{said}");
+    let rows: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        rows[0]["sentence"],
+        "The pod is well. The list that was read at 2026-11-21T08:45:00Z shows it as Running and Ready."
+    );
+    assert_eq!(rows[0]["evidence"][0]["text"], "status Running");
+    // That list may lack pods: nothing follows for all, for an owner, or for a pod that is not in it.
+    let own = write(&desk, "fine.json", &pod("fine", |_| ()), READ);
+    let (session, _) = desk.import("b.kflow", &["--watch", &own]);
+    assert_eq!(why(&session, &["handy/fine"]).0, Some(0));
+    for args in [&["--all"][..], &["-n", "handy"], &["handy/nobody"]] {
+        let (code, said) = why(&session, args);
+        assert_eq!(code, Some(2), "{args:?}: {said}");
+        assert!(said.contains("no list of pods"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_pod_that_its_list_does_not_show_as_well_stays_unknown() {
+    let desk = Desk::new();
+    let unready = |p: &mut Value| {
+        for c in p["status"]["conditions"].as_array_mut().unwrap() {
+            if c["type"] == "Ready" || c["type"] == "ContainersReady" {
+                c["status"] = json!("False");
+            }
+        }
+    };
+    let mut nodes = read("nodes.json");
+    for node in nodes["items"].as_array_mut().unwrap() {
+        for c in node["status"]["conditions"].as_array_mut().unwrap() {
+            if c["type"] == "Ready" {
+                c["status"] = json!("Unknown");
+            }
+        }
+    }
+    let asked = |name: &str, lists: &[(&Value, &str)]| {
+        let mut args = Vec::new();
+        for (n, (list, at)) in lists.iter().enumerate() {
+            args.push("--watch".to_owned());
+            args.push(write(&desk, &format!("{name}-{n}.json"), list, at));
+        }
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (session, _) = desk.import(&format!("{name}.kflow"), &args);
+        (why(&session, &["handy/fine"]), session)
+    };
+    let fine = pod("fine", |_| ());
+    assert_eq!(asked("fine", &[(&fine, READ)]).0.0, Some(0));
+    let nodes_ready = read("nodes.json");
+    let known = asked("ready", &[(&fine, READ), (&nodes_ready, READ)]);
+    assert_eq!(known.0.0, Some(0), "{}", known.0.1);
+    for (name, lists) in [
+        ("unready", &[(&pod("fine", unready), READ)][..]),
+        ("node", &[(&fine, READ), (&nodes, READ)]),
+    ] {
+        let ((code, said), _) = asked(name, lists);
+        assert_eq!(code, Some(2), "{name}: {said}");
+    }
+    // The Events were read half a minute later.
+    let events = read("handy/events.json");
+    let later = [(&fine, READ), (&events, "2026-11-21T08:45:30Z")];
+    let ((code, said), session) = asked("later", &later);
+    assert_eq!(code, Some(2), "{said}");
+    let at = "2026-11-21T08:45:01Z";
+    assert!(said.contains(&format!("(--at {at})")), "{said}");
+    assert_eq!(why(&session, &["handy/fine", "--at", at]).0, Some(0));
+}
