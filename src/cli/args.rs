@@ -198,9 +198,6 @@ pub struct ImportArgs {
     /// Support bundles, folders and files, packed or not: what kflow knows is taken, by names and content
     #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
     pub captures: Vec<PathBuf>,
-    /// The same as CAPTURE
-    #[arg(long, value_name = "DIR", hide = true)]
-    pub dir: Vec<PathBuf>,
     /// Kubelet log: klog text, JSON, from journalctl (-o short, short-iso-precise, json, export), or a journal file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubelet_log: Vec<PathBuf>,

@@ -14,7 +14,7 @@ use super::args::ImportArgs;
 use super::out;
 use super::store::moment;
 use kflow_engine::import::{
-    self, Bundle, Dating, Imported, Input, Kind, Options, Progress, Summary,
+    self, Bundle, Dating, Imported, Input, Kind, Left, Options, Progress, Summary,
 };
 use kflow_export::text;
 use kflow_model::file;
@@ -75,7 +75,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     if imported.observations.is_empty() {
         if !args.quiet {
             let mut said = Vec::new();
-            table(&mut said, &imported, &found.unknown)?;
+            table(&mut said, &imported, &found.left)?;
             out::tell_bytes(&said);
         }
         anyhow::bail!("no observation in what was given: no session was written");
@@ -102,7 +102,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     let bytes = writer.finish()?;
     if !args.quiet {
         let mut said = Vec::new();
-        table(&mut said, &imported, &found.unknown)?;
+        table(&mut said, &imported, &found.left)?;
         summary(&mut said, output, &imported, bytes)?;
         out::tell_bytes(&said);
     }
@@ -136,7 +136,7 @@ fn named(args: &ImportArgs) -> Vec<Input> {
 
 /// The captures that are found in files, folders and archives.
 fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
-    let paths: Vec<PathBuf> = args.captures.iter().chain(&args.dir).cloned().collect();
+    let paths = &args.captures;
     if paths.is_empty() {
         return Ok(Bundle::default());
     }
@@ -150,7 +150,7 @@ fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
         Some(folder) => folder.to_owned(),
         None => std::env::temp_dir(),
     };
-    let found = import::find(&paths, &args.node, &scratch)?;
+    let found = import::find(paths, &args.node, &scratch)?;
     let nodes = || some(found.nodes.iter(), MANY);
     if !args.node.is_empty() && !found.nodes.is_empty() {
         anyhow::bail!(
@@ -170,15 +170,15 @@ fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
         _ => path.display().to_string(),
     };
     let names = || some(paths.iter().map(name), 3);
-    let unknown = || match found.unknown.as_slice() {
+    let left = || match found.left.as_slice() {
         [] => String::new(),
-        unknown => format!(". Not known: {}", some(unknown.iter(), 3)),
+        left => format!(". Not read: {}", some(left.iter(), 3)),
     };
     anyhow::ensure!(
         !found.inputs.is_empty(),
         "{} has no capture that kflow knows (such as kubelet.log, pods.json, watch.jsonl, audit.log): name the captures with their flags, such as --kubelet-log{}",
         names(),
-        unknown()
+        left()
     );
     if !found.nodes.is_empty() {
         out::tell(&format!(
@@ -200,7 +200,7 @@ fn some<T: std::fmt::Display>(names: impl ExactSizeIterator<Item = T>, most: usi
 }
 
 /// Prints a row for each input: lines, observations, and what was left out. Those of a large bundle are told by kind.
-fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::Result<()> {
+fn table(out: &mut impl Write, imported: &Imported, not_read: &[Left]) -> io::Result<()> {
     let all = &imported.summaries;
     let rows: Vec<(String, Summary)> = if all.len() > MANY {
         by_kind(all)
@@ -227,16 +227,15 @@ fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::R
             fold(&left_out(s), left, width())
         )?;
     }
-    if unknown.is_empty() {
+    if not_read.is_empty() {
         return Ok(());
     }
-    if unknown.len() <= MANY {
-        return writeln!(out, "not read: {}", some(unknown.iter(), MANY));
+    if not_read.len() <= MANY {
+        return writeln!(out, "not read: {}", some(not_read.iter(), MANY));
     }
-    // Those whose names promised a capture.
-    let reasons = unknown.iter().filter(|u| u.ends_with(')'));
-    let reasons: Vec<String> = reasons.map(|u| tail(u, 100)).collect();
-    let others = unknown.len() - reasons.len();
+    let reasons = not_read.iter().filter(|left| !left.why.is_empty());
+    let reasons: Vec<String> = reasons.map(|left| tail(&left.to_string(), 100)).collect();
+    let others = not_read.len() - reasons.len();
     writeln!(out, "not read: {others} files of other kinds")?;
     if !reasons.is_empty() {
         writeln!(out, "not read: {}", some(reasons.iter(), MANY))?;

@@ -53,5 +53,5 @@ macro_rules! targets {
 }
 
 targets! {
-    text lines cri cri_joined kube audit otlp session index journal correlate filter scheduler terminal drawn
+    text lines cri cri_joined kube audit otlp bundle session index journal correlate filter scheduler terminal drawn
 }

@@ -23,7 +23,7 @@ use kflow_model::session::{self, Writer};
 use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::svg;
 
-use carriers::LAB;
+use carriers::{FOLDER, LAB};
 
 /// The canaries in use. A canary that is found is reported by the place where it was put.
 #[derive(Default)]
@@ -108,7 +108,7 @@ fn kflow(dir: &Path, args: &[&str]) -> Output {
 
 fn write(dir: &Path, flag: &str, name: &str, content: &[u8]) {
     let mut path = dir.join(name);
-    if flag == "--dir" {
+    if flag == FOLDER {
         fs::create_dir(&path).unwrap();
         path.push("pods.json");
     }
@@ -123,7 +123,15 @@ fn import(dir: &Path, flag: &str, name: &str, content: &[u8]) -> Vec<u8> {
         converted(dir, &[name], &[], &out);
         return fs::read(dir.join(out)).unwrap();
     }
-    let o = kflow(dir, &["import", "--year", "2026", flag, name, "-O", &out]);
+    let given = if flag == FOLDER {
+        vec![name]
+    } else {
+        vec![flag, name]
+    };
+    let o = kflow(
+        dir,
+        &[&["import", "--year", "2026", "-O", &out], &given[..]].concat(),
+    );
     assert!(
         o.status.success(),
         "{name}: {}",

@@ -15,7 +15,7 @@ mod stream;
 mod uids;
 mod yaml;
 
-pub use bundle::{Bundle, Part, find};
+pub use bundle::{Bundle, Left, Part, find};
 pub use kind::{Input, Kind, Only};
 pub use moment::Dating;
 pub use open::Progress;

@@ -15,5 +15,5 @@ mod record;
 mod tests;
 mod year;
 
-pub use decode::KlogDecoder;
+pub use decode::{KlogDecoder, has_header};
 pub use year::full_date;

@@ -9,4 +9,4 @@ pub mod decode;
 #[cfg(feature = "live")]
 pub mod events;
 
-pub use decode::RuntimeDecoder;
+pub use decode::{RuntimeDecoder, UNHEARD};

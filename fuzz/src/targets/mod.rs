@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kflow_model::session::{Reader, format};
 use kflow_model::{Evidence, Observation};
 
+mod bundle;
 mod cri;
 mod kept;
 mod lines;
@@ -32,6 +33,7 @@ pub(crate) const ALL: &[Target] = &[
     target("kube", lines::kube, lines::objects),
     target("audit", lines::audit, lines::audits),
     target("otlp", lines::otlp, lines::exports),
+    target("bundle", bundle::bundle, bundle::bundles),
     target("session", kept::session, kept::sessions),
     target("index", kept::index, kept::indices),
     target("journal", kept::journal, kept::damages),

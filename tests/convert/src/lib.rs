@@ -166,7 +166,8 @@ fn node(observations: &[Observation]) -> Text {
 pub fn folder(dir: &Path) -> anyhow::Result<(Header, Vec<Observation>)> {
     let found = import::find(&[dir.to_owned()], "", &std::env::temp_dir())
         .with_context(|| format!("looking into {}", dir.display()))?;
-    let names = found.inputs.iter().map(|i| &i.name).chain(&found.unknown);
+    let left = found.left.iter().map(|l| &l.name);
+    let names = found.inputs.iter().map(|i| &i.name).chain(left);
     let captures: Vec<(Capture, PathBuf)> = names
         .filter_map(|name| Some((Capture::of_file(name)?, dir.join(name))))
         .collect();

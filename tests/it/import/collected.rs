@@ -457,3 +457,21 @@ fn a_file_that_says_nothing_about_itself_says_what_to_do() {
     );
     assert!(!Path::new(&desk.path("x.kflow")).exists());
 }
+
+/// The kubelet's flags and cAdvisor's lines can fill the whole begin of a log.
+#[test]
+fn a_log_that_begins_with_nothing_of_use_is_a_log() {
+    let desk = Desk::new();
+    let log = text(&capture("kubelet.log"));
+    let flag = log.lines().find(|l| l.contains("FLAG: ")).unwrap();
+    let begin = format!("{flag}\n").repeat((1 << 18) / flag.len() + 2_100);
+    let path = desk.file("kubelet.log", format!("{begin}{log}"));
+    let (session, _) = desk.import("a.kflow", &["--year", "2026", &path]);
+    let (want, _) = desk.import("b.kflow", &["--year", "2026", "--kubelet-log", &path]);
+    assert!(super::unpacked(&session) == super::unpacked(&want));
+    assert!(observed(&session)["kubelet"] > 1_000);
+    // A list of settings has lines of that kind neither.
+    let path = desk.file("kubelet-config.txt", "a = 1\n\n\tb = 2\n".repeat(99));
+    let said = desk.refused(&[&path]);
+    assert!(said.contains("(not a log of the kubelet)"), "{said}");
+}

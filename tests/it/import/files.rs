@@ -180,10 +180,8 @@ fn folders_and_files_are_told_apart() {
     let said = desk.refused(&["--audit", &captures]);
     assert!(said.contains("give it without a flag"), "{said}");
     let (a, _) = desk.import("a.kflow", &["--audit", &file]);
-    for args in [&["--dir", &file][..], &[&file]] {
-        let (b, _) = desk.import("b.kflow", args);
-        assert_eq!(unpacked(&a), unpacked(&b));
-    }
+    let (b, _) = desk.import("b.kflow", &[&file]);
+    assert_eq!(unpacked(&a), unpacked(&b));
 }
 
 #[test]

@@ -45,7 +45,7 @@ const READ: &str = "2026-11-21T08:45:00Z";
 fn a_ready_pod_is_well_and_says_by_which_list() {
     let desk = Desk::new();
     let bundle = fixture("bundle").display().to_string();
-    let (session, _) = desk.import("a.kflow", &["--dir", &bundle, "--taken", READ]);
+    let (session, _) = desk.import("a.kflow", &[&bundle, "--taken", READ]);
     let (code, said) = why(&session, &["handy/fine", "-o", "json"]);
     assert_eq!(code, Some(0), "{said}");
     let rows: Value = serde_json::from_str(&said).unwrap();

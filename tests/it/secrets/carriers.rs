@@ -15,7 +15,7 @@ use super::logs::{
 
 /// One form of one source, as a capture.
 pub(super) struct Source {
-    /// Flag of `kflow import`, or [`LAB`].
+    /// Flag of `kflow import`, [`FOLDER`] or [`LAB`].
     pub(super) flag: &'static str,
     /// Name of the file; for a support bundle, name of the folder in which the content is `pods.json`.
     pub(super) name: &'static str,
@@ -24,6 +24,8 @@ pub(super) struct Source {
 
 /// Takes the place of a flag for files that only the lab's recorder writes.
 pub(super) const LAB: &str = "";
+/// Stands for a folder, which is given without a flag.
+pub(super) const FOLDER: &str = "folder";
 
 pub(super) const SOURCES: [Source; 19] = [
     source("--kubelet-log", "kubelet.log", |c| kubelet_text(c).into()),
@@ -55,7 +57,7 @@ pub(super) const SOURCES: [Source; 19] = [
     source(LAB, "otlp.jsonl", otlp_protobuf),
     source("--watch", "pods.json", |c| pods(c, "carrier").into()),
     source("--watch", "pods.yaml", |c| yaml(c).into()),
-    source("--dir", "bundle", |c| pods(c, "carrier-bundle").into()),
+    source(FOLDER, "bundle", |c| pods(c, "carrier-bundle").into()),
     source(LAB, "cri-bytes.jsonl", cri_bytes),
     source(LAB, "fs.jsonl", |c| fs(c).into()),
     source(LAB, "snapshots.jsonl", |c| snapshots(c).into()),

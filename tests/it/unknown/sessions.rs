@@ -449,7 +449,7 @@ fn a_plain_list_does_not_show_that_all_pods_are_known() {
     let dir = tempfile::tempdir().unwrap();
     let bundle = crate::fixture("bundle").display().to_string();
     let file = dir.path().join("list.kflow").display().to_string();
-    let said = kflow(&["import", "-q", "--dir", &bundle, "-O", &file]);
+    let said = kflow(&["import", "-q", &bundle, "-O", &file]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let snap = played(&file, None, &Scope::default());
     banners("plain list", &snap, &["No pod has", "There are no"]);

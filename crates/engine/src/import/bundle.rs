@@ -13,6 +13,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -48,9 +49,8 @@ const MOST: usize = 100_000;
 pub struct Bundle {
     /// Files that kflow reads.
     pub inputs: Vec<Input>,
-    /// Entries that kflow does not read: files of an unknown kind, and, with the reason in brackets, those that are
-    /// not regular files, cannot be read, or lie too deep.
-    pub unknown: Vec<String>,
+    /// What kflow does not read.
+    pub left: Vec<Left>,
     /// The nodes that have captures of their own, if there is more than one and none of them was asked for. A session
     /// holds those of one node, so none of theirs is among the inputs.
     pub nodes: Vec<String>,
@@ -58,29 +58,42 @@ pub struct Bundle {
     pub host: String,
 }
 
-impl Bundle {
-    /// Takes the folder that everything in an archive lies in out of the names.
-    fn leave_the_top_folder(&mut self) {
-        let mut names = self.inputs.iter().map(|i| &i.name).chain(&self.unknown);
-        let top = names.next().and_then(|first| first.split_once('/'));
-        let Some(top) = top.map(|(top, _)| format!("{top}/")) else {
-            return;
-        };
-        if !names.all(|name| name.starts_with(&top)) {
-            return;
-        }
-        for input in &mut self.inputs {
-            input.name = input.name.split_off(top.len());
-        }
-        for name in &mut self.unknown {
-            *name = name
-                .split_off(top.len())
-                .replace(&format!("as {top}"), "as ");
+/// A file, or another entry of a folder, that is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    pub name: String,
+    /// Why not, where its name or its content promised a capture, or it could not be read; else empty.
+    pub why: String,
+}
+
+impl Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why.as_str() {
+            "" => f.write_str(&self.name),
+            why => write!(f, "{} ({why})", self.name),
         }
     }
 }
 
-/// A capture that was found, and what it tells of its node.
+impl Bundle {
+    /// Takes the folder that everything in an archive lies in out of the names.
+    fn leave_the_top_folder(&mut self) {
+        let inputs = self.inputs.iter_mut().map(|i| &mut i.name);
+        let left = self.left.iter_mut().map(|l| &mut l.name);
+        let mut names: Vec<&mut String> = inputs.chain(left).collect();
+        let top = names.first().and_then(|first| first.split_once('/'));
+        let Some(top) = top.map(|(top, _)| format!("{top}/")) else {
+            return;
+        };
+        if names.iter().all(|name| name.starts_with(&top)) {
+            for name in &mut names {
+                **name = name.split_off(top.len());
+            }
+        }
+    }
+}
+
+/// A capture, with the hosts that wrote it.
 #[derive(Clone, Debug)]
 struct Found {
     input: Input,
@@ -116,11 +129,29 @@ struct Finder {
     scratch: PathBuf,
     spool: Option<Spool>,
     found: Vec<Found>,
-    unknown: Vec<String>,
+    left: Vec<Left>,
     /// Number of files that were examined.
     seen: usize,
     /// The logs, by their sizes and the hashes of their begins.
     known: BTreeMap<(u64, u64), Vec<Candidate>>,
+}
+
+/// What a file is, by its name and its first bytes.
+enum What {
+    Archive(Form),
+    JournalFile,
+    Text(Content),
+}
+
+impl What {
+    fn of(name: &str, raw: &[u8]) -> Self {
+        let begin = archive::begin_of(raw);
+        match archive::form(&begin) {
+            Some(form) => Self::Archive(form),
+            None if begin.starts_with(MAGIC) => Self::JournalFile,
+            None => Self::Text(content::of(name, &begin)),
+        }
+    }
 }
 
 /// A file that is examined.
@@ -143,7 +174,7 @@ impl Finder {
             scratch: scratch.to_owned(),
             spool: None,
             found: Vec::new(),
-            unknown: Vec::new(),
+            left: Vec::new(),
             seen: 0,
             known: BTreeMap::new(),
         }
@@ -166,12 +197,13 @@ impl Finder {
     /// Examines a file that was given by itself. When it is no capture, its reason says what to do.
     fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
         let begin = archive::begin_of(&candidate.raw);
-        let (found, unknown) = (self.found.len(), self.unknown.len());
+        let (name, left) = (candidate.name.clone(), self.left.len());
         self.examine(candidate, 0)?;
-        if self.found.len() == found
-            && let [last] = self.unknown.get_mut(unknown..).unwrap_or_default()
+        if let [alone] = self.left.get_mut(left..).unwrap_or_default()
+            && alone.name == name
+            && let Some(why) = recognise::unnamed(&begin)
         {
-            *last = recognise::unnamed(last, &begin);
+            alone.why = why;
         }
         Ok(())
     }
@@ -181,13 +213,13 @@ impl Finder {
         for depth in 0.. {
             let mut next = Vec::new();
             for folder in &folders {
-                let (files, below) = match entries(folder, dir, &mut self.unknown) {
+                let (files, below) = match entries(folder, dir, &mut self.left) {
                     Ok(entries) => entries,
                     Err(e) if depth == 0 => return Err(e),
                     // A folder that cannot be read does not keep the others from being read.
                     Err(e) => {
                         let name = below_of(dir, folder);
-                        self.unknown.push(format!("{name} ({e})"));
+                        self.leave(name, e.to_string());
                         continue;
                     }
                 };
@@ -195,20 +227,21 @@ impl Finder {
                 let over = files.len().saturating_sub(MOST.saturating_sub(self.seen));
                 if over > 0 {
                     let name = below_of(dir, folder);
-                    self.unknown.push(format!(
-                        "{name} ({over} of its files: there are more than {MOST})"
-                    ));
+                    self.leave(
+                        name,
+                        format!("{over} of its files: there are more than {MOST}"),
+                    );
                 }
                 for path in files.into_iter().take(MOST.saturating_sub(self.seen)) {
                     self.seen += 1;
                     let name = below_of(dir, &path);
                     if !content::plausible(&name) {
-                        self.unknown.push(name);
+                        self.leave(name, "");
                         continue;
                     }
                     match Candidate::of_path(name.clone(), &path) {
                         Ok(candidate) => self.examine(candidate, 0)?,
-                        Err(e) => self.unknown.push(format!("{name} ({e})")),
+                        Err(e) => self.leave(name, e.to_string()),
                     }
                 }
             }
@@ -220,8 +253,7 @@ impl Finder {
             if depth >= DEEPEST {
                 for folder in folders {
                     let name = below_of(dir, &folder);
-                    self.unknown
-                        .push(format!("{name} (more than {DEEPEST} folders deep)"));
+                    self.leave(name, format!("more than {DEEPEST} folders deep"));
                 }
                 break;
             }
@@ -231,31 +263,29 @@ impl Finder {
 
     /// Takes a file if it is a capture; unpacks it if it is an archive.
     fn examine(&mut self, candidate: Candidate, depth: usize) -> io::Result<()> {
-        let begin = archive::begin_of(&candidate.raw);
-        if let Some(form) = archive::form(&begin) {
-            return self.unpack(candidate, form, depth);
-        }
-        if begin.starts_with(MAGIC) {
-            self.journal_file(candidate);
-            return Ok(());
-        }
-        match content::of(&candidate.name, &begin) {
-            Content::Capture(kind) => {
+        let what = What::of(&candidate.name, &candidate.raw);
+        self.take_what(candidate, what, depth)
+    }
+
+    fn take_what(&mut self, candidate: Candidate, what: What, depth: usize) -> io::Result<()> {
+        match what {
+            What::Archive(form) => return self.unpack(candidate, form, depth),
+            What::JournalFile => self.journal_file(candidate),
+            What::Text(Content::Capture(kind)) => {
                 if kind == Kind::Watch || self.is_new(&candidate) {
                     self.take(candidate, kind, About::default());
                 }
             }
-            Content::Journal if self.is_new(&candidate) => {
-                let survey = candidate
-                    .reader()
-                    .and_then(|r| Survey::new(BufReader::new(r)));
-                match survey {
-                    Ok(survey) => self.journal(candidate, survey),
-                    Err(e) => self.unknown.push(format!("{} ({e})", candidate.name)),
+            What::Text(Content::Journal) => {
+                if self.is_new(&candidate) {
+                    let reader = candidate.reader();
+                    match reader.and_then(|r| Survey::new(BufReader::new(r))) {
+                        Ok(survey) => self.journal(candidate, survey),
+                        Err(e) => self.leave(candidate.name, e.to_string()),
+                    }
                 }
             }
-            Content::Journal => {}
-            Content::Other(why) => self.other(candidate.name, why),
+            What::Text(Content::Other(why)) => self.leave(candidate.name, why.unwrap_or_default()),
         }
         Ok(())
     }
@@ -273,7 +303,7 @@ impl Finder {
         }
         of_all |= kinds.len() > 1;
         if kinds.is_empty() {
-            self.unknown.push(candidate.name.clone());
+            self.leave(candidate.name.clone(), "");
         }
         for kind in kinds {
             let about = About {
@@ -298,7 +328,7 @@ impl Finder {
         let (units, hosts) = match told {
             Ok(told) => told,
             Err(e) => {
-                self.unknown.push(format!("{} ({e})", candidate.name));
+                self.leave(candidate.name, e.to_string());
                 return;
             }
         };
@@ -308,10 +338,8 @@ impl Finder {
         };
         let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(has).collect();
         if kinds.is_empty() {
-            self.unknown.push(format!(
-                "{} (a journal without kubelet and runtime)",
-                candidate.name
-            ));
+            let why = "a journal without kubelet and runtime";
+            self.leave(candidate.name.clone(), why);
         }
         let hosts: BTreeSet<String> = hosts.into_iter().collect();
         for kind in kinds {
@@ -352,9 +380,8 @@ impl Finder {
             .or_default();
         let same = |known: &&Candidate| candidate.size > 0 && same(known, candidate);
         if let Some(first) = like.iter().find(same) {
-            let name = &candidate.name;
-            self.unknown
-                .push(format!("{name} (the same as {})", first.name));
+            let why = format!("the same as {}", first.name);
+            self.leave(candidate.name.clone(), why);
             return false;
         }
         like.push(candidate.again());
@@ -363,9 +390,7 @@ impl Finder {
 
     fn unpack(&mut self, candidate: Candidate, form: Form, depth: usize) -> io::Result<()> {
         if depth >= NESTED {
-            let name = candidate.name;
-            self.unknown
-                .push(format!("{name} (an archive in {NESTED} others)"));
+            self.leave(candidate.name, format!("an archive in {NESTED} others"));
             return Ok(());
         }
         let archive = match &candidate.at {
@@ -386,8 +411,12 @@ impl Finder {
         let ended = archive::each(form, &archive, &mut |member| {
             let name = format!("{front}{}", member.name);
             self.seen += 1;
-            if self.seen > MOST || !content::plausible(&name) {
-                self.unknown.push(name);
+            if self.seen > MOST {
+                self.leave(name, format!("there are more than {MOST} files"));
+                return Ok(None);
+            }
+            if !content::plausible(&name) {
+                self.leave(name, "");
                 return Ok(None);
             }
             let mut raw = Vec::new();
@@ -395,31 +424,27 @@ impl Finder {
             if let Err(e) = { front }.read_to_end(&mut raw) {
                 return Ok(Some(e));
             }
-            let begin = archive::begin_of(&raw);
-            let kept = archive::form(&begin).is_some() || begin.starts_with(MAGIC);
-            if !kept && let Content::Other(why) = content::of(&name, &begin) {
-                self.other(name, why);
+            let what = What::of(&name, &raw);
+            if let What::Text(Content::Other(why)) = what {
+                self.leave(name, why.unwrap_or_default());
                 return Ok(None);
             }
             let whole = io::Cursor::new(raw).chain(member.content);
             let (part, failed) = self.spool()?.add(whole, member.modified)?;
-            self.examine(Candidate::of_part(name, part)?, depth + 1)?;
+            self.take_what(Candidate::of_part(name, part)?, what, depth + 1)?;
             Ok(failed)
         })?;
         if let Err(e) = ended {
-            let name = candidate.name;
-            self.unknown.push(format!(
-                "{name} (CUT: the archive cannot be read to its end: {e})"
-            ));
+            let why = format!("CUT: the archive cannot be read to its end: {e}");
+            self.leave(candidate.name, why);
         }
         Ok(())
     }
 
-    fn other(&mut self, name: String, why: Option<String>) {
-        self.unknown.push(match why {
-            None => name,
-            Some(why) => format!("{name} ({why})"),
-        });
+    /// Notes a file that is not read. `why` is empty where nothing promised a capture.
+    fn leave(&mut self, name: String, why: impl Into<String>) {
+        let why = why.into();
+        self.left.push(Left { name, why });
     }
 
     fn spool(&mut self) -> io::Result<&mut Spool> {
@@ -433,7 +458,7 @@ impl Finder {
 
     fn bundle(self, node: &str) -> Bundle {
         let mut bundle = Bundle {
-            unknown: self.unknown,
+            left: self.left,
             ..Bundle::default()
         };
         nodes::choose(self.found, node, &mut bundle);
@@ -525,7 +550,7 @@ fn same(a: &Candidate, b: &Candidate) -> bool {
 fn entries(
     folder: &Path,
     dir: &Path,
-    left: &mut Vec<String>,
+    left: &mut Vec<Left>,
 ) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let (at, top) = (folder.to_owned(), dir.to_owned());
     let (files, folders, others) = patient::ask(folder, move || sorted(&at, &top))??;
@@ -534,7 +559,7 @@ fn entries(
 }
 
 /// Files, folders, and the other entries with the reason.
-type Sorted = (Vec<PathBuf>, Vec<PathBuf>, Vec<String>);
+type Sorted = (Vec<PathBuf>, Vec<PathBuf>, Vec<Left>);
 
 fn sorted(folder: &Path, dir: &Path) -> io::Result<Sorted> {
     let mut all = Vec::new();
@@ -563,7 +588,10 @@ fn sorted(folder: &Path, dir: &Path) -> io::Result<Sorted> {
             _ if path.exists() => "a link to what is no regular file",
             _ => "a link to nothing",
         };
-        left.push(format!("{} ({why})", below_of(dir, &path)));
+        left.push(Left {
+            name: below_of(dir, &path),
+            why: why.to_owned(),
+        });
     }
     Ok((files, folders, left))
 }

@@ -1,11 +1,12 @@
 //! Recognises what an input is when it is not of the kind that it was given as.
 
 use super::Kind;
-use kflow_sources::{Fed, TimeHint};
+use kflow_sources::{Fed, TimeHint, klog, runtime};
 
+/// Size from which a begin may be less than the file, bytes.
+const CUT: usize = super::stream::BEGIN;
 /// Most lines that are tried.
-const LINES: usize = 200;
-
+const LINES: usize = 2_000;
 /// First bytes of files of other kinds, and what users are told about them.
 const FOREIGN: [(&[u8], &str); 4] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
@@ -56,50 +57,57 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
     }
 }
 
-/// Returns a sentence about a file that was given without a flag, and whose name and content do not say what it is.
-/// `told` is its name, with a reason in brackets if its name promised something.
-pub(super) fn unnamed(told: &str, begin: &[u8]) -> String {
+/// Returns what a file is and what to do, when it was given without a flag and its name does not tell its kind.
+pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
     let text = begin.trim_ascii_start();
     if let Some((_, what)) = FOREIGN.iter().find(|(front, _)| text.starts_with(front)) {
-        return format!("{told}: {what}");
+        return Some((*what).to_owned());
     }
-    match kind_of(text) {
-        Some(k) if k.klog() => format!(
-            "{told}: it looks like a log of the kubelet or the control plane: say of which with --kubelet-log, --apiserver-log and so on"
-        ),
-        Some(k) => format!(
-            "{told}: it looks like {}: give it with --{}",
-            k.noun(),
-            k.flag()
-        ),
-        None => told.to_owned(),
-    }
+    Some(match kind_of(text)? {
+        k if k.klog() => {
+            "it looks like a log of the kubelet or the control plane: say of which with --kubelet-log, --apiserver-log and so on".to_owned()
+        }
+        k => format!("it looks like {}: give it with --{}", k.noun(), k.flag()),
+    })
 }
 
-/// Returns the kind whose decoder makes the most observations of the first lines.
+/// Returns the kind whose decoder makes the most of the first lines.
 fn kind_of(begin: &[u8]) -> Option<Kind> {
-    let mut lines: Vec<&[u8]> = begin.split(|b| *b == b'\n').take(LINES + 1).collect();
-    if lines.len() > 1 {
-        // The last line may be cut.
-        lines.pop();
-    }
-    // The first kind wins among equals: logs of the control plane are decoded like the kubelet's.
     let mut best: Option<(usize, Kind)> = None;
     for kind in Kind::ALL {
-        let mut decoder = kind.decoder(TimeHint::default());
-        let mut out = Vec::new();
-        let mut malformed = 0;
-        for line in &lines {
-            if let Fed::Malformed(_) = decoder.line(line, &mut out) {
-                malformed += 1;
-            }
-        }
-        decoder.finish(&mut out);
-        if out.len() > malformed && best.is_none_or(|(n, _)| out.len() > n) {
-            best = Some((out.len(), kind));
+        // The first kind wins among equals: logs of the control plane are decoded like the kubelet's.
+        let fits = fits(kind, begin);
+        if fits > 0 && best.is_none_or(|(n, _)| fits > n) {
+            best = Some((fits, kind));
         }
     }
     best.map(|(_, kind)| kind)
+}
+
+/// Returns how many of the first lines are in the format of a kind, less those that are not; lines that say nothing
+/// that kflow uses are in it too. Zero for a begin of another kind.
+pub(super) fn fits(kind: Kind, begin: &[u8]) -> usize {
+    let mut decoder = kind.decoder(TimeHint::default());
+    let mut out = Vec::new();
+    let (mut fits, mut others) = (0, 0);
+    for line in whole_lines(begin).split(|b| *b == b'\n').take(LINES) {
+        match decoder.line(line, &mut out) {
+            Fed::Observed(n) => fits += n,
+            Fed::Ignored(runtime::UNHEARD) => fits += 1,
+            Fed::Ignored(_) if kind.klog() && klog::has_header(line) => fits += 1,
+            Fed::Malformed(_) => others += 1,
+            Fed::Ignored(_) | Fed::Partial => {}
+        }
+    }
+    let before = out.len();
+    decoder.finish(&mut out);
+    (fits + out.len() - before).saturating_sub(others)
+}
+
+/// The lines of a begin, without the last one if it may be cut.
+fn whole_lines(begin: &[u8]) -> &[u8] {
+    let end = memchr::memrchr(b'\n', begin).filter(|_| begin.len() >= CUT);
+    end.and_then(|end| begin.get(..end)).unwrap_or(begin)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use kflow_sources::{Fed, LineDecoder, TimeHint};
 /// Longest line that is decoded, bytes. A list of 10,000 pods in one line has some 100 MB.
 const MAX_LINE: u64 = 512 << 20;
 /// Bytes kept of the start of an input, to recognise it if it gives no observation.
-const BEGIN: usize = 1 << 16;
+pub(super) const BEGIN: usize = 1 << 16;
 const HALF_A_YEAR: i64 = 183 * 86_400 * SECOND;
 
 /// The files that go through one decoder.

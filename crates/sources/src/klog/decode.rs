@@ -26,6 +26,14 @@ pub struct KlogDecoder {
     held: Option<Held>,
 }
 
+/// True for a line of klog text, in whatever wraps it.
+pub fn has_header(line: &[u8]) -> bool {
+    match Unwrap::default().line(line) {
+        Step::Entry(e) => matches!(header::parse(&e.text), Front::Header(_)),
+        _ => false,
+    }
+}
+
 /// A record whose lines are still coming.
 #[derive(Debug)]
 struct Held {

@@ -14,6 +14,9 @@ use crate::{Fed, LineDecoder};
 use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::{Body, Nanos, Observation, PodRef, Source, Stamp, Text};
 
+/// Reason for ignoring an event that containerd drops: no client listens to events.
+pub const UNHEARD: &str = "container event without a listener";
+
 /// Decodes the log of a container runtime.
 ///
 /// Sandbox ids go into the field `sandbox`, container ids into `container_id`: a message has one or both, and its
@@ -75,7 +78,7 @@ impl RuntimeDecoder {
         if message.starts_with("container event discarded") {
             // Written for every event while no client calls GetContainerEvents, so for all events on most nodes;
             // after a restart of containerd, for all containers that ever existed.
-            return Fed::Ignored("container event without a listener");
+            return Fed::Ignored(UNHEARD);
         }
         let log = self.record(message, &fields);
         out.push(Observation {

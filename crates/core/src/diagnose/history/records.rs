@@ -131,11 +131,12 @@ impl ContainerHistory<'_> {
     pub fn is_ephemeral(&self) -> bool {
         self.kind == "ephemeral container"
     }
-    /// True when the kubelet said that it stops the container, and not that a probe or a hook is why, since it last
-    /// started.
-    pub fn is_stopped(&self) -> bool {
-        let told = self.killed.filter(|(_, why, _)| *why == KillWhy::Stop);
-        told.is_some_and(|(at, _, _)| self.started.is_none_or(|started| started <= at))
+    /// Returns why the kubelet killed the container, if it did since the container last started.
+    pub fn killed_since_start(&self) -> Option<KillWhy> {
+        let (at, why, _) = self.killed?;
+        self.started
+            .is_none_or(|started| started <= at)
+            .then_some(why)
     }
     /// True while the container runs: the timeline has a run that lasts, or the container started after it last ended.
     pub fn runs(&self) -> bool {

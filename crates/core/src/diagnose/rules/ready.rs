@@ -3,7 +3,7 @@
 use super::Context;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of};
-use crate::diagnose::history::{ContainerHistory, PodHistory};
+use crate::diagnose::history::{ContainerHistory, KillWhy, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::signal::cause_in;
 use crate::diagnose::text::{list, shorten, span};
@@ -47,7 +47,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     let flapping = f.flapping();
     for c in &f.containers {
         // Its probes fail because it ends. The object would tell that the pod is being deleted.
-        let ends = f.api.is_none() && c.is_stopped();
+        let ends = f.api.is_none() && c.killed_since_start() == Some(KillWhy::Stop);
         if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() || ends {
             continue;
         }

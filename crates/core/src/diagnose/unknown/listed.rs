@@ -64,10 +64,7 @@ fn is_ready(f: &PodHistory<'_>) -> bool {
 
 /// True when something says that the pod is about to end, or that the kubelet stops one of its containers.
 fn is_ending(f: &PodHistory<'_>) -> bool {
-    let stopped = |c: &ContainerHistory<'_>| {
-        let started = c.started.unwrap_or_default();
-        c.killed.as_ref().is_some_and(|(at, ..)| *at >= started)
-    };
+    let stopped = |c: &ContainerHistory<'_>| c.killed_since_start().is_some();
     let since = f.well_since().unwrap_or_default();
     let disrupted = f.api.and_then(|p| p.condition("DisruptionTarget"));
     disrupted.is_some_and(kflow_model::pod::Condition::is_true)

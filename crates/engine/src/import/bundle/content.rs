@@ -4,13 +4,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read};
 
-use super::super::Kind;
-use super::super::yaml;
+use super::super::{Kind, recognise, yaml};
 use kflow_sources::journal::{self, Writer};
-use kflow_sources::{Fed, TimeHint};
 
-/// Most lines that are tried with a decoder.
-const LINES: usize = 2_000;
 /// Bytes in which a document says that it is one of the API.
 const ENVELOPE: usize = 4_096;
 
@@ -48,7 +44,7 @@ pub(super) fn of(path: &str, begin: &[u8]) -> Content {
     if begin.trim_ascii().is_empty() {
         return promised.map_or(Content::Other(Some("empty".to_owned())), Content::Capture);
     }
-    if printed_by_kubectl(begin) && observed(Kind::Watch, begin) {
+    if printed_by_kubectl(begin) && recognise::fits(Kind::Watch, begin) > 0 {
         return Content::Capture(Kind::Watch);
     }
     if is_journal(begin) {
@@ -65,7 +61,7 @@ fn fits(kind: Kind, begin: &[u8]) -> bool {
     match kind {
         // The first document may be longer than what is seen of it.
         Kind::Watch => of_the_api(begin),
-        _ => observed(kind, begin),
+        _ => recognise::fits(kind, begin) > 0,
     }
 }
 
@@ -85,30 +81,6 @@ fn printed_by_kubectl(begin: &[u8]) -> bool {
     const FRONTS: [&[u8]; 3] = [b"Name:", b"LAST SEEN", b"NAMESPACE"];
     let text = begin.trim_ascii_start();
     FRONTS.iter().any(|front| text.starts_with(front))
-}
-
-/// True if a decoder makes an observation of the first lines, and finds fewer malformed ones.
-fn observed(kind: Kind, begin: &[u8]) -> bool {
-    let mut decoder = kind.decoder(TimeHint::default());
-    let mut out = Vec::new();
-    let mut malformed = 0;
-    for line in whole_lines(begin).split(|b| *b == b'\n').take(LINES) {
-        if let Fed::Malformed(_) = decoder.line(line, &mut out) {
-            malformed += 1;
-        }
-        if out.len() > malformed + 10 {
-            return true;
-        }
-    }
-    decoder.finish(&mut out);
-    out.len() > malformed
-}
-
-/// The lines of a begin, without the last one if it is cut.
-fn whole_lines(begin: &[u8]) -> &[u8] {
-    let cut = begin.len() >= super::archive::BEGIN;
-    let end = memchr::memrchr(b'\n', begin).filter(|_| cut);
-    end.and_then(|end| begin.get(..end)).unwrap_or(begin)
 }
 
 /// True if most of the first lines that say who wrote them are in a short form of journalctl.
@@ -143,7 +115,7 @@ pub(super) struct Survey {
 const HOSTS: usize = 1_000;
 /// Longest piece of a line that is read at once, bytes: only its begin says who wrote it.
 const PIECE: u64 = 1 << 16;
-/// The longest name of a host.
+/// Longest name of a host, bytes.
 const NAME: usize = 253;
 
 impl Survey {

@@ -1,12 +1,12 @@
 //! Which node a capture is of. A session holds the captures of one node.
 //!
-//! The host column of a journal tells it, and in bundles with a folder for each node the folder that differs. The node
-//! that a bundle's other captures are of is not known by that; they are taken with any node.
+//! A journal's lines name their host. Logs that name none are told apart by their folders, if a bundle has one for
+//! each node. Captures that tell neither are taken whichever node is chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{Bundle, Found};
+use super::{Bundle, Found, Left};
 use crate::import::{Kind, Only};
 
 /// Puts the captures of the node into the bundle. If there are several nodes and none of them is asked for, their
@@ -99,10 +99,10 @@ fn leave_the_systems_own(found: &mut Vec<Found>, bundle: &mut Bundle) {
         let folder = f.input.name.strip_suffix("/containerd.log");
         let system = folder.is_some_and(|folder| folders.contains(folder));
         if system {
-            let name = &f.input.name;
-            bundle.unknown.push(format!(
-                "{name} (the system's own: cri.log is that of pods)"
-            ));
+            bundle.left.push(Left {
+                name: f.input.name.clone(),
+                why: "the system's own: cri.log is that of pods".to_owned(),
+            });
         }
         !system
     });
@@ -129,17 +129,19 @@ fn leave_what_is_there_twice(found: &mut Vec<Found>, bundle: &mut Bundle) {
         if !f.about.of_all {
             return true;
         }
-        let (kind, name) = (f.input.kind, &f.input.name);
-        let noun = kind.noun();
-        if own.contains(&kind) {
-            (bundle.unknown).push(format!("{name} ({noun} is there as a file of its own)"));
-            return false;
-        }
-        let taken = best.get(&kind).is_some_and(|(_, s)| *s == series(f));
-        if !taken {
-            (bundle.unknown).push(format!("{name} ({noun} is in another journal too)"));
-        }
-        taken
+        let kind = f.input.kind;
+        let where_else = if own.contains(&kind) {
+            "there as a file of its own"
+        } else if best.get(&kind).is_none_or(|(_, s)| *s != series(f)) {
+            "in another journal too"
+        } else {
+            return true;
+        };
+        bundle.left.push(Left {
+            name: f.input.name.clone(),
+            why: format!("{} is {where_else}", kind.noun()),
+        });
+        false
     });
 }
 
