@@ -151,6 +151,11 @@ fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
         None => std::env::temp_dir(),
     };
     let found = import::find(paths, &args.node, &scratch)?;
+    anyhow::ensure!(
+        found.strange.is_empty(),
+        "not known, by name and content: {}; give such a file with the flag of its kind, such as --kubelet-log",
+        some(found.strange.iter(), MANY)
+    );
     let nodes = || some(found.nodes.iter(), MANY);
     if !args.node.is_empty() && !found.nodes.is_empty() {
         anyhow::bail!(

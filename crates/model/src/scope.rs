@@ -182,6 +182,18 @@ pub fn shows(
     labels.is_empty() && within.is_none_or(|ns| ns == namespace) && fields.all(shown)
 }
 
+/// True when the list with these bounds cannot contain the pod: it is of another namespace, node or name.
+pub fn excludes(bounds: &str, namespace: &str, node: &str, name: &str) -> bool {
+    let (within, mut fields, _) = read(bounds);
+    let other = |field: &str| match (field.strip_prefix(NODE), field.strip_prefix(NAME)) {
+        // A pod without a node may get one.
+        (Some(its), _) => its != node && !node.is_empty(),
+        (_, Some(its)) => its != name,
+        _ => false,
+    };
+    within.is_some_and(|ns| ns != namespace) || fields.any(other)
+}
+
 /// True when a list with these bounds shows every pod of the scope.
 pub fn includes(bounds: &str, scope: &Scope) -> bool {
     let (within, mut fields, labels) = read(bounds);
@@ -235,6 +247,28 @@ mod tests {
             namespace: some(namespace),
             labels: labels.to_owned(),
             fields: fields.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_list_excludes_what_a_part_of_its_bounds_keeps_out_for_certain() {
+        for (bounds, node, excluded) in [
+            ("", "node1", false),
+            ("ns", "node1", false),
+            ("other", "node1", true),
+            ("spec.nodeName=node1", "node1", false),
+            ("spec.nodeName=node1", "node2", true),
+            ("spec.nodeName=node1", "", false),
+            ("ns,metadata.name=web", "node1", false),
+            ("ns,metadata.name=db", "node1", true),
+            ("ns;app=x", "node1", false),
+            ("other;app=x", "node1", true),
+        ] {
+            assert_eq!(
+                excludes(bounds, "ns", node, "web"),
+                excluded,
+                "{bounds} {node}"
+            );
         }
     }
 

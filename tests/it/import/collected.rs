@@ -437,17 +437,37 @@ fn a_file_that_says_nothing_about_itself_says_what_to_do() {
             desk.file("b.txt", capture("containerd.log")),
             "--containerd-log",
         ),
-        (desk.file("c.txt", capture("audit.jsonl")), "--audit"),
         (desk.file("d.txt", "NAME   READY   STATUS\n"), "-o json"),
         (
             desk.file("e.kflow", "{\"kflow\":1,\"tool\":\"0.1.0\"}\n"),
             "kflow replay",
         ),
-        (desk.file("f.txt", "hello\n"), "with their flags"),
+        (desk.file("f.txt", "hello\n"), "the flag of its kind"),
         (desk.file("g.bz2", "BZh91AY&SY"), "bzip2"),
     ] {
         let said = desk.refused(&[&path]);
         assert!(said.contains(want), "{path}: {said}");
+        // Nor is it passed over beside others.
+        let said = desk.refused(&[&path, &desk.file("kubelet.log", capture("kubelet.log"))]);
+        assert!(said.contains(want), "{path}: {said}");
+    }
+    // What names itself needs no name.
+    for (flag, capture) in [
+        ("--audit", capture("audit.jsonl")),
+        ("--watch", capture("watch.jsonl")),
+        (
+            "--watch",
+            std::fs::read(fixture("bundle/handy/pods.json")).unwrap(),
+        ),
+        (
+            "--watch",
+            std::fs::read(fixture("kube/kubectl-get.yaml")).unwrap(),
+        ),
+    ] {
+        let path = desk.file("attachment", capture);
+        let (a, _) = desk.import("a.kflow", &[&path]);
+        let (b, _) = desk.import("b.kflow", &[flag, &path]);
+        assert!(super::unpacked(&a) == super::unpacked(&b), "{flag}");
     }
     let o = run(&["import", "-O", &desk.path("x.kflow")]);
     assert!(

@@ -114,3 +114,19 @@ fn a_pod_that_its_list_does_not_show_as_well_stays_unknown() {
     assert!(said.contains(&format!("(--at {at})")), "{said}");
     assert_eq!(why(&session, &["handy/fine", "--at", at]).0, Some(0));
 }
+
+/// A description is a list of one pod, and says nothing of others.
+#[test]
+fn a_description_of_one_pod_does_not_vouch_for_another() {
+    let desk = Desk::new();
+    let described = fixture("kubectl/s1-healthy-1.36.txt").display().to_string();
+    let list = write(&desk, "fine.json", &pod("fine", |_| ()), READ);
+    // It is days younger than the list.
+    let (session, _) = desk.import("a.kflow", &[&list, &described]);
+    assert_eq!(why(&session, &["s01/healthy"]).0, Some(0));
+    let (code, said) = why(&session, &["handy/fine"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("no watch tells what followed"), "{said}");
+    let (code, said) = why(&session, &["handy/fine", "--at", "2026-11-21T08:45:01Z"]);
+    assert_eq!(code, Some(0), "{said}");
+}

@@ -217,7 +217,13 @@ impl Coverage {
 
     /// True when objects of this kind were requested from an apiserver.
     pub fn asked(&self, resource: &str) -> bool {
-        self.whole().is_some() || self.watches().any(|(r, ..)| r == resource)
+        self.asked_where(resource, |_| true)
+    }
+
+    /// The same, by a list whose bounds pass.
+    pub fn asked_where(&self, resource: &str, passes: impl Fn(&str) -> bool) -> bool {
+        let is_it = |(r, scope, _): (&str, &str, &Watched)| r == resource && passes(scope);
+        self.whole().is_some() || self.watches().any(is_it)
     }
 
     /// True while a list of this kind has begun and not ended.

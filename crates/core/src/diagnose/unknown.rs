@@ -20,7 +20,7 @@ use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
 use kflow_model::gap::{Failure, Gap};
-use kflow_model::scope::{OfOwner, covers, is_of, namespace_of};
+use kflow_model::scope::{OfOwner, covers, excludes, is_of, namespace_of};
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub(super) use listed::resting;
 pub use missing::elsewhere;
@@ -315,6 +315,12 @@ fn telling(asked: Asked<'_>, what: impl Fn() -> String) -> Option<Unknown> {
         .map(|(kind, why)| asked.because(what(), kind, &why))
 }
 
+/// True when pods were listed with selectors that may select this one.
+fn may_be_listed(world: &World, pod: &PodView) -> bool {
+    let may = |bounds: &str| !excludes(bounds, &pod.namespace, &pod.node, &pod.name);
+    world.coverage().asked_where("pods", may)
+}
+
 /// Returns why it cannot be said that a pod is well about which nothing bad is known.
 pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     let coverage = asked.world.coverage();
@@ -333,9 +339,13 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
             .or_else(|| unready(asked, pod, what));
     }
     let shown = |bounds: &str| covers(bounds, &pod.namespace, &pod.node, &pod.name);
-    let why = coverage
-        .incomplete_where("pods", shown, asked.at)
-        .unwrap_or_else(|| coverage.incomplete("pods", asked.scope, asked.at));
+    let why = match coverage.incomplete_where("pods", shown, asked.at) {
+        Some(why) => why,
+        None if may_be_listed(asked.world, pod) => {
+            coverage.incomplete("pods", asked.scope, asked.at)
+        }
+        None => Some(Incomplete::NotAsked),
+    };
     if let Some(why) = why {
         match listed::known(asked, pod, what) {
             Some(Ok(())) => {}

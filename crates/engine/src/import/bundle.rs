@@ -51,6 +51,8 @@ pub struct Bundle {
     pub inputs: Vec<Input>,
     /// What kflow does not read.
     pub left: Vec<Left>,
+    /// Files that were given by themselves, and are no captures that are known by their names and contents.
+    pub strange: Vec<Left>,
     /// The nodes that have captures of their own, if there is more than one and none of them was asked for. A session
     /// holds those of one node, so none of theirs is among the inputs.
     pub nodes: Vec<String>,
@@ -130,6 +132,7 @@ struct Finder {
     spool: Option<Spool>,
     found: Vec<Found>,
     left: Vec<Left>,
+    strange: Vec<Left>,
     /// Number of files that were examined.
     seen: usize,
     /// The logs, by their sizes and the hashes of their begins.
@@ -175,6 +178,7 @@ impl Finder {
             spool: None,
             found: Vec::new(),
             left: Vec::new(),
+            strange: Vec::new(),
             seen: 0,
             known: BTreeMap::new(),
         }
@@ -194,17 +198,20 @@ impl Finder {
         self.alone(Candidate::of_path(name, path)?)
     }
 
-    /// Examines a file that was given by itself. When it is no capture, its reason says what to do.
+    /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
     fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
+        let what = What::of(&candidate.name, &candidate.raw);
+        let What::Text(Content::Other(why)) = what else {
+            return self.take_what(candidate, what, 0);
+        };
         let begin = archive::begin_of(&candidate.raw);
-        let (name, left) = (candidate.name.clone(), self.left.len());
-        self.examine(candidate, 0)?;
-        if let [alone] = self.left.get_mut(left..).unwrap_or_default()
-            && alone.name == name
-            && let Some(why) = recognise::unnamed(&begin)
-        {
-            alone.why = why;
+        if let Some(kind) = content::of_itself(&begin) {
+            return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
         }
+        self.strange.push(Left {
+            name: candidate.name,
+            why: recognise::unnamed(&begin).or(why).unwrap_or_default(),
+        });
         Ok(())
     }
 
@@ -459,6 +466,7 @@ impl Finder {
     fn bundle(self, node: &str) -> Bundle {
         let mut bundle = Bundle {
             left: self.left,
+            strange: self.strange,
             ..Bundle::default()
         };
         nodes::choose(self.found, node, &mut bundle);

@@ -1,7 +1,7 @@
 //! Pods of plain lists (`kubectl get -o json`, a support bundle's lists). The selectors of such a list are unknown, so it
 //! says nothing about pods that it lacks; but a pod that it shows was so when it was read.
 
-use super::{Asked, Reason, Unknown, lost_or_unseen, second};
+use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, second};
 use crate::correlate::{BLINK, PodView, Presence, RunState, World};
 use crate::diagnose::Verdict;
 use crate::diagnose::finding::proof;
@@ -24,10 +24,10 @@ const ENDING: [&str; 8] = [
 ];
 
 /// Returns the state in which a plain list shows the pod, if it is the newest one from the API. `None` where anything
-/// is recorded of lists or watches of pods: that says more of how they were, and until when.
+/// is recorded of a list or watch that may show it: that says more of how they were, and until when.
 fn listed<'a>(world: &World, pod: &'a PodView) -> Option<&'a Evidence> {
     let api = pod.api.as_deref()?;
-    if api.event != WatchEvent::Listed || world.coverage().asked("pods") {
+    if api.event != WatchEvent::Listed || may_be_listed(world, pod) {
         return None;
     }
     let is_it =

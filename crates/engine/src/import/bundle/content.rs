@@ -57,6 +57,13 @@ pub(super) fn of(path: &str, begin: &[u8]) -> Content {
     }
 }
 
+/// Returns the kind of what names itself in each document.
+pub(super) fn of_itself(begin: &[u8]) -> Option<Kind> {
+    let kinds = [Kind::Audit, Kind::Otlp];
+    let told = |kind: &Kind| recognise::fits(*kind, begin) > 0;
+    (kinds.into_iter().find(told)).or_else(|| of_the_api(begin).then_some(Kind::Watch))
+}
+
 fn fits(kind: Kind, begin: &[u8]) -> bool {
     match kind {
         // The first document may be longer than what is seen of it.
