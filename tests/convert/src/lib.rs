@@ -161,8 +161,8 @@ fn node(observations: &[Observation]) -> Text {
         .unwrap_or_default()
 }
 
-/// Makes a session from every known file in a recording's folder. `otlp-decoded.jsonl` is left out, because it repeats
-/// `otlp.jsonl`.
+/// Makes a session from every known file in a recording's folder. Left out are `otlp-decoded.jsonl`, because it repeats
+/// `otlp.jsonl`, and the folders of scenarios, whose lists the recorder's watches have.
 pub fn folder(dir: &Path) -> anyhow::Result<(Header, Vec<Observation>)> {
     let found = import::find(&[dir.to_owned()], "", &std::env::temp_dir())
         .with_context(|| format!("looking into {}", dir.display()))?;
@@ -174,7 +174,8 @@ pub fn folder(dir: &Path) -> anyhow::Result<(Header, Vec<Observation>)> {
     let inputs: Vec<Input> = found
         .inputs
         .iter()
-        .filter(|i| Capture::of_file(&i.name).is_none() && !i.name.starts_with("otlp"))
+        .filter(|i| Capture::of_file(&i.name).is_none())
+        .filter(|i| !i.name.starts_with("otlp") && !i.name.contains('/'))
         .cloned()
         .collect();
     session(&captures, &inputs, &Options::default())
