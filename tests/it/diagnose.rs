@@ -329,7 +329,7 @@ fn document(tables: &[Rows]) -> String {
     for (rows, of) in tables.iter().zip([
         "The recordings in `fixtures/sessions`",
         "Others, in `fixtures/causes/real`",
-        "CRI-O, cri-dockerd, containerd 1.7, and kubelets 1.27 to 1.35, in `fixtures/versions`",
+        "CRI-O, cri-dockerd, containerd 1.7 and 2.3, and kubelets 1.27 to 1.35, in `fixtures/versions`",
     ]) {
         let _ = write!(out, "\n## {of}\n\n");
         table(rows, &mut out);

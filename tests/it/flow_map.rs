@@ -220,6 +220,57 @@ fn a_healthy_start_with_cri_o_lights_its_steps() {
     assert_eq!(of(&[Source::Otlp, Source::Runtime]), [], "neither");
 }
 
+/// A pod that starts and ends well, on containerd 1.7.34, 2.1.9 and 2.3.4. The log names pods and containers in other
+/// words since 2.2, and spans have other names since 2.3 (`task.Kill` is `client.task.Kill`); 1.7 has few spans.
+#[test]
+fn each_containerd_lights_the_same_steps() {
+    let map = Map::embedded();
+    let of = |file: &str, key: &str, only: &[Source]| {
+        let path = root().join(format!("fixtures/versions/{file}.kflow.zst"));
+        let session = kflow_model::session::load(&path).unwrap();
+        let mut world = World::new();
+        for o in &session.observations {
+            if only.is_empty() || only.contains(&o.source) {
+                world.observe(o);
+            }
+        }
+        world.refresh();
+        let pod = world.find(key)[0];
+        let lit: BTreeSet<String> = steps(map, &world, pod)
+            .iter()
+            .filter(|l| map.runtime_of(l.step).is_some())
+            .filter_map(|l| Some(map.get(l.step)?.id.as_str().to_owned()))
+            .collect();
+        let drawn: BTreeSet<String> = pod
+            .timeline
+            .spans
+            .iter()
+            .filter(|s| s.step.contains('.'))
+            .map(|s| s.step.trim_start_matches("client.").to_owned())
+            .collect();
+        (lit, drawn)
+    };
+    let of_log = |file, key| of(file, key, &[Source::Kube, Source::Runtime]).0;
+    let words = ["f01", "f08", "f09", "f10", "f11"].map(str::to_owned);
+    let words = BTreeSet::from(words);
+    let log_1_7 = of_log("S25-containerd-1.7", "sv1701/healthy");
+    assert!(
+        log_1_7.is_subset(&words),
+        "1.7.34 tells no exit: {log_1_7:?}"
+    );
+    assert_eq!(log_1_7.len(), 4, "{log_1_7:?}");
+    assert_eq!(of_log("S20-kubelet-1.35", "sv3501/healthy"), words);
+    assert_eq!(of_log("S27-containerd-2.3", "sv2301/healthy"), words);
+    let (lit_2_1, drawn_2_1) = of("S20-kubelet-1.35", "sv3501/healthy", &[]);
+    let (lit_2_3, drawn_2_3) = of("S27-containerd-2.3", "sv2301/healthy", &[]);
+    assert!(lit_2_3.is_superset(&lit_2_1), "{lit_2_1:?}: {lit_2_3:?}");
+    assert!(drawn_2_1.contains("task.Kill"), "{drawn_2_1:?}");
+    assert!(
+        drawn_2_3.is_superset(&drawn_2_1),
+        "{drawn_2_1:?}: {drawn_2_3:?}"
+    );
+}
+
 /// Pods light steps of their node's runtime only.
 #[test]
 fn steps_are_those_of_the_nodes_runtime() {

@@ -94,7 +94,7 @@ const KNOWN: [(&str, Sources, &str, &str, &str); 19] = {
 
 /// Pods that the kubelet killed for their deadline, in recordings at -v=2. The kubelet's log does not say there why it
 /// kills, so that the node's sources alone cannot tell. Recording, scenario, pod.
-const DEADLINES: [(&str, &str, &str); 11] = [
+const DEADLINES: [(&str, &str, &str); 12] = [
     ("S16-kubelet-1.31", "f33-deadline", "sf33/hasty"),
     ("S17-kubelet-1.27", "v2733-deadline", "sv2733/hasty"),
     ("S18-kubelet-1.30", "v3033-deadline", "sv3033/hasty"),
@@ -106,6 +106,7 @@ const DEADLINES: [(&str, &str, &str); 11] = [
     ("S24-kubelet-1.28", "v2833-deadline", "sv2833/hasty"),
     ("S25-containerd-1.7", "v1733-deadline", "sv1733/hasty"),
     ("S26-cri-dockerd", "vdk33-deadline", "svdk33/hasty"),
+    ("S27-containerd-2.3", "v2333-deadline", "sv2333/hasty"),
 ];
 
 /// Scenarios of `fixtures/causes` for which one source alone tells no cause although it has observations: the reason,

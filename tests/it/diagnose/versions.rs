@@ -13,7 +13,8 @@ use kflow_model::{Body, Nanos, Source};
 use super::{RECORDED, Rows, Sources, root};
 
 /// Recordings with a healthy start of a pod, and the pod.
-const HEALTHY: [(&str, &str); 13] = [
+const HEALTHY: [(&str, &str); 14] = [
+    ("fixtures/versions/S27-containerd-2.3", "sv2301/healthy"),
     ("fixtures/sessions/S1-basics", "s01/healthy"),
     ("fixtures/versions/S20-kubelet-1.35", "sv3501/healthy"),
     ("fixtures/versions/S21-kubelet-1.34", "sv3401/healthy"),
@@ -93,6 +94,9 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
   neither, and stays without a pod: 51 of the 115 `ImageStatus` of these two. Of the other kubelets the trace tells it (of 1.27's 64 all but one).
 * containerd 1.7 sends spans of calls and pulls, and none of its sandboxes, containers and tasks; it puts `: unknown` behind an error of the
   OCI runtime, as dockerd does, which is left out.
+* containerd 2.2 and later log a pod's and a container's metadata as protobuf's text (`name:\"web-0\" uid:\"…\" namespace:\"shop\"`), where it was
+  `&PodSandboxMetadata{Name:web-0,…}`. From 2.3 on spans of a task begin with `client.` (`client.task.Start`), and a sandbox's CNI has a span of its
+  own (`cni.setup_pod_network`). 2.3.4 answers the CRI's streams of lists with Unimplemented, as 2.1.9 does, and the kubelet falls back.
 * cri-dockerd sends no spans, and its log says nothing of pods: it is not read, nor is dockerd's. A command that is not there ends as
   `ContainerCannotRun`, where containerd says `StartError`.
 

@@ -373,7 +373,7 @@ pub fn of_line<'l>(
     Some((reason.into(), Text::clone(&l.container), text))
 }
 
-/// Reads a failure from a line of the runtime's log. containerd: `RunPodSandbox for &PodSandboxMetadata{…} failed,
+/// Reads a failure from a line of the runtime's log. containerd: `RunPodSandbox for METADATA failed,
 /// error`, with `error=`; CRI-O: messages on the stages of a call.
 fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     let all =

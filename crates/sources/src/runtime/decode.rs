@@ -163,24 +163,15 @@ struct Ids<'a> {
 /// Reads the ids out of the messages of containerd's CRI plugin and of CRI-O.
 fn ids(m: &str) -> Ids<'_> {
     let mut ids = Ids::default();
-    if let Some(meta) = between(m, "&PodSandboxMetadata{", "}") {
-        for part in meta.split(',') {
-            match part.split_once(':') {
-                Some(("Name", v)) => ids.pod.name = v.into(),
-                Some(("Namespace", v)) => ids.pod.namespace = v.into(),
-                Some(("Uid", v)) => ids.pod.uid = v.into(),
-                Some(("Attempt", v)) => ids.attempt = Some(v),
-                _ => {}
-            }
-        }
-    }
-    if let Some(meta) = between(m, "&ContainerMetadata{", "}") {
-        for part in meta.split(',') {
-            match part.split_once(':') {
-                Some(("Name", v)) => ids.container = v,
-                Some(("Attempt", v)) => ids.attempt = Some(v),
-                _ => {}
-            }
+    let (of_container, fields) = metadata(m);
+    for (key, value) in fields {
+        match key {
+            "Name" | "name" if of_container => ids.container = value,
+            "Name" | "name" => ids.pod.name = value.into(),
+            "Namespace" | "namespace" => ids.pod.namespace = value.into(),
+            "Uid" | "uid" => ids.pod.uid = value.into(),
+            "Attempt" | "attempt" => ids.attempt = Some(value),
+            _ => {}
         }
     }
     let hex = |open: &str| between(m, open, "\"").filter(|id| is_hex_id(id));
@@ -215,6 +206,38 @@ fn ids(m: &str) -> Ids<'_> {
         crio(m, &mut ids);
     }
     ids
+}
+
+/// Returns the fields of the sandbox's or the container's metadata in a message of containerd, and whether they are a
+/// container's: `RunPodSandbox for METADATA…`, `CreateContainer within sandbox "id" for METADATA…`, once `for container
+/// METADATA`. Until containerd 2.1 it is `&PodSandboxMetadata{Name:web-0,Uid:…,Namespace:shop,Attempt:0,}`. From 2.2 on
+/// it is protobuf's text, `name:"web-0" uid:"…" namespace:"shop" attempt:1`: one space between fields or two, as the
+/// program was built (google.golang.org/protobuf: internal/detrand), and no attempt where it is the first, 0.
+fn metadata(m: &str) -> (bool, Vec<(&str, &str)>) {
+    let of_container = m.starts_with("CreateContainer within sandbox ");
+    let meta = match m.split_once(" for ") {
+        Some((call, meta)) if of_container || call.starts_with("RunPod") => meta,
+        _ => return (false, Vec::new()),
+    };
+    let meta = meta.strip_prefix("container ").unwrap_or(meta);
+    if let Some(meta) = meta.strip_prefix('&') {
+        let meta = between(meta, "Metadata{", "}").unwrap_or_default();
+        let fields = meta.split(',').filter_map(|part| part.split_once(':'));
+        return (of_container, fields.collect());
+    }
+    let mut fields = vec![("attempt", "0")];
+    let mut rest = meta;
+    while let Some((key, after)) = rest.trim_start().split_once(':')
+        && matches!(key, "name" | "uid" | "namespace" | "attempt")
+    {
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or_default(),
+            None => after.split_once(' ').unwrap_or((after, "")),
+        };
+        fields.push((key, value));
+        rest = after;
+    }
+    (of_container, fields)
 }
 
 /// Reads the messages of CRI-O: `Running pod sandbox: ns/pod/POD`, `Ran pod sandbox <id> with infra container:

@@ -36,6 +36,52 @@ fn a_real_line_keeps_its_nanoseconds() {
     assert!(l.error.ends_with("not found"));
 }
 
+/// Lines of containerd 2.3.4 at a pod's start, with one space between the fields of its metadata and with two, against
+/// those of 2.1.9.
+#[test]
+fn metadata_is_read_in_the_form_of_each_containerd() {
+    let lines = |sandbox: &str, container: &str| {
+        [
+            format!("RunPodSandbox for {sandbox}"),
+            format!(r#"RunPodSandbox for {sandbox} returns sandbox id "{A}""#),
+            format!("RunPodSandbox for {sandbox} failed, error"),
+            format!(r#"CreateContainer within sandbox "{A}" for container {container}"#),
+            format!(
+                r#"CreateContainer within sandbox "{A}" for {container} returns container id "{B}""#
+            ),
+            format!(r#"CreateContainer within sandbox "{A}" for {container} failed"#),
+        ]
+    };
+    for attempt in ["0", "1"] {
+        let told = match attempt {
+            "0" => "",
+            _ => "  attempt:1",
+        };
+        let sandbox = format!(
+            r#"name:"healthy"  uid:"b3324c6d-8faf-488e-8598-5b1ba76fd6b2"  namespace:"sv2301"{told}"#
+        );
+        let container = format!(r#"name:"web"{told}"#);
+        let two_one = lines(
+            &format!(
+                "&PodSandboxMetadata{{Name:healthy,Uid:b3324c6d-8faf-488e-8598-5b1ba76fd6b2,Namespace:sv2301,Attempt:{attempt},}}"
+            ),
+            &format!("&ContainerMetadata{{Name:web,Attempt:{attempt},}}"),
+        );
+        let of = |text: &String| {
+            let l = message(text);
+            (l.pod, l.container, l.container_id, l.fields)
+        };
+        let two_one: Vec<_> = two_one.iter().map(of).collect();
+        assert!(two_one.iter().all(|(.., fields)| !fields.is_empty()));
+        for text in [
+            lines(&sandbox, &container),
+            lines(&sandbox.replace("  ", " "), &container.replace("  ", " ")),
+        ] {
+            assert_eq!(text.iter().map(of).collect::<Vec<_>>(), two_one, "{text:?}");
+        }
+    }
+}
+
 #[test]
 fn messages_give_up_pod_sandbox_and_container() {
     let pod = PodRef::from(PodNames {
