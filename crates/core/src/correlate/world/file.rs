@@ -251,6 +251,7 @@ impl World {
                     .is_some_and(|x| runtime_keys(&x.subject).next().as_ref() == Some(*key)),
                 Body::ContainerEvent(c) => runtime_keys(&c.subject).next().as_ref() == Some(*key),
                 Body::RuntimeEvent(e) => runtime_keys(&e.subject()).next().as_ref() == Some(*key),
+                Body::Log(l) => node::log_keys(l).next().as_ref() == Some(*key),
                 _ => true,
             })
             .count() as u64

@@ -10,16 +10,25 @@ use kflow_model::{
     SpanId, Text,
     cri::is_noise,
     fs::{FsChange, FsObject},
-    log::LogLine,
+    log::{Component, LogLine},
     span::{SpanKind, SpanRecord},
 };
 
 impl World {
+    /// Files a line under the pods that it names, else under the pod of its container or sandbox.
     pub(super) fn file_log(&mut self, o: &Evidence, l: &LogLine) {
         let mut filed = self.put_ref(&l.pod, o);
-        if filed && !l.pod.uid.is_empty() && !l.container_id.is_empty() {
-            let slot = self.slot(&l.pod.uid.0);
+        let named = (filed && !l.pod.uid.is_empty()).then(|| self.slot(&l.pod.uid.0));
+        let sandbox = sandbox_of(l);
+        let ids = [&l.container_id.0, &sandbox];
+        let by_id = |w: &Self| ids.into_iter().find_map(|id| w.runtime_owner(id));
+        let owner = named.or_else(|| by_id(self));
+        if let Some(slot) = owner
+            && (named.is_some() || !sandbox.is_empty())
+        {
+            self.learn_runtime(&sandbox, slot, &Text::default(), None, true);
             self.learn_runtime(&l.container_id.0, slot, &l.container, None, false);
+            self.learn_sandbox(&l.container_id.0, &sandbox);
         }
         for pod in &l.more_pods {
             filed |= self.put_ref(pod, o);
@@ -27,12 +36,12 @@ impl World {
         if filed {
             return;
         }
-        if l.container_id.is_empty() {
-            self.file_local(o);
-        } else if let Some(slot) = self.runtime_owner(l.container_id.as_str()) {
+        if let Some(slot) = owner {
             self.put(slot, o);
+        } else if ids.iter().all(|id| id.is_empty()) {
+            self.file_local(o);
         } else {
-            self.wait([WaitKey::Runtime(l.container_id.0.clone())], o);
+            self.wait(log_keys(l), o);
         }
     }
     pub(super) fn file_fs(&mut self, o: &Evidence, f: &FsChange) {
@@ -113,6 +122,24 @@ impl World {
             Some(slot) => Ok(*slot),
         }
     }
+}
+
+/// The sandbox that a line of the runtime's log names; empty when it names none.
+fn sandbox_of(l: &LogLine) -> Text {
+    let named = l.fields.iter().find(|(key, _)| key == "sandbox");
+    match l.component {
+        Component::Containerd | Component::Crio => named.map(|(_, id)| id.clone()),
+        _ => None,
+    }
+    .unwrap_or_default()
+}
+
+/// The keys that a line waits for: its container, and its sandbox.
+pub(super) fn log_keys(l: &LogLine) -> impl Iterator<Item = WaitKey> + use<> {
+    [l.container_id.0.clone(), sandbox_of(l)]
+        .into_iter()
+        .filter(|id| !id.is_empty())
+        .map(WaitKey::Runtime)
 }
 
 /// The keys that a span waits for: the call whose client side it is, as the tap may tell the call's pod; its ids; and
