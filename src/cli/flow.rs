@@ -12,6 +12,7 @@ use super::pods::{named, no_pods, tell_of_empty_scope, whole};
 use super::{NO_SUCH, OK, out};
 use kflow_core::correlate::steps::steps;
 use kflow_core::diagnose::unknown;
+use kflow_core::flow::glossary;
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
 use kflow_core::flow::runs::{StepRuns, lit, passes};
 use kflow_export::flow;
@@ -73,6 +74,15 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     let map = Map::active();
     let what = args.what.as_deref().unwrap_or_default();
     let found = args.what.as_deref().map(|w| asked(map, w));
+    // A word of the sentences is explained.
+    if let (Some(None), None, None) = (&found, &args.pod, args.output.rows())
+        && !looks(&args.input)
+        && let Some(word) = glossary::find(what)
+    {
+        writeln!(out, "{}  {}", word.name, word.means)?;
+        out.flush()?;
+        return Ok(OK);
+    }
     // Without a pod and a source, the command prints the map.
     if !looks(&args.input) && args.pod.is_none() && !matches!(found, Some(None)) {
         let asked = found.flatten().unwrap_or(Asked::All);

@@ -121,6 +121,19 @@ fn every_step_is_seen_in_a_recording_or_says_why_not_and_the_page_is_current() {
 }
 
 #[test]
+fn the_page_of_words_is_current() {
+    let page = root().join("docs/glossary.md");
+    let now = kflow_core::flow::glossary::markdown();
+    if std::env::var_os("KFLOW_UPDATE").is_some() {
+        std::fs::write(&page, &now).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&page).unwrap_or_default() == now,
+        "docs/glossary.md is not what glossary.toml says: KFLOW_UPDATE=1 cargo test --test it flow_map"
+    );
+}
+
+#[test]
 fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     let map = Map::embedded();
     let path = root().join("fixtures/sessions/S1-basics.kflow.zst");

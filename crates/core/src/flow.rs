@@ -11,10 +11,12 @@
 //! | [`Fact`] | what a log line, an Event or a span says, whatever its wording; [`line()`], [`event`], [`span`] read them |
 //! | [`matcher`] | from an observation to the steps that it lights |
 //! | [`runs`] | from evidence to what each step did: when, how often, how long |
+//! | [`glossary`] | the words of the map and of the terminal |
 //! | [`docs`] | the map as text and Markdown |
 
 pub mod docs;
 mod fact;
+pub mod glossary;
 mod index;
 pub mod map;
 pub mod matcher;

@@ -99,7 +99,9 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
         s,
         "Generated from `crates/core/src/flow/map.toml` and from what the recordings of real nodes light; do not edit.\n\
          {total} steps: {shown} are seen in the recordings, {invisible} cannot be seen by any source,\n\
-         {} could be seen but do not occur in them. `kflow flow STEP` prints one step with all its evidence.\n",
+         {} could be seen but do not occur in them. `kflow flow STEP` prints one step with all its evidence.\n\n\
+         What a word means: [glossary.md](glossary.md). Under *seen in*, S1 to S15 are the recordings of real nodes with\n\
+         which kflow is tested (`fixtures/README.md` says what happens in each); `all` is in each of them, – in none.\n",
         total.saturating_sub(shown).saturating_sub(invisible),
     );
     for (i, flow) in map.told() {
