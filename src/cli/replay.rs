@@ -77,8 +77,11 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     let begin = start(a.at.as_deref())?;
     let session = a.session.as_ref().context("name a session, or --store")?;
     let mut driver = Replay::new(Player::open(session, begin, selection)?);
-    driver.player().set_speed(a.speed.0);
-    if !a.paused && a.at.is_none() {
+    if let Some(speed) = a.speed {
+        driver.player().set_speed(speed.0);
+    }
+    // Without a speed the recording stands still, so that who reads its incidents stays where they are.
+    if a.speed.is_some() && !a.paused && a.at.is_none() {
         driver
             .drive(Drive::PlayPause, kflow_model::clock::monotonic())
             .map_err(anyhow::Error::msg)?;
@@ -107,18 +110,18 @@ pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
 pub(super) fn demo(a: &DemoArgs) -> anyhow::Result<u8> {
     super::flow::take_map(None)?;
     if a.tour {
-        return tour();
+        return tour(a);
     }
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     let mut driver = Replay::new(Player::new(reader, "demo", DEMO_BEGINS, Arc::default()));
-    let mut o = options(None);
+    let mut o = options(a.theme.clone());
     o.strip = true;
     run(&mut driver, &o)?;
     Ok(OK)
 }
 
 /// `kflow demo --tour`
-fn tour() -> anyhow::Result<u8> {
+fn tour(a: &DemoArgs) -> anyhow::Result<u8> {
     let [well, stuck] = PARTS;
     let player = |part: Part, bytes: &'static [u8]| -> anyhow::Result<Replay> {
         let reader = Reader::new(part.session, Box::new(bytes), bytes.len() as u64)?;
@@ -130,7 +133,7 @@ fn tour() -> anyhow::Result<u8> {
         Ok(Replay::new(player))
     };
     let mut guide = Guide::new(player(well, WELL)?, [player(stuck, DEMO)?]);
-    let mut o = options(None);
+    let mut o = options(a.theme.clone());
     o.tour = true;
     run(&mut guide, &o)?;
     Ok(OK)

@@ -5,6 +5,7 @@ mod banner;
 mod begin;
 mod chosen;
 mod claims;
+mod find;
 mod frames;
 mod jobs;
 mod leads;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use kflow_core::selection::Selection;
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_model::{Body, Source, gap::Note};
+use kflow_model::{Body, Nanos, Source, gap::Note};
 use kflow_tui::action::{Action, KeyScope};
 use kflow_tui::keys::{Key, Keymap};
 use kflow_tui::model::Effect;
@@ -43,11 +44,28 @@ fn session(name: &str, permille: i64) -> Snapshot {
 }
 
 fn selected(name: &str, permille: i64, selection: Arc<Selection>) -> Snapshot {
+    taken(
+        name,
+        |(a, z)| a.plus(z.since(a) / 1000 * permille),
+        selection,
+    )
+}
+
+/// A session as of a moment.
+fn at(name: &str, now: Nanos) -> Snapshot {
+    taken(name, |_| now, Arc::default())
+}
+
+fn taken(
+    name: &str,
+    moment: impl Fn((Nanos, Nanos)) -> Nanos,
+    selection: Arc<Selection>,
+) -> Snapshot {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
     let s = kflow_model::session::load(&path).expect("fixture");
     let (a, z) = s.range().expect("not empty");
-    let now = a.plus(z.since(a) / 1000 * permille);
+    let now = moment((a, z));
     let mut pipeline = Pipeline::selecting(selection);
     for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
         pipeline.observe(Arc::clone(o));

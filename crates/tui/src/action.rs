@@ -82,7 +82,7 @@ actions! {
     PaneWhy "why" Global ["5", "w"] "why the selected pod is not well";
     PaneNode "node" Global ["6"] "the node and the sources";
     PaneSequence "sequence" Global ["7"] "sequence diagram of the selected pod";
-    PaneFlow "flow" Global ["8"] "call flow of the selected pod";
+    PaneFlow "flow" Global ["8"] "call flow of the selected pod; or a step of it: flow c22";
     PaneRequests "requests" Global ["9"] "requests to the apiserver";
     PaneIncidents "incidents" Global ["0"] "everything that was ever not well";
     WaitsFor "waits-for" Global ["W"] "to what the pod waits for: a pull, a pod; esc returns";
@@ -117,6 +117,7 @@ actions! {
     Record "record" Global ["R", "ctrl-r"] "start or stop a recording";
     View "view" Global ["V"] "choose a view of the configuration; or name it: view pulls";
     Theme "theme" Global [] "choose a theme: theme light";
+    Tour "tour" Global [] "back to the tour, where it was left (kflow demo --tour)";
     Redraw "redraw" Global ["ctrl-l"] "draw everything again";
     Down "down" List ["j", "down"] "down";
     Up "up" List ["k", "up"] "up";
@@ -166,6 +167,7 @@ actions! {
     LogRaw "log-raw" Log ["r"] "the observation as facts, or as a session holds it";
     LogFollow "log-follow" Log ["t"] "follow the end";
     WhyCopy "why-copy" Why ["Y"] "copy the verdict as Markdown";
+    WhySave "why-save" Why [] "write the verdict as Markdown into a file";
     SequenceNoise "sequence-noise" Sequence ["f"] "fold repeats";
     FlowExplain "flow-detail" Flow ["d"] "what the step does, and what one sees if it hangs";
     FlowOnlyReached "flow-reached" Flow ["f"] "only steps that were reached";
@@ -179,6 +181,7 @@ actions! {
     NodeLeave "leave" Node ["x"] "leave the node that is open: its agent is listened to no more";
     NodeReconnect "reconnect" Node ["K"] "make clients of the runtime connect anew (eBPF tap; asks first)";
     IncidentsSort "incidents-sort" Incidents ["o"] "sort by begin, length, or what is worst";
+    IncidentsSave "incidents-save" Incidents [] "write all incidents as text into a file";
 }
 
 impl Action {

@@ -200,6 +200,11 @@ fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
 /// The advice for a moment at which a recording lacks the data.
 const ELSEWHERE: &str = "look at another moment";
 
+/// Returns what the user can do about what is not known: where a command line takes `--at`, the terminal has `@`.
+pub fn advice(u: &Unknown) -> String {
+    u.help.replace("--at", "@")
+}
+
 fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
     let elsewhere = matches!(snap.mode, Mode::Replay { .. })
         && !matches!(u.reason, unknown::Reason::NotRecorded);
@@ -220,7 +225,7 @@ fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
         help: if elsewhere {
             ELSEWHERE.to_owned()
         } else {
-            u.help.clone()
+            advice(u)
         },
         brief: if elsewhere { ELSEWHERE } else { "" },
         since: waits.then_some(snap.range.0),
@@ -302,6 +307,24 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
         x += canvas.text_in(x, 0, 2, ": ", t.bar);
         canvas.text_in(x, 0, end.saturating_sub(x), text, t.bar);
     }
+}
+
+/// Returns the sentence and hint for a pane without nodes: why nodes are not known, or what watching them needs.
+pub fn no_nodes(snap: &Snapshot) -> (String, String) {
+    let mut all = reasons(snap).into_iter();
+    let worst = all.find(|r| r.weight == Weight::Unknown);
+    // Whoever may not read nodes is told which rights that needs.
+    if let Some(r) = worst.filter(|r| !r.said.starts_with("forbidden")) {
+        return (
+            format!("Which nodes there are is not known: {}.", r.said),
+            r.help,
+        );
+    }
+    (
+        "No node has been seen yet.".to_owned(),
+        "Watching nodes needs `list` and `watch` on nodes; `kflow doctor` says what is missing."
+            .to_owned(),
+    )
 }
 
 /// Returns the sentence and hint for a pane without pods: that the pods are not known, or that none exist.

@@ -3,7 +3,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Color, Style};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::{cut, width};
@@ -109,6 +109,20 @@ impl<'a> Canvas<'a> {
     pub fn style(&mut self, x: u16, y: u16, w: u16, h: u16, style: Style) {
         let area = self.part(x, y, w, h).area;
         self.buf.set_style(area, style);
+    }
+    /// Gives the cells of a row that have one foreground another one. Does nothing if either is not set.
+    pub fn recolour(&mut self, y: u16, from: Option<Color>, to: Option<Color>) {
+        let (Some(from), Some(to)) = (from, to) else {
+            return;
+        };
+        let row = self.part(0, y, u16::MAX, 1).area;
+        for at in row.positions() {
+            if let Some(cell) = self.buf.cell_mut(at)
+                && cell.fg == from
+            {
+                cell.fg = to;
+            }
+        }
     }
     /// Empties all cells and gives them a style.
     pub fn clear(&mut self, style: Style) {

@@ -339,6 +339,8 @@ pub fn path(xdg: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
 pub struct Watched {
     path: PathBuf,
     seen: Option<Modified>,
+    /// Why the last attempt to read failed.
+    failed: Option<String>,
 }
 
 /// Contents of the configuration's folder when it was last read.
@@ -368,19 +370,31 @@ type Modified = (Option<SystemTime>, Option<SystemTime>);
 impl Watched {
     /// Returns a watch on a path; the file may not exist yet.
     pub const fn new(path: PathBuf) -> Self {
-        Self { path, seen: None }
+        Self {
+            path,
+            seen: None,
+            failed: None,
+        }
     }
-    /// Returns the folder's contents if something has changed since the last call. Blocks on file I/O.
-    pub fn poll(&mut self) -> Option<Folder> {
+    /// Returns the folder's contents if something has changed since the last call, or why the configuration cannot be
+    /// read. An error is returned once, and reading is tried again at each call. Blocks on file I/O.
+    pub fn poll(&mut self) -> Option<Result<Folder, String>> {
         let modified = self.modified();
         if self.seen == Some(modified) {
             return None;
         }
-        self.seen = Some(modified);
-        let text = match modified.0 {
-            Some(_) => std::fs::read_to_string(&self.path).ok()?,
-            None => String::new(),
+        let text = match std::fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            Err(e) => {
+                let why = format!("cannot read {}: {e}", self.path.display());
+                let news = self.failed.as_ref() != Some(&why);
+                self.failed = Some(why.clone());
+                return news.then_some(Err(why));
+            }
         };
+        self.seen = Some(modified);
+        self.failed = None;
         let files = self.folder().and_then(|d| std::fs::read_dir(d).ok());
         let names = files.into_iter().flatten().filter_map(|f| {
             let name = f.ok()?.file_name().into_string().ok()?;
@@ -390,7 +404,7 @@ impl Watched {
             .take(THEMES)
             .filter_map(|name| Some((name.clone(), self.theme(&name)?)))
             .collect();
-        Some(Folder { text, themes })
+        Some(Ok(Folder { text, themes }))
     }
     fn folder(&self) -> Option<PathBuf> {
         Some(self.path.parent()?.join("themes"))

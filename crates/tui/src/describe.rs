@@ -10,7 +10,7 @@ use crate::theme::Theme;
 use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::log::Severity;
-use kflow_model::pod::{ContainerState, WatchEvent};
+use kflow_model::pod::{Condition, ContainerState, WatchEvent};
 use kflow_model::units::size;
 use kflow_model::{Body, Observation, PodRef};
 
@@ -74,6 +74,9 @@ pub fn line(o: &Observation) -> (String, Tone) {
             let mut s = format!("pod {} {}", watch(p.event), p.status.phase);
             if !p.status.reason.is_empty() {
                 s.push_str(&format!(" {}", p.status.reason));
+            }
+            if p.condition("Ready").is_some_and(Condition::is_true) {
+                s.push_str(" Ready");
             }
             for c in p.statuses() {
                 let state = match &c.state {

@@ -54,7 +54,7 @@ glyphs! {
     /// Open node of a tree.
     open: "▾", "v";
     /// Closed node of a tree.
-    closed: "▸", ">";
+    closed: "▸", "+";
     /// Measured part of a bar.
     full: "█", "#";
     /// A bar of the timeline whose parts have rows of their own below it.

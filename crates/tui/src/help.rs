@@ -11,7 +11,7 @@ use super::pane::PaneId;
 pub struct Help {
     /// Words that a row has to contain, each of them, separated by spaces.
     pub text: String,
-    /// Index of the chosen command among those listed; `None` until the user moves or types.
+    /// Index of the chosen row among commands and symbols; `None` until the user moves or types.
     pub chosen: Option<usize>,
     /// Rows scrolled down, while nothing is chosen.
     pub top: usize,
@@ -69,6 +69,27 @@ impl Help {
             let fitting = all.into_iter().filter(|(sign, what)| fits(&[sign, what]));
             fitting.map(|(sign, what)| Row::Sign(sign, what)).collect()
         };
+        if model.tour.is_some() {
+            let keys = |a: &[Action]| -> String {
+                let keys: Vec<String> = a.iter().map(|a| model.keys.first(*a)).collect();
+                keys.join(" ")
+            };
+            section(
+                "Tour",
+                meanings(vec![
+                    (
+                        keys(&[Action::PlayPause, Action::StepForward]),
+                        "on: to the step that is played, or the next",
+                    ),
+                    (keys(&[Action::StepBack]), "back to the step before"),
+                    (keys(&[Action::NextPane]), "the next of the three panes"),
+                    (
+                        keys(&[Action::Back]),
+                        "leave the tour; :tour goes back to it",
+                    ),
+                ]),
+            );
+        }
         section(model.focus.name(), commands(KeyScope::Pane(model.focus)));
         section("Signs here", meanings(signs(model.focus, g)));
         section("Lists", commands(KeyScope::List));
@@ -76,20 +97,16 @@ impl Help {
         section("Signs everywhere", meanings(everywhere(g)));
         rows
     }
-    /// Returns the chosen command.
+    /// Returns the chosen command; `None` if a symbol is chosen.
     pub fn command(&self, rows: &[Row]) -> Option<Action> {
-        let mut commands = rows.iter().filter_map(|r| match r {
+        match rows.get(self.row(rows)?)? {
             Row::Command { action, .. } => Some(*action),
             Row::Head(_) | Row::Sign(..) | Row::Empty => None,
-        });
-        commands.nth(self.chosen?)
+        }
     }
-    /// Moves the choice by this many commands, within the list.
+    /// Moves the choice by this many commands and symbols, within the list.
     pub fn step(&mut self, by: isize, rows: &[Row]) {
-        let n = rows
-            .iter()
-            .filter(|r| matches!(r, Row::Command { .. }))
-            .count();
+        let n = rows.iter().filter(|r| r.is_entry()).count();
         let last = n.saturating_sub(1);
         self.chosen = (n > 0).then(|| match self.chosen {
             None if by > 0 => (by as usize - 1).min(last),
@@ -107,13 +124,17 @@ impl Help {
             self.chosen = None;
         }
     }
-    /// Returns the index of the chosen command's row.
+    /// Returns the index of the chosen row.
     pub fn row(&self, rows: &[Row]) -> Option<usize> {
-        let commands = rows
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| matches!(r, Row::Command { .. }));
-        commands.map(|(i, _)| i).nth(self.chosen?)
+        let entries = rows.iter().enumerate().filter(|(_, r)| r.is_entry());
+        entries.map(|(i, _)| i).nth(self.chosen?)
+    }
+}
+
+impl Row {
+    /// Returns true for a row that can be chosen.
+    const fn is_entry(&self) -> bool {
+        matches!(self, Self::Command { .. } | Self::Sign(..))
     }
 }
 
@@ -134,7 +155,11 @@ pub fn signs(pane: PaneId, g: &Glyphs) -> Vec<(String, &'static str)> {
     match pane {
         PaneId::Pods => {
             let mut all = stages();
-            all.push(one(g.fresh, "the pod appeared a moment ago"));
+            all.push(one(g.fresh, "the pod appeared less than 10 s ago"));
+            all.push(one(g.dot, "the pod changed less than 3 s ago"));
+            all.push(one(g.full, "lanes: a stage; its colour stands below"));
+            all.push(one(g.rule, "lanes: it lives, and is in no stage"));
+            all.push(one(g.growing, "lanes: a stage goes on"));
             all.push(one(g.up, "sorted in ascending order"));
             all.push(one(g.down, "sorted in descending order"));
             all
@@ -177,6 +202,21 @@ pub fn signs(pane: PaneId, g: &Glyphs) -> Vec<(String, &'static str)> {
                 "neighbouring repeats, or a group of them",
             ),
         ],
+        PaneId::Flow => vec![
+            one(g.on, "the pod ran the step; dim: the node did"),
+            one(g.running, "the pod is in the step now"),
+            one(g.failing, "the step's newest run failed"),
+            one(g.off, "not seen of this pod, though a source could"),
+            one(g.absent, "no source can show the step"),
+            (
+                format!("{}7", g.times),
+                "how often; LONGEST is the longest of them",
+            ),
+        ],
+        PaneId::Node => vec![(
+            format!("{} {}", g.on, g.off),
+            "a source that works, that does not",
+        )],
         _ => Vec::new(),
     }
 }
@@ -191,12 +231,12 @@ pub fn everywhere(g: &Glyphs) -> Vec<(String, &'static str)> {
             "a branch that is open, closed",
         ),
         (
-            format!("{} {}", g.on, g.off),
-            "a source that works, that does not",
+            format!("{} {}", g.play, g.pause),
+            "in the title: a replay that plays, that stands",
         ),
         (
-            format!("{} {}", g.play, g.pause),
-            "a replay that plays, that stands",
+            format!("{} {}", g.on, g.off),
+            "in the title: a source that works, that does not",
         ),
         one(g.record, "what is seen is being recorded"),
         (

@@ -9,7 +9,7 @@ use super::glyph::Glyphs;
 use super::help::Help;
 use super::keys::Keymap;
 use super::layout::{self, Layout, Slot};
-use super::pane::{self, Menu, Pane, PaneId};
+use super::pane::{self, Menu, Pane, PaneId, Written};
 use super::shared::{Ctx, Shared};
 use super::theme::{Depth, Theme};
 use super::tour::{self, Tour};
@@ -40,6 +40,8 @@ pub enum Effect {
         /// Whether every pod is exported instead of the selected one.
         all: bool,
     },
+    /// Write a text into a file.
+    Write(Written),
     /// Clear the screen and draw it anew.
     Redraw,
     /// Save the layout for the next run.
@@ -160,6 +162,8 @@ pub struct Model {
     pub strip: bool,
     /// State of the tour while it runs.
     pub tour: Option<Tour>,
+    /// Where the tour was left.
+    pub left: Option<Tour>,
 }
 
 impl Model {
@@ -182,6 +186,7 @@ impl Model {
             views: BTreeMap::new(),
             strip: false,
             tour: None,
+            left: None,
         }
     }
     pub fn pane(&self, id: PaneId) -> Option<&dyn Pane> {
@@ -215,9 +220,9 @@ impl Model {
         };
         (body, told)
     }
-    /// Begins the tour. Returns the request that moves the replay to its first stop.
+    /// Begins the tour, or goes on where it was left. Returns the request that moves the replay to the stop.
     pub fn begin_tour(&mut self) -> Option<Drive> {
-        let tour = Tour::default();
+        let tour = self.left.take().unwrap_or_default();
         self.tour = Some(tour);
         self.show(PaneId::Flow);
         tour.drive()
@@ -343,6 +348,8 @@ impl Model {
         }
         items.extend([
             item("Verdict", "Markdown to the clipboard", Action::WhyCopy, ""),
+            item("Verdict: file", "Markdown", Action::WhySave, ""),
+            item("Incidents: file", "text", Action::IncidentsSave, ""),
             item("Selection", "to the clipboard", Action::Copy, ""),
         ]);
         Menu {

@@ -117,6 +117,18 @@ pub enum Reply {
     Drive(Drive),
     /// Copy a text to the clipboard.
     Copy(String),
+    /// Write a text into a file.
+    Write(Written),
+}
+
+/// A text for a file in the folder that kflow was started in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// What the text is about, for the name of the file.
+    pub about: String,
+    /// Ending of the file's name.
+    pub ending: &'static str,
+    pub text: String,
 }
 
 /// A list to choose from.
@@ -156,6 +168,10 @@ pub trait Pane: fmt::Debug {
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>);
     /// Returns the text of the filter; `None` for a pane that cannot be filtered.
     fn filter(&self) -> Option<&str> {
+        None
+    }
+    /// Returns what can be typed, for a pane whose filter is only words; `None` for one that takes expressions.
+    fn filter_hint(&self) -> Option<&'static str> {
         None
     }
     /// Sets the filter, or returns what is wrong with the text.

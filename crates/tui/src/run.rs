@@ -19,7 +19,7 @@ use super::config::{Config, Environment, Folder};
 use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Model};
-use super::pane::PaneId;
+use super::pane::{PaneId, Written};
 use super::settings::Settings;
 use super::timezone::Zone;
 use super::update::Mouse;
@@ -175,8 +175,13 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let first = if reads { settings.first() } else { None };
     let late = reads && first.is_none();
     let first = first.unwrap_or_default();
-    let folder = first.folder.unwrap_or_default();
+    let (folder, unread) = match first.folder {
+        Some(Err(why)) => (Folder::default(), Some(why)),
+        Some(Ok(folder)) => (folder, None),
+        None => (Folder::default(), None),
+    };
     let (mut config, mut warnings) = Config::parse(&folder.text, &file);
+    warnings.extend(unread);
     if late {
         warnings.push(format!(
             "{file} cannot be read: its file system does not answer"
@@ -305,6 +310,10 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
                         let job = export(&model, &snap, kind, all);
                         model.tell(writer.write(job, clock::monotonic()));
                     }
+                    Effect::Write(text) => {
+                        let job = write(&model, &snap, text);
+                        model.tell(writer.write(job, clock::monotonic()));
+                    }
                     Effect::Remember(layout) => settings.keep(layout),
                 }
             }
@@ -316,7 +325,8 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
         }
         if let Some(folder) = settings.news().and_then(|f| f.folder) {
             let before = config.clone();
-            if let Err(why) = take_over(&folder, &file, options, &mut config, &mut model) {
+            let taken = folder.and_then(|f| take_over(&f, &file, options, &mut config, &mut model));
+            if let Err(why) = taken {
                 model.complain(format!("{why}; nothing was changed"));
             }
             if config.mouse != before.mouse {
@@ -400,13 +410,7 @@ fn mouse(m: event::MouseEvent) -> Option<Mouse> {
 
 /// Copies a text to the clipboard with OSC 52, which also works over SSH.
 fn copy(text: &str) -> io::Result<()> {
-    // Terminals accept about 75 kB of base64; longer texts would be dropped silently, so the text is cut.
-    let limit = 48 * 1024;
-    let end = (0..=limit.min(text.len()))
-        .rev()
-        .find(|n| text.is_char_boundary(*n))
-        .unwrap_or(0);
-    let data = base64::engine::general_purpose::STANDARD.encode(text.get(..end).unwrap_or(text));
+    let data = base64::engine::general_purpose::STANDARD.encode(text);
     let mut out = io::stdout();
     write!(out, "\x1b]52;c;{data}\x07")?;
     out.flush()
@@ -473,19 +477,36 @@ fn save(model: &mut Model, snap: &Snapshot, panes: &[PaneId]) -> Job {
     })
 }
 
+/// Returns a part of a file's name. A pod's name may come from a log line, so only characters that Kubernetes allows in
+/// names get into it.
+fn stem(what: &str) -> String {
+    what.replace('/', "-")
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c))
+        .take(120)
+        .collect()
+}
+
+/// Returns the job that writes a text.
+fn write(model: &Model, snap: &Snapshot, w: Written) -> Job {
+    let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
+    let name = format!("kflow-{}-{time}", stem(&w.about));
+    Job::new(w.about, move || {
+        files::write_free(Path::new(HERE), &name, w.ending, |f| {
+            f.write_all(w.text.as_bytes())
+        })
+        .map(|name| format!("wrote {name}"))
+        .map_err(|e| e.to_string())
+    })
+}
+
 /// Returns the job that exports the timeline of the selected pod, or of all pods.
 fn export(model: &Model, snap: &Arc<Snapshot>, kind: Kind, all: bool) -> Job {
     let (pods, what) = match model.shared.view(snap).filter(|_| !all) {
         Some(p) => (vec![Arc::clone(p)], p.key()),
         None => (snap.world.pods().to_vec(), "pods".to_owned()),
     };
-    // A pod's name may come from a log line, so only characters that Kubernetes allows in names get into the file name.
-    let stem: String = what
-        .replace('/', "-")
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c))
-        .take(120)
-        .collect();
+    let stem = stem(&what);
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
     let snap = Arc::clone(snap);
     Job::new(format!("{kind} of {what}"), move || {

@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What the thread has read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// The configuration, if it was read for the first time or has changed.
-    pub(crate) folder: Option<Folder>,
+    /// The configuration, if it was read for the first time or has changed; or why it cannot be read.
+    pub(crate) folder: Option<Result<Folder, String>>,
     /// The layout of the previous run; sent once.
     pub(crate) layout: Option<Layout>,
 }
@@ -118,7 +118,27 @@ mod tests {
         // Now the file system answers.
         std::fs::write(&path, "utc = true").expect("written");
         let folder = settings.first().and_then(|f| f.folder).expect("read");
+        assert_eq!(folder.map(|f| f.text).as_deref(), Ok("utc = true"));
+    }
+
+    /// A folder in the place of the file is an error for every user, also for one who may read everything.
+    #[test]
+    fn a_configuration_that_cannot_be_read_is_told_once_and_read_as_soon_as_it_can_be() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("config.toml");
+        std::fs::create_dir(&path).expect("made");
+        let mut watched = Watched::new(path.clone());
+        let why = watched.poll().expect("news").expect_err("an error");
+        assert!(
+            why.starts_with(&format!("cannot read {}: ", path.display())),
+            "{why}"
+        );
+        assert_eq!(watched.poll(), None);
+        std::fs::remove_dir(&path).expect("removed");
+        std::fs::write(&path, "utc = true").expect("written");
+        let folder = watched.poll().expect("news").expect("read");
         assert_eq!(folder.text, "utc = true");
+        assert_eq!(watched.poll(), None);
     }
 
     #[test]
@@ -131,7 +151,7 @@ mod tests {
         let found = settings.first().expect("read");
         assert_eq!(
             (found.layout, found.folder),
-            (None, Some(Folder::default()))
+            (None, Some(Ok(Folder::default())))
         );
         settings.keep(Layout::Dashboard);
         settings.end();

@@ -76,7 +76,7 @@ pub struct Shared {
     pub columns: Arc<Vec<Chosen>>,
     /// The pane that was asked to show everything instead of only the selected pod.
     pub everything: Option<PaneId>,
-    /// A step of the map that the tour asks the flow pane to show.
+    /// A step of the map that the flow pane is asked to show.
     pub step: Option<StepId>,
 }
 

@@ -368,6 +368,59 @@ mod tests {
             assert_eq!(f.name, *name);
         }
     }
+    /// The relative luminance of WCAG 2.2, 0 to 1; `None` for a colour that the terminal chooses.
+    fn luminance(c: Color) -> Option<f64> {
+        let (r, g, b) = color::rgb(c)?;
+        let linear = |v: u8| match f64::from(v) / 255.0 {
+            v if v <= 0.04045 => v / 12.92,
+            v => ((v + 0.055) / 1.055).powf(2.4),
+        };
+        Some(0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b))
+    }
+    /// The contrast ratio of WCAG 2.2, 1 to 21.
+    fn contrast(a: Color, b: Color) -> f64 {
+        let (a, b) = (luminance(a).expect("a"), luminance(b).expect("b"));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+    #[test]
+    fn every_text_has_contrast_on_every_background_that_it_is_drawn_on() {
+        for (name, least) in [
+            ("dark", 4.5),
+            ("light", 4.5),
+            ("colour-blind", 4.5),
+            ("high-contrast", 7.0),
+        ] {
+            let theme = Theme::built_in(name).expect(name);
+            let mut low = Vec::new();
+            // Rules and grids are lines that nobody reads.
+            for (key, _) in KEYS.iter().filter(|(k, _)| *k != "rule") {
+                let style = theme.get(key).expect("a key");
+                let Some(fg) = style.fg else { continue };
+                // On the selected row, faint text is drawn as secondary text (`calls::select`).
+                let selection = theme
+                    .selection
+                    .bg
+                    .filter(|_| fg != theme.faint.fg.expect("faint"));
+                let plain = [theme.text, theme.bar, theme.popup, theme.selection_off];
+                let under = plain.iter().filter_map(|s| s.bg).chain(selection);
+                let under: Vec<Color> = match style.bg {
+                    Some(own) => vec![own],
+                    None => under.collect(),
+                };
+                for bg in under {
+                    let ratio = contrast(fg, bg);
+                    if ratio < least {
+                        low.push(format!("{key} {fg} on {bg}: {ratio:.1}"));
+                    }
+                }
+            }
+            assert!(
+                low.is_empty(),
+                "{name}, at least {least}:\n{}",
+                low.join("\n")
+            );
+        }
+    }
     #[test]
     fn an_unknown_key_is_a_warning_with_file_and_key() {
         let l = Theme::load(

@@ -10,6 +10,7 @@ use super::pane::PaneId;
 use super::replay::Replay;
 use super::shared::Shared;
 use super::text::wrap;
+use kflow_core::correlate::PodView;
 use kflow_core::correlate::steps::steps;
 use kflow_core::flow::map::{Map, Step, StepId};
 use kflow_core::flow::runs::StepRuns;
@@ -23,6 +24,8 @@ use ratatui::layout::Rect;
 pub struct Stop {
     /// Id of the step.
     pub step: &'static str,
+    /// The stop is about the step's first observation that arrived after this moment.
+    pub after: Nanos,
     /// When the step's observation arrived in the recording.
     pub at: Nanos,
 }
@@ -41,8 +44,13 @@ pub struct Part {
 }
 
 const fn stop(step: &'static str, at: i64) -> Stop {
+    later(step, 0, at)
+}
+
+const fn later(step: &'static str, after: i64, at: i64) -> Stop {
     Stop {
         step,
+        after: Nanos(after),
         at: Nanos(at),
     }
 }
@@ -85,9 +93,11 @@ pub const PARTS: [Part; 2] = [
             stop("f10", 1_795_220_670_227_446_357),
             stop("e23", 1_795_220_670_782_732_873),
             stop("g03", 1_795_220_670_934_337_683),
-            stop("g04", 1_795_220_670_934_337_683),
-            stop("b15", 1_795_220_670_934_337_683),
-            stop("g07", 1_795_220_670_963_680_000),
+            later("b15", 1_795_220_670_934_337_683, 1_795_220_670_990_130_000),
+            later("b16", 1_795_220_671_845_000_000, 1_795_220_671_846_089_000),
+            later("g04", 1_795_220_672_702_000_000, 1_795_220_672_702_139_000),
+            later("g06", 1_795_220_672_720_000_000, 1_795_220_672_727_057_000),
+            later("g07", 1_795_220_672_728_000_000, 1_795_220_672_729_036_713),
         ],
     },
     Part {
@@ -123,6 +133,14 @@ pub struct Tour {
 }
 
 impl Tour {
+    /// Returns the tour at the same stop, which has to be shown again.
+    #[must_use]
+    pub const fn again(self) -> Self {
+        Self {
+            arrived: false,
+            ..self
+        }
+    }
     /// Returns the current part and stop.
     pub fn here(&self) -> Option<(&'static Part, &'static Stop)> {
         let part = PARTS.get(self.part)?;
@@ -186,12 +204,13 @@ impl Tour {
             return;
         };
         shared.seek_pod(pod.uid.clone());
+        // The tree selects the step that the text is about at once, also while the replay plays up to it.
+        let Some((id, _)) = self.step() else { return };
+        shared.step = Some(id);
         if snap.now < stop.at {
             return;
         }
         self.arrived = true;
-        let Some((id, _)) = self.step() else { return };
-        shared.step = Some(id);
         if let Some(e) = self.shown(snap) {
             shared.cursor = Some(e.stamp.at);
             shared.evidence = Some(e);
@@ -204,7 +223,11 @@ impl Tour {
         let (id, _) = self.step()?;
         let lit = steps(Map::active(), &snap.world, pod);
         let l = lit.iter().find(|l| l.step == id)?;
-        about(l, stop.at)
+        about(l, pod, stop)
+    }
+    /// Returns true while the replay plays up to the stop.
+    pub const fn is_on_the_way(&self) -> bool {
+        !self.arrived
     }
     /// Returns the rows that the text needs at this width: as many as the longest stop does, so that the panes do not
     /// change size.
@@ -225,11 +248,17 @@ pub const HUNG: &str = "If it hung here: ";
 /// Precedes the same sentence at the stop in which the pod hangs.
 pub const HANGS: &str = "It hangs here: ";
 
-/// Returns the observation of a step that arrived first, of those that had arrived at a moment. Spans arrive late,
-/// because they are sent when they have ended.
-pub fn about(l: &StepRuns, at: Nanos) -> Option<Evidence> {
-    let all = l.evidence.iter().map(|(_, e)| e);
-    let arrived = all.filter(|e| e.stamp.seen <= at);
+/// Returns the observation of a step that arrived first, of those that arrived within the moments of a stop. Spans
+/// arrive late, because they are sent when they have ended.
+pub fn about(l: &StepRuns, pod: &PodView, stop: &Stop) -> Option<Evidence> {
+    let map = Map::active();
+    let first = l.evidence.iter().map(|(_, e)| e);
+    let later = pod
+        .evidence
+        .iter()
+        .filter(|e| stop.after > Nanos(0) && map.steps_of(e).contains(&l.step));
+    let all = first.chain(later);
+    let arrived = all.filter(|e| e.stamp.seen > stop.after && e.stamp.seen <= stop.at);
     arrived.min_by_key(|e| (e.stamp.seen, e.stamp.at)).cloned()
 }
 
@@ -313,8 +342,16 @@ impl Backend for Guide {
             self.until = None;
             return self.here.1.drive(request, now);
         };
+        // Who asks again for the stop that is on its way does not want to wait for it.
+        let hurries = self.here.0 == part && self.until == Some(at);
         self.turn_to(part);
         let player = self.here.1.player();
+        if hurries && player.report().is_some() {
+            player.set_playing(false);
+            player.seek(at);
+            self.until = None;
+            return Ok(Answer::Done(super::backend::Done::default()));
+        }
         let way = at.since(player.cursor());
         // A recording that is still being read cannot be played; `snapshot` jumps to the stop when
         // the recording is complete.

@@ -10,8 +10,10 @@ use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Place, PromptKind};
 use super::pane::{Item, Menu, PaneId, Reply};
-use super::tour;
+use super::text::count;
+use super::tour::{self, Tour};
 use kflow_core::diagnose::awaited::{Awaited, Waits};
+use kflow_core::flow::map::Map;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_export::file::Kind;
@@ -22,6 +24,9 @@ mod moments;
 mod mouse;
 mod others;
 mod prompt;
+
+/// Limit on a copied text, in bytes: terminals take about 75 kB of base64 and drop what is longer without a word.
+const CLIPBOARD: usize = 48 * 1024;
 
 use moments::SPEEDS;
 pub use moments::parse_speed;
@@ -52,6 +57,7 @@ impl Model {
     /// Runs a command: from a key, the palette, a menu or a script.
     pub fn run(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
         let mut effects = self.ran(command, snap);
+        self.depart(&effects);
         effects.extend(self.listened(snap));
         effects
     }
@@ -91,6 +97,8 @@ impl Model {
         }
         if target != self.focus && !matches!(action, Action::NextPod | Action::PreviousPod) {
             self.show(target);
+            // A pane that was not on the screen knows nothing of the snapshot yet.
+            self.sync(snap);
         }
         let reply = self
             .panes
@@ -129,6 +137,7 @@ impl Model {
             }
             Reply::Drive(d) => vec![Effect::Drive(d)],
             Reply::Copy(t) => self.copied(t),
+            Reply::Write(w) => vec![Effect::Write(w)],
         };
         self.sync(snap);
         self.frozen(before, snap, effects)
@@ -158,7 +167,8 @@ impl Model {
             }
             _ => return None,
         };
-        if tour.go(forward) {
+        // A step that is still played is shown whole before the next one.
+        if (forward && tour.is_on_the_way()) || tour.go(forward) {
             return Some(tour.drive().map(Effect::Drive).into_iter().collect());
         }
         if forward {
@@ -169,10 +179,13 @@ impl Model {
         Some(Vec::new())
     }
     fn end_tour(&mut self, said: &str) {
-        self.tour = None;
+        self.left = self.tour.take().map(Tour::again);
         let (help, pods) = (Action::Help, Action::PanePods);
         let (help, pods) = (self.keys.first(help), self.keys.first(pods));
-        self.say(format!("{said}: {pods} has all pods, {help} the keys"));
+        self.say(format!(
+            "{said}: {pods} has all pods, {help} the keys; :{} goes back to it",
+            Action::Tour
+        ));
     }
     /// Freezes a live picture if the command put a time cursor where there was none, so that new observations do not
     /// move what the user looks at.
@@ -201,13 +214,43 @@ impl Model {
             KeyScope::Global | KeyScope::List => self.focus,
         }
     }
+    /// Selects a step of the call flow by its id or function.
+    fn show_step(&mut self, name: &str) {
+        let map = Map::active();
+        let step = map.step(&name.to_lowercase());
+        match step.or_else(|| map.step_by_function(name)) {
+            Some((id, _)) => self.shared.step = Some(id),
+            None => self.complain(format!("no step has the id or the function \"{name}\"")),
+        }
+    }
+    /// Returns the effect that copies a text, cut to what terminals take. Whether it arrives is not known: a terminal
+    /// does not answer, and some refuse (tmux without `set-clipboard on`).
     fn copied(&mut self, text: String) -> Vec<Effect> {
-        self.say(format!("copied {} characters", text.chars().count()));
-        vec![Effect::Copy(text)]
+        let all = text.chars().count();
+        let end = (0..=CLIPBOARD.min(text.len()))
+            .rev()
+            .find(|n| text.is_char_boundary(*n))
+            .unwrap_or(0);
+        let cut = text.get(..end).unwrap_or_default();
+        let to = "to the terminal's clipboard (OSC 52)";
+        if cut.len() < text.len() {
+            let n = cut.chars().count();
+            self.complain(format!(
+                "sent only the first {} of {} characters {to}",
+                count(n),
+                count(all)
+            ));
+        } else {
+            self.say(format!("sent {} characters {to}", count(all)));
+        }
+        vec![Effect::Copy(cut.to_owned())]
     }
     fn global(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
         if let Some(p) = PaneId::of(command.action) {
             self.show(p);
+            if p == PaneId::Flow && !command.arg.is_empty() {
+                self.show_step(&command.arg);
+            }
             return Vec::new();
         }
         let drive = |d| vec![Effect::Drive(d)];
@@ -233,7 +276,10 @@ impl Model {
                 };
                 match waits.unwrap_or_default().into_iter().next().or_else(own) {
                     Some(first) => self.follow(&first, snap),
-                    None => self.say("it waits for no other pod or call that is known"),
+                    None => self.say(format!(
+                        "it waits for no other pod or call that is known; {} says why it stands still",
+                        self.keys.first(Action::PaneWhy)
+                    )),
                 }
             }
             Action::NextPane | Action::PreviousPane => {
@@ -391,6 +437,10 @@ impl Model {
             Action::Record => return drive(Drive::Record),
             Action::View => return self.view(&command.arg, snap),
             Action::Theme => self.set_theme(&command.arg),
+            Action::Tour if self.left.is_some() => {
+                return self.begin_tour().map(Effect::Drive).into_iter().collect();
+            }
+            Action::Tour => self.complain("the tour is in kflow demo --tour"),
             _ => {}
         }
         Vec::new()
@@ -476,5 +526,38 @@ impl Model {
     pub fn resize(&mut self, size: (u16, u16), snap: &Snapshot) {
         self.size = size;
         self.sync(snap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offscreen::model;
+
+    #[test]
+    fn a_text_that_is_too_long_for_the_clipboard_is_said_to_be_cut() {
+        let mut m = model((80, 24), "dark").expect("theme");
+        let said = |m: &Model| {
+            m.message
+                .as_ref()
+                .map(|(t, _)| t.clone())
+                .unwrap_or_default()
+        };
+        assert_eq!(m.copied("ä".to_owned()), [Effect::Copy("ä".to_owned())]);
+        assert_eq!(
+            said(&m),
+            "sent 1 characters to the terminal's clipboard (OSC 52)"
+        );
+        // Two bytes each, so that the limit lies between two characters.
+        let effects = m.copied(format!("x{}", "ä".repeat(30_000)));
+        let [Effect::Copy(sent)] = effects.as_slice() else {
+            panic!("{effects:?}");
+        };
+        assert_eq!(sent.len(), CLIPBOARD - 1);
+        assert!(
+            said(&m).starts_with("sent only the first 24"),
+            "{}",
+            said(&m)
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::layout::{HEAD, LEAST, Slot, has_scrubber};
 use super::model::{Model, Overlay};
 use super::pane::PaneId;
 use super::shared::Ctx;
-use super::text::width;
+use super::text::{cut_middle, width};
 use super::widget::scroll;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
@@ -129,6 +129,8 @@ fn to_ascii(buf: &mut Buffer) {
                 "×" => "x",
                 "µ" => "u",
                 "–" | "—" => "-",
+                "→" => ">",
+                "←" => "<",
                 _ => "?",
             };
             c.set_symbol(plain);
@@ -196,7 +198,13 @@ fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
         && let Some(pod) = ctx.shared.view(snap)
     {
         let max = a.width.saturating_sub(x + 20).max(10);
-        x += head.text_in(x, 0, max, &pod.key(), t.strong);
+        x += head.text_in(
+            x,
+            0,
+            max,
+            &cut_middle(&pod.key(), usize::from(max)),
+            t.strong,
+        );
         x += head.text(x, 0, " ", t.text);
     } else if slot.pane == PaneId::Why
         && let Some(o) = ctx
@@ -207,7 +215,7 @@ fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
     {
         let max = a.width.saturating_sub(x + 20).max(10);
         let name = super::pane::named(o);
-        x += head.text_in(x, 0, max, &name, t.strong);
+        x += head.text_in(x, 0, max, &cut_middle(&name, usize::from(max)), t.strong);
         x += head.text(x, 0, " ", t.text);
     }
     let detail = p.title(&ctx);

@@ -19,7 +19,7 @@ kflow flow runtime-sync deploy/web -n shop -s night.kflow.zst\n  \
 kflow flow kubelet-startup --all -s incident.kflow.zst -o json"
 )]
 pub struct FlowArgs {
-    /// A flow (letter or name), a step (id or function), or a pod
+    /// A flow (letter or name), a step (id or function), a word of their sentences, or a pod
     #[arg(value_name = "FLOW|STEP|POD")]
     pub what: Option<String>,
     /// Only what these pods did.

@@ -26,16 +26,16 @@ pub struct ReplayArgs {
     /// The session
     #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath, required_unless_present = "store")]
     pub session: Option<PathBuf>,
-    /// How fast: 1x, 10x, 0.5x, max
-    #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
-    pub speed: Speed,
+    /// Play at once, this fast: 1x, 10x, 0.5x, max; else space plays, 1x
+    #[arg(long, value_name = "FACTOR", value_parser = speed)]
+    pub speed: Option<Speed>,
     /// Begin at this moment and pause there: RFC 3339, a time of day (UTC), ns since the epoch, -5m (before the end), +90s (after the begin)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Filter of calls and log to begin with: 'method:RunPodSandbox dur>2s !ok pod:web*'
     #[arg(long, value_name = "EXPR", value_parser = super::filter)]
     pub filter: Option<String>,
-    /// Begin paused
+    /// Begin paused, with --speed too
     #[arg(long)]
     pub paused: bool,
     /// Theme: a name of `kflow themes`, or of a file in themes/ beside the configuration
@@ -55,6 +55,9 @@ pub struct ReplayArgs {
 kflow demo\n  \
 kflow demo --tour")]
 pub struct DemoArgs {
+    /// Theme: a name of `kflow themes`, or of a file in themes/ beside the configuration
+    #[arg(long, value_name = "THEME")]
+    pub theme: Option<String>,
     /// A tour: a start that goes well and one that hangs, step by step, with what each step does and how it would hang
     #[arg(long)]
     pub tour: bool,

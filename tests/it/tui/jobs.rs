@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kflow_core::query::Moment;
 use kflow_engine::replay::Player;
-use kflow_tui::backend::{Backend, Drive};
+use kflow_tui::backend::Backend;
 use kflow_tui::offscreen::played::Played;
 use kflow_tui::offscreen::{keys, model};
 use kflow_tui::pane::PaneId;
@@ -14,15 +14,13 @@ use kflow_tui::svg;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
-/// Starts `kflow replay`: playing from the beginning, with the list of incidents in front, once
-/// all incidents are found.
+/// Starts `kflow replay`: at the beginning, with the list of incidents in front, once all incidents are found.
 fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
     let file = format!("fixtures/sessions/{session}.kflow.zst");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let player = Player::open(&path, Moment::Begin, Arc::default()).expect("fixture");
     let mut backend = Replay::new(player);
     let now = kflow_model::clock::monotonic();
-    backend.drive(Drive::PlayPause, now).expect("it plays");
     while !backend.player().overview().whole {
         backend.snapshot(now);
         std::thread::yield_now();

@@ -9,16 +9,16 @@ use kflow_core::flow::map::Map;
 use kflow_core::query::Moment;
 use kflow_engine::Pipeline;
 use kflow_engine::replay::Player;
-use kflow_model::Nanos;
 use kflow_model::session::Reader;
 use kflow_model::stamp::SECOND;
+use kflow_model::{Evidence, Nanos};
 use kflow_tui::backend::Backend as _;
 use kflow_tui::model::{Effect, Model};
 use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::pane::PaneId;
 use kflow_tui::replay::Replay;
 use kflow_tui::svg;
-use kflow_tui::tour::{Guide, PARTS, Part, about};
+use kflow_tui::tour::{Guide, PARTS, Part, Stop, about};
 
 /// How long after its observation the stop at a stuck pod lies, in ns.
 const LONG: i64 = 60 * SECOND;
@@ -33,16 +33,14 @@ fn its_moments_are_those_at_which_the_steps_were_seen() {
     let mut wrong = Vec::new();
     for part in PARTS {
         let s = kflow_model::session::load(&path(&part)).expect("fixture");
-        let mut pipeline = Pipeline::new();
+        let mut whole = Pipeline::new();
         for o in &s.observations {
-            pipeline.observe(Arc::clone(o));
+            whole.observe(Arc::clone(o));
         }
-        pipeline.refresh();
-        let lit = steps(
-            Map::embedded(),
-            pipeline.world(),
-            pipeline.world().find(part.pod)[0],
-        );
+        whole.refresh();
+        let all = whole.world();
+        let lit = steps(Map::embedded(), all, all.find(part.pod)[0]);
+        let mut last = None;
         let mut pipeline = Pipeline::new();
         let mut observations = s.observations.iter().peekable();
         let mut now = part.stops[0].at.plus(-SECOND);
@@ -52,14 +50,33 @@ fn its_moments_are_those_at_which_the_steps_were_seen() {
         for (n, stop) in part.stops.iter().enumerate() {
             let (id, _) = Map::embedded().step(stop.step).expect("a step");
             let first = lit.iter().find(|l| l.step == id).expect("it was seen");
-            let first = about(first, Nanos(i64::MAX)).expect("an observation");
+            let pod = all.find(part.pod)[0];
+            let open = Stop {
+                at: Nanos(i64::MAX),
+                ..*stop
+            };
+            let first = about(first, pod, &open).expect("an observation");
+            if last
+                .as_ref()
+                .is_some_and(|l: &Evidence| l.stamp.seen >= first.stamp.seen)
+            {
+                let stuck = part.hangs && n + 1 == part.stops.len();
+                assert!(
+                    stuck,
+                    "{} shows nothing newer than the stop before",
+                    stop.step
+                );
+            }
+            last = Some(Arc::clone(&first));
             // From the previous stop on, find the first moment at which the stop's observation has arrived, its pod is
             // known and its step is lit.
             loop {
                 pipeline.refresh();
                 let is_lit = |p: &kflow_core::correlate::world::Pod| {
                     let lit = steps(Map::embedded(), pipeline.world(), p);
-                    lit.iter().any(|l| l.step == id && about(l, now).is_some())
+                    let upto = Stop { at: now, ..*stop };
+                    lit.iter()
+                        .any(|l| l.step == id && about(l, p, &upto).is_some())
                 };
                 let arrived = first.stamp.seen <= now;
                 if arrived && pipeline.world().find(part.pod).into_iter().any(is_lit) {
@@ -129,13 +146,19 @@ impl Walk {
         }
     }
     fn press(&mut self, keys: &str) -> Duration {
+        self.press_only(keys);
+        self.wait()
+    }
+    /// Presses keys and lets no time pass.
+    fn press_only(&mut self, keys: &str) {
         let snap = self.guide.snapshot(self.now);
         for e in press(&mut self.model, &snap, keys) {
             if let Effect::Drive(d) = e {
                 self.guide.drive(d, self.now).expect("driven");
             }
         }
-        self.wait()
+        let snap = self.guide.snapshot(self.now);
+        self.model.sync(&snap);
     }
     fn text(&mut self) -> String {
         let snap = self.guide.snapshot(self.now);
@@ -197,6 +220,54 @@ fn each_stop_says_what_its_step_does_and_shows_it() {
     }
 }
 
+/// Two presses at once show one step and not two: the first begins to play up to it, the second goes there.
+#[test]
+fn who_is_in_a_hurry_sees_each_step_with_its_text() {
+    let mut walk = Walk::new((120, 40));
+    let stops = PARTS[0].stops;
+    for stop in &stops[1..5] {
+        let (_, step) = Map::embedded().step(stop.step).expect("a step");
+        walk.press_only("space");
+        let text = walk.text();
+        assert!(words(&text).contains(step.does.as_str()), "{text}");
+        assert!(text.contains("The panes play up to this step"), "{text}");
+        walk.press_only("space");
+        let text = walk.text();
+        assert!(words(&text).contains(step.does.as_str()), "{text}");
+        assert_eq!(walk.guide.snapshot(walk.now).now, stop.at);
+        assert!(!text.contains("The panes play up"), "{text}");
+    }
+}
+
+#[test]
+fn the_start_that_goes_well_ends_with_a_pod_that_is_ready() {
+    let part = &PARTS[0];
+    let last = part.stops.last().expect("a stop");
+    let s = kflow_model::session::load(&path(part)).expect("fixture");
+    let mut pipeline = Pipeline::new();
+    for o in s.observations.iter().filter(|o| o.stamp.seen <= last.at) {
+        pipeline.observe(Arc::clone(o));
+    }
+    pipeline.refresh();
+    let pod = pipeline.world().find(part.pod)[0];
+    assert_eq!(pod.ready, (2, 2));
+}
+
+#[test]
+fn a_text_without_room_ends_as_one_that_is_cut() {
+    let mut walk = Walk::new((80, 12));
+    for stop in &PARTS[0].stops[..6] {
+        let (_, step) = Map::embedded().step(stop.step).expect("a step");
+        let text = walk.text();
+        let said = words(&text);
+        assert!(
+            said.contains(step.hangs.as_str()) || said.contains(" …"),
+            "{text}"
+        );
+        walk.press("space");
+    }
+}
+
 #[test]
 fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
     let mut walk = Walk::new((200, 60));
@@ -232,7 +303,7 @@ fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
     insta::assert_snapshot!("tour-80x24", walk.text());
     walk.model.resize((60, 20), &walk.guide.snapshot(walk.now));
     let narrow = walk.text();
-    for wanted in ["Tour 1/2, 17/33", "space on", ", back", "esc leave"] {
+    for wanted in ["Tour 1/2, 17/35", "space on", ", back", "esc leave"] {
         assert!(narrow.contains(wanted), "{wanted}: {narrow}");
     }
     walk.model.resize((80, 24), &walk.guide.snapshot(walk.now));
@@ -256,6 +327,15 @@ fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
     );
     // What plays now plays at normal speed.
     assert!(text.contains("1×"), "{text}");
+    // The way back leads to where the tour was left.
+    walk.press(": tour enter");
+    assert!(walk.text().contains("e10  RunPodSandbox"));
+    walk.press("?");
+    assert!(
+        walk.text()
+            .contains("leave the tour; :tour goes back to it")
+    );
+    walk.press("esc");
     // From the last stop of the second part.
     let mut walk = Walk::new((120, 40));
     walk.press(",");

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Timeline;
-use super::critical::{Blocker, Critical, kind};
+use super::critical::{Blocker, Critical, Reached, kind};
 use crate::correlate::{Pod, PodView, World};
 use crate::flow::Stage;
 use kflow_model::Nanos;
@@ -58,6 +58,8 @@ impl StagePair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub whole: Pair,
+    /// Whether A and B became Ready.
+    pub ready: (bool, bool),
     /// In the order of the stages; time without a span comes last.
     pub stages: Vec<StagePair>,
 }
@@ -100,14 +102,19 @@ impl Comparison {
         });
         Self {
             whole,
+            ready: (a.1.reached == Reached::Ready, b.1.reached == Reached::Ready),
             stages: stages.collect(),
         }
     }
-    /// `B is 4.31s slower (7.80s, A 3.49s): sandbox +3.49s, image +0.60s`
+    /// `B is 4.31s slower (7.80s, A 3.49s): sandbox +3.49s, image +0.60s`. A start that did not end is not called
+    /// faster than another.
     pub fn headline(&self) -> String {
         let Pair { a, b } = self.whole;
         let all = self.whole.difference();
         let mut text = match all {
+            _ if self.ready == (true, false) => "A became ready, B did not".to_owned(),
+            _ if self.ready == (false, true) => "B became ready, A did not".to_owned(),
+            _ if self.ready == (false, false) => "neither became ready".to_owned(),
             0 => "A and B took the same".to_owned(),
             ns if ns > 0 => format!("B is {} slower", duration(ns)),
             ns => format!("B is {} faster", duration(-ns)),
@@ -162,7 +169,7 @@ pub fn signed(ns: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::critical::{Piece, Reached};
+    use super::super::critical::Piece;
     use super::super::tests::span;
     use super::*;
     use kflow_model::Nanos;
@@ -214,5 +221,18 @@ mod tests {
         );
         let named: Vec<&str> = c.stages.iter().map(StagePair::name).collect();
         assert_eq!(named, ["sandbox", "create"]);
+        // Two starts that hang are not compared by how long they have hung.
+        let hangs = |of: &Critical, reached| Critical {
+            reached,
+            ..of.clone()
+        };
+        let (x, y) = (hangs(&a.1, Reached::NotYet), hangs(&b.1, Reached::Never));
+        let c = Comparison::of((&a.0, &x), (&b.0, &y));
+        assert_eq!(
+            c.headline(),
+            "neither became ready (3.63s, A 150ms): sandbox +3.49s"
+        );
+        let c = Comparison::of((&a.0, &a.1), (&b.0, &y));
+        assert!(c.headline().starts_with("A became ready, B did not ("));
     }
 }

@@ -29,6 +29,8 @@ pub struct FlowPane {
     scroll: Scroll,
     reached: bool,
     turned: FxHashSet<Turned>,
+    /// The rows that were turned before a filter was set, while there is one.
+    turned_before: FxHashSet<Turned>,
     all: bool,
     /// Whether the explanation of the selected row is shown.
     explained: bool,
@@ -37,6 +39,10 @@ pub struct FlowPane {
     /// Number of observations from which `lit` was derived, and the moment as of which.
     seen: Option<(usize, Nanos)>,
     dirty: bool,
+    /// The filter: words that a step has to have.
+    filter: String,
+    /// Whether the filter was just set, so that the next sync selects the first step that it finds.
+    sought: bool,
     /// Whether the pod was just selected, so that the next sync selects the step that it is at.
     fresh: bool,
 }
@@ -54,6 +60,92 @@ impl FlowPane {
             None => return,
         };
         said.draw(ctx, canvas, self.explained_top);
+    }
+    fn words(&self) -> Vec<String> {
+        let words = self.filter.split_whitespace();
+        words.map(str::to_lowercase).collect()
+    }
+    /// Returns true if a row is a step that has the filter's words itself.
+    fn is_found(&self, row: &Row) -> bool {
+        let map = Map::active();
+        let Row::Step { id, .. } = row else {
+            return false;
+        };
+        (map.get(*id)).is_some_and(|s| tree::has(map, s, &self.words()))
+    }
+    /// Returns the row that fits the filter best: a step of this id or function, or whose function has the words, or the
+    /// first that has them anywhere.
+    fn best(&self) -> Option<usize> {
+        let (map, wanted) = (Map::active(), self.filter.to_lowercase());
+        let rank = |row: &Row| {
+            let Row::Step { id, .. } = row else { return 2 };
+            let function = map
+                .get(*id)
+                .map(|s| (s.id.as_str(), s.function.to_lowercase()));
+            match function {
+                Some((id, f)) if id == wanted || f == wanted => 0,
+                Some((_, f)) if f.contains(&wanted) => 1,
+                _ => 2,
+            }
+        };
+        let rows = self.rows.iter().enumerate();
+        let found = rows.filter(|(_, r)| self.is_found(r));
+        found.min_by_key(|(_, r)| rank(r)).map(|(n, _)| n)
+    }
+    fn list(&self) -> Vec<Row> {
+        let words = self.words();
+        let show = Show {
+            reached: self.reached,
+            all: self.all,
+            runtime: self.runtime,
+            words: &words,
+            turned: &self.turned,
+        };
+        tree::rows(Map::active(), &self.lit, show)
+    }
+    /// Returns the row of a step, or that of the nearest step above it that is listed.
+    fn row_of(&self, step: StepId) -> Option<usize> {
+        let map = Map::active();
+        let mut step = Some(step);
+        while let Some(wanted) = step {
+            let is = |r: &Row| matches!(r, Row::Step { id, .. } if *id == wanted);
+            if let Some(n) = self.rows.iter().position(is) {
+                return Some(n);
+            }
+            step = map.get(wanted).and_then(|s| s.parent);
+        }
+        None
+    }
+    /// Selects a step, and opens what it is below.
+    fn reveal(&mut self, step: StepId) {
+        let map = Map::active();
+        if map.get(step).is_none() {
+            return;
+        }
+        if self.row_of(step).is_none() && !self.filter.is_empty() {
+            self.filter.clear();
+            std::mem::swap(&mut self.turned, &mut self.turned_before);
+            self.rows = self.list();
+        }
+        // Each turn opens one row more: the flow, or a step above.
+        for _ in 0..=tree::DEEPEST {
+            let at = self.row_of(step);
+            let row = at.and_then(|n| self.rows.get(n));
+            let closed = match row {
+                Some(Row::Step { id, .. }) if *id == step => break,
+                Some(Row::Step { open: false, .. }) => row.map(|r| r.key()),
+                Some(_) => None,
+                None => map.get(step).map(|s| tree::Turned::Flow(s.flow)),
+            };
+            let Some(key) = closed else { break };
+            if !self.turned.remove(&key) {
+                self.turned.insert(key);
+            }
+            self.rows = self.list();
+        }
+        if let Some(n) = self.row_of(step) {
+            self.scroll.select(n);
+        }
     }
     fn turn(&mut self) {
         let Some(key) = self.rows.get(self.scroll.at).map(|r| r.key()) else {
@@ -116,6 +208,7 @@ impl Pane for FlowPane {
             Action::FlowExplain,
             Action::FlowOnlyReached,
             Action::FlowFoldAll,
+            Action::Filter,
             Action::NextPod,
         ]
     }
@@ -143,13 +236,7 @@ impl Pane for FlowPane {
         if std::mem::take(&mut self.dirty) {
             // The selection stays on its step, even if rows above it appear or vanish.
             let here = self.rows.get(self.scroll.at).map(|r| r.key());
-            let show = Show {
-                reached: self.reached,
-                all: self.all,
-                runtime: self.runtime,
-                turned: &self.turned,
-            };
-            self.rows = tree::rows(Map::active(), &self.lit, show);
+            self.rows = self.list();
             if std::mem::take(&mut self.fresh) {
                 // A pod that is done with its current work has no such step: the first row is selected.
                 self.scroll.at = match p.current {
@@ -160,13 +247,13 @@ impl Pane for FlowPane {
                 self.scroll.at = n;
             }
         }
-        if let Some(step) = shared.step.take()
-            && let Some(n) = self
-                .rows
-                .iter()
-                .position(|r| matches!(r, Row::Step { id, .. } if *id == step))
+        if std::mem::take(&mut self.sought)
+            && let Some(n) = self.best()
         {
             self.scroll.select(n);
+        }
+        if let Some(step) = shared.step.take() {
+            self.reveal(step);
         }
         self.scroll.fit(
             self.rows.len(),
@@ -201,12 +288,41 @@ impl Pane for FlowPane {
         }
         Reply::Done
     }
+    fn filter(&self) -> Option<&str> {
+        Some(&self.filter)
+    }
+    fn filter_hint(&self) -> Option<&'static str> {
+        Some("a step's id, name or words: c22   sandbox   mount volume")
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        let was = self.filter.is_empty();
+        text.trim().clone_into(&mut self.filter);
+        // What was opened and closed before holds again once all steps are shown.
+        if was != self.filter.is_empty() {
+            std::mem::swap(&mut self.turned, &mut self.turned_before);
+        }
+        if !self.filter.is_empty() {
+            self.turned.clear();
+        }
+        self.dirty = true;
+        // The first step that has the words is selected, and not one above it.
+        self.sought = !self.filter.is_empty();
+        Ok(())
+    }
+    fn matches(&self) -> Option<usize> {
+        let steps = self.rows.iter();
+        Some(steps.filter(|r| self.is_found(r)).count())
+    }
     fn hidden(&self) -> Option<(usize, usize)> {
         Some(self.scroll.hidden())
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         if self.rows.is_empty() && ctx.shared.owner.is_some() {
             return super::no_pod(ctx, canvas);
+        }
+        if self.rows.is_empty() && !self.filter.is_empty() {
+            let hint = "esc shows all steps.";
+            return super::empty(ctx, canvas, "No step has this.", hint);
         }
         if self.rows.is_empty() {
             return super::empty(
@@ -259,14 +375,14 @@ impl Pane for FlowPane {
             let mut part = canvas.part(0, h - below, w, below);
             match selected {
                 _ if self.explained => {
-                    part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.faint);
+                    part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.rule);
                     let mut part = part.part(1, 1, w.saturating_sub(2), below - 1);
                     self.explain(ctx, &mut part, selected);
                 }
                 Some(Row::Step { id, .. }) => {
                     draw::detail(ctx, &mut part, *id, self.found(*id));
                 }
-                _ => part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.faint),
+                _ => part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.rule),
             }
         }
     }

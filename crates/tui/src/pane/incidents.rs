@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Item, Menu, Pane, PaneId, Reply};
+use super::{Item, Menu, Pane, PaneId, Reply, Written};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, IncidentId, Shared};
@@ -320,6 +320,14 @@ impl Pane for Incidents {
                 let at = shared.visit(i, upto(snap));
                 Reply::Visit(PaneId::Why, at)
             }
+            Action::IncidentsSave => {
+                let all: Vec<&Incident> = snap.overview.incidents.iter().collect();
+                Reply::Write(Written {
+                    about: "incidents".to_owned(),
+                    ending: "txt",
+                    text: kflow_export::incidents::text(&all, snap.range, upto(snap)),
+                })
+            }
             Action::IncidentsSort => match Sort::parse(&command.arg) {
                 Some(s) => {
                     self.sort = s;
@@ -382,7 +390,7 @@ impl Pane for Incidents {
         let shown = self.at(snap, self.scroll.at).filter(|_| below > 1);
         if let Some(i) = shown {
             let y = HEAD + list;
-            canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+            canvas.line(0, y, w, ctx.glyphs.rule, t.rule);
             said(ctx, &mut canvas.part(0, y + 1, w, below - 1), i);
         }
     }
@@ -464,7 +472,7 @@ fn nothing(ctx: &Ctx<'_>) -> (String, String) {
                     "Nothing that was wrong was seen. Unknown {}: {}.",
                     u.what, u.why
                 ),
-                u.help,
+                crate::banner::advice(&u),
             );
         }
     };

@@ -246,7 +246,11 @@ impl Pane for Node {
         Reply::Done
     }
     fn hidden(&self) -> Option<(usize, usize)> {
-        self.listing.then(|| self.list.hidden().hidden())
+        Some(if self.listing {
+            self.list.hidden().hidden()
+        } else {
+            self.page.hidden()
+        })
     }
     fn filter(&self) -> Option<&str> {
         self.listing.then_some(self.list.filter.as_str())

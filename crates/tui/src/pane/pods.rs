@@ -85,9 +85,16 @@ impl Pods {
     }
     /// Moves the selection to the row of the selected pod, or selects the pod of the current row.
     fn follow(&mut self, snap: &Snapshot, shared: &mut Shared) {
-        // Until the user acts, the first row stays selected, whichever pod it shows.
+        // Until the user acts, the first row stays selected, whichever pod it shows; or that of the first pod that is
+        // not well, if an owner without pods is above it, because most panes show a pod.
         if !shared.touched && (shared.pod.is_none() || shared.pod == self.first) {
-            self.scroll.at = 0;
+            let unwell = |p: &Pod| (snap.verdicts.get(&p.uid)).is_some_and(|v| !v.state.is_well());
+            let rows = 0..self.list.rows.len();
+            let pod = rows
+                .clone()
+                .find(|r| self.pod_at(snap, *r).is_some_and(unwell));
+            let owner = rows.clone().next().and_then(|r| self.owner_at(r));
+            self.scroll.at = pod.filter(|_| owner.is_some()).unwrap_or(0);
             self.select_row(snap, shared, true);
             self.first.clone_from(&shared.pod);
             return;
@@ -298,6 +305,9 @@ impl Pane for Pods {
             Action::SortAge => self.set_sort(Sort::Age),
             Action::SortStatus => self.set_sort(Sort::Status),
             Action::SortRestarts => self.set_sort(Sort::Restarts),
+            Action::SortStuck if self.wanted.sort == Sort::Trouble && !self.wanted.reverse => {
+                return Reply::Say("what is in trouble is first already".to_owned());
+            }
             Action::SortStuck => self.set_sort(Sort::Trouble),
             Action::PodLanes => self.toggle_lanes(),
             Action::Group => {
@@ -424,17 +434,7 @@ impl Pane for Pods {
                 None => {}
             }
             if row == self.scroll.at {
-                let style = if ctx.focused {
-                    ctx.theme.selection
-                } else {
-                    ctx.theme.selection_off
-                };
-                let w = canvas.width();
-                // Only the background changes, so that the row's colours keep their meaning.
-                let mut s = ratatui::style::Style::new().add_modifier(style.add_modifier);
-                s.bg = style.bg;
-                canvas.style(0, y, w, 1, s);
-                canvas.symbol(0, y, ctx.glyphs.here, ctx.theme.accent.patch(s));
+                super::calls::select(ctx, canvas, y);
             }
         }
         self.scroll.draw(ctx, canvas, HEAD);

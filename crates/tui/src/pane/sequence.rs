@@ -223,17 +223,17 @@ impl Sequence {
             let from = x.saturating_sub(w / 2).max(edge);
             let used = canvas.text_in(from, 1, next.saturating_sub(from + 2), &who, t.dim);
             if used == 0 {
-                canvas.symbol(x, 1, ctx.glyphs.wall, t.faint);
+                canvas.symbol(x, 1, ctx.glyphs.wall, t.rule);
             } else {
                 edge = from + used + 1;
             }
-            canvas.column(x, HEAD, h.saturating_sub(HEAD), ctx.glyphs.wall, t.faint);
+            canvas.column(x, HEAD, h.saturating_sub(HEAD), ctx.glyphs.wall, t.rule);
         }
     }
     /// Draws the selected message: its evidence, and how it ended.
     fn detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
-        canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
+        canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.rule);
         let m = match self.selected() {
             Some((_, Some(m))) => m,
             Some((row, None)) => {

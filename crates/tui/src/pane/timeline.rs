@@ -586,7 +586,7 @@ impl Pane for TimelinePane {
         );
         if below > 0 {
             let y = h - below;
-            canvas.line(0, y, w, ctx.glyphs.rule, ctx.theme.faint);
+            canvas.line(0, y, w, ctx.glyphs.rule, ctx.theme.rule);
             let s = self.selected(&p.timeline);
             let told = self.path.as_ref().map(|path| {
                 let waits = path.waits_for(ctx.snap.now);

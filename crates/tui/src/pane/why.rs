@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Pane, PaneId, Reply};
+use super::{Pane, PaneId, Reply, Written};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::width;
+use crate::text::{count, width};
 use crate::widget::page::{self, Columns, Lead, Line, Page, line};
 use crate::widget::stage;
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::awaited::{Awaited, Waits};
 use kflow_core::diagnose::pulls::Progress;
-use kflow_core::diagnose::{Confidence, InFlightCall, State, Verdict, unknown};
+use kflow_core::diagnose::{About, Confidence, InFlightCall, State, Verdict, unknown};
 use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
 use kflow_export::why::standing;
@@ -26,6 +26,8 @@ pub struct Why {
     verdict: Option<Arc<Verdict>>,
     /// What the pod waits for outside itself, longest first.
     awaited: Vec<Awaited>,
+    /// Pods whose trouble follows from this pod, such as those whose pulls wait behind its pull, by name.
+    held: Vec<Pod>,
     /// Progress of the pod's image pulls, where the runtime reports it, each with the image or the container.
     pulls: Vec<(String, Progress)>,
     /// The call in flight that the verdict names.
@@ -101,6 +103,14 @@ impl Why {
             self.start
                 .extend(layers.map(|(_, number, text)| format!("  layer {number}  {text}")));
         }
+        let held = snap
+            .verdicts
+            .iter()
+            .filter(|(_, v)| matches!(v.follows(), Some(About::Pod(uid)) if uid == p.uid.as_str()));
+        self.held = held
+            .filter_map(|(uid, _)| snap.world.pod(uid).cloned())
+            .collect();
+        self.held.sort_by_key(|p| p.key());
         let call = self.current().and_then(|v| v.in_flight.as_ref());
         self.flying = call.and_then(|call| {
             let mut flying = snap.world.calls().in_flight();
@@ -128,7 +138,7 @@ impl Why {
         ]);
         let mut standing = line(&[(&standing(v, now), *style)]);
         if !v.container.is_empty() {
-            standing.push(" ", t.dim);
+            standing.push(" container ", t.dim);
             standing.push(v.container.as_str(), t.accent);
         }
         page::flow(ctx, vec![title, standing], w.saturating_sub(2), &mut out);
@@ -149,8 +159,25 @@ impl Why {
             page::layers(ctx, p, 2, &mut out);
         }
         for a in self.awaited.iter().take(AWAITED) {
-            let start = line(&[("waits for ", t.dim)]).to(Lead::Awaited(a.clone()));
-            page::wrapped(start, &a.words(now), t.wait, room, &mut out);
+            // What the pod waited for longest is named also when that is over.
+            let ended = now.since(a.interval(now).1);
+            let (label, style, mut said) = match ended {
+                ..=0 => ("waits for ", t.wait, a.words(now)),
+                _ => ("waited for ", t.dim, a.words(now)),
+            };
+            if ended > 0 {
+                said.push_str(&format!(", until {} ago", age(ended)));
+            }
+            let start = line(&[(label, t.dim)]).to(Lead::Awaited(a.clone()));
+            page::wrapped(start, &said, style, room, &mut out);
+        }
+        for held in self.held.iter().take(AWAITED) {
+            let lead = Lead::Pod(held.key().into(), PaneId::Why);
+            let start = line(&[("holds up ", t.dim)]).to(lead);
+            page::wrapped(start, &held.key(), t.wait, room, &mut out);
+        }
+        if let Some(more) = self.held.len().checked_sub(AWAITED).filter(|n| *n > 0) {
+            out.push(line(&[(&format!("and {} more", count(more)), t.dim)]));
         }
         if v.attempt > 0 || v.next_retry.is_some() {
             let mut text = format!("attempt {}", v.attempt);
@@ -239,7 +266,7 @@ impl Why {
             let on = (share * columns as f64) as usize;
             l.push("  ", t.text);
             l.push(g.full.repeat(on), if share > 0.8 { t.fail } else { t.run });
-            l.push(g.rule.repeat(columns - on), t.faint);
+            l.push(g.rule.repeat(columns - on), t.rule);
         }
         l.to(self.flying.map_or(Lead::None, Lead::Call))
     }
@@ -278,6 +305,7 @@ impl Pane for Why {
             None => {
                 self.verdict = shared.owner_verdict(snap).cloned();
                 self.awaited.clear();
+                self.held.clear();
                 self.pulls.clear();
                 self.flying = None;
             }
@@ -306,8 +334,21 @@ impl Pane for Why {
                 Some(t) => Reply::Copy(t),
                 None => Reply::Say("there is no verdict to copy".to_owned()),
             },
+            Action::WhySave => match (self.copy(snap, shared), self.current()) {
+                (Some(text), Some(v)) => Reply::Write(Written {
+                    about: kflow_export::why::subject(v),
+                    ending: "md",
+                    text,
+                }),
+                _ => Reply::Say("there is no verdict to write".to_owned()),
+            },
             _ => Reply::Ignored,
         }
+    }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        let drawn = |v: &Verdict| says_more(v) || !v.state.is_well();
+        self.current().filter(|v| drawn(v))?;
+        Some(self.page.hidden())
     }
     fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
         self.page.click(x, y)
@@ -345,7 +386,7 @@ impl Pane for Why {
                 };
                 if let Some(u) = unknown {
                     text = format!("It is not known {}: {}.", u.what, u.why);
-                    status = u.help;
+                    status = crate::banner::advice(&u);
                 }
                 super::empty(ctx, canvas, &text, &status);
                 if p.gone.is_none() {

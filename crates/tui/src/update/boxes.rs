@@ -22,10 +22,13 @@ impl Model {
             KeyCode::F(1) => return Vec::new(),
             KeyCode::Char('?') if help.text.is_empty() => return Vec::new(),
             KeyCode::Enter => {
-                return match help.command(&rows) {
-                    Some(action) => self.run(&action.into(), snap),
-                    None => Vec::new(),
-                };
+                if let Some(action) = help.command(&rows) {
+                    return self.run(&action.into(), snap);
+                }
+                // A symbol leads nowhere.
+                if help.chosen.is_none() {
+                    return Vec::new();
+                }
             }
             KeyCode::Down => help.step(1, &rows),
             KeyCode::Up => help.step(-1, &rows),

@@ -11,12 +11,11 @@ pub(super) const SPEEDS: [u32; 11] = [
 ];
 
 impl Model {
-    /// Goes to the next or previous incident, by begin: from the incident that was opened last if its moment is still
-    /// shown, or else from the shown moment.
+    /// Goes to the next or previous incident, by begin: from the incident that was opened last, however far the replay
+    /// has played since, or else from the shown moment.
     pub(super) fn incident(&mut self, forward: bool, snap: &Snapshot) -> Vec<Effect> {
         let all = &snap.overview.incidents;
         let last = self.shared.incident.as_ref();
-        let last = last.filter(|(_, at)| *at == snap.now);
         let here = last.and_then(|(id, _)| all.iter().position(|i| id.is_of(i)));
         let to = match (here, forward) {
             (Some(n), true) => Some(n + 1),
@@ -53,6 +52,26 @@ impl Model {
             .visit(i, snap.overview.upto.unwrap_or(snap.range.1));
         self.say(text);
         vec![Effect::Drive(Drive::Seek(at))]
+    }
+    /// Forgets which incident was opened when the user goes to another moment than the incident's.
+    pub(super) fn depart(&mut self, effects: &[Effect]) {
+        let at = self.shared.incident.as_ref().map(|(_, at)| *at);
+        let leaves = |e: &Effect| match e {
+            Effect::Drive(Drive::Seek(to)) => Some(*to) != at,
+            Effect::Drive(d) => matches!(
+                d,
+                Drive::Step { .. }
+                    | Drive::StepPod { .. }
+                    | Drive::Error { .. }
+                    | Drive::Mark
+                    | Drive::Follow
+                    | Drive::Stop { .. }
+            ),
+            _ => false,
+        };
+        if effects.iter().any(leaves) {
+            self.shared.incident = None;
+        }
     }
     /// Goes to a time: the cursor follows the snapshot again, and the engine shows that moment.
     pub(super) fn seek(&mut self, text: &str, snap: &Snapshot) -> Vec<Effect> {

@@ -55,9 +55,10 @@ impl Model {
             let share = f64::from(x.saturating_sub(bar).min(w)) / f64::from(w.max(1));
             let length = snap.range.1.since(snap.range.0) as f64;
             self.shared.cursor = None;
-            return vec![Effect::Drive(Drive::Seek(
-                snap.range.0.plus((length * share) as i64),
-            ))];
+            let to = snap.range.0.plus((length * share) as i64);
+            let effects = vec![Effect::Drive(Drive::Seek(to))];
+            self.depart(&effects);
+            return effects;
         }
         let Some(slot) = slots.iter().find(|s| s.area.contains(Position::new(x, y))) else {
             self.pressed = None;

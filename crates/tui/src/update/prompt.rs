@@ -8,8 +8,11 @@ use crate::keys::Key;
 use crate::model::{Effect, Model, Overlay, Prompt, PromptKind};
 use crate::pane::{Pane, PaneId};
 use crate::text::count;
-use kflow_core::query::{Candidate, complete, explain};
+use kflow_core::flow::map::Map;
+use kflow_core::query::{Candidate, Field, complete, explain, parse};
+use kflow_core::suggest::suggest;
 use kflow_engine::Snapshot;
+use kflow_model::cri::method;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
@@ -17,13 +20,10 @@ impl Model {
     /// Opens a prompt.
     pub(super) fn open(&mut self, kind: PromptKind, snap: &Snapshot) {
         let before = match kind {
-            PromptKind::Filter => match self.pane(self.focus).and_then(|p| p.filter()) {
-                Some(f) => f.to_owned(),
-                None => {
-                    self.complain("this pane has no filter");
-                    return;
-                }
-            },
+            PromptKind::Filter => {
+                let set = self.pane(self.focus).and_then(|p| p.filter());
+                set.unwrap_or_default().to_owned()
+            }
             _ => String::new(),
         };
         let mut p = Prompt {
@@ -124,23 +124,63 @@ impl Model {
     /// matched something stays applied.
     fn preview(&mut self, p: &mut Prompt, snap: &Snapshot) {
         let typed = Filter::typed(&p.text);
+        let words = self.pane(self.focus).and_then(Pane::filter_hint).is_some();
+        let typed = if words { p.text.clone() } else { typed };
         self.set_filter(&typed);
         self.sync(snap);
         let found = self.pane(self.focus).and_then(Pane::matches);
+        let why = (found == Some(0))
+            .then(|| self.mistaken(&p.text, snap))
+            .flatten();
         if found == Some(0) && Filter::parse(&p.text).is_ok_and(|f| f.may_go_on()) {
-            p.hint = Err(match p.shown.as_str() {
+            let mut hint = match p.shown.as_str() {
                 "" => "nothing matches yet: everything is shown".to_owned(),
                 shown => format!("nothing matches yet: shown is {shown}"),
-            });
+            };
+            if let Some(why) = why {
+                hint.push_str(&format!("; {why}"));
+            }
+            p.hint = Err(hint);
             let shown = p.shown.clone();
             self.set_filter(&shown);
             self.sync(snap);
+        } else if let Some(why) = why {
+            p.shown = typed;
+            p.hint = Err(why);
         } else {
             p.shown = typed;
             if let (Some(n), Ok(hint)) = (found.filter(|_| !p.text.is_empty()), &mut p.hint) {
                 *hint = format!("{} match   {hint}", count(n));
             }
         }
+    }
+    /// Returns what is likely wrong with a filter that matches nothing: a field or a method that does not exist.
+    fn mistaken(&self, text: &str, snap: &Snapshot) -> Option<String> {
+        // Text that names no known field is not read as an expression.
+        let name = text.trim_start_matches(['!', '-']);
+        let at = name.find([':', '='])?;
+        let (name, _) = name.split_at(at);
+        let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic());
+        if is_word && let Err(e) = parse(&text.replacen('=', ":", 1)) {
+            return Some(e.to_string());
+        }
+        let query = parse(text).ok()?;
+        let wanted = *query.exact(Field::Method).first()?;
+        let known = self.pane(self.focus)?.known(Field::Method, snap);
+        let all = known.iter().map(String::as_str);
+        let mut all: Vec<&str> = all.chain(method::ALL.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        // A name that is not typed to its end yet is no mistake.
+        let begins = |m: &&str| m.to_lowercase().starts_with(&wanted.to_lowercase());
+        if all.iter().any(begins) {
+            return None;
+        }
+        let near = suggest(wanted, all, |m| m);
+        Some(match near.first() {
+            Some(m) => format!("no method {wanted}: did you mean {m}?"),
+            None => format!("no method {wanted}"),
+        })
     }
     fn accept(&mut self, p: &Prompt, snap: &Snapshot) -> Vec<Effect> {
         match p.kind {
@@ -149,7 +189,11 @@ impl Model {
                 self.sync(snap);
                 Vec::new()
             }
-            PromptKind::Seek => self.seek(&p.text, snap),
+            PromptKind::Seek => {
+                let effects = self.seek(&p.text, snap);
+                self.depart(&effects);
+                effects
+            }
             PromptKind::Note if p.text.trim().is_empty() => Vec::new(),
             PromptKind::Note => self.run(
                 &Command {
@@ -200,6 +244,17 @@ impl Model {
             }
             PromptKind::Filter => {
                 let pane = self.pane(self.focus);
+                // What is typed after / never runs commands, even where there is nothing to filter.
+                if pane.and_then(|x| x.filter()).is_none() {
+                    p.candidates = Vec::new();
+                    p.hint = Err(format!("{} has no filter (esc)", self.focus.name()));
+                    return;
+                }
+                if let Some(hint) = pane.and_then(Pane::filter_hint) {
+                    p.candidates = Vec::new();
+                    p.hint = Ok(hint.to_owned());
+                    return;
+                }
                 let known = |f| pane.map(|x| x.known(f, snap)).unwrap_or_default();
                 p.candidates = if p.text.is_empty() || p.text.starts_with("-l") {
                     Vec::new()
@@ -208,9 +263,12 @@ impl Model {
                 };
                 p.hint = match Filter::parse(&p.text) {
                     Err(e) => Err(e),
-                    Ok(_) if p.text.is_empty() => Ok(
-                        "fuzzy   !inverse   -l app=web   /regex/   pod:web* dur>2s !ok".to_owned(),
-                    ),
+                    Ok(_) if p.text.is_empty() => Ok(match self.focus {
+                        // Only pods have labels.
+                        PaneId::Pods => "fuzzy   !inverse   -l app=web   /regex/   ns:shop !ready",
+                        _ => "fuzzy   !inverse   /regex/   pod:web* dur>2s !ok",
+                    }
+                    .to_owned()),
                     Ok(_) if p.text.starts_with("-l") => {
                         Ok("labels: app=web  tier!=db  app  !app  (commas between)".to_owned())
                     }
@@ -280,11 +338,14 @@ fn palette(text: &str, model: &Model) -> Vec<Candidate> {
     let pattern = Pattern::parse(text.trim(), CaseMatching::Ignore, Normalization::Smart);
     let mut matcher = Matcher::new(Config::DEFAULT);
     let mut buf = Vec::new();
+    // What a command is called decides before what it does, of which the typed text has to be a part.
+    let begun = text.trim().to_lowercase();
     let mut found: Vec<(u32, &Action)> = Action::ALL
         .iter()
         .filter_map(|a| {
-            let s = pattern.score(Utf32Str::new(a.name(), &mut buf), &mut matcher)?;
-            Some((s, a))
+            let name = pattern.score(Utf32Str::new(a.name(), &mut buf), &mut matcher);
+            let told = begun.chars().count() >= 3 && a.help().to_lowercase().contains(&begun);
+            Some((name.or(told.then_some(0))?, a))
         })
         .collect();
     // Of equal matches, commands of the focused pane come first, and quitting last.
@@ -296,15 +357,23 @@ fn palette(text: &str, model: &Model) -> Vec<Candidate> {
         KeyScope::List | KeyScope::Pane(_) => 3,
     };
     found.sort_by_key(|(s, a)| (std::cmp::Reverse(*s), likely(**a)));
-    found
-        .into_iter()
-        .map(|(_, a)| Candidate {
-            text: a.name().to_owned(),
-            label: a.name().to_owned(),
-            help: match model.keys.text(*a) {
-                k if k.is_empty() => a.help().to_owned(),
-                k => format!("{}  [{k}]", a.help()),
-            },
-        })
-        .collect()
+    let commands = found.into_iter().map(|(_, a)| Candidate {
+        text: a.name().to_owned(),
+        label: a.name().to_owned(),
+        help: match model.keys.text(*a) {
+            k if k.is_empty() => a.help().to_owned(),
+            k => format!("{}  [{k}]", a.help()),
+        },
+    });
+    // A step is found by its id or its function.
+    let map = Map::active();
+    let step = map
+        .step(&begun)
+        .or_else(|| map.step_by_function(text.trim()));
+    let step = step.map(|(_, s)| Candidate {
+        text: format!("{} {}", Action::PaneFlow.name(), s.id),
+        label: s.id.to_string(),
+        help: format!("{}: {}", s.function, s.label),
+    });
+    step.into_iter().chain(commands).collect()
 }

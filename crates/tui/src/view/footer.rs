@@ -42,8 +42,9 @@ fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
     let mut all = Vec::new();
     let mut x = 1;
     // Keys that the tour uses are shown in the tour's own lines.
-    let guided =
-        |a: Action| model.tour.is_some() && matches!(a, Action::PlayPause | Action::Layout);
+    let guided = |a: Action| {
+        model.tour.is_some() && matches!(a, Action::PlayPause | Action::Layout | Action::NextPod)
+    };
     for a in own.iter().chain(&general).copied() {
         if model.keys.first(a).is_empty() || guided(a) {
             continue;

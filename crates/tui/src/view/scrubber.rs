@@ -31,7 +31,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         (share.clamp(0.0, 1.0) * f64::from(bar.saturating_sub(1))) as u16
     };
     let here = place(snap.now);
-    canvas.line(x, 0, bar, g.rule, t.faint);
+    canvas.line(x, 0, bar, g.rule, t.rule);
     canvas.line(x, 0, here, g.rule, t.accent);
     // The height shows the number of observations; red shows incidents.
     let dense = density(&snap.overview, bar);

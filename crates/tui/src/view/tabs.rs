@@ -20,8 +20,23 @@ fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
             (false, true) => format!("{key}{}", id.name().chars().take(4).collect::<String>()),
         }
     };
-    // If the full names leave too little room for the selected pod, they are shortened; that of the focused pane
-    // stays whole if possible.
+    let room = usize::from(w).saturating_sub(SELECTED);
+    let full = |id: PaneId| format!(" {} ", label(id, false));
+    let dense = |id: PaneId| format!(" {}{}", model.keys.first(id.action()), id.name());
+    let sum =
+        |label: &dyn Fn(PaneId) -> String| -> usize { all.iter().map(|p| width(&label(*p))).sum() };
+    // If the full names leave too little room for the selected pod, they stand close together, and are shortened only
+    // where there is no room for that either.
+    if sum(&full) > room && sum(&dense) < usize::from(w) {
+        let mut x = 1;
+        let place = |p: PaneId| {
+            let (at, l) = (x, dense(p));
+            x += width(&l) as u16;
+            (p, at, l)
+        };
+        return all.iter().copied().map(place).collect();
+    }
+    // That of the focused pane stays whole if possible.
     let wide = |p: PaneId, short: bool| width(&label(p, short)) + 2;
     let full: usize = all.iter().map(|p| wide(*p, false)).sum();
     let short = full + SELECTED > usize::from(w);

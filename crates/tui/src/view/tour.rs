@@ -83,9 +83,27 @@ pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canva
             canvas.text(1, at, line, t.strong);
             y = at + 1;
         }
+    } else if tour.is_on_the_way() {
+        let on = model.keys.first(Action::PlayPause);
+        let said = format!("The panes play up to this step; {on} goes there at once.");
+        canvas.text(1, 2, &said, t.dim);
     } else if let Some(e) = tour.shown(ctx.snap) {
         let at = ctx.time().at(e.stamp.at, e.stamp.precision, 6);
-        let (what, _) = describe::line(&e);
+        let (mut what, _) = describe::line(&e);
+        // Lines of the runtime name a container by its id only.
+        let containers = ctx.shared.view(ctx.snap).map(|p| p.containers.as_slice());
+        let whose = containers.unwrap_or_default().iter().find(|c| {
+            let id = c.id.as_str().get(..12);
+            id.is_some_and(|id| what.contains(id)) && !what.contains(&format!(" {} ", c.name))
+        });
+        if let Some(c) = whose {
+            let kind = if c.init {
+                "init container"
+            } else {
+                "container"
+            };
+            what = format!("{kind} {}: {what}", c.name);
+        }
         let x = canvas.spans(
             1,
             2,
@@ -98,7 +116,13 @@ pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canva
         );
         canvas.text_in(x, 2, w.saturating_sub(x + 1), &what, t.text);
     }
-    for (y, (line, style)) in (y..canvas.height()).zip(&lines) {
+    let room = usize::from(canvas.height().saturating_sub(y));
+    for (n, (y, (line, style))) in (y..canvas.height()).zip(&lines).enumerate() {
+        if n + 1 == room && lines.len() > room {
+            // A text of which the rest has no row ends like one that is cut.
+            canvas.text_in(1, y, w.saturating_sub(2), &format!("{line} …"), *style);
+            continue;
+        }
         canvas.text(1, y, line, *style);
     }
 }

@@ -2,6 +2,7 @@
 
 use ratatui::style::Style;
 
+use crate::action::Action;
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
 use crate::text::{width, wrap};
@@ -113,6 +114,14 @@ impl Details {
             canvas.text(if *aside { label } else { 0 }, y, v, *style);
         }
         let below = rows.len().saturating_sub(top + h);
-        scroll::draw_more(ctx, canvas, canvas.height().saturating_sub(1), top, below);
+        let y = canvas.height().saturating_sub(1);
+        let more = scroll::more(ctx.glyphs, top, below);
+        if !more.is_empty() {
+            // The keys move the list beside the details, except these.
+            let (up, down) = (ctx.keys.first(Action::Left), ctx.keys.first(Action::Right));
+            let w = canvas.width();
+            let text = format!(" {more}: {up} {down} ");
+            canvas.text_right(w, y, w, &text, ctx.theme.key_text);
+        }
     }
 }

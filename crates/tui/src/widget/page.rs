@@ -12,7 +12,6 @@ use crate::pane::PaneId;
 use crate::shared::{Ctx, Shared};
 use crate::text::{count, cut, width, wrap};
 use crate::theme::Theme;
-use crate::widget::scroll::draw_more;
 use kflow_core::diagnose::awaited::Awaited;
 use kflow_core::diagnose::pulls::{Fate, Progress};
 use kflow_engine::Snapshot;
@@ -429,13 +428,17 @@ impl Page {
         let [a, b] = &columns.lines;
         self.draw_column(ctx, &mut canvas.part(0, 0, left, h), a, (0, top));
         if !b.is_empty() {
-            canvas.column(left + 1, 0, h, ctx.glyphs.wall, ctx.theme.faint);
+            canvas.column(left + 1, 0, h, ctx.glyphs.wall, ctx.theme.rule);
             let x = left + 2;
             let mut part = canvas.part(x, 0, w.saturating_sub(x), h);
             self.draw_column(ctx, &mut part, b, (1, top));
         }
-        let hidden = longest.saturating_sub(top + usize::from(h));
-        draw_more(ctx, canvas, h.saturating_sub(1), top, hidden);
+    }
+    /// Returns the number of lines above and below the visible ones. The pane's rule shows them: a marker among the
+    /// lines would cover their ends.
+    pub fn hidden(&self) -> (usize, usize) {
+        let top = self.top.min(self.last_top());
+        (top, self.last_top() - top)
     }
     fn draw_column(
         &self,

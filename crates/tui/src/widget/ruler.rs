@@ -109,7 +109,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window, zero: Nanos,
             free = x + len + 1;
         }
         for y in 1..=grid {
-            canvas.symbol(x, y, ctx.glyphs.grid, ctx.theme.faint);
+            canvas.symbol(x, y, ctx.glyphs.grid, ctx.theme.rule);
         }
     }
 }

@@ -86,7 +86,7 @@ impl Scroll {
             let (symbol, style) = if on {
                 (ctx.glyphs.thumb, ctx.theme.dim)
             } else {
-                (ctx.glyphs.track, ctx.theme.faint)
+                (ctx.glyphs.track, ctx.theme.rule)
             };
             canvas.symbol(x, y + i as u16, symbol, style);
         }

@@ -218,7 +218,8 @@ fn bar(
     }
 }
 
-/// Marks a row as selected and keeps the colours of its cells.
+/// Marks a row as selected and keeps the colours of its cells, except that faint text, which can be read only on the
+/// ordinary background, becomes secondary text.
 pub(crate) fn select(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
     let style = if ctx.focused {
         ctx.theme.selection
@@ -229,6 +230,7 @@ pub(crate) fn select(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
     s.bg = style.bg;
     let w = canvas.width();
     canvas.style(0, y, w, 1, s);
+    canvas.recolour(y, ctx.theme.faint.fg, ctx.theme.dim.fg);
     canvas.symbol(0, y, ctx.glyphs.here, ctx.theme.accent.patch(s));
 }
 

@@ -1,7 +1,8 @@
-//! Percentiles and a histogram for each method. Counts are kept for each chunk of the call log, so that only changed
-//! chunks are counted again.
+//! Percentiles and a histogram for each method. Lengths are kept for each chunk of the call log, so that only changed
+//! chunks are looked at again.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use super::index::Keep;
@@ -11,68 +12,43 @@ use crate::shared::Ctx;
 use crate::text::count;
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::Call;
+use kflow_core::stats::percentile;
 use kflow_engine::Snapshot;
 use kflow_model::Text;
 use kflow_model::units::{duration, size};
 
-/// Buckets per factor of two. A percentile, being the upper bound of its bucket, is at most 9 % too high.
-const PER_OCTAVE: f64 = 8.0;
-
-/// A histogram of durations with logarithmic buckets.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Histogram {
-    buckets: BTreeMap<u16, u32>,
-    n: u64,
-    max: i64,
-}
-
-impl Histogram {
-    pub(crate) fn add(&mut self, ns: i64) {
-        let b = ((ns.max(1) as f64).log2() * PER_OCTAVE) as u16;
-        *self.buckets.entry(b).or_default() += 1;
-        self.n += 1;
-        self.max = self.max.max(ns);
-    }
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (b, n) in &other.buckets {
-            *self.buckets.entry(*b).or_default() += n;
+/// Returns counts for `columns` equal parts of a logarithmic axis from `lo` to `hi` ns.
+fn histogram(lengths: &[i64], columns: usize, lo: f64, hi: f64) -> Vec<u32> {
+    let mut out = vec![0; columns];
+    let (a, z) = (lo.log2(), hi.log2());
+    for ns in lengths {
+        let share = ((*ns).max(1) as f64).log2() - a;
+        let at = share / (z - a).max(1.0) * columns as f64;
+        let i = at.clamp(0.0, columns.saturating_sub(1) as f64) as usize;
+        if let Some(c) = out.get_mut(i) {
+            *c += 1;
         }
-        self.n += other.n;
-        self.max = self.max.max(other.max);
     }
-    /// Returns the upper bound, in ns, of the bucket that contains the quantile `q` (0 to 1), but at most the maximum.
-    pub(crate) fn quantile(&self, q: f64) -> i64 {
-        let want = (self.n as f64 * q).ceil().max(1.0) as u64;
-        let mut sum = 0;
-        for (b, n) in &self.buckets {
-            sum += u64::from(*n);
-            if sum >= want {
-                return (((f64::from(*b) + 1.0) / PER_OCTAVE).exp2() as i64).min(self.max);
-            }
-        }
-        self.max
-    }
-    /// Returns counts for `columns` equal parts of a logarithmic axis from `lo` to `hi` ns.
-    pub(crate) fn columns(&self, columns: usize, lo: f64, hi: f64) -> Vec<u32> {
-        let mut out = vec![0; columns];
-        let (a, z) = (lo.log2() * PER_OCTAVE, hi.log2() * PER_OCTAVE);
-        for (b, n) in &self.buckets {
-            let share = (f64::from(*b) - a) / (z - a).max(1.0);
-            let i = (share * columns as f64).clamp(0.0, columns.saturating_sub(1) as f64) as usize;
-            if let Some(c) = out.get_mut(i) {
-                *c += n;
-            }
-        }
-        out
-    }
+    out
 }
 
 #[derive(Clone, Debug, Default)]
 struct Method {
-    times: Histogram,
+    /// Lengths of the calls that have ended, in ns, ascending.
+    lengths: Vec<i64>,
     errors: u64,
     flying: u64,
     bytes: u64,
+}
+
+impl AddAssign<&Self> for Method {
+    /// Adds the counts, and appends the lengths without sorting them.
+    fn add_assign(&mut self, other: &Self) {
+        self.lengths.extend_from_slice(&other.lengths);
+        self.errors += other.errors;
+        self.flying += other.flying;
+        self.bytes += other.bytes;
+    }
 }
 
 type Chunk = Arc<Vec<Arc<Call>>>;
@@ -98,11 +74,14 @@ fn count_chunk(
         e.bytes += c.request_bytes + c.response_bytes;
         match c.end {
             Some(end) => {
-                e.times.add(end.since(c.start));
+                e.lengths.push(end.since(c.start));
                 e.errors += u64::from(c.is_error());
             }
             None => e.flying += 1,
         }
+    }
+    for e in m.values_mut() {
+        e.lengths.sort_unstable();
     }
     m
 }
@@ -149,16 +128,15 @@ impl Table {
         let mut sum: BTreeMap<Text, Method> = BTreeMap::new();
         for (_, m) in &self.chunks {
             for (name, x) in m {
-                let e = sum.entry(name.clone()).or_default();
-                e.times.merge(&x.times);
-                e.errors += x.errors;
-                e.flying += x.flying;
-                e.bytes += x.bytes;
+                *sum.entry(name.clone()).or_default() += x;
             }
+        }
+        for m in sum.values_mut() {
+            m.lengths.sort_unstable();
         }
         self.rows = sum.into_iter().collect();
         self.rows
-            .sort_by_key(|(_, m)| std::cmp::Reverse(m.times.n + m.flying));
+            .sort_by_key(|(_, m)| std::cmp::Reverse(m.lengths.len() as u64 + m.flying));
     }
     pub(super) fn len(&self) -> usize {
         self.rows.len()
@@ -207,19 +185,14 @@ impl Table {
             let Some((name, m)) = self.rows.get(row) else {
                 continue;
             };
-            let h = &m.times;
             let noise = kflow_model::cri::is_noise(name);
             canvas.text_in(2, y, longest, name, if noise { t.dim } else { t.strong });
-            let done = h.n > 0;
-            let q = |p: f64| {
-                if done {
-                    duration(h.quantile(p))
-                } else {
-                    String::new()
-                }
+            let q = |permille: usize| match m.lengths.as_slice() {
+                [] => String::new(),
+                lengths => duration(percentile(lengths, permille)),
             };
             let values = [
-                count(h.n as usize),
+                count(m.lengths.len()),
                 if m.errors > 0 {
                     m.errors.to_string()
                 } else {
@@ -230,9 +203,9 @@ impl Table {
                 } else {
                     String::new()
                 },
-                q(0.5),
-                q(0.99),
-                if done { duration(h.max) } else { String::new() },
+                q(500),
+                q(990),
+                q(1000),
                 size(m.bytes),
             ];
             let styles = [t.text, t.fail, t.run, t.text, t.text, t.warn, t.dim];
@@ -242,7 +215,7 @@ impl Table {
                 canvas.text_right(x, y, cw, v, s);
             }
             if columns >= 20 {
-                let c = h.columns(columns, lo, hi);
+                let c = histogram(&m.lengths, columns, lo, hi);
                 let top = c.iter().copied().max().unwrap_or(0).max(1);
                 for (i, n) in c.iter().enumerate() {
                     if *n > 0 {
@@ -263,19 +236,14 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::histogram;
 
     #[test]
-    fn quantiles_are_within_a_bucket_of_the_truth() {
-        let mut h = Histogram::default();
-        for i in 1..=1000_i64 {
-            h.add(i * 1_000_000);
-        }
-        for (q, truth) in [(0.5, 500e6), (0.9, 900e6), (0.99, 990e6)] {
-            let got = h.quantile(q) as f64;
-            assert!(got >= truth && got <= truth * 1.095, "{q}: {got}");
-        }
-        assert_eq!(h.quantile(1.0), 1_000_000_000);
-        assert_eq!(h.columns(10, 1e4, 3e11).iter().sum::<u32>(), 1000);
+    fn every_length_is_in_a_column_also_outside_of_the_axis() {
+        let ms = |i: i64| i * 1_000_000;
+        let lengths: Vec<i64> = (0..=1000).map(ms).chain([ms(1_000_000)]).collect();
+        let columns = histogram(&lengths, 10, 1e4, 3e11);
+        assert_eq!(columns.iter().sum::<u32>(), 1002);
+        assert_eq!((columns.first(), columns.last()), (Some(&1), Some(&1)));
     }
 }

@@ -36,6 +36,10 @@ impl Columns {
             file,
         }
     }
+    /// Whether rows begin with the step's id. Texts name steps by it.
+    const fn shows_ids(self) -> bool {
+        self.tree >= 36
+    }
     pub(super) fn head(self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         canvas.text_in(3, 0, self.tree, "STEP", t.head);
@@ -91,6 +95,9 @@ impl Columns {
             Some(also) if s.function == tree::ROOT => also,
             _ => &s.function,
         };
+        if self.shows_ids() {
+            x += canvas.text(x, y, &s.id, t.dim) + 1;
+        }
         x += canvas.text_in(x, y, end.saturating_sub(x), function, name_style);
         // The attempt number matters only while a step fails or is in flight; else the number of runs is enough.
         let trying = matches!(how, Some(RunEnd::Failed | RunEnd::InFlight));
@@ -150,14 +157,18 @@ pub(super) fn flow(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, flow: usize, 
     canvas.spans(
         1,
         y,
-        &[(mark, t.accent), (" ", t.text), (&flow.title, t.strong)],
+        &[
+            (mark, t.accent),
+            (&format!(" ({}) ", flow.id), t.dim),
+            (&flow.title, t.strong),
+        ],
     );
 }
 
 /// Draws the details of the selected step.
 pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Option<&StepRuns>) {
     let t = ctx.theme;
-    canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
+    canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.rule);
     let Some(s) = Map::active().get(id) else {
         return;
     };
@@ -170,6 +181,8 @@ pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Opti
         1,
         1,
         &[
+            (&s.id, t.accent),
+            ("  ", t.text),
             (&s.function, t.strong),
             ("  ", t.text),
             (label, t.text),

@@ -4,6 +4,7 @@
 use crate::describe;
 use crate::shared::Ctx;
 use crate::widget::details::Details;
+use kflow_core::flow::glossary;
 use kflow_core::flow::map::{Map, StepId};
 use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_model::Evidence;
@@ -65,6 +66,11 @@ pub(super) fn step(ctx: &Ctx<'_>, id: StepId, l: Option<&StepRuns>) -> Details {
     d.fact("before", s.was.join(", "), t.dim);
     if let Some(p) = s.parent.and_then(|p| map.get(p)) {
         d.fact("called by", format!("{}  {}", p.id, p.function), t.dim);
+    }
+    let text = format!("{}\n{}\n{}", s.label, s.does, s.hangs);
+    for (n, w) in glossary::used(&text).into_iter().enumerate() {
+        let label = if n == 0 { "words" } else { "" };
+        d.fact(label, format!("{}: {}", w.name, w.means), t.dim);
     }
     for e in l.map(shown).into_iter().flatten() {
         let at = ctx.time().at(e.stamp.at, e.stamp.precision, 6);

@@ -7,6 +7,7 @@ use kflow_core::correlate::KubeletActivity;
 use kflow_core::correlate::kubelet::Work;
 use kflow_core::flow::map::{Map, Scope, Step, StepId};
 use kflow_core::flow::runs::{Run, RunEnd, StepRuns};
+use kflow_model::Text;
 use kflow_model::log::Component;
 use kflow_model::stamp::SECOND;
 
@@ -14,7 +15,7 @@ use kflow_model::stamp::SECOND;
 pub(super) const ROOT: &str = "syncLoop";
 
 /// Limit on the depth of the tree, because the parents in a user's own map may form a cycle.
-const DEEPEST: u16 = 16;
+pub(super) const DEEPEST: u16 = 16;
 
 /// A visible row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +55,34 @@ pub(super) struct Show<'a> {
     pub(super) all: bool,
     /// The runtime whose steps are listed; `None` for the steps of every runtime.
     pub(super) runtime: Option<Component>,
+    /// Words that a step's id, names or sentences contain, each of them, in lower case. Steps without them are not
+    /// listed, unless one below them is.
+    pub(super) words: &'a [String],
     /// Rows that are open although they are closed by default, or the other way round.
     pub(super) turned: &'a FxHashSet<Turned>,
 }
 
-/// Returns the reached steps and all their ancestors.
-fn ways(map: &Map, lit: &[StepRuns]) -> FxHashSet<StepId> {
-    let mut set: FxHashSet<StepId> = lit.iter().map(|l| l.step).collect();
-    for l in lit {
-        let mut up = map.get(l.step).and_then(|s| s.parent);
+/// Returns true if a step has all words, which are in lower case.
+pub(super) fn has(map: &Map, step: &Step, words: &[String]) -> bool {
+    if words.is_empty() {
+        return true;
+    }
+    let flow = map.flows().get(step.flow).map_or("", |f| f.title.as_str());
+    let also = step.also.iter().map(Text::as_str);
+    let names = [&step.id, &step.function, &step.label, &step.file];
+    let sentences = [step.does.as_str(), step.hangs.as_str(), flow];
+    let texts = names.iter().map(|n| n.as_str());
+    let texts: Vec<String> = (texts.chain(also).chain(sentences))
+        .map(str::to_lowercase)
+        .collect();
+    (words.iter()).all(|w| texts.iter().any(|t| t.contains(w.as_str())))
+}
+
+/// Returns steps and all their ancestors.
+fn ways(map: &Map, of: impl Iterator<Item = StepId> + Clone) -> FxHashSet<StepId> {
+    let mut set: FxHashSet<StepId> = of.clone().collect();
+    for step in of {
+        let mut up = map.get(step).and_then(|s| s.parent);
         while let Some(p) = up {
             if !set.insert(p) {
                 break;
@@ -89,10 +109,16 @@ pub(super) fn steps(
 
 /// Returns the visible rows, depth first.
 pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
-    let reached = ways(map, lit);
+    let reached = ways(map, lit.iter().map(|l| l.step));
+    let found: Vec<StepId> = steps(map, show.runtime)
+        .filter(|(id, s)| (!show.reached || reached.contains(id)) && has(map, s, show.words))
+        .map(|(id, _)| id)
+        .collect();
+    let listed = ways(map, found.into_iter());
+    let filters = !show.words.is_empty();
     let mut below: FxHashMap<Option<StepId>, Vec<StepId>> = FxHashMap::default();
     for (id, s) in steps(map, show.runtime) {
-        if !show.reached || reached.contains(&id) {
+        if listed.contains(&id) && (filters || !show.reached || reached.contains(&id)) {
             below.entry(s.parent).or_default().push(id);
         }
     }
@@ -124,15 +150,17 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
             .filter(|id| Some(*id) != root && map.get(*id).is_some_and(|s| s.flow == f))
             .collect();
         if channels == Some(f) {
-            own.extend(root.filter(|r| !show.reached || reached.contains(r)));
+            own.extend(root.filter(|r| listed.contains(r)));
         }
         let lit_here = own.iter().any(|s| reached.contains(s));
         // A flow of the node is listed only if one of its steps was reached; a flow of a pod always is.
-        if own.is_empty() || (!lit_here && (show.reached || flow.scope == Scope::Node)) {
+        // What was searched for is listed wherever it is.
+        let unmet = !filters && !lit_here && (show.reached || flow.scope == Scope::Node);
+        if own.is_empty() || unmet {
             continue;
         }
         out.push(Row::Flow(f));
-        if (lit_here || show.all) == show.turned.contains(&Turned::Flow(f)) {
+        if (lit_here || show.all || filters) == show.turned.contains(&Turned::Flow(f)) {
             continue;
         }
         let mut stack: Vec<(StepId, u16)> = own.into_iter().rev().map(|s| (s, 1)).collect();
@@ -140,7 +168,7 @@ pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
             let calls = children(id);
             // Branches without a reached step are closed by default, so that steps that did not happen do not fill
             // the screen.
-            let by_default = show.all || reached.contains(&id);
+            let by_default = show.all || filters || reached.contains(&id);
             let open = by_default != show.turned.contains(&Turned::Step(id.0));
             out.push(Row::Step {
                 id,
@@ -230,6 +258,7 @@ mod tests {
             reached: false,
             all: true,
             runtime: None,
+            words: &[],
             turned: &turned,
         };
         let rows = rows(map, &[], show);
@@ -263,6 +292,7 @@ mod tests {
             reached: false,
             all: true,
             runtime: None,
+            words: &[],
             turned: &turned,
         };
         let mut ids: Vec<StepId> = rows(map, &[], show)

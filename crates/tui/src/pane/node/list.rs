@@ -180,15 +180,12 @@ impl List {
     pub(super) fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (t, w) = (ctx.theme, canvas.width());
         if self.shown.is_empty() {
-            let (text, hint) = if self.all.is_empty() {
-                (
-                    "No node has been seen yet.",
-                    "Watching nodes needs `list` and `watch` on nodes; `kflow doctor` says what is missing.",
-                )
-            } else {
-                ("No node matches the filter.", "esc clears it.")
-            };
-            return super::super::empty(ctx, canvas, text, hint);
+            if self.all.is_empty() {
+                let (text, hint) = crate::banner::no_nodes(ctx.snap);
+                return super::super::empty(ctx, canvas, &text, &hint);
+            }
+            let hint = "esc clears it.";
+            return super::super::empty(ctx, canvas, "No node matches the filter.", hint);
         }
         let cluster = ctx.snap.cluster.as_deref();
         let agents = cluster.and_then(|c| c.agents.as_deref());
@@ -251,7 +248,7 @@ impl List {
             .draw(ctx, &mut canvas.part(0, 0, w, HEAD + rows), HEAD);
         let y = HEAD + rows;
         if y < canvas.height() {
-            canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+            canvas.line(0, y, w, ctx.glyphs.rule, t.rule);
             let below = canvas.height() - y - 1;
             self.said(ctx, &mut canvas.part(0, y + 1, w, below));
         }

@@ -237,7 +237,7 @@ pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Optio
     if owner.is_some() {
         return row::below(ctx, canvas, y, owner);
     }
-    canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+    canvas.line(0, y, w, ctx.glyphs.rule, t.rule);
     let Some(p) = ctx.shared.view(ctx.snap) else {
         return;
     };

@@ -347,7 +347,7 @@ pub(super) fn pod(
                 }
             }
             Col::Age => {
-                canvas.text_right(end, y, w, &age(snap.now.since(p.created)), dim);
+                canvas.text_right(end, y, w, &age(snap.now.since(p.zero())), dim);
             }
             Col::Node => {
                 if p.node.is_empty() {
@@ -381,7 +381,7 @@ pub(super) fn pod(
 /// Draws the text about the selected pod or owner below the list.
 pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Option<&Verdict>) {
     let (w, t) = (canvas.width(), ctx.theme);
-    canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+    canvas.line(0, y, w, ctx.glyphs.rule, t.rule);
     let y = y + 1;
     if let Some(v) = owner {
         return sentence(ctx, canvas, y, v);

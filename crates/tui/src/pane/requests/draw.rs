@@ -210,7 +210,7 @@ impl Requests {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let Some(r) = self.selected() else { return };
         let (w, h) = (canvas.width(), canvas.height());
-        canvas.line(0, 0, w, g.rule, t.faint);
+        canvas.line(0, 0, w, g.rule, t.rule);
         let mut y = 1;
         let rows = facts(r);
         // The waterfall is what users look for, so the facts of the request take at most half of the height.

@@ -187,7 +187,7 @@ impl Abreast {
         let below = self.below(w, h);
         let y = h.saturating_sub(below.len() as u16);
         if !below.is_empty() && y > HEAD + rows {
-            canvas.line(0, y - 1, w, ctx.glyphs.rule, t.faint);
+            canvas.line(0, y - 1, w, ctx.glyphs.rule, t.rule);
         }
         for (n, line) in below.iter().enumerate() {
             canvas.text_in(1, y + n as u16, w.saturating_sub(2), line, t.dim);

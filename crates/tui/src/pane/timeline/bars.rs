@@ -19,7 +19,7 @@ pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span) {
     let mut x = 1;
     if r.depth > 0 {
         x += (r.depth - 1) * 2 + 1;
-        canvas.symbol(x, 0, if r.last { g.last } else { g.branch }, t.faint);
+        canvas.symbol(x, 0, if r.last { g.last } else { g.branch }, t.rule);
         x += 1;
     }
     let arrow = match (r.children, r.open) {

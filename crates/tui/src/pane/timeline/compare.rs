@@ -136,7 +136,7 @@ impl Compared {
             };
             let (left, right) = (scale(pair.a), scale(pair.b));
             canvas.line(centre.saturating_sub(left), y, left, fill, style);
-            canvas.symbol(centre, y, ctx.glyphs.wall, t.faint);
+            canvas.symbol(centre, y, ctx.glyphs.wall, t.rule);
             canvas.line(centre + 1, y, right, fill, style);
             if row == self.scroll.at {
                 crate::pane::calls::select(ctx, canvas, y);
