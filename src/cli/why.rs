@@ -56,6 +56,10 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             let mut out = out::stdout();
             written(&mut out, args, &verdicts, asked)?;
             out.flush()?;
+            if let (None, Some(u)) = (&args.pod, unknown::every(asked)) {
+                // There may be more of them.
+                out::conclude(&u.to_string());
+            }
             if verdicts.is_empty() && !args.output.is_for_people() {
                 let text = nothing(args, asked);
                 text.lines().for_each(out::tell);

@@ -201,6 +201,9 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
     if quick(cx, view) && !nodeless(cx, view) {
         return (Health::Well, None);
     }
+    if may_be_gone(cx, view) {
+        return (Health::Unwell, None);
+    }
     let f = PodHistory::gather(view, cx.now);
     let health = health(cx, &f);
     if health == Health::Well {
@@ -299,6 +302,15 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
+/// True for a pod of which only Events tell, none of them of late: it may be gone as well as stuck.
+fn may_be_gone(cx: Context<'_>, view: &PodView) -> bool {
+    let is_event = |o: &kflow_model::Evidence| matches!(o.body, kflow_model::Body::Event(_));
+    let newest = || view.evidence.iter().map(|o| o.stamp.at).max();
+    view.api.is_none()
+        && view.evidence.iter().all(is_event)
+        && newest().is_some_and(|at| cx.now.since(at) >= limits::EVENTS_REPEAT.ns)
+}
+
 /// True when the list of pods is complete, and the pod has been missing from it for longer than a watch may lag.
 fn listed_without(cx: Context<'_>, view: &PodView) -> bool {
     let coverage = cx.world.coverage();
@@ -351,6 +363,9 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
             ..v
         });
         return told.filter(|_| refused).or_else(|| Some(well(&f, true)));
+    }
+    if may_be_gone(cx, pod) {
+        return None;
     }
     match health(cx, &f) {
         Health::Well => {

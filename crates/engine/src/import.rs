@@ -150,12 +150,14 @@ pub fn run(
     }
 
     let dating = moment::date(&mut done, options.taken)?;
+    let end = moment::end(&done);
     let mut observations = Vec::with_capacity(done.iter().map(|d| d.observations.len()).sum());
     let mut summaries = Vec::with_capacity(inputs.len());
     for d in done {
         observations.extend(d.observations);
         summaries.extend(d.summaries);
     }
+    observations.extend(end);
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
     uids::resolve(&mut observations);

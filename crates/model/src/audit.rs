@@ -71,6 +71,11 @@ impl AuditRecord {
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.value(key)
     }
+    /// Returns the node whose kubelet made the request; `None` for another client. It is the name by which the node
+    /// authorizer knows a kubelet (`pkg/auth/nodeidentifier/default.go`).
+    pub fn kubelet_of(&self) -> Option<&str> {
+        self.user.strip_prefix("system:node:")
+    }
     /// Returns the fact `key` from the request and response bodies.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts.value(key)

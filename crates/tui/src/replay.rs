@@ -52,7 +52,8 @@ pub fn is_error(o: &Observation) -> bool {
         Body::Event(e) => e.warning && !e.listed,
         Body::Log(l) => l.severity > Severity::Warning,
         Body::Audit(a) => a.code >= 500,
-        Body::Gap(_) | Body::ClockStep(_) => true,
+        Body::Gap(g) => g.is_loss(),
+        Body::ClockStep(_) => true,
         _ => false,
     }
 }

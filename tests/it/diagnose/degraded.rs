@@ -13,12 +13,23 @@ use kflow_sources::klog::KlogDecoder;
 use kflow_sources::{LineDecoder, TimeHint};
 use regex::Regex;
 
-use super::{Expected, RECORDED, Rows, Sources, expected, root, run};
+use super::{Expected, RECORDED, Row, Rows, Sources, expected, root, run};
 
-/// Asks about all moments of all recordings, with what `left` leaves of their observations; returns how many are told,
-/// and how many there are.
-fn never_wrong(what: &str, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> (usize, usize) {
-    let (mut wrong, mut told, mut all) = (Vec::new(), 0, 0);
+/// What all moments of all recordings were told.
+struct Judged {
+    wrong: Vec<String>,
+    /// Moments with a cause that are told, and all of them.
+    told: usize,
+    all: usize,
+}
+
+/// Asks about all moments of all recordings, with what `left` leaves of their observations.
+fn judged(sources: Sources, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> Judged {
+    let mut out = Judged {
+        wrong: Vec::new(),
+        told: 0,
+        all: 0,
+    };
     for (folder, wanted) in RECORDED {
         let mut asked = expected(wanted);
         asked.sort_by(|a, b| a.session.cmp(&b.session));
@@ -29,19 +40,20 @@ fn never_wrong(what: &str, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> (usiz
             let of: Vec<&Expected> = of.iter().collect();
             let mut rows = Rows::new();
             let observations = left(&session.observations);
-            run(&observations, Sources::Less, &of, &mut rows, &mut wrong);
-            all += rows
-                .values()
-                .filter(|r| !r.expected.causes.is_empty())
-                .count();
-            told += rows
-                .values()
-                .filter(|r| {
-                    !r.expected.causes.is_empty() && r.got.values().any(|g| g.starts_with("KF"))
-                })
-                .count();
+            run(&observations, sources, &of, &mut rows, &mut out.wrong);
+            let with_cause = || rows.values().filter(|r| !r.expected.causes.is_empty());
+            let is_told = |r: &&Row| r.got.values().any(|g| g.starts_with("KF"));
+            out.all += with_cause().count();
+            out.told += with_cause().filter(is_told).count();
         }
     }
+    out
+}
+
+/// The same with a part of the observations, none of which may lead to another cause; returns how many are told, and
+/// how many there are.
+fn never_wrong(what: &str, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> (usize, usize) {
+    let Judged { wrong, told, all } = judged(Sources::Less, left);
     assert!(
         wrong.is_empty(),
         "{what}: {} wrong:\n{}",
@@ -331,4 +343,38 @@ fn no_source_alone_says_of_a_pod_that_is_not_well_that_it_is() {
     }
     assert!(asked_of > 500, "{asked_of}");
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What is true, or cannot be told apart, by a source alone, and is not the cause that is asked for: source, target,
+/// cause.
+const AS_FAR_AS_SEEN: [(Source, &str, &str); 4] = [
+    // The pull is slow; that a deletion waits for it, only the API knows.
+    (Source::Cri, "s24b/pull-cancel", "KF609"),
+    // The preStop hook of a container that has just started looks like its postStart hook.
+    (Source::Cri, "sd29/lingering", "KF705"),
+    (Source::Cri, "sf29/lingering", "KF705"),
+    // The kubelet is silent; that it lives and its runtime is down, its lease tells, which the audit log has.
+    (Source::Kube, "s18a/new-pod", "KF301"),
+];
+
+#[test]
+fn a_source_alone_names_no_other_cause() {
+    let mut wrong = Vec::new();
+    let of_pods = [
+        Source::Cri,
+        Source::Kubelet,
+        Source::Kube,
+        Source::Audit,
+        Source::Runtime,
+    ];
+    for source in of_pods {
+        wrong.extend(judged(Sources::Only(source), <[Evidence]>::to_vec).wrong);
+    }
+    wrong.retain(|w| {
+        let known = |(source, target, cause): &(Source, &str, &str)| {
+            w.contains(&format!("{target} {:?}:", Sources::Only(*source))) && w.contains(cause)
+        };
+        !AS_FAR_AS_SEEN.iter().any(known)
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

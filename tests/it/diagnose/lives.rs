@@ -62,27 +62,23 @@ fn pod(name: &str, node: &str, s: i64) -> Value {
         "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": time(s)}]}})
 }
 
+/// Observes a complete list of objects at a time, s.
+fn list(world: &mut World, s: i64, kind: &str, objects: &[Value]) {
+    let note = |what, version| Arc::new(note(kind, what, version, Stamp::exact(at(s))));
+    world.observe(&note(WatchKind::ListBegin, ""));
+    for o in objects {
+        world.observe(&Arc::new(seen(o, WatchEvent::Listed, s)));
+    }
+    world.observe(&note(WatchKind::ListEnd, "1"));
+}
+
 /// Observes a complete list of nodes at a time, s.
 fn nodes(world: &mut World, s: i64, names: &[&str]) {
-    world.observe(&Arc::new(note(
-        "nodes",
-        WatchKind::ListBegin,
-        "",
-        Stamp::exact(at(s)),
-    )));
-    for n in names {
-        world.observe(&Arc::new(seen(
-            &node(n, "True", s, &json!([])),
-            WatchEvent::Listed,
-            s,
-        )));
-    }
-    world.observe(&Arc::new(note(
-        "nodes",
-        WatchKind::ListEnd,
-        "1",
-        Stamp::exact(at(s)),
-    )));
+    let all: Vec<Value> = names
+        .iter()
+        .map(|n| node(n, "True", s, &json!([])))
+        .collect();
+    list(world, s, "nodes", &all);
 }
 
 fn why(world: &mut World, name: &str, s: i64) -> Option<Verdict> {
@@ -232,7 +228,7 @@ fn without_a_complete_list_nothing_is_said_about_a_nodes_existence() {
         WatchEvent::Listed,
         0,
     )));
-    world.observe(&Arc::new(seen(&pod("p", "n2", 1), WatchEvent::Listed, 1)));
+    world.observe(&Arc::new(seen(&pod("p", "n2", 1), WatchEvent::Added, 1)));
     assert_eq!(world.presence("n2"), Presence::Unknown);
     let v = why(&mut world, "p", 60).expect("half a minute has passed");
     assert_eq!(
@@ -244,6 +240,26 @@ fn without_a_complete_list_nothing_is_said_about_a_nodes_existence() {
         "{}",
         v.sentence
     );
+}
+
+/// Who asks once sees the pod as it has been for two hours; its Events are gone after one.
+#[test]
+fn a_state_that_a_list_shows_is_no_news() {
+    let mut world = World::new();
+    nodes(&mut world, 7200, &["n1"]);
+    let mut p = pod("p", "n1", 0);
+    p["status"]["startTime"] = json!(time(1));
+    let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
+    p["status"]["containerStatuses"] = json!([{"name": "c", "state": waiting}]);
+    list(&mut world, 7200, "pods", &[p.clone()]);
+    list(&mut world, 7200, "events", &[]);
+    let v = why(&mut world, "p", 7201).expect("it has waited for two hours");
+    assert_eq!((v.cause_id(), v.state), ("KF713", State::Stuck));
+    // A pod that has just begun may only be slow.
+    let mut world = World::new();
+    nodes(&mut world, 3, &["n1"]);
+    list(&mut world, 3, "pods", &[p]);
+    assert!(why(&mut world, "p", 4).is_none());
 }
 
 #[test]

@@ -141,3 +141,43 @@ s01         5m37s       Normal    Started     pod/healthy   Container started
     assert!(causes(UNHEALTHY).contains("KF801"));
     assert!(!causes(&format!("{STOPPED}{UNHEALTHY}")).contains("KF801"));
 }
+
+/// The row is that of `s01/healthy`, which was deleted before the log begins. An Event is kept for an hour: nothing says
+/// that its pod still exists, and the kubelet's log would not tell of it.
+#[test]
+fn a_pod_that_only_old_events_tell_of_waits_for_nobody() {
+    const EVENTS: &str = "\
+NAMESPACE   LAST SEEN   TYPE      REASON      OBJECT        MESSAGE
+s01         11m         Normal    Scheduled   pod/healthy   Successfully assigned s01/healthy to node1
+";
+    let desk = Desk::new();
+    let events = desk.file("events.txt", EVENTS);
+    let log = fixture("captures/kubelet.log.zst");
+    let log = log.to_str().unwrap();
+    let taken = "2026-11-21T01:03:50Z";
+    let all = [&*events, "--kubelet-log", log, "--taken", taken];
+    let (session, _) = desk.import("a.kflow", &all);
+    let o = run(&["why", "s01/healthy", "-s", &session, "-o", "json"]);
+    let said = text(&o.stdout);
+    assert!(!said.contains("KF30"), "{said}");
+}
+
+/// The rows are of `s02/image-missing`, as kubectl 1.36 printed them.
+#[test]
+fn a_pod_of_which_only_old_events_tell_may_be_gone() {
+    let desk = Desk::new();
+    let told = |age: &str| {
+        let rows = format!(
+            "NAMESPACE   LAST SEEN   TYPE      REASON      OBJECT              MESSAGE\n\
+             s02         {age}         Warning   Failed      pod/image-missing   Failed to pull image \"127.0.0.1:5000/nope:1\": rpc error: code = NotFound desc = failed to pull and unpack image \"127.0.0.1:5000/nope:1\": failed to resolve image: 127.0.0.1:5000/nope:1: not found\n"
+        );
+        let events = desk.file("events.txt", rows);
+        let (session, _) = desk.import("a.kflow", &[&events]);
+        let o = run(&["why", "s02/image-missing", "-s", &session, "-o", "json"]);
+        (o.status.code(), text(&o.stdout))
+    };
+    let (code, said) = told("2m5s");
+    assert!(code == Some(1) && said.contains("KF601"), "{said}");
+    let (code, said) = told("12m");
+    assert!(code == Some(2) && !said.contains("KF601"), "{said}");
+}

@@ -147,3 +147,22 @@ fn the_user_says_when_lists_were_read() {
     let said = desk.refused(&["--kubelet-log", &log, "--taken", LATER]);
     assert!(said.contains("--watch"), "{said}");
 }
+
+/// That a log ends before lists were read does not make its node silent.
+#[test]
+fn lists_that_are_newer_than_all_logs_end_them() {
+    let desk = Desk::new();
+    let ends = |lists: &str| {
+        let pods = copy(&desk, "handy/pods.json", lists);
+        let log = desk.file(
+            "kubelet.log",
+            "I1121 08:45:00.000000    1 kubelet.go:2483] \"SyncLoop ADD\" source=\"api\" pods=[\"a/b\"]\n",
+        );
+        let inputs = ["--watch", &pods, "--kubelet-log", &log, "--year", "2026"];
+        let (session, _) = desk.import("a.kflow", &inputs);
+        let lines = std::fs::read_to_string(session).unwrap();
+        lines.matches("\"resource\":\"end\"").count()
+    };
+    assert_eq!(ends(LATER), 1);
+    assert_eq!(ends("2026-11-21T08:40:13Z"), 0);
+}

@@ -104,9 +104,10 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Converts a gap that arrived at `at`; `None` for a gap of a source other than the apiserver and kflow.
+    /// Converts a gap that arrived at `at`; `None` for a gap of a source other than the apiserver and kflow, and for one
+    /// that is no loss.
     fn of(g: &Gap, at: Nanos) -> Option<Self> {
-        matches!(g.of, Source::Kube | Source::Kflow).then(|| Self {
+        (g.is_loss() && matches!(g.of, Source::Kube | Source::Kflow)).then(|| Self {
             at,
             since: g.since,
             count: g.lost,

@@ -146,7 +146,7 @@ impl KubeletActivity {
     }
 
     fn request(&mut self, a: &AuditRecord, o: &Evidence) {
-        if !a.user.starts_with("system:node:") {
+        if a.kubelet_of().is_none() {
             return;
         }
         let work = match (a.verb.as_str(), a.resource.as_str()) {

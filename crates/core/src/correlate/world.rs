@@ -380,6 +380,14 @@ impl World {
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }
+    /// Returns until when the sources on nodes and of the control plane were followed, at most `now`: what they do not say
+    /// later means nothing.
+    pub fn followed(&self, now: Nanos) -> Nanos {
+        let dark = self.coverage.lost(&[]).filter(|lost| lost.at > now);
+        let dark = dark.map(|lost| lost.since);
+        let all = [Some(now), self.sources.end(), dark];
+        all.into_iter().flatten().min().unwrap_or(now)
+    }
     /// Adds the data that is missing at a moment and that the recording reports as missing only later. For a world as
     /// of that moment, which gets no further observations.
     pub fn look_back(&mut self, hindsight: &Hindsight, at: Nanos) {

@@ -65,7 +65,7 @@ impl NodeLease {
             (w, a) => a.or(w),
         }
     }
-    /// True when the lease has run out at `now`.
+    /// True when the lease has run out at `now`, which is a moment at which its source was still followed.
     pub fn is_over(&self, now: Nanos) -> bool {
         now.since(self.renewed) >= self.lasts
     }
@@ -131,9 +131,7 @@ impl NodeHealth {
                     f.heard = f.heard.max(Some(o.stamp.at));
                     f.line(o, l);
                 }
-                Body::Audit(a)
-                    if a.agent.starts_with("kubelet") || a.user.starts_with("system:node:") =>
-                {
+                Body::Audit(a) if a.agent.starts_with("kubelet") || a.kubelet_of().is_some() => {
                     f.heard = f.heard.max(Some(o.stamp.at));
                 }
                 _ => {}
@@ -210,6 +208,9 @@ pub fn low_on(condition: &str) -> Option<&'static str> {
 pub struct Cluster {
     /// The moment as of which this was gathered.
     now: Nanos,
+    /// Until when the sources on nodes and of the control plane were followed: `now`, unless a recording of them ended
+    /// before. Their silence is measured up to this moment.
+    followed: Nanos,
     /// The kubelet's own calls that hang, oldest first.
     pub hanging: Vec<Arc<Call>>,
     /// Pulls in flight, oldest first.
@@ -218,12 +219,14 @@ pub struct Cluster {
     pub nodes: FxHashMap<Text, NodeHealth>,
     /// The node that the sources of the node (log, tap, cgroups) run on; empty when it is not known.
     pub local: Text,
-    /// Time of the newest observation of the tap or of the kubelet's log.
+    /// Time of the newest observation of the tap or of the kubelet's log; `None` where they are of several nodes.
     pub node_last: Option<Nanos>,
     /// Since when no observation of the tap or of the kubelet's log came or was lost.
     pub node_quiet: Option<Nanos>,
     /// The tap or the kubelet's log has been read.
     pub has_node: bool,
+    /// They are of several nodes.
+    several: bool,
     /// The kubelet's log has been read.
     pub has_log: bool,
     /// Time of the newest record of the audit log.
@@ -312,6 +315,7 @@ impl Cluster {
     pub fn gather(world: &World, now: Nanos) -> Self {
         let mut s = Self {
             now,
+            followed: world.followed(now),
             ..Self::default()
         };
         for c in world.calls().in_flight() {
@@ -331,12 +335,14 @@ impl Cluster {
         if behind || s.hanging.iter().all(|c| c.method.contains("Stats")) {
             s.hanging.clear();
         }
+        let mut locals = 0;
         for n in world.nodes() {
             let mut f = NodeHealth::of(n);
             f.lease = NodeLease::of(world, &n.name);
             f.missing = missing(world, &n.name);
             if f.local {
                 s.local = n.name.clone();
+                locals += 1;
             }
             s.nodes.insert(n.name.clone(), f);
         }
@@ -352,6 +358,11 @@ impl Cluster {
             s.node_quiet = s.node_last.map(|_| now);
         }
         s.has_node = s.node_last.is_some();
+        s.several = locals > 1;
+        if s.several {
+            // Which of the nodes was heard is not kept.
+            (s.node_last, s.node_quiet) = (None, None);
+        }
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
         s.has_api = last(Source::Kube).is_some();
@@ -470,7 +481,22 @@ impl Cluster {
     }
     /// True when the node sources run on this node, or may do so because a name is not known.
     pub fn is_local(&self, node: &str) -> bool {
+        if self.several {
+            return self.nodes.get(node).is_some_and(|n| n.local);
+        }
         self.has_node && (self.local.is_empty() || node.is_empty() || self.local == node)
+    }
+    /// Returns for how long there has been no sign of life after `last`, ns, as far as its sources were followed.
+    pub fn silence(&self, last: Nanos, now: Nanos) -> i64 {
+        self.followed(now).since(last)
+    }
+    /// Returns until when the sources on nodes and of the control plane were followed, at most `now`.
+    pub fn followed(&self, now: Nanos) -> Nanos {
+        if self.followed < self.now {
+            self.followed
+        } else {
+            now
+        }
     }
     /// Returns the health of the node that the node sources run on.
     pub fn local_node(&self) -> Option<&NodeHealth> {
@@ -495,7 +521,9 @@ impl Cluster {
         for n in names {
             let f = self.nodes.get(n);
             n.hash(&mut h);
-            let late = f.and_then(|f| f.lease).map(|l| l.is_over(now));
+            let late = f
+                .and_then(|f| f.lease)
+                .map(|l| l.is_over(self.followed(now)));
             let missing = f.map(|f| f.missing.is_some());
             f.map(|f| (&f.ready, f.skipping(now).is_some(), late, missing))
                 .hash(&mut h);

@@ -312,6 +312,10 @@ impl<'a> PodHistory<'a> {
                 }
             }
             Body::Audit(a) => {
+                // A kubelet asks for what a pod needs, or reports its status, once it has begun with it.
+                if a.kubelet_of().is_some() {
+                    self.sign(at);
+                }
                 if a.resource == "pods/binding" && a.code == 201 {
                     self.bound.get_or_insert(at);
                 } else if refused_delete(a) {
@@ -465,8 +469,10 @@ impl<'a> PodHistory<'a> {
                 let follows = |o: &Signal<'_>| {
                     signal::follows_volumes(&o.reason) && !matches!(o.evidence.body, Body::Pod(_))
                 };
+                let probed = |c: &ContainerHistory<'_>| after(c.probed());
                 after(self.volumes.filter(|_| self.sandbox_attempts > 0))
                     || after(self.sandbox)
+                    || self.containers.iter().any(probed)
                     || self.signals.iter().any(|o| o.at > s.at && follows(o))
             }
             Stage::Sandbox => after(self.sandbox),

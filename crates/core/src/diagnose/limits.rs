@@ -95,6 +95,8 @@ limits! {
     PULL_FIRST_PIECE = "image: nothing comes of a layer of which nothing has come", 30, "chosen: a line that brings less than 1 MiB (containerd's piece, content/helpers.go) in this time would need more than half an hour for 60 MiB";
     /// For CreateContainer, StartContainer and postStart hooks.
     CREATE = "create, start: CreateContainer, StartContainer or a postStart hook runs", 15, "measured: at most 2.57 s and 1.11 s (S5-burst)";
+    /// For telling the call of a postStart hook from that of a preStop hook, which looks the same.
+    POST_START = "start: a postStart hook is called after the container's start", 2, "pkg/kubelet/kuberuntime/kuberuntime_container.go, startContainer: the hook follows StartContainer at once; measured: 1 to 2.2 ms (S1-basics, S3-crashes)";
     /// For the time between the sandbox and a running container, when nothing says what happens.
     CREATE_BLIND = "image, create, start: nothing was heard of the container", 30, "measured: Ready at most 3.49 s after the sandbox (S5-burst)";
     /// For an init container that runs.
@@ -122,6 +124,8 @@ limits! {
     /// For a deleted pod whose containers have all ended.
     LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
     /// For a pod whose state changed a moment ago.
+    /// For a pod of which nothing but Events is known.
+    EVENTS_REPEAT = "any stage: only Events tell of the pod, and none of late, so that it may be gone", 600, "client-go tools/record/events_cache.go: defaultSpamBurst 25, defaultSpamQPS 1/300: who fails again and again writes an Event about it at least every 5 min; twice that";
     MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; by then what was done shows";
     /// For a kubelet that has come back, to work off what it missed.
     BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; two of them";

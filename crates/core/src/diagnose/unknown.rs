@@ -20,6 +20,7 @@ use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
 use kflow_model::gap::{Failure, Gap};
+use kflow_model::pod::WatchEvent;
 use kflow_model::scope::{OfOwner, covers, excludes, is_of, namespace_of};
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub(super) use listed::resting;
@@ -112,6 +113,20 @@ impl Asked<'_> {
         let live = self.recorded.is_none() && self.scope.is_some();
         live || self.world.coverage().asked(resource)
     }
+    /// True when the world has objects of this kind from lists as kubectl writes them, without their selectors.
+    fn has_plain_list(&self, resource: &str) -> bool {
+        let plain = |event| event == WatchEvent::Listed;
+        let mut nodes = self.world.nodes().into_iter();
+        self.recorded.is_some()
+            && match resource {
+                "pods" => {
+                    let mut pods = self.world.every_pod().iter();
+                    pods.any(|p| p.api.as_ref().is_some_and(|p| plain(p.event)))
+                }
+                "nodes" => nodes.any(|n| n.api.as_ref().is_some_and(|n| plain(n.event))),
+                _ => false,
+            }
+    }
     /// Names the part of the recording that is asked about: ` up to 2026-11-21T00:27:35Z`; empty
     /// for the whole recording.
     fn so_far(&self) -> String {
@@ -139,6 +154,13 @@ impl Asked<'_> {
     }
     fn because(&self, what: String, resource: &str, why: &Incomplete) -> Unknown {
         let (reason, why, help) = match why {
+            Incomplete::NotAsked if self.has_plain_list(resource) => (
+                Reason::NotRecorded,
+                format!(
+                    "the lists of {resource} in the recording do not say what they were asked for, so {resource} may be missing"
+                ),
+                format!("what they show is known: ask about one of these {resource} by name"),
+            ),
             Incomplete::NotAsked if self.recorded.is_some() => (
                 Reason::NotRecorded,
                 format!("the recording has no list of {resource}{}", self.so_far()),
@@ -316,7 +338,7 @@ fn telling(asked: Asked<'_>, what: impl Fn() -> String) -> Option<Unknown> {
 }
 
 /// True when pods were listed with selectors that may select this one.
-fn may_be_listed(world: &World, pod: &PodView) -> bool {
+pub(super) fn may_be_listed(world: &World, pod: &PodView) -> bool {
     let may = |bounds: &str| !excludes(bounds, &pod.namespace, &pod.node, &pod.name);
     world.coverage().asked_where("pods", may)
 }

@@ -324,7 +324,8 @@ impl Record for Observation {
             Body::ContainerEvent(c) => {
                 c.kind == ContainerEventKind::Oom || c.exit_code.is_some_and(|c| c != 0)
             }
-            Body::Gap(_) | Body::ClockStep(_) => true,
+            Body::Gap(g) => g.is_loss(),
+            Body::ClockStep(_) => true,
             _ => false,
         };
         match flag {

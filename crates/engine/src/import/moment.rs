@@ -9,9 +9,10 @@ use rustc_hash::FxHashMap;
 
 use super::ImportError;
 use super::stream::Decoded;
+use kflow_model::gap::Gap;
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, Observation, Stamp};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
 /// A file that was written this long after the newest time in any list does not tell when they were read: it was copied
 /// without its time, or the time is of another zone. A list of Events that was read later has none of those that tell
@@ -99,6 +100,31 @@ pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dati
         }
     }
     Ok(dating)
+}
+
+/// Returns the end of all captures but lists, where lists were read after it: no log was written for that long, or it
+/// was collected earlier.
+pub(super) fn end(streams: &[Decoded]) -> Option<Observation> {
+    let all = || streams.iter().flat_map(|d| &d.observations);
+    let followed = |o: &&Observation| !is_listed(o) && o.source != Source::Kube;
+    let end = all().filter(followed).map(|o| o.stamp.seen).max()?;
+    let guessed = streams.iter().filter(|d| d.guessed);
+    let lists = guessed
+        .flat_map(|d| &d.observations)
+        .filter(|o| is_listed(o));
+    let read = lists.map(|o| o.stamp.seen).max()?;
+    (read > end).then(|| Observation {
+        stamp: Stamp::exact(end),
+        source: Source::Kflow,
+        body: Body::Gap(Box::new(Gap {
+            of: Source::Kflow,
+            since: end,
+            lost: 0,
+            conn: 0,
+            resource: Gap::END.into(),
+            why: "the captures of logs end here, and lists were read later".into(),
+        })),
+    })
 }
 
 impl File {

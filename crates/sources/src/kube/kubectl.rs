@@ -388,8 +388,40 @@ fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value
         "count": row.ages.count.unwrap_or(1),
         "firstTimestamp": first.or_else(|| last.clone()),
         "lastTimestamp": last,
-        "source": {"component": row.component, "host": row.host},
+        "source": {"component": component(&row, &kind), "host": row.host},
     })
+}
+
+/// Returns who reports an Event. Without `-o wide`, `kubectl get events` has no column for it; then the reason tells,
+/// where only the kubelet has it (1.36: `pkg/kubelet/events/event.go`).
+fn component<'a>(row: &'a Row, kind: &str) -> &'a str {
+    const OF_KUBELET: [&str; 20] = [
+        "Pulling",
+        "Pulled",
+        "Created",
+        "Started",
+        "Failed",
+        "BackOff",
+        "Killing",
+        "Unhealthy",
+        "ProbeWarning",
+        "InspectFailed",
+        "ErrImageNeverPull",
+        "FailedMount",
+        "FailedMapVolume",
+        "FailedCreatePodSandBox",
+        "FailedPrepareDynamicResources",
+        "FailedPostStartHook",
+        "FailedPreStopHook",
+        "FailedKillPod",
+        "NetworkNotReady",
+        "SandboxChanged",
+    ];
+    if row.component.is_empty() && kind == "Pod" && OF_KUBELET.contains(&row.reason.as_str()) {
+        "kubelet"
+    } else {
+        &row.component
+    }
 }
 
 /// Returns the container that an Event of the kubelet is about, as a path into the pod: releases before 1.35 do not print

@@ -124,7 +124,7 @@ impl Heard {
         } else {
             o.stamp.at
         };
-        if let Some(node) = a.user.strip_prefix("system:node:") {
+        if let Some(node) = a.kubelet_of() {
             self.hear(Actor::Kubelet(node.into()), asked, o);
             if a.resource == "leases"
                 && a.object.namespace == NODE_LEASES

@@ -248,6 +248,35 @@ pub(crate) struct Life {
     pub(crate) end: Option<Nanos>,
 }
 
+/// Returns since when evidence without a UID may be about the first pod of a name that has a UID, which was first seen
+/// with it at `birth`: since the newest observation before that with which a pod of this name began or ended. A kubelet's
+/// log names a pod by its UID only in some of its lines.
+pub(crate) fn named_from(evidence: &Pile, birth: Nanos) -> Nanos {
+    let before = || evidence.iter().filter(|o| o.stamp.at <= birth);
+    let bound = before().filter(|o| is_bound(o)).map(|o| o.stamp.at).max();
+    before()
+        .map(|o| o.stamp.at)
+        .filter(|at| bound.is_none_or(|bound| *at >= bound))
+        .min()
+        .unwrap_or(birth)
+}
+
+/// True for an observation with which a pod begins or ends.
+fn is_bound(o: &Evidence) -> bool {
+    match &o.body {
+        Body::Log(l) => matches!(
+            flow::line(l).map(|l| l.fact()),
+            Some(Fact::PodAdded | Fact::PodRemoved)
+        ),
+        Body::Event(e) => e.reason == "Scheduled",
+        Body::Audit(a) => {
+            let ok = (200..300).contains(&a.code);
+            ok && a.resource == "pods" && (a.verb == "create" || a.verb == "delete")
+        }
+        _ => false,
+    }
+}
+
 /// Picks the pod of a name that an observation without a UID is about; `lives` are sorted by birth.
 ///
 /// That is the youngest pod that was born by then. A report of an end that arrives after the successor was created

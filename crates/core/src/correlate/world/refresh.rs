@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::pod::{LazyPod, Origin};
-use super::pods::{KEEP, Life, Pile, PodFile, PodKey, Slot, bearer, fold};
+use super::pods::{KEEP, Life, NameFile, Pile, PodFile, PodKey, Slot, bearer, fold, named_from};
 use super::{Pod, World};
 use crate::correlate::context::{ListWindow, PodContext};
 use crate::parallel;
@@ -128,7 +128,7 @@ impl World {
             let Some(file) = self.names.get(n) else {
                 continue;
             };
-            let lives = self.lives(&file.pods);
+            let lives = self.lives(file);
             let same = gone.is_empty() && lives == file.lives;
             let from = if same { file.shared } else { 0 };
             let (evidence, leftover) = (file.evidence.clone(), file.leftover);
@@ -168,8 +168,9 @@ impl World {
     }
 
     /// The lives of the pods of one name, sorted by birth.
-    pub(super) fn lives(&self, pods: &[Slot]) -> Vec<Life> {
-        let mut lives: Vec<Life> = pods
+    pub(super) fn lives(&self, name: &NameFile) -> Vec<Life> {
+        let mut lives: Vec<Life> = name
+            .pods
             .iter()
             .filter_map(|s| {
                 let f = self.files.get(*s)?;
@@ -182,6 +183,9 @@ impl World {
             })
             .collect();
         lives.sort_by_key(|l| (l.birth, self.files.get(l.slot).map(|f| f.uid.clone())));
+        if let Some(first) = lives.first_mut().filter(|l| !l.by_api) {
+            first.birth = named_from(&name.evidence, first.birth);
+        }
         lives
     }
 

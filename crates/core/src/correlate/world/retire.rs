@@ -229,7 +229,7 @@ impl World {
         let Some(file) = self.names.get(n) else {
             return;
         };
-        let lives = self.lives(&file.pods);
+        let lives = self.lives(file);
         let was_leftover = file.leftover == Some(slot);
         let kept: Pile = file
             .evidence
@@ -262,8 +262,9 @@ impl World {
             self.names.forget(n, Arc::new(nothing), |f| f.retired);
             return;
         }
-        let pods = file.pods.clone();
-        let lives = self.lives(&pods);
+        let Some(lives) = self.names.get(n).map(|file| self.lives(file)) else {
+            return;
+        };
         if let Some(file) = self.names.get_mut(n).map(Arc::make_mut) {
             file.lives = lives;
         }

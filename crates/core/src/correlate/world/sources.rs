@@ -17,6 +17,8 @@ pub(crate) struct Sources {
     states: [SourceState; Source::ALL.len()],
     /// The newest clock steps of the recording machine, by time.
     steps: Vec<Evidence>,
+    /// Until when the sources of a recording were followed, by the newest [`Gap::END`](kflow_model::gap::Gap::END).
+    end: Option<Nanos>,
 }
 
 impl Sources {
@@ -40,6 +42,10 @@ impl Sources {
             }
         }
         if let Body::Gap(g) = &o.body
+            && !g.is_loss()
+        {
+            self.end = self.end.max(Some(o.stamp.seen));
+        } else if let Body::Gap(g) = &o.body
             && let Some(s) = self.states.get_mut(g.of as usize)
         {
             let at = s.gaps.partition_point(|e| e < o);
@@ -62,6 +68,13 @@ impl Sources {
             gaps: Vec::new(),
         };
         self.states.get(source as usize).unwrap_or(&NONE)
+    }
+    /// Until when the sources on nodes and of the control plane were followed; `None` while they are.
+    pub(crate) fn end(&self) -> Option<Nanos> {
+        let followed = Source::ALL.into_iter();
+        let followed = followed.filter(|s| !matches!(s, Source::Kube | Source::Kflow));
+        let last = followed.filter_map(|s| self.get(s).last).max();
+        self.end.filter(|end| last.is_none_or(|last| last <= *end))
     }
     pub(crate) fn steps(&self) -> &[Evidence] {
         &self.steps

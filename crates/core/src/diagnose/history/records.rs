@@ -138,6 +138,11 @@ impl ContainerHistory<'_> {
             .is_none_or(|started| started <= at)
             .then_some(why)
     }
+    /// Returns when a probe of the container last failed: only a container that has started is probed.
+    pub fn probed(&self) -> Option<Nanos> {
+        let probes = [&self.readiness, &self.liveness, &self.startup];
+        probes.into_iter().flatten().map(|p| p.at).max()
+    }
     /// True while the container runs: the timeline has a run that lasts, or the container started after it last ended.
     pub fn runs(&self) -> bool {
         match (self.run, self.started) {

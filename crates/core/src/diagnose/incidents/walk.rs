@@ -9,7 +9,7 @@ use crate::diagnose::unknown::Asked;
 use crate::selection::Selection;
 use kflow_model::log::Severity;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Evidence, Nanos, Observation, Scope};
+use kflow_model::{Body, Evidence, Nanos, Observation, Scope, Source};
 
 /// The shortest time between two looks, ns: a [`Diagnoser`] makes the verdict on an unchanged pod again as often.
 const LEAST_NS: i64 = SECOND;
@@ -81,6 +81,14 @@ impl Walk {
     /// Takes the next observation, in order of arrival.
     pub fn observe(&mut self, o: &Evidence) {
         let (mut step, mut quiet) = (self.step.saturating_mul(self.crowd()), 0);
+        if let Body::Gap(g) = &o.body
+            && g.of == Source::Kflow
+            && g.is_loss()
+            && self.next > g.since
+        {
+            // Nothing was recorded since then: nothing follows from what is not there.
+            self.next = self.next.max(o.stamp.seen);
+        }
         while self.next < o.stamp.seen && self.next < self.until {
             self.look(self.next);
             quiet += 1;

@@ -9,9 +9,11 @@ use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::text::shorten;
+use crate::diagnose::unknown::may_be_listed;
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
-use kflow_model::{Nanos, Source};
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Evidence, Nanos, Source};
 
 /// A kubelet that works picks a pod up within a second.
 const PICK_UP_NS: i64 = limits::PICK_UP.ns;
@@ -45,7 +47,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     {
         return;
     }
-    if f.picked_up.is_none() && waiting >= PICK_UP_NS {
+    if f.picked_up.is_none() && waiting >= PICK_UP_NS && would_be_seen(cx, f, bound) {
         if dies(cx, f, bound, found) {
             return;
         }
@@ -166,6 +168,23 @@ fn idle<'a>(
     )
 }
 
+/// True when a source would have shown that the kubelet began with the pod. Events alone show no such thing: they are
+/// deleted after an hour, and the pod that they are about may be gone.
+fn would_be_seen(cx: Context<'_>, f: &PodHistory<'_>, bound: Nanos) -> bool {
+    let since = |source| {
+        let first = cx.world.source(source).first;
+        first.is_some_and(|first| first <= bound)
+    };
+    let local = cx.shared.is_local(node_of(f.view, f.api));
+    let watched = f.api.is_some_and(|p| p.event != WatchEvent::Listed);
+    let shown = |o: &Evidence| o.stamp.seen >= bound.plus(PICK_UP_NS);
+    watched
+        || may_be_listed(cx.world, f.view)
+        || f.api_evidence.is_some_and(shown)
+        || since(Source::Audit)
+        || (local && (since(Source::Kubelet) || since(Source::Cri)))
+}
+
 /// Adds a finding for a kubelet that does nothing about the pod.
 fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Vec<Finding<'a>>) {
     let name = node_of(f.view, f.api);
@@ -178,7 +197,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
     let silent = cx
         .shared
         .node_quiet
-        .filter(|t| local && cx.now.since(*t) >= SILENT_NS);
+        .filter(|t| local && cx.shared.silence(*t, cx.now) >= SILENT_NS);
     let lease = cx.shared.lease(cx.world, name).filter(|l| {
         // While the audit log is written, a renewal that it does not have was not made.
         let written = |t: Nanos| cx.now.since(t) < SILENT_NS;
@@ -188,7 +207,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
         x = node::not_ready(x, name, n);
     } else if let Some(last) = silent {
         x = node::silent(cx, x, last);
-    } else if let Some(l) = lease.filter(|l| l.is_over(cx.now)) {
+    } else if let Some(l) = lease.filter(|l| l.is_over(cx.shared.followed(cx.now))) {
         let sure = if node::is_sure(cx, &l) {
             Confidence::Likely
         } else {

@@ -13,7 +13,7 @@ use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::PodPhase;
-use kflow_model::{Source, Text, pod::ContainerState, stamp::SECOND};
+use kflow_model::{Nanos, Source, Text, pod::ContainerState, stamp::SECOND};
 
 /// An init container that runs for longer is reported as slow: most are done in seconds.
 const INIT_NS: i64 = limits::INIT.ns;
@@ -55,16 +55,22 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     post_start(cx, f, found);
 }
 
-/// Returns the call of a postStart hook that runs for long: an ExecSync without a deadline, for a container that is
-/// not ready.
+/// Returns the call of a postStart hook that runs for long: an ExecSync without a deadline, for a container that has
+/// just started and is not ready.
 pub(super) fn hook_in_flight<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f PodCall<'a>> {
     f.in_flight(method::EXEC_SYNC).filter(|call| {
         call.start.timeout_ns.is_none()
             && f.now.since(call.at) >= CALL_NS
             && f.deleted.is_none()
             && f.known(&call.container)
-                .is_some_and(|c| !super::ready::is_ready(c))
+                .is_some_and(|c| is_new(c, call.at) && !super::ready::is_ready(c))
     })
+}
+
+/// True when the container had just started at this moment.
+fn is_new(c: &ContainerHistory<'_>, at: Nanos) -> bool {
+    c.started
+        .is_some_and(|s| at.since(s) < limits::POST_START.ns)
 }
 
 fn post_start<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {

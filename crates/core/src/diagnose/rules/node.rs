@@ -161,14 +161,16 @@ fn kubelet<'a>(
     let waits = !cx.shared.held_up(cx.world, node).is_empty();
     let patience = if waits { SILENT_NS } else { UNMISSED_NS };
     let last = cx.shared.node_quiet;
-    let quiet = last.filter(|t| local && calls && cx.now.since(*t) >= patience);
+    let quiet = last.filter(|t| local && calls && cx.shared.silence(*t, cx.now) >= patience);
     let (x, since) = if unknown {
         let since = health.ready_since.unwrap_or(cx.now);
         (not_ready(x, node, health), since)
     } else if let Some(last) = quiet {
         (silent(cx, x, last), last)
     } else {
-        let lease = health.lease.filter(|l| !local && l.is_over(cx.now))?;
+        let lease = health
+            .lease
+            .filter(|l| !local && l.is_over(cx.shared.followed(cx.now)))?;
         if !is_sure(cx, &lease) {
             return None;
         }
@@ -189,7 +191,7 @@ pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth)
 
 /// Adds that the kubelet of this node has neither logged nor called the runtime since a moment.
 pub(super) fn silent<'a>(cx: Context<'a>, x: Finding<'a>, last: Nanos) -> Finding<'a> {
-    let quiet = span(cx.now.since(last));
+    let quiet = span(cx.shared.silence(last, cx.now));
     let what = format!("it has neither logged nor called the runtime for {quiet}");
     x.varying("what", &what).absence(
         last,
@@ -200,7 +202,7 @@ pub(super) fn silent<'a>(cx: Context<'a>, x: Finding<'a>, last: Nanos) -> Findin
 
 /// Adds that the kubelet has stopped renewing its lease.
 pub(super) fn lease_over<'a>(cx: Context<'a>, x: Finding<'a>, l: &NodeLease) -> Finding<'a> {
-    let quiet = span(cx.now.since(l.renewed));
+    let quiet = span(cx.shared.silence(l.renewed, cx.now));
     let what = format!("it has not renewed its lease for {quiet}");
     x.varying("what", &what).absence(
         l.renewed,

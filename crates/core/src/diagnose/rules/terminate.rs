@@ -162,16 +162,19 @@ fn unreported<'a>(
         );
         return;
     }
+    // A kubelet of a low verbosity logs nothing for long.
+    let calls = cx.world.source(Source::Cri).last.is_some();
     let silent = cx.shared.node_quiet.filter(|t| {
-        cx.shared.is_local(node)
-            && cx.now.since(*t) >= admit::SILENT_NS
+        calls
+            && cx.shared.is_local(node)
+            && cx.shared.silence(*t, cx.now) >= admit::SILENT_NS
             && f.open.is_empty()
             && running(f)
     });
     if let Some(last) = silent {
         let what = format!(
             "it has neither logged nor called the runtime for {}",
-            span(cx.now.since(last))
+            span(cx.shared.silence(last, cx.now))
         );
         found.push(
             x.varying("what", &what)

@@ -8,13 +8,14 @@ use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
+use crate::diagnose::unknown::may_be_listed;
 use crate::flow::Stage;
 use kflow_model::cri::method;
-use kflow_model::pod::ContainerState;
+use kflow_model::pod::{ContainerState, PodSeen, WatchEvent};
 use kflow_model::{Body, Nanos, Source};
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
-    if moved_lately(f) {
+    if moved_lately(cx, f) {
         return;
     }
     let told = if f.deleted.is_some() {
@@ -46,7 +47,7 @@ const STEPS: [&str; 8] = [
 ];
 
 /// True when something was done for the pod a moment ago, or its state changed: it does not stand still.
-fn moved_lately(f: &PodHistory<'_>) -> bool {
+fn moved_lately(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
     let fresh = |at: Nanos| f.now.since(at) < limits::MOVES.ns;
     let steps: Vec<_> = f
         .view
@@ -68,10 +69,29 @@ fn moved_lately(f: &PodHistory<'_>) -> bool {
             Body::Event(e) => {
                 !e.warning && !e.listed && e.component == "kubelet" && e.reason != "BackOff"
             }
-            Body::Pod(_) => o.source == Source::Kube,
+            // The list of a watch shows states that may be old; a plain list is all that is known, and says nothing of
+            // what came before it.
+            Body::Pod(p) => {
+                let old = p.event == WatchEvent::Listed && may_be_listed(cx.world, f.view);
+                o.source == Source::Kube && (!old || fresh(changed(p)))
+            }
             Body::Fs(_) => true,
             _ => false,
         })
+}
+
+/// Returns the newest time in a pod's state.
+fn changed(p: &PodSeen) -> Nanos {
+    let of_conditions = p.status.conditions.iter().filter_map(|c| c.transition);
+    let of_containers = p.statuses().filter_map(|s| match &s.state {
+        ContainerState::Running { started } => Some(*started),
+        ContainerState::Terminated(t) => t.finished,
+        ContainerState::Waiting { .. } => s.last.as_ref().and_then(|t| t.finished),
+    });
+    let all = of_conditions
+        .chain(of_containers)
+        .chain(p.status.start_time);
+    all.fold(p.created, Nanos::max)
 }
 
 /// Adds the newest sign of life of the kubelet, which has to act next.
