@@ -117,8 +117,33 @@ pub(crate) struct Generations<K, V> {
     old: Vec<Part<K, V>>,
     /// Number of entries per part.
     capacity: usize,
-    /// Maximum number of entries per run.
+    /// Number of entries at which the youngest run is sealed.
     length: usize,
+}
+
+/// Number of entries of the next run of a part that has room for `room`. All runs of a part have about the same
+/// length, so that the last is not much shorter.
+fn next_length(room: usize) -> usize {
+    room.div_ceil(room.div_ceil(MOST).max(1)).max(1)
+}
+
+/// Drops empty runs, and joins neighbours that are short together: entries that were removed leave short runs behind,
+/// and every look-up asks each run.
+fn tidy<K: Eq + Hash + Clone, V: Clone>(runs: &mut Vec<Sealed<K, V>>) {
+    runs.retain(|s| !s.run.is_empty());
+    let mut tidied: Vec<Sealed<K, V>> = Vec::with_capacity(runs.len());
+    for next in runs.drain(..) {
+        match tidied.last_mut() {
+            Some(last) if last.run.len() + next.run.len() <= LEAST => {
+                let mut run = std::mem::take(&mut last.run);
+                let entries = next.run.iter().map(|(k, v)| (k.clone(), v.clone()));
+                Arc::make_mut(&mut run).extend(entries);
+                *last = Sealed::of(run);
+            }
+            _ => tidied.push(next),
+        }
+    }
+    *runs = tidied;
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
@@ -130,8 +155,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
             sealed: Vec::new(),
             old: Vec::new(),
             capacity,
-            // All runs of a part have about the same length, so that the last is not much shorter.
-            length: capacity.div_ceil(capacity.div_ceil(MOST)),
+            length: next_length(capacity),
         }
     }
     /// The runs that may hold a key, newest first.
@@ -189,13 +213,17 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
             return None;
         }
         let full = Part::of(std::mem::take(&mut self.sealed));
+        self.length = next_length(self.capacity);
         self.old.insert(0, full);
         (self.old.len() >= PARTS).then(|| self.old.pop()).flatten()
     }
-    /// Ends the youngest run and begins a new one.
+    /// Ends the youngest run and begins a new one, which may get as many entries as the part has room for.
     fn seal(&mut self) {
         let run = std::mem::take(&mut self.young);
         self.sealed.insert(0, Sealed::of(run));
+        tidy(&mut self.sealed);
+        let room = self.capacity.saturating_sub(count(&self.sealed));
+        self.length = next_length(room);
     }
     pub(crate) fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
@@ -277,6 +305,47 @@ mod tests {
         let held: usize = all.values().sum();
         let room = KEPT as usize + kept.len() * LEAST;
         assert!(held <= room, "{held} entries are held for {KEPT}");
+    }
+
+    /// Number of entries, and of runs.
+    fn sizes(g: &Generations<u64, u64>) -> (usize, usize) {
+        let runs = 1 + g.sealed.len() + g.old.iter().map(|p| p.runs.len()).sum::<usize>();
+        (g.iter().count(), runs)
+    }
+
+    #[test]
+    fn a_map_that_is_cloned_often_forgets_as_well_and_stays_in_few_runs() {
+        const KEEP: usize = 3 << 16;
+        for every in [30, 100, 2_600] {
+            let mut g: Generations<u64, u64> = Generations::new(KEEP);
+            let mut forgotten = 0;
+            let mut picture = g.clone();
+            for n in 0..1_000_000 {
+                forgotten += g.insert(n, n).map_or(0, |part| part.len());
+                if n % every == 0 {
+                    picture = g.clone();
+                }
+            }
+            let (held, runs) = sizes(&g);
+            assert_eq!(held + forgotten, 1_000_000, "a picture every {every}");
+            assert!((KEEP..=KEEP / 8 * 9).contains(&held), "{held} are held");
+            assert!(runs <= held / LEAST + PARTS, "{runs} runs");
+            assert!(sizes(&picture).0 <= KEEP / 8 * 9);
+        }
+    }
+
+    #[test]
+    fn entries_that_are_removed_leave_no_runs_behind() {
+        let mut g: Generations<u64, u64> = Generations::new(100_000);
+        for n in 0..500_000 {
+            g.insert(n, n);
+            if n % 100 != 0 {
+                g.remove(&n.saturating_sub(10_000));
+            }
+        }
+        let (held, runs) = sizes(&g);
+        assert!(held < 16_000, "{held} are held");
+        assert!(runs <= 2 * held / LEAST + 3, "{runs} runs for {held}");
     }
 
     #[test]
