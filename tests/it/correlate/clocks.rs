@@ -124,3 +124,40 @@ fn a_control_plane_whose_clock_is_minutes_off_is_found_out_and_drawn_in_order() 
         }
     }
 }
+
+/// The end of a call is kept, with no duration, when the node's clock was set back while the call went on. The recorded
+/// clock does not step: the test moves the ends.
+#[test]
+fn a_call_that_ends_before_it_began_has_ended() {
+    let observations = session("S1-basics");
+    let back: Vec<Evidence> = observations
+        .iter()
+        .map(|o| {
+            let mut o: kflow_model::Observation = (**o).clone();
+            if matches!(o.body, Body::CallEnd(_)) {
+                o.stamp.at = o.stamp.at.plus(-3_600_000_000_000);
+            }
+            Arc::new(o)
+        })
+        .collect();
+    let mut calls = 0;
+    let w = world(&back);
+    for (now, before) in w.pods().iter().zip(world(&observations).pods()) {
+        assert_eq!(now.key(), before.key());
+        for s in now.timeline.spans.iter().filter(|s| s.call.is_some()) {
+            let same = |x: &&kflow_core::timeline::Span| x.call == s.call;
+            let there = before.timeline.spans.iter().find(same);
+            let there = there.unwrap_or_else(|| panic!("{} {}", now.key(), s.step));
+            assert_eq!(s.outcome, there.outcome, "{} {}", now.key(), s.step);
+            let call = w.calls().iter().find(|c| Some(c.key) == s.call);
+            let call = call.unwrap_or_else(|| panic!("{s:?}"));
+            // A hook is drawn around its call, from other evidence.
+            if s.step == call.method {
+                assert_eq!(s.end.map(|e| e.at), call.end);
+                assert!(s.end.is_none_or(|e| e.at == s.start.at), "{s:?}");
+                calls += usize::from(s.end.is_some());
+            }
+        }
+    }
+    assert!(calls > 50, "{calls}");
+}

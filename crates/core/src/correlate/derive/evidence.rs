@@ -21,7 +21,7 @@ use kflow_model::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::span::event_edge;
+use super::span::{edge, event_edge};
 
 /// A CRI call: its start, and its end where that was seen.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,10 @@ impl CallEvidence<'_> {
         } else {
             id
         }
+    }
+    /// The edge of the end; not before the start, also when the clock was set back between the two.
+    pub(crate) fn ended(&self) -> Option<Edge> {
+        self.end.map(|(o, _)| edge(o).max(edge(self.o)))
     }
     /// Returns outcome, status name, message and certainty.
     pub(crate) fn result(&self) -> (Outcome, Text, Text, Certainty) {
@@ -293,10 +297,7 @@ impl<'a> PodEvidence<'a> {
             .map(|(o, s)| (s.span, *o))
             .collect();
         for call in &mut f.calls {
-            call.end = ends
-                .get(&call.c.key)
-                .copied()
-                .filter(|(o, _)| o.stamp.at >= call.o.stamp.at);
+            call.end = ends.get(&call.c.key).copied();
             call.span = call
                 .c
                 .traceparent

@@ -138,7 +138,7 @@ fn of_call(c: &CallEvidence<'_>) -> RuntimeCall {
         sandbox_id,
         image: s.image.clone(),
         start: edge(c.o),
-        end: c.end.map(|(o, _)| edge(o)),
+        end: c.ended(),
         outcome,
         code,
         message,

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::pods::{NOBODY, Pile, PodFile, Slot, bearer};
 use super::{NameFile, Pod, World};
+use crate::flow::{self, Fact};
 use kflow_model::cri::method;
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
@@ -119,7 +120,7 @@ impl World {
         }
         while let Some(gone) = self.calls.shrink(keep.calls) {
             self.unfiled.calls_forgotten += gone.len() as u64;
-            for call in gone.iter() {
+            for call in gone {
                 self.by_call.remove(call.key);
             }
         }
@@ -326,8 +327,13 @@ impl World {
     }
 }
 
+/// How long a pod that only log lines tell of is silent before it counts as gone, ns. A log shows no end of a pod of
+/// another node, or of one that ended where the log has a hole.
+const SILENT_NS: i64 = 24 * 3600 * SECOND;
+
 /// Since when a pod is gone: by the API. A pod that the API never showed is gone since its last evidence, if that is
-/// more than `age_ns` ago and the pod ended on its node, or only Events and requests tell of it.
+/// more than `age_ns` ago and the pod ended on its node, or only Events and requests tell of it; or if only log lines
+/// tell of it and that is more than [`SILENT_NS`] ago.
 fn gone_since(pod: &Pod, now: Nanos, age_ns: i64) -> Option<Nanos> {
     if pod.gone.is_some() {
         return pod.gone;
@@ -343,10 +349,19 @@ fn gone_since(pod: &Pod, now: Nanos, age_ns: i64) -> Option<Nanos> {
             method::STOP_POD_SANDBOX | method::REMOVE_POD_SANDBOX
         ),
         Body::Fs(f) => f.action == FsAction::Removed,
+        Body::Log(l) => {
+            flow::line(l).is_some_and(|l| matches!(l.fact(), Fact::PodRemoved | Fact::PodDeleted))
+        }
         _ => false,
     };
-    (now.since(last) > age_ns && (pod.evidence.iter().any(ends) || pod.evidence.iter().all(trails)))
-        .then_some(last)
+    let evidence = &pod.evidence;
+    let silent = now.since(last);
+    let is_over = silent > age_ns && (evidence.iter().any(ends) || evidence.iter().all(trails))
+        || silent > age_ns.max(SILENT_NS)
+            && evidence
+                .iter()
+                .all(|o| trails(o) || matches!(o.body, Body::Log(_)));
+    is_over.then_some(last)
 }
 
 #[cfg(test)]

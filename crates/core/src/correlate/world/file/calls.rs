@@ -56,7 +56,7 @@ impl World {
         }));
         if let Some(gone) = self.calls.shrink(CALLS) {
             self.unfiled.calls_forgotten += gone.len() as u64;
-            for call in gone.iter() {
+            for call in gone {
                 self.by_call.remove(call.key);
             }
         }
@@ -166,7 +166,8 @@ impl World {
             if call.ended.is_some() && (if lost == was_lost { earlier } else { lost }) {
                 return;
             }
-            call.end = Some(o.stamp.at);
+            // The clock may have been set back between the two.
+            call.end = Some(o.stamp.at.max(call.start));
             call.outcome = Some(c.outcome);
             call.code = c.code;
             call.inferred = c.inferred;

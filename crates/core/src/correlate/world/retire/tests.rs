@@ -1,6 +1,7 @@
 use super::*;
 use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
 use kflow_model::event::EventSeen;
+use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::pod::PodSeen;
 use kflow_model::stamp::MILLI;
 use kflow_model::{
@@ -236,4 +237,78 @@ fn a_name_that_is_borne_again_keeps_what_its_bearer_did() {
     assert_eq!(world.pods().len(), 1);
     assert_eq!(world.pods()[0].evidence.len(), before + 1);
     assert_eq!(world.sizes().names, 1);
+}
+
+#[test]
+fn a_call_that_outlasts_the_calls_of_its_time_ends_in_its_pod() {
+    let keep = Retention {
+        calls: 1024,
+        ..Retention::default()
+    };
+    let mut world = World::new();
+    let long = life(1, "long");
+    // All but the end of `CreateContainer`, and without the deletion.
+    for e in &long[..4] {
+        world.observe(e);
+    }
+    for n in 2..3000 {
+        for e in &life(n, &format!("p-{n}"))[..5] {
+            world.observe(e);
+        }
+        if n % 100 == 0 {
+            world.retire(now(i64::from(n) * 1000 + 999), &keep);
+        }
+    }
+    assert!(world.unfiled().calls_forgotten > 3000);
+    let waits = |world: &World| {
+        let of_it = |c: &&Arc<crate::correlate::Call>| c.pod_uid == uid(1);
+        world.calls().in_flight().filter(of_it).count()
+    };
+    assert_eq!(waits(&world), 1, "it is in flight");
+    let Body::CallEnd(end) = &long[4].body else {
+        panic!("{:?}", long[4]);
+    };
+    world.observe(&o(3_000_000, Source::Cri, Body::CallEnd(end.clone())));
+    world.retire(now(3_000_000), &keep);
+    assert_eq!(waits(&world), 0);
+    let pod = world.pod(&uid(1)).unwrap();
+    let last = pod.evidence.iter().map(|o| o.stamp.at).max();
+    assert_eq!(last, Some(now(3_000_000)), "the pod has the end");
+    let sizes = world.sizes();
+    assert_eq!(sizes.calls.0, sizes.calls.1);
+}
+
+/// A line of the kubelet's log about a pod that no other source shows.
+fn line(n: u32, message: &str, ms: i64) -> Evidence {
+    let pod = PodRef::from(PodNames {
+        uid: uid(n),
+        namespace: "ns".into(),
+        name: format!("logged-{n}").into(),
+    });
+    let line = LogLine {
+        pod,
+        ..LogLine::new(Component::Kubelet, Severity::Info, message)
+    };
+    o(ms, Source::Kubelet, Body::Log(Box::new(line)))
+}
+
+#[test]
+fn pods_that_only_a_log_shows_leave_when_it_says_so_or_is_silent_for_a_day() {
+    const HOUR: i64 = 3_600_000;
+    let mut world = World::new();
+    for n in 1..=3 {
+        world.observe(&line(n, "SyncLoop ADD", 0));
+    }
+    world.observe(&line(1, "SyncLoop REMOVE", 1000));
+    world.observe(&line(2, "SyncLoop DELETE", 1000));
+    let keep = Retention::default();
+    let mut left = |ms| world.retire(now(ms), &keep);
+    assert_eq!(left(HOUR + 900), 0);
+    assert_eq!(left(HOUR + 1100), 2, "REMOVE and DELETE");
+    assert_eq!(left(23 * HOUR), 0, "a log says little of a quiet pod");
+    assert_eq!(left(24 * HOUR + 1), 1);
+    // It comes back with the next line.
+    world.observe(&line(3, "SyncLoop UPDATE", 25 * HOUR));
+    world.refresh();
+    assert_eq!(world.pods().len(), 1);
 }
