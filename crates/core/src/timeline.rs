@@ -99,6 +99,11 @@ pub struct Span {
     pub evidence: Vec<Evidence>,
 }
 
+/// True for the names that gRPC gives status 4; the kubelet's spans have the upper-case one.
+pub(crate) fn is_deadline(code: &str) -> bool {
+    matches!(code, "DeadlineExceeded" | "DEADLINE_EXCEEDED")
+}
+
 impl Span {
     /// Makes a step's span without container, code, message, parent and call. The outcome is `Ok` with an end, else
     /// `InFlight`.
@@ -139,6 +144,10 @@ impl Span {
     /// waits for its end.
     pub fn is_run(&self) -> bool {
         self.step == RUN
+    }
+    /// True for a call that was given up at its deadline: the kubelet tries it again, like one that failed.
+    pub fn is_timed_out(&self) -> bool {
+        self.outcome == Outcome::Cancelled && is_deadline(&self.code)
     }
     /// True for garbage collection of the runtime or the kubelet, which comes minutes after an attempt or the end. It
     /// does not count for the span of its stage.

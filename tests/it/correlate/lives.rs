@@ -300,3 +300,38 @@ fn nothing_of_a_pod_of_the_past_is_in_flight() {
     }
     assert!(past > 0, "{past}");
 }
+
+/// No recording has a call of these that was given up at its deadline, so the test gives the failed ones that status.
+#[test]
+fn a_call_that_timed_out_is_tried_again_like_one_that_failed() {
+    for (name, step) in [
+        ("S4-runtime", "completeWork"),
+        ("S3-crashes", "CrashLoopBackOff"),
+    ] {
+        let recorded: Vec<Evidence> = session(name)
+            .into_iter()
+            .filter(|o| o.source != Source::Otlp)
+            .collect();
+        let timed_out = recorded.iter().map(|o| {
+            let mut o = (**o).clone();
+            if let Body::CallEnd(e) = &mut o.body
+                && e.code == Some(2)
+            {
+                e.code = Some(4);
+            }
+            Arc::new(o)
+        });
+        let timed_out: Vec<Evidence> = timed_out.collect();
+        let waits = |all: &[Evidence]| {
+            let mut waits = Vec::new();
+            for p in world(all).pods() {
+                let of_it = p.timeline.spans.iter().filter(|s| s.step == step);
+                waits.extend(of_it.map(|s| (p.key(), s.start, s.end, s.attempt)));
+            }
+            waits
+        };
+        let failed = waits(&recorded);
+        assert!(!failed.is_empty(), "{name}");
+        assert_eq!(waits(&timed_out), failed, "{name}");
+    }
+}

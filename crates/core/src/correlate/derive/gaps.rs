@@ -37,7 +37,7 @@ fn retries(b: &mut Build<'_>) {
         .spans()
         .iter()
         .filter(|s| {
-            s.outcome == Outcome::Error
+            (s.outcome == Outcome::Error || s.is_timed_out())
                 && s.parent.is_none()
                 && matches!(
                     s.step.as_str(),
@@ -129,7 +129,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let mut covered: Vec<(Nanos, Option<Nanos>, Stage)> = b
         .spans()
         .iter()
-        .filter(|s| !is_garbage_collection(s))
+        .filter(|s| !s.is_garbage_collection())
         .map(|s| (s.start.at, s.end.map(|e| e.at), s.stage))
         .collect();
     // A pod that has ended waits only for its deletion.
@@ -207,16 +207,6 @@ fn told(b: &Build<'_>) -> bool {
     let mounts =
         mount.is_some_and(|s| s.outcome == Outcome::Error) && b.of(Stage::Sandbox).next().is_none();
     waits || mounts || b.runs.iter().any(|r| failed(&r.container))
-}
-
-/// True for cleanup that the kubelet does minutes later: the pod does not wait for it.
-fn is_garbage_collection(s: &Span) -> bool {
-    match s.step.as_str() {
-        method::REMOVE_POD_SANDBOX | "cleanupOrphanedPodDirs" => true,
-        method::REMOVE_CONTAINER => s.stage == Stage::Start,
-        method::STOP_POD_SANDBOX => s.stage == Stage::Terminate && s.attempt > 0,
-        _ => false,
-    }
 }
 
 /// True for a pod that the API never showed and that ended early: its creation was refused, or the runtime removed it.

@@ -3,7 +3,7 @@
 
 use super::evidence::{CallEvidence, PodEvidence};
 use super::span::edge;
-use crate::timeline::{Certainty, Edge, Outcome};
+use crate::timeline::{Certainty, Edge, Outcome, is_deadline};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::{
@@ -39,6 +39,11 @@ pub(crate) struct RuntimeCall {
 impl RuntimeCall {
     pub(crate) fn ok(&self) -> bool {
         self.outcome == Outcome::Ok
+    }
+    /// True for an error, and for a call that was given up at its deadline.
+    pub(crate) fn failed(&self) -> bool {
+        self.outcome == Outcome::Error
+            || self.outcome == Outcome::Cancelled && is_deadline(&self.code)
     }
     /// The evidence of the end: the call's end, else the span.
     pub(crate) fn proof_of_end(&self) -> Option<&Evidence> {

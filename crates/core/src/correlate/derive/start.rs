@@ -423,7 +423,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
         .collect();
     for w in &b.work {
         if matches!(w.method.as_str(), method::START_CONTAINER)
-            && w.outcome == Outcome::Error
+            && w.failed()
             && let (Some(end), Some(o)) = (w.end, w.evidence.first())
         {
             ends.push((w.container.clone(), end, w.attempt, o.clone()));
