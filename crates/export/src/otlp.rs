@@ -118,10 +118,14 @@ fn trace(
         .filter(|(i, _)| episodes.get(*i).and_then(Option::as_ref) == Some(episode))
         .collect();
     let end_of = |s: &Span| s.end.map_or(now, |e| e.at).max(s.start.at);
+    let is_garbage = |s: &Span| summary::is_garbage_collection(t, s);
     let first = steps.iter().map(|(_, s)| s.start.at).min().unwrap_or(now);
     let last = steps.iter().map(|(_, s)| end_of(s)).max().unwrap_or(first);
-    let open = steps.iter().any(|(_, s)| s.end.is_none());
-    let over = episode::end(pod, episode, last, open);
+    // Garbage collection comes minutes later, and an episode does not wait for it.
+    let work = || steps.iter().filter(|(_, s)| !is_garbage(s));
+    let done = work().map(|(_, s)| end_of(s)).max();
+    let open = work().any(|(_, s)| s.end.is_none());
+    let over = episode::end(pod, episode, (done, last), open);
 
     let begin = match episode {
         Episode::Start => first.min(pod.zero()),
@@ -133,8 +137,7 @@ fn trace(
     let mut spans = vec![root(pod, episode, ids, (begin, end), over.is_none(), now)];
     for stage in Stage::ALL {
         let all = || steps.iter().filter(move |(_, s)| s.stage == stage);
-        let is_garbage = |s: &Span| summary::is_garbage_collection(t, s);
-        // Garbage collection comes minutes later: a stage with any other step ends before it.
+        // A stage with any other step ends before garbage collection.
         let is_only = all().all(|(_, s)| is_garbage(s));
         let of_stage = || all().filter(move |(_, s)| is_only || !is_garbage(s));
         let Some(from) = of_stage().map(|(_, s)| s.start.at).min() else {
@@ -177,7 +180,7 @@ fn trace(
             (trace_id, id, Some(parent)),
             (s.start.at, end_of(s)),
         );
-        if summary::is_garbage_collection(t, s) {
+        if is_garbage(s) {
             made.attributes
                 .push(attribute("kflow.garbage_collection", true));
         }

@@ -94,12 +94,19 @@ fn saw_end(spans: &[Span], relist: &Span) -> bool {
         .is_some_and(|ended| relist.end.is_none_or(|e| e.at >= ended))
 }
 
-/// Returns the end of an episode; `None` while it goes on. `last` is the last end of its spans; `open` says whether one
-/// of them goes on.
-pub(super) fn end(pod: &PodView, episode: &Episode, last: Nanos, open: bool) -> Option<Nanos> {
+/// Returns the end of an episode; `None` while it goes on. `done` is the last end of its spans but for garbage
+/// collection, and `last` of all; `open` says whether one of them goes on.
+pub(super) fn end(
+    pod: &PodView,
+    episode: &Episode,
+    (done, last): (Option<Nanos>, Nanos),
+    open: bool,
+) -> Option<Nanos> {
+    let gone = pod.gone;
+    let last = done.unwrap_or(last);
     let t = &pod.timeline;
     // Where no API shows that the pod is gone, the runtime may show that nothing of it is left.
-    let is_gone = pod.gone.is_some() || pod.is_remnant();
+    let is_gone = gone.is_some() || pod.is_remnant();
     let is_over = is_gone || pod.phase.is_over();
     match episode {
         Episode::Start => {
@@ -113,7 +120,7 @@ pub(super) fn end(pod: &PodView, episode: &Episode, last: Nanos, open: bool) -> 
             started.map(|e| e.at).or_else(|| is_over.then_some(last))
         }
         Episode::Termination => {
-            let at = pod.gone.map_or(last, |gone| gone.max(last));
+            let at = gone.map_or(last, |gone| done.map_or(gone, |done| gone.max(done)));
             (is_gone && !open).then_some(at)
         }
     }

@@ -121,6 +121,35 @@ fn a_life_is_told_in_episodes() {
 }
 
 #[test]
+fn a_termination_ends_when_the_pod_is_gone_and_not_with_garbage_collection() {
+    let stop = || span(Stage::Terminate, "StopContainer", "c", 0, (20, Some(30)));
+    let collect = || span(Stage::Terminate, "RemovePodSandbox", "", 0, (80, Some(90)));
+    for (spans, gone, over) in [
+        (vec![stop(), collect()], Some(40), Some(40)),
+        // The API may lose a pod before its node is done with it.
+        (vec![stop(), collect()], Some(25), Some(30)),
+        (vec![collect()], Some(40), Some(40)),
+        (vec![stop(), collect()], None, None),
+    ] {
+        let view = PodView {
+            deletion_requested: Some(Nanos(10)),
+            gone: gone.map(Nanos),
+            ..PodView::clone(&pod("u1", spans))
+        };
+        let traces = of(&Arc::new(view.into()));
+        let of_end = |t: &&Trace| t.episode == Episode::Termination;
+        let end = traces.iter().find(of_end).unwrap();
+        assert_eq!(end.over, over.map(Nanos));
+        let root = &end.spans[0].span;
+        let until = over.map_or(100, |o| o as u64);
+        assert_eq!(
+            (root.start_time_unix_nano, root.end_time_unix_nano),
+            (10, until)
+        );
+    }
+}
+
+#[test]
 fn what_goes_on_is_not_final_and_what_is_over_soon_is() {
     let mut done = span(Stage::Start, "StartContainer", "c", 1, (5, Some(9)));
     done.container = "c".into();
