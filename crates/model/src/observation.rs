@@ -91,6 +91,14 @@ pub struct Observation {
     pub body: Body,
 }
 
+impl Observation {
+    /// True when both are the same thing that a source saw, read at two times perhaps: from a log that is read again
+    /// from its beginning, or in two overlapping recordings.
+    pub fn repeats(&self, other: &Self) -> bool {
+        self.stamp.at == other.stamp.at && self.source == other.source && self.body == other.body
+    }
+}
+
 /// What was seen. Bodies are boxed where they are large, so that an observation itself stays small.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

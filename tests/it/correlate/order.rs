@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
-use kflow_model::Evidence;
+use kflow_model::{Evidence, Source};
 use proptest::prelude::*;
 
 use super::proof::check_spans;
@@ -133,6 +133,24 @@ fn refreshing_in_between_and_hearing_everything_twice_changes_nothing() {
         }
         w.refresh();
         assert_eq!(first_difference(&straight, &told(&w)), None, "{name}");
+    }
+}
+
+/// A log that is read again, or a second recording of the same time: what is there twice was seen at two times.
+#[test]
+fn reading_everything_again_later_changes_nothing() {
+    for name in SESSIONS {
+        let observations = session(name);
+        let straight = told(&world(&observations));
+        let of_a_log = |o: &&Evidence| o.source != Source::Kube;
+        let again = observations.iter().filter(of_a_log).map(|o| {
+            let mut o = (**o).clone();
+            o.stamp.seen = o.stamp.seen.plus(5_000_000_000);
+            Arc::new(o)
+        });
+        let twice: Vec<Evidence> = observations.iter().cloned().chain(again).collect();
+        let twice = told(&world(&twice));
+        assert_eq!(first_difference(&straight, &twice), None, "{name}");
     }
 }
 

@@ -48,6 +48,17 @@ pub struct Reading {
     pub before: Option<(Nanos, f64)>,
 }
 
+impl Reading {
+    /// The value at a time, which is that of the last change before; `None` when older values would have to be known.
+    fn at(&self, time: Nanos) -> Option<f64> {
+        let known = [Some((self.at, self.value)), self.before];
+        known
+            .into_iter()
+            .flatten()
+            .find_map(|(at, value)| (at <= time).then_some(value))
+    }
+}
+
 /// The kubelet's activity on the whole. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct KubeletActivity {
@@ -245,7 +256,9 @@ impl KubeletActivity {
         let sum = self.reading(&format!("{family}_sum"))?;
         let count = self.reading(&format!("{family}_count"))?;
         let (mut n, mut total) = (count.value, sum.value);
-        if let (Some((_, s)), Some((_, c))) = (sum.before, count.before)
+        // A scrape reports only what changed: observations of 0 s change the count alone.
+        if let Some((before, c)) = count.before
+            && let Some(s) = sum.at(before)
             && n > c
         {
             n -= c;
@@ -285,9 +298,13 @@ impl KubeletActivity {
 
 /// Inserts an observation, without duplicates and in order of time; keeps the newest `most`.
 fn keep(kept: &mut VecDeque<Evidence>, o: &Evidence, most: usize) {
-    if let Err(at) = kept.binary_search(o) {
-        kept.insert(at, o.clone());
+    let from = kept.partition_point(|e| e.stamp.at < o.stamp.at);
+    let mut at_once = kept.range(from..).take_while(|e| e.stamp.at == o.stamp.at);
+    if at_once.any(|e| e.repeats(o)) {
+        return;
     }
+    let at = kept.partition_point(|e| e < o);
+    kept.insert(at, o.clone());
     if kept.len() > most {
         kept.pop_front();
     }

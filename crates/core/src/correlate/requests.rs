@@ -16,6 +16,7 @@ pub use waterfall::RequestStep;
 use smallvec::SmallVec;
 
 use super::generations::Generations;
+use super::world::insert_once;
 use crate::flow::{self, Fact};
 use crate::parallel;
 use crate::stats::percentile;
@@ -31,7 +32,7 @@ use kflow_model::{
 /// node sends some 30 requests a second, so this is 55 minutes of one node, or 20 s of 5,000 a second.
 const KEPT: usize = 3 << 15;
 /// Number of observations kept of one request: enough for a create with a dozen webhooks, and a bound for a watch
-/// that accumulates children.
+/// that accumulates children. Of more, the shortest children go.
 const SPANS: usize = 256;
 
 /// An admission webhook that the apiserver called for a request.
@@ -165,18 +166,31 @@ impl Filed {
     fn take(&mut self, evidence: impl IntoIterator<Item = Evidence>) -> u64 {
         let mut without_room = 0;
         for o in evidence {
-            let Err(at) = self.evidence.binary_search(&o) else {
-                continue;
-            };
-            if self.evidence.len() >= SPANS {
-                without_room += 1;
-                continue;
+            if insert_once(&mut self.evidence, &o) {
+                without_room += make_room(&mut self.evidence);
+                self.said.take();
             }
-            self.evidence.insert(at, o);
-            self.said.take();
         }
         without_room
     }
+}
+
+/// Drops the least important observation of a request that has too many. Which ones stay does not depend on the order
+/// of arrival. Returns the number of dropped ones.
+fn make_room(evidence: &mut Vec<Evidence>) -> u64 {
+    if evidence.len() <= SPANS {
+        return 0;
+    }
+    // Audit records and server spans say what the request was; of the rest, the longest spans say most.
+    let rank = |o: &Evidence| match &o.body {
+        Body::Span(s) if served(s).is_none() => (false, s.end.since(o.stamp.at)),
+        _ => (true, 0),
+    };
+    let ranks = evidence.iter().enumerate().map(|(i, o)| (rank(o), o, i));
+    if let Some((_, _, least)) = ranks.min() {
+        evidence.remove(least);
+    }
+    1
 }
 
 /// All requests that are kept. Cheap to clone.
@@ -256,8 +270,11 @@ impl RequestLog {
             return;
         }
         match self.waiting.get_mut(&trace) {
-            Some(w) if w.len() < SPANS => Arc::make_mut(w).push(Arc::clone(o)),
-            Some(_) => self.orphans += 1,
+            Some(w) => {
+                let w = Arc::make_mut(w);
+                w.push(Arc::clone(o));
+                self.orphans += make_room(w);
+            }
             None => {
                 if let Some(gone) = self.waiting.insert(trace, Arc::new(vec![Arc::clone(o)])) {
                     let spans = gone.iter().map(|(_, w)| w.len() as u64);

@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use heard::{Actor, DEFAULT_SCHEDULER, LEADER_LEASES, Lease, NODE_LEASES, Sign};
 pub use known::Presence;
 pub use pod::{LazyPod, Pod};
+pub(crate) use pods::insert_once;
 pub use retire::{Retention, Retired, Sizes};
 
 use smallvec::SmallVec;

@@ -114,7 +114,17 @@ fn series_forget_the_oldest_and_survive_jumps() {
 #[test]
 fn metric_means_are_of_the_time_between_scrapes() {
     let mut m = KubeletActivity::default();
-    let scrape = |s: i64, sum: f64, count: f64| {
+    let scrape = |s: i64, sum: Option<f64>, count: f64| {
+        let sum = sum.map(|sum| {
+            (
+                "kubelet_pleg_relist_duration_seconds_sum".into(),
+                Value(sum),
+            )
+        });
+        let count = (
+            "kubelet_pleg_relist_duration_seconds_count".into(),
+            Value(count),
+        );
         Arc::new(Observation {
             stamp: Stamp::exact(Nanos(s * SECOND)),
             source: Source::Metrics,
@@ -122,26 +132,21 @@ fn metric_means_are_of_the_time_between_scrapes() {
                 what: "kubelet-metrics".into(),
                 code: 200,
                 took_ns: 0,
-                values: vec![
-                    (
-                        "kubelet_pleg_relist_duration_seconds_sum".into(),
-                        Value(sum),
-                    ),
-                    (
-                        "kubelet_pleg_relist_duration_seconds_count".into(),
-                        Value(count),
-                    ),
-                ],
+                values: sum.into_iter().chain([count]).collect(),
                 lines: Vec::new(),
             })),
         })
     };
-    m.observe(&scrape(20, 1.2, 30.0));
-    m.observe(&scrape(10, 1.0, 20.0));
-    let mean = m
-        .histogram_mean("kubelet_pleg_relist_duration_seconds")
-        .unwrap();
-    assert!((mean - 0.02).abs() < 1e-9);
+    let mean = |m: &KubeletActivity| m.histogram_mean("kubelet_pleg_relist_duration_seconds");
+    let is = |mean: Option<f64>, s: f64| (mean.unwrap() - s).abs() < 1e-9;
+    m.observe(&scrape(20, Some(1.2), 30.0));
+    m.observe(&scrape(10, Some(1.0), 20.0));
+    assert!(is(mean(&m), 0.02), "{:?}", mean(&m));
+    // Ten observations of 0 s: the sum is not reported again.
+    m.observe(&scrape(30, None, 40.0));
+    assert!(is(mean(&m), 0.0), "{:?}", mean(&m));
+    m.observe(&scrape(40, Some(2.2), 50.0));
+    assert!(is(mean(&m), 0.1), "{:?}", mean(&m));
 }
 
 #[test]

@@ -240,3 +240,44 @@ fn asking_in_between_changes_nothing() {
         .collect();
     assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
 }
+
+/// A list whose handler has more spans than are kept, of 1 µs to 400 µs, and its audit records.
+fn many() -> Vec<Evidence> {
+    let short = |n: i64| span("decode", 100 + n as u64, Some(1), n, n + n % 400 + 1);
+    (0..800).map(short).chain(all()).collect()
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(16))]
+    #[test]
+    fn of_too_many_spans_the_longest_stay_whatever_comes_first(order in Just(many()).prop_shuffle()) {
+        let told = |order: &[Evidence]| {
+            let mut log = RequestLog::default();
+            for o in order {
+                log.observe(o);
+            }
+            log
+        };
+        let log = told(&order);
+        let straight = told(&many());
+        proptest::prop_assert_eq!(log.get("cc27"), straight.get("cc27"));
+        let r = log.get("cc27").unwrap();
+        proptest::prop_assert_eq!((r.code, r.ended, r.evidence.len()), (201, Some(at(7600)), SPANS));
+        proptest::prop_assert!(r.evidence.iter().any(|o| matches!(&o.body, Body::Span(s) if s.kind == SpanKind::Server)));
+        proptest::prop_assert_eq!(log.forgotten(), (0, 807 - SPANS as u64));
+    }
+}
+
+#[test]
+fn a_log_and_spans_that_are_read_again_later_add_nothing() {
+    let mut once = RequestLog::default();
+    let mut twice = RequestLog::default();
+    for o in &all() {
+        once.observe(o);
+        twice.observe(o);
+        let mut again = (**o).clone();
+        again.stamp.seen = at(60_000_000);
+        twice.observe(&Arc::new(again));
+    }
+    assert_eq!(once.get("cc27"), twice.get("cc27"));
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::pods::{Slot, sort_evidence};
+use super::pods::{Slot, insert_once, sort_evidence};
 use super::{NodeState, ObjectState, World};
 use crate::correlate::owners::{chain, deployment_of};
 use crate::flow::{self, Fact};
@@ -87,23 +87,23 @@ impl Local {
     }
 }
 
+/// Drops the oldest evidence when there is too much of it. The newest state of the node or object stays: it shows that
+/// the node exists.
 fn trim(v: &mut Vec<Evidence>) {
-    if v.len() > KEEP {
-        v.drain(..v.len() - KEEP / 2);
-    }
+    let Some(excess) = (v.len() > KEEP).then(|| v.len() - KEEP / 2) else {
+        return;
+    };
+    let is_state = |o: &Evidence| matches!(o.body, Body::Node(_) | Body::Object(_));
+    let newest = v.iter().rposition(is_state).filter(|i| *i < excess);
+    let state = newest.and_then(|i| v.get(i)).cloned();
+    v.splice(..excess, state);
 }
 
 /// Inserts evidence in order of time; false when it is already there.
 fn insert(v: &mut Vec<Evidence>, o: &Evidence) -> bool {
-    let at = v.partition_point(|e| e < o);
-    if v.get(at) == Some(o) {
-        return false;
-    }
-    v.insert(at, Arc::clone(o));
-    if v.len() > KEEP {
-        v.drain(..KEEP / 2);
-    }
-    true
+    let is_new = insert_once(v, o);
+    trim(v);
+    is_new
 }
 
 impl World {

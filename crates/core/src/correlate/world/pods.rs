@@ -210,7 +210,9 @@ fn sorted<const N: usize>(piles: [&Pile; N]) -> Vec<Evidence> {
         .collect();
     all.sort();
     all.dedup();
-    all.into_iter().map(|(_, o)| Arc::clone(o)).collect()
+    let mut all: Vec<Evidence> = all.into_iter().map(|(_, o)| Arc::clone(o)).collect();
+    drop_repeats(&mut all);
+    all
 }
 
 /// Sorts evidence and removes duplicates.
@@ -218,6 +220,39 @@ pub(crate) fn sort_evidence(v: &mut Vec<Evidence>) {
     // The sort is adaptive: the sorted run in front costs one pass.
     v.sort();
     v.dedup();
+    drop_repeats(v);
+}
+
+/// Removes from sorted evidence what was read again later; what was read first stays.
+fn drop_repeats(v: &mut Vec<Evidence>) {
+    let at_once = |a: &Evidence, b: &Evidence| a.stamp.at == b.stamp.at;
+    if v.is_sorted_by(|a, b| !at_once(a, b) || a.stamp.seen == b.stamp.seen) {
+        return;
+    }
+    for group in v.chunk_by_mut(at_once) {
+        group.sort_by(|a, b| (a.source, &a.body, a.stamp).cmp(&(b.source, &b.body, b.stamp)));
+    }
+    v.dedup_by(|later, first| later.repeats(first));
+    for group in v.chunk_by_mut(at_once) {
+        group.sort();
+    }
+}
+
+/// Inserts an observation into sorted evidence; false when it is already there. Of an observation that was read
+/// twice, the one that was read first stays.
+pub(crate) fn insert_once(v: &mut Vec<Evidence>, o: &Evidence) -> bool {
+    let from = v.partition_point(|e| e.stamp.at < o.stamp.at);
+    let mut at_once =
+        (v.iter().enumerate().skip(from)).take_while(|(_, e)| e.stamp.at == o.stamp.at);
+    if let Some((known, e)) = at_once.find(|(_, e)| e.repeats(o)) {
+        if e <= o {
+            return false;
+        }
+        v.remove(known);
+    }
+    let at = v.partition_point(|e| e < o);
+    v.insert(at, Arc::clone(o));
+    true
 }
 
 /// Evidence that names a pod without a UID, and the pods of that name.

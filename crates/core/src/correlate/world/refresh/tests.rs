@@ -1,14 +1,17 @@
 //! Which evidence a run that never ends keeps.
 
 use super::*;
+use crate::correlate::Presence;
 use crate::timeline::MarkKind;
 use kflow_model::Evidence;
 use kflow_model::stamp::SECOND;
 use kflow_model::{
     ObjectRef, Observation, PodNames, PodRef, Source, Stamp,
+    audit::{AuditRecord, AuditStage},
     event::EventSeen,
     gap::{WatchKind, WatchNote},
     log::{Component, LogLine, Severity},
+    node::NodeSeen,
     pod::PodSeen,
 };
 
@@ -219,4 +222,92 @@ fn an_event_that_is_listed_again_is_one_mark() {
         .map(|m| (m.count, m.evidence.stamp.seen))
         .collect();
     assert_eq!(told, [(1, Nanos(SECOND)), (2, Nanos(5 * SECOND))]);
+}
+
+#[test]
+fn a_node_exists_however_much_was_told_of_it_since_its_object_was_seen() {
+    let note = |at, kind| {
+        let note = WatchNote {
+            resource: "nodes".into(),
+            kind,
+            scope: Text::default(),
+            detail: Text::default(),
+            failure: None,
+        };
+        seen(at, Source::Kube, Body::Watch(Box::new(note)))
+    };
+    let node = NodeSeen {
+        name: "n1".into(),
+        resource_version: 7,
+        ..NodeSeen::default()
+    };
+    let event = |at: i64| {
+        let event = EventSeen {
+            object: ObjectRef {
+                kind: "Node".into(),
+                name: "n1".into(),
+                ..ObjectRef::default()
+            },
+            reason: "ContainerGCFailed".into(),
+            component: "kubelet".into(),
+            host: "n1".into(),
+            warning: true,
+            ..EventSeen::default()
+        };
+        seen(at, Source::Kube, Body::Event(Box::new(event)))
+    };
+    for local in [false, true] {
+        let mut w = World::new();
+        w.observe(&note(1, WatchKind::ListBegin));
+        w.observe(&seen(2, Source::Kube, Body::Node(Box::new(node.clone()))));
+        w.observe(&note(3, WatchKind::ListEnd));
+        for at in 4..20_000 {
+            if local {
+                let mut body = log("Failed to garbage collect", "", "");
+                if let Body::Log(l) = &mut body {
+                    l.pod = PodRef::default();
+                    l.severity = Severity::Error;
+                }
+                w.observe(&seen(at, Source::Kubelet, body));
+                if at % 1000 == 0 {
+                    w.refresh();
+                }
+            } else {
+                w.observe(&event(at));
+            }
+        }
+        w.refresh();
+        assert_eq!(w.presence("n1"), Presence::Exists, "local: {local}");
+        let n1 = w.node("n1").expect("the node");
+        assert!(n1.evidence.len() <= 8192 && n1.evidence.is_sorted());
+    }
+}
+
+#[test]
+fn a_request_that_reads_counts_once_whatever_stages_its_policy_logs() {
+    let mut w = World::new();
+    for (at, id, stage) in [
+        (1, "a", AuditStage::RequestReceived),
+        (2, "a", AuditStage::ResponseStarted),
+        (3, "a", AuditStage::ResponseComplete),
+        (4, "b", AuditStage::ResponseComplete),
+    ] {
+        let record = AuditRecord {
+            audit_id: id.into(),
+            stage,
+            verb: "watch".into(),
+            resource: "pods".into(),
+            object: ObjectRef::default(),
+            user: Text::default(),
+            agent: Text::default(),
+            received: Nanos(at),
+            code: 200,
+            message: Text::default(),
+            query: Text::default(),
+            annotations: kflow_model::Pairs::default(),
+            facts: kflow_model::Pairs::default(),
+        };
+        w.observe(&seen(at, Source::Audit, Body::Audit(Box::new(record))));
+    }
+    assert_eq!(w.unfiled().reads, 2);
 }
