@@ -20,7 +20,7 @@ use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::units::counted;
 use kflow_sources::klog::live::Journal;
-use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
+use kflow_store::{Bounds, Cluster, Tidy};
 use place::{Root, own_folder, own_loopback};
 
 /// Limits of the ring in memory, from which viewers are served: bytes and age. The rest is in the spool.
@@ -60,7 +60,7 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
     own_folder(&args.serve);
     let store = match &args.store {
         Some(url) => {
-            let store = Store::open(url, Use::Write)?;
+            let store = super::store::for_writing(url)?;
             let cluster = Cluster::new(store.root(), &args.cluster)?;
             Some((store, cluster))
         }

@@ -14,12 +14,14 @@ use super::args::live::ScopeArgs;
 use super::args::store::StoreArgs;
 use super::args::{Command, Input};
 use super::out::tell;
-use kflow_core::diagnose::{namespace_of, node_asked, owner_asked};
+use kflow_core::diagnose::unknown::Reason;
+use kflow_core::diagnose::{Unknown, namespace_of, node_asked, owner_asked};
 use kflow_core::query::Moment;
-use kflow_model::units::{DAY, HOUR, counted, size};
+use kflow_core::suggest::suggest;
+use kflow_model::units::{DAY, HOUR, MINUTE, counted, size};
 use kflow_model::{Nanos, clock};
 use kflow_store::cache::Cache;
-use kflow_store::fetch::{Fetched, Plan, Want, fetch, plan};
+use kflow_store::fetch::{FetchError, Fetched, Plan, Want, fetch, plan};
 use kflow_store::index::Asked;
 use kflow_store::scratch::Scratch;
 use kflow_store::{Store, Use};
@@ -30,8 +32,21 @@ pub(super) use command::store;
 const CACHE: u64 = 1 << 30;
 /// Number of holes in the data that are reported one by one.
 const MOST_HOLES: usize = 10;
+/// What is fetched of the time after `--at`, ns: some of what was seen of a moment arrived later.
+const AFTER: i64 = 15 * MINUTE;
 /// Length of the requested time without `--from`, ns.
 const USUAL: i64 = HOUR;
+
+/// Opens a store to write to it. Says so when it is a folder that others may read: it may be shared on purpose.
+pub(super) fn for_writing(url: &str) -> anyhow::Result<Store> {
+    let store = Store::open(url, Use::Write)?;
+    if let Some(mode) = store.open_to_all() {
+        tell(&format!(
+            "every user of this machine may read what is put into {url} (mode {mode:o}): chmod o= its folder, unless that is meant"
+        ));
+    }
+    Ok(store)
+}
 
 /// Fetches the requested segments from a store and sets them as the command's recording. Dropping the returned value
 /// deletes them.
@@ -44,14 +59,21 @@ pub(super) fn fetch_into(command: &mut Command) -> anyhow::Result<Option<Scratch
         Command::Requests(a) => of_input(&mut a.input, a.pod.as_deref()),
         Command::Flow(a) => of_input(&mut a.input, a.pod.as_deref()),
         Command::Stats(a) => of_input(&mut a.input, None),
-        Command::Tui(a) => session(&mut a.session, &a.store, &a.live.scope, None),
-        Command::Replay(a) => session(&mut a.session, &a.store, &a.scope, None),
+        Command::Tui(a) => {
+            let at = a.at.as_deref();
+            session(&mut a.session, &a.store, &a.live.scope, None, at)
+        }
+        Command::Replay(a) => {
+            let at = a.at.as_deref();
+            session(&mut a.session, &a.store, &a.scope, None, at)
+        }
         _ => Ok(None),
     }
 }
 
 fn of_input(input: &mut Input, pod: Option<&str>) -> anyhow::Result<Option<Scratch>> {
-    session(&mut input.session, &input.store, &input.live.scope, pod)
+    let at = input.at.as_deref();
+    session(&mut input.session, &input.store, &input.live.scope, pod, at)
 }
 
 fn session(
@@ -59,6 +81,7 @@ fn session(
     args: &StoreArgs,
     scope: &ScopeArgs,
     pod: Option<&str>,
+    at: Option<&str>,
 ) -> anyhow::Result<Option<Scratch>> {
     let Some(url) = &args.store else {
         return Ok(None);
@@ -69,8 +92,8 @@ fn session(
             file.display()
         );
     }
-    let want = want(args, scope, pod, clock::now())?;
-    let (scratch, file) = fetched(url, &want, args.verbose)?;
+    let want = want(args, scope, pod, at, clock::now())?;
+    let (scratch, file) = fetched(url, &want, args.verbose).map_err(|e| unknown(e, pod))?;
     *session = Some(file);
     Ok(Some(scratch))
 }
@@ -93,6 +116,40 @@ pub(super) fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos
     }
 }
 
+/// A store that has no answer, as what is not known. Similar names are those of the index, or of the nodes.
+fn unknown(e: anyhow::Error, pod: Option<&str>) -> anyhow::Error {
+    let near = match e.downcast_ref::<FetchError>() {
+        Some(FetchError::NoNode { node, nodes, .. }) => suggest(node, nodes.clone(), |n| n),
+        Some(FetchError::NoPod { pods, .. }) => {
+            let asked = pod.unwrap_or_default();
+            suggest(asked, pods.clone(), |key| {
+                key.rsplit('/').next().unwrap_or(key)
+            })
+        }
+        Some(FetchError::NoTime { .. }) => Vec::new(),
+        _ => return e,
+    };
+    let text = e.to_string();
+    let (why, help) = text.split_once(": ").unwrap_or((&text, ""));
+    let mut help = help.to_owned();
+    if !near.is_empty() {
+        help = format!("did you mean {}? Or {help}", near.join(", "));
+    }
+    let what = pod.map_or_else(
+        || "what was recorded".to_owned(),
+        |pod| format!("how {pod} is"),
+    );
+    let why = why.to_owned();
+    let reason = Reason::NotRecorded;
+    Unknown {
+        what,
+        reason,
+        why,
+        help,
+    }
+    .into()
+}
+
 /// The times from `--from` and `--to`; `--to` defaults to now, `--from` to an hour earlier.
 pub(super) fn times(args: &StoreArgs, now: Nanos) -> anyhow::Result<(Nanos, Nanos)> {
     let given = |flag, text: &Option<String>| {
@@ -113,9 +170,15 @@ fn want(
     args: &StoreArgs,
     scope: &ScopeArgs,
     pod: Option<&str>,
+    at: Option<&str>,
     now: Nanos,
 ) -> anyhow::Result<Want> {
-    let (from, to) = times(args, now)?;
+    let (mut from, mut to) = times(args, now)?;
+    if (&args.from, &args.to) == (&None, &None)
+        && let Some(Moment::At(at)) = at.and_then(Moment::parse)
+    {
+        (from, to) = (at.plus(-USUAL), at.plus(AFTER).min(now.max(at)));
+    }
     let node = scope.node.clone();
     let node = node.or_else(|| pod.and_then(node_asked).map(str::to_owned));
     let namespace = scope.namespace.as_deref();
@@ -172,7 +235,16 @@ fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, Pa
     }
     // A read from a file system that hangs is abandoned.
     runtime.shutdown_background();
-    let done = done?;
+    let done = match done {
+        Err(e @ FetchError::Session(_)) => {
+            let folder = folder.display();
+            let todo = format!(
+                "cannot write what was fetched to {folder} (XDG_CACHE_HOME names another folder for it)"
+            );
+            return Err(anyhow::Error::new(e).context(todo));
+        }
+        done => done?,
+    };
     told(&plan, &done, verbose);
     ensure!(
         done.observations > 0,
@@ -207,6 +279,16 @@ fn told(plan: &Plan, done: &Fetched, verbose: bool) {
             done.bytes,
             done.cached,
             plan.index_bytes
+        ));
+    }
+    if plan.unindexed {
+        tell(
+            "the store has no index of pods of this time: the segments of all nodes are looked into",
+        );
+    }
+    for (path, why) in &plan.unreadable {
+        tell(&format!(
+            "{path} of the index cannot be read, and may name other nodes: {why}"
         ));
     }
     for (path, why) in &done.unreadable {
@@ -323,7 +405,7 @@ mod tests {
     fn a_pod_an_owner_or_a_node_says_where_to_look() {
         let now = Nanos(1_795_508_400_000_000_000);
         let scope = ScopeArgs::default();
-        let want = |pod: &str| want(&StoreArgs::default(), &scope, Some(pod), now).unwrap();
+        let want = |pod: &str| want(&StoreArgs::default(), &scope, Some(pod), None, now).unwrap();
         assert_eq!(want("node/n1").node.as_deref(), Some("n1"));
         assert_eq!(
             want("shop/web-0").pod,
@@ -341,6 +423,18 @@ mod tests {
             to: Some("-2h".into()),
             ..StoreArgs::default()
         };
-        assert!(super::want(&args, &scope, None, now).is_err());
+        assert!(super::want(&args, &scope, None, None, now).is_err());
+        let at = |args: &StoreArgs| {
+            let at = Some("2026-11-20T00:00:00Z");
+            let want = super::want(args, &scope, None, at, now).unwrap();
+            (want.from.to_rfc3339(), want.to.to_rfc3339())
+        };
+        let (from, to) = at(&StoreArgs::default());
+        assert!(from.starts_with("2026-11-19T23:00:00") && to.starts_with("2026-11-20T00:15:00"));
+        let named = StoreArgs {
+            from: Some("2026-11-18T00:00:00Z".into()),
+            ..StoreArgs::default()
+        };
+        assert!(at(&named).1.starts_with("2026-11-24T08:20:00"));
     }
 }

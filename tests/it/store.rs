@@ -2,6 +2,7 @@
 //! reads a store like a file.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -391,10 +392,124 @@ fn what_a_store_has_is_listed_and_what_is_old_goes() {
     assert!(said.err.contains("--keep"), "{}", said.err);
     let said = store(&["prune", &url, "--keep", "9999d"]);
     assert!(said.err.contains(" 0 segments removed"), "{}", said.err);
+    let said = store(&["prune", &url, "--keep", "0"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    let before = store(&["ls", &url, "-o", "json"]).out;
+    let said = store(&["prune", &url, "--keep", "1s", "--dry-run"]);
+    assert!(said.err.contains("would be removed"), "{}", said.err);
+    assert!(!said.err.contains(" 0 segments"), "{}", said.err);
+    assert_eq!(store(&["ls", &url, "-o", "json"]).out, before);
     let said = store(&["prune", &url, "--keep", "1s", "--cluster", "lab"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(store(&["ls", &url, "-o", "json"]).out, "[]\n");
     assert_eq!(store(&["ls", &url, "--cluster", "other"]).code, Some(2));
+}
+
+#[test]
+fn what_a_store_does_not_have_is_said_with_what_it_has() {
+    let rig = Rig::new();
+    let (begin, end) = rig.session.range().unwrap();
+    let pod = rig.of_file(&["timeline", "-o", "name"]).out;
+    let pod = pod.lines().next().unwrap().replace("pod/", "");
+    // A name that is written wrongly, and rows for who asks for them.
+    let wrong = format!("{pod}x");
+    let said = rig.stored(&["why", &wrong, "-o", "json"], &[]);
+    assert_eq!(said.code, Some(2));
+    assert!(
+        said.err.contains(&format!("did you mean {pod}")),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("it has something from 2026"),
+        "{}",
+        said.err
+    );
+    let rows: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(rows[0]["state"], "unknown", "{}", said.out);
+    let said = rig.stored(&["calls"], &["--node", "Node1"]);
+    assert!(said.err.contains("did you mean node1?"), "{}", said.err);
+    // `--at` alone is enough to find what is of that time.
+    let url = rig.url();
+    let middle = begin.plus(end.since(begin) / 2).to_rfc3339();
+    let at = |moment: &str| {
+        let mut c = rig.command();
+        run(c.args(["timeline", "-o", "json", "--store", &url, "--at", moment]))
+    };
+    let file = rig.of_file(&["timeline", "-o", "json", "--at", &middle]);
+    assert_eq!(at(&middle).out, file.out);
+    let said = at("2020-01-01T00:00:00Z");
+    let second = |at: Nanos| at.to_rfc3339()[..19].to_owned();
+    for bound in [second(begin), second(end)] {
+        assert!(said.err.contains(&bound), "{bound}: {}", said.err);
+    }
+    // The folder of a cluster is no store.
+    let said = run(rig.command().args(["store", "ls", &format!("{url}/lab")]));
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("--cluster lab"), "{}", said.err);
+    // Without an index the segments themselves are looked into.
+    fs::remove_dir_all(rig.dir.path().join("store/lab/pods")).unwrap();
+    let said = rig.stored(&["timeline", &pod, "-o", "json"], &[]);
+    assert!(said.err.contains("no index of pods"), "{}", said.err);
+    assert_eq!(said.out, rig.of_file(&["timeline", &pod, "-o", "json"]).out);
+}
+
+#[test]
+fn an_answer_is_not_whole_where_a_segment_at_an_end_cannot_be_read() {
+    for bad in [0, 3] {
+        let rig = Rig::new();
+        let mut segments = Vec::new();
+        let mut folders = vec![rig.dir.path().join("store/lab/segments")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                (if path.is_dir() {
+                    &mut folders
+                } else {
+                    &mut segments
+                })
+                .push(path);
+            }
+        }
+        segments.sort_by_key(|p| p.file_name().unwrap().to_owned());
+        fs::write(&segments[bad], "").unwrap();
+        let said = rig.stored(&["timeline"], &[]);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(
+            said.err.contains("nothing is kept of node1 between"),
+            "{}",
+            said.err
+        );
+    }
+}
+
+/// The quota keeps the Deployment without a pod.
+#[test]
+fn an_owner_without_pods_is_found_although_no_pod_leads_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file://{}/store", dir.path().display());
+    let file = fixture("sessions/S2-stuck-early.kflow.zst");
+    let file = file.to_string_lossy();
+    let mut c = program::command();
+    c.env("XDG_CACHE_HOME", dir.path().join("cache"));
+    let said = run(c.args(["store", "add", &url, &file]));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let (from, to) = load(Path::new(&*file)).unwrap().range().unwrap();
+    let (from, to) = (from.to_rfc3339(), to.to_rfc3339());
+    let asks = ["why", "--ever", "s29/deployment/quota", "-o", "json"];
+    let of_file = program::kflow(asks.iter().copied().chain(["-s", &file]));
+    let mut c = program::command();
+    c.env("XDG_CACHE_HOME", dir.path().join("cache"));
+    let said = run(c
+        .args(asks)
+        .args(["--store", &url, "--from", &from, "--to", &to]));
+    assert_eq!(
+        (said.code, said.out),
+        (of_file.code, of_file.out),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.code, Some(1));
 }
 
 /// A user who only has a recording adds it to a store, and the store then answers as the file does.
@@ -437,6 +552,36 @@ fn a_recording_that_is_added_is_asked_as_the_file_is_and_shown_by_its_name() {
         assert_eq!(said.code, Some(2), "{file}");
         assert!(said.err.contains(why), "{}", said.err);
     }
+    // A folder that everyone may read is named when something is put there.
+    let shared = rig.dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    for (mode, tells) in [(0o755, true), (0o750, false)] {
+        fs::set_permissions(&shared, fs::Permissions::from_mode(mode)).unwrap();
+        let shared = format!("file://{}", shared.display());
+        let said = run(rig.command().args(["store", "add", &shared, &file]));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert_eq!(
+            said.err.contains("(mode 755): chmod o="),
+            tells,
+            "{}",
+            said.err
+        );
+    }
+    // One that cannot be added keeps no other from it.
+    let other = format!("file://{}/other", rig.dir.path().display());
+    let mut c = rig.command();
+    let said = run(c.args(["store", "add", &other, "Cargo.toml", &file]));
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(
+        said.err.contains("Cargo.toml is left out: "),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains(" of node1 in cluster default"),
+        "{}",
+        said.err
+    );
     // A flag of another action is refused.
     let said = run(rig.command().args(["store", "ls", &url, "--keep", "1d"]));
     assert_eq!(said.code, Some(2), "{}", said.out);

@@ -29,7 +29,7 @@ pub const DAY: i64 = 24 * HOUR;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text is not a duration.
-    #[error("{0:?} is not a duration: write 250ms, 2s, 1m30s or 1.5h")]
+    #[error("{0:?} is not a duration: write 250ms, 2s, 1m30s, 1.5h or 14d")]
     Duration(String),
     /// The text is not a size.
     #[error(

@@ -144,6 +144,32 @@ pub struct Pruned {
 /// Removes the segments that ended before `until`, the index objects about them alone, the tables of hours and days
 /// before it, and objects left incomplete before then.
 pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pruned, StoreError> {
+    let mut done = old(store, cluster, until, true).await?;
+    done.unfinished = store.remove_unfinished(cluster.root(), until).await?;
+    Ok(done)
+}
+
+/// Returns what [`prune`] would remove, but for what is incomplete.
+pub async fn would_prune(
+    store: &Store,
+    cluster: &Cluster,
+    until: Nanos,
+) -> Result<Pruned, StoreError> {
+    old(store, cluster, until, false).await
+}
+
+async fn old(
+    store: &Store,
+    cluster: &Cluster,
+    until: Nanos,
+    goes: bool,
+) -> Result<Pruned, StoreError> {
+    let remove = async |path: &Path| -> Result<(), StoreError> {
+        if goes {
+            store.remove(path).await?;
+        }
+        Ok(())
+    };
     let mut done = Pruned::default();
     // The folders of days after it are not listed.
     let old = |folder| async move { hours_between(store, cluster, &folder, Nanos(0), until).await };
@@ -156,7 +182,7 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
                 continue;
             };
             if segment.end < until {
-                store.remove(&segment.path).await?;
+                remove(&segment.path).await?;
                 done.segments += 1;
                 done.bytes += segment.bytes;
             }
@@ -171,7 +197,7 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
             // An object about many segments is removed when the last segment that it can be about has been.
             let end = rows_end(&path).unwrap_or(hour.end().plus(longest()));
             if is_rows(&path) && end < until {
-                store.remove(&path).await?;
+                remove(&path).await?;
                 done.rows += 1;
             }
         }
@@ -179,12 +205,11 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
     for table in store.folders(&cluster.every_table()).await? {
         for file in store.list(&table).await? {
             if table_time(&file.location).is_some_and(|(_, end)| end < until) {
-                store.remove(&file.location).await?;
+                remove(&file.location).await?;
                 done.tables += 1;
             }
         }
     }
-    done.unfinished = store.remove_unfinished(cluster.root(), until).await?;
     Ok(done)
 }
 

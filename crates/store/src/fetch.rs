@@ -1,23 +1,28 @@
 //! Fetches from a store the few segments about a time, a node or a pod, as one session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::io::Cursor;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
+use kflow_model::pod::WatchEvent;
 use kflow_model::session::format::Bound;
 use kflow_model::session::writer::LEVEL;
 use kflow_model::session::{Part, Reader, SessionError, Writer};
 use kflow_model::units::size;
-use kflow_model::{Evidence, Nanos, Text};
+use kflow_model::{Body, Evidence, Nanos, Text};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::cache::Cache;
 use crate::compact::{hours_between, longest};
 use crate::index::{Asked, Index, IndexError, Row};
-use crate::layout::{BadName, Cluster, Hour, NO_NODE, Object, is_rows, last, once};
-use crate::merge::{Hole, Merge, Piece, arrange};
+use crate::layout::{
+    BadName, Cluster, Hour, NO_NODE, Object, is_day, is_of_segments, is_rows, last, once,
+};
+use crate::merge::{Hole, Merge, Piece, arrange, told};
 use crate::object::{Store, StoreError};
 
 /// Most requests at a time.
@@ -51,6 +56,14 @@ pub enum FetchError {
     Session(#[from] SessionError),
     #[error("the store {url} is empty: `kflow record --store {url}` fills it")]
     Empty { url: String },
+    #[error(
+        "{url} is the folder of the cluster {cluster}: name the store, {store}, with --cluster {cluster}"
+    )]
+    OfCluster {
+        url: String,
+        store: String,
+        cluster: String,
+    },
     #[error("the store {url} has several clusters: name one with --cluster: {}", listed(.clusters))]
     Clusters { url: String, clusters: Vec<String> },
     #[error("the store {url} has no cluster {cluster}: it has {}", listed(.clusters))]
@@ -64,7 +77,7 @@ pub enum FetchError {
         cluster: Text,
         from: Nanos,
         to: Nanos,
-        /// Begin and end, to the hour, of what the store has of the cluster.
+        /// Begin and end of what the store has of the cluster.
         kept: Option<(Nanos, Nanos)>,
     },
     #[error("the store has nothing of the node {node} between {from} and {to}: then it has {}", listed(.nodes))]
@@ -74,14 +87,18 @@ pub enum FetchError {
         to: Nanos,
         nodes: Vec<String>,
     },
-    #[error("the store's index has no such pod between {from} and {to}: name another time with --from and --to, or the node that it was on with --node{}", unread(.unreadable))]
+    #[error("the store's index has no such pod between {from} and {to}: name another time with --from and --to, or the node that it was on with --node{}{}", reaching(*.kept), unread(.unreadable))]
     NoPod {
         from: Nanos,
         to: Nanos,
+        /// Begin and end of what the store has of the cluster.
+        kept: Option<(Nanos, Nanos)>,
+        /// The pods that the index has, as `namespace/name`.
+        pods: BTreeSet<String>,
         /// Index objects that could not be read: path and reason.
         unreadable: Vec<(String, String)>,
     },
-    #[error("between {from} and {to} there are {segments} segments of {nodes} nodes, {}: more than is fetched for one answer ({}): name a node with --node, a pod, or a shorter time", size(*.bytes), size(MOST))]
+    #[error("between {from} and {to} there are {segments} segments of {nodes} nodes, {}: more than is fetched for one answer ({}): name a node with --node, a pod, or a shorter time; kflow fleet answers of any number, from the tables that kflow store tables makes", size(*.bytes), size(MOST))]
     Much {
         from: Nanos,
         to: Nanos,
@@ -132,6 +149,10 @@ pub struct Plan {
     pub segments: Vec<Object>,
     /// Bytes of the index that were read to find the segments.
     pub index_bytes: u64,
+    /// Objects of the index that could not be read: another node's segments may tell of the pod too.
+    pub unreadable: Unreadable,
+    /// True when the segments of this time have no index, so that those of all nodes are fetched.
+    pub unindexed: bool,
 }
 
 impl Plan {
@@ -151,8 +172,21 @@ impl Plan {
 }
 
 /// Returns the names of the clusters in a store.
-pub async fn clusters(store: &Store) -> Result<Vec<String>, StoreError> {
+pub async fn clusters(store: &Store) -> Result<Vec<String>, FetchError> {
     let folders = store.folders(store.root()).await?;
+    for folder in folders.iter().filter(|f| is_of_segments(f)) {
+        // A cluster may have this name too.
+        let inner = store.folders(folder).await?;
+        if let Some((above, cluster)) = store.url().rsplit_once('/')
+            && inner.iter().any(is_day)
+        {
+            return Err(FetchError::OfCluster {
+                url: store.url().to_owned(),
+                store: above.to_owned(),
+                cluster: cluster.to_owned(),
+            });
+        }
+    }
     Ok(folders.iter().map(|f| last(f).to_owned()).collect())
 }
 
@@ -194,10 +228,13 @@ pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
         to,
         segments: Vec::new(),
         index_bytes: 0,
+        unreadable: Vec::new(),
+        unindexed: false,
     };
     let nodes = match (&want.node, &want.pod) {
         (Some(node), _) => Some(BTreeSet::from([node.clone()])),
-        (None, Some(pod)) => Some(nodes_of(store, &mut plan, pod).await?),
+        (None, Some(pod)) if !hours.is_empty() => nodes_of(store, &mut plan, pod).await?,
+        (None, Some(_)) => None,
         (None, None) => None,
     };
     let mut folders = Vec::new();
@@ -222,10 +259,6 @@ pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
     }
     if plan.segments.is_empty() {
         return Err(nothing(store, &plan, want, &hours).await?);
-    }
-    // The recordings of nodes tell the same of their pods as the cluster's, and more.
-    if nodes.is_none() && plan.segments.iter().any(|s| s.node != NO_NODE) {
-        plan.segments.retain(|s| s.node != NO_NODE);
     }
     once(&mut plan.segments);
     plan.segments
@@ -264,27 +297,44 @@ async fn nothing(
             nodes: nodes.into_iter().collect(),
         });
     }
-    let all = crate::compact::hours(store, &plan.cluster, &plan.cluster.segments()).await?;
     Ok(FetchError::NoTime {
         cluster: plan.cluster.name.clone(),
         from,
         to,
-        kept: all
-            .iter()
-            .min()
-            .zip(all.iter().max())
-            .map(|(a, b)| (a.begin(), b.end())),
+        kept: kept(store, &plan.cluster).await?,
     })
 }
 
-/// Returns the nodes whose segments contain a pod.
+/// Returns begin and end of what a store has of a cluster.
+async fn kept(store: &Store, cluster: &Cluster) -> Result<Option<(Nanos, Nanos)>, StoreError> {
+    let hours = crate::compact::hours(store, cluster, &cluster.segments()).await?;
+    let (Some(first), Some(last)) = (hours.iter().min(), hours.iter().max()) else {
+        return Ok(None);
+    };
+    let mut all = Vec::new();
+    for hour in BTreeSet::from([first, last]) {
+        all.extend(store.list(&cluster.segments_in(*hour)).await?);
+    }
+    let all = all
+        .iter()
+        .filter_map(|o| Object::parse(&o.location, o.size));
+    let range = |(begin, end): (Nanos, Nanos), s: Object| (begin.min(s.begin), end.max(s.end));
+    let (begin, end) = all.fold((Nanos(i64::MAX), Nanos(i64::MIN)), range);
+    Ok((begin <= end).then_some((begin, end)))
+}
+
+/// Returns the nodes whose segments contain a pod; `None` for all, where the index cannot tell.
 async fn nodes_of(
     store: &Store,
     plan: &mut Plan,
     pod: &Asked,
-) -> Result<BTreeSet<String>, FetchError> {
+) -> Result<Option<BTreeSet<String>>, FetchError> {
     let (index, bytes, unreadable) = index(store, &plan.cluster, plan.from, plan.to).await?;
     plan.index_bytes = bytes;
+    if index.is_empty() && unreadable.is_empty() {
+        plan.unindexed = true;
+        return Ok(None);
+    }
     let is = |r: &&Row| r.begin <= plan.to && r.end >= plan.from && pod.is(r);
     let rows: Vec<&Row> = index.rows().filter(is).collect();
     // The pod's own node has most about it. While the pod has none, the watch of every node does: one is enough.
@@ -295,18 +345,23 @@ async fn nodes_of(
         let any = of_cluster.or(rows.first());
         nodes.extend(any.map(|r| r.recorder.to_string()));
     }
-    if nodes.is_empty() {
+    // An owner may be there without a pod, which is what is wrong with it.
+    if nodes.is_empty() && !pod.is_of_owner() {
+        let pods = index.rows().map(|r| format!("{}/{}", r.namespace, r.name));
         return Err(FetchError::NoPod {
             from: plan.from,
             to: plan.to,
+            kept: kept(store, &plan.cluster).await?,
+            pods: pods.collect(),
             unreadable,
         });
     }
-    Ok(nodes)
+    plan.unreadable = unreadable;
+    Ok(Some(nodes).filter(|nodes| !nodes.is_empty()))
 }
 
 /// Objects that could not be read: path and reason.
-type Unreadable = Vec<(String, String)>;
+pub type Unreadable = Vec<(String, String)>;
 
 /// Returns the index of a time, its size in bytes, and the objects of it that could not be read.
 pub async fn index(
@@ -347,6 +402,10 @@ pub async fn index(
                 Err(e) if e.is_absence() => {
                     merged = true;
                     unreadable.push((path.to_string(), "it went while the index was read".into()));
+                    continue;
+                }
+                Err(e) if store.is_folder() => {
+                    unreadable.push((path.to_string(), e.to_string()));
                     continue;
                 }
                 bytes => bytes?,
@@ -421,6 +480,7 @@ pub async fn fetch(
 ) -> Result<Fetched, FetchError> {
     let mut done = Fetched::default();
     let mut by_node: BTreeMap<Text, Vec<Piece>> = BTreeMap::new();
+    let mut unread: Vec<Object> = Vec::new();
     // In groups, so that the memory of segments that wait to be parsed is bounded.
     for some in plan.segments.chunks(AT_ONCE) {
         let got = at_once(some.to_vec(), |object| {
@@ -440,10 +500,15 @@ pub async fn fetch(
         });
         for (object, bytes, cached) in got.await {
             let bytes = match bytes {
-                // The segment was removed by retention after it was listed.
-                Err(e) if e.is_absence() => {
-                    done.unreadable
-                        .push((object.path.to_string(), "it is no longer there".into()));
+                Err(e) if e.is_absence() || store.is_folder() => {
+                    // A segment that was listed is removed by retention only.
+                    let why = if e.is_absence() {
+                        "it is no longer there".to_owned()
+                    } else {
+                        e.to_string()
+                    };
+                    done.unreadable.push((object.path.to_string(), why));
+                    unread.push(object);
                     continue;
                 }
                 bytes => bytes?,
@@ -460,22 +525,25 @@ pub async fn fetch(
                     .entry(object.node)
                     .or_default()
                     .push(Piece::read(reader)),
-                Err(e) => done
-                    .unreadable
-                    .push((object.path.to_string(), e.to_string())),
+                Err(e) => {
+                    done.unreadable
+                        .push((object.path.to_string(), e.to_string()));
+                    unread.push(object);
+                }
             }
         }
     }
     if let Some(cache) = cache {
         cache.shrink();
     }
-    write(by_node, plan.to, to, &mut done)?;
+    write(by_node, &unread, plan.to, to, &mut done)?;
     Ok(done)
 }
 
 /// Joins the segments of each node, and then the nodes.
 fn write(
     by_node: BTreeMap<Text, Vec<Piece>>,
+    unread: &[Object],
     until: Nanos,
     path: &FsPath,
     done: &mut Fetched,
@@ -484,24 +552,30 @@ fn write(
     let mut connections = 0;
     for (node, pieces) in by_node {
         let mut merge = Merge::after(connections);
-        let stream = Stream::of(arrange(pieces), &mut merge);
+        let its = unread.iter().filter(|o| o.node == node);
+        let stream = Stream::of(&node, arrange(pieces), its, &mut merge);
         connections = merge.connections();
-        let holes = merge.holes().iter();
+        let Some(stream) = stream else { continue };
+        let holes = stream.ends.iter().chain(merge.holes());
         done.holes.extend(holes.map(|h| (node.clone(), *h)));
-        nodes.extend(stream);
+        nodes.push(stream);
     }
+    once_told(&mut nodes);
     let Some(first) = nodes.iter().min_by_key(|s| s.header.created) else {
         // All segments were removed or are damaged.
         return Ok(());
     };
     let mut header = first.header.clone();
     header.segment = None::<Part>;
-    if nodes.len() > 1 {
+    let several = nodes.len() > 1;
+    if several {
         header.node = Text::default();
     }
-    // For several nodes: the time for which all of them were recorded.
-    let from = nodes.iter().filter_map(|s| s.from).max();
+    let from = begin(&nodes);
     let end = nodes.iter().map(|s| s.until).min().flatten();
+    for stream in nodes.iter_mut().filter(|_| several) {
+        stream.part_of(from);
+    }
     let mut writer = Writer::replace(path, LEVEL, &header)?;
     let mut bound = from;
     let carried: usize = nodes.iter().map(|s| s.carried).sum();
@@ -526,32 +600,133 @@ fn write(
     Ok(())
 }
 
+/// Returns the begin of the time in which everything was recorded: of several nodes that of the last, or that of the
+/// cluster's recording, which tells of all nodes' pods.
+fn begin(nodes: &[Stream]) -> Option<Nanos> {
+    let (cluster, nodes): (Vec<&Stream>, Vec<&Stream>) =
+        nodes.iter().partition(|s| s.node == NO_NODE);
+    let all = nodes.iter().filter_map(|s| s.from).max();
+    let Some(cluster) = cluster.first() else {
+        return all;
+    };
+    let its = cluster.from.unwrap_or(cluster.header.created);
+    if nodes.is_empty() {
+        cluster.from
+    } else {
+        Some(all.map_or(its, |all| all.min(its)))
+    }
+}
+
+/// Leaves out of the cluster's recording what a node's recording tells too.
+fn once_told(nodes: &mut [Stream]) {
+    let (cluster, nodes): (Vec<&mut Stream>, Vec<&mut Stream>) =
+        nodes.iter_mut().partition(|s| s.node == NO_NODE);
+    let told: HashSet<u64> = nodes
+        .iter()
+        .flat_map(|s| s.all.iter().filter_map(told_as))
+        .collect();
+    for stream in cluster.into_iter().filter(|_| !told.is_empty()) {
+        let mut n = 0;
+        let carried = stream.carried;
+        stream.all.retain(|o| {
+            n += 1;
+            // What is carried over stands for a list.
+            n <= carried || told_as(o).is_none_or(|key| !told.contains(&key))
+        });
+    }
+}
+
+/// A hash of what is the same to every recorder that sees it. `None` for what is a recorder's own, and for the objects of
+/// a list, whose end says that the others are gone.
+fn told_as(o: &Evidence) -> Option<u64> {
+    let mut hash = DefaultHasher::new();
+    match &o.body {
+        Body::Pod(p) if p.event != WatchEvent::Listed => {
+            // To the watch of a node a pod is added that is bound to it; to that of the cluster it is changed.
+            let gone = p.event == WatchEvent::Deleted;
+            (&p.uid, p.resource_version, gone).hash(&mut hash);
+        }
+        Body::Event(e) if !e.listed => (o.stamp.at, e).hash(&mut hash),
+        Body::Log(_) | Body::Audit(_) | Body::Span(_) => {
+            (o.stamp.at, o.source, &o.body).hash(&mut hash);
+        }
+        _ => return None,
+    }
+    Some(hash.finish())
+}
+
 /// The recording of one node.
 struct Stream {
+    node: Text,
     header: kflow_model::session::Header,
     /// In order of arrival, after the `carried` observations of what was still valid at the begin.
     all: Vec<Evidence>,
     carried: usize,
     from: Option<Nanos>,
     until: Option<Nanos>,
+    /// Unreadable segments before the first readable one and after the last.
+    ends: Vec<Hole>,
 }
 
 impl Stream {
     /// `None` without segments.
-    fn of(pieces: Vec<Piece>, merge: &mut Merge) -> Option<Self> {
-        let first = pieces.first()?;
+    fn of<'a>(
+        node: &Text,
+        pieces: Vec<Piece>,
+        unread: impl Iterator<Item = &'a Object>,
+        merge: &mut Merge,
+    ) -> Option<Self> {
+        let (first, last) = (pieces.first()?, pieces.last()?);
+        let (begin, end) = (first.begin(), last.end());
         let mut stream = Self {
+            node: node.clone(),
             header: first.header.clone(),
             all: Vec::new(),
             carried: first.carried.len(),
             from: first.report.from,
             until: None,
+            ends: Vec::new(),
         };
         for piece in pieces {
             stream.until = piece.report.until;
             stream.all.extend(merge.next(piece));
         }
+        let (mut before, mut after) = (begin, end);
+        // Between two segments that are read, the numbers of their runs tell what is missing.
+        for object in unread {
+            if object.begin < begin {
+                before = before.min(object.begin);
+            } else if object.end > end {
+                after = after.max(object.end);
+            }
+        }
+        let hole = |from, to| Hole {
+            from,
+            to,
+            lost: true,
+        };
+        if before < begin {
+            stream.ends.push(hole(before, begin));
+            stream.all.insert(stream.carried, told(hole(before, begin)));
+        }
+        if after > end {
+            stream.ends.push(hole(end, after));
+            stream.all.push(told(hole(end, after)));
+            stream.until = Some(after);
+        }
         Some(stream)
+    }
+
+    /// What was still valid when a node's recording began is news to one of several nodes that began before.
+    fn part_of(&mut self, from: Option<Nanos>) {
+        let Some(from) = from else { return };
+        let carried = self.carried.min(self.all.len());
+        let (before, after): (Vec<Evidence>, Vec<Evidence>) = self
+            .all
+            .drain(..carried)
+            .partition(|o| o.stamp.seen <= from);
+        self.carried = before.len();
+        self.all.splice(0..0, before.into_iter().chain(after));
     }
 }
 

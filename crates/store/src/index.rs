@@ -245,6 +245,11 @@ impl Asked {
         }
     }
 
+    /// True when the pods of an owner are asked for.
+    pub const fn is_of_owner(&self) -> bool {
+        self.begins
+    }
+
     pub fn is(&self, row: &Row) -> bool {
         let of = self.namespace.as_deref();
         if of.is_some_and(|of| row.namespace != *of) {

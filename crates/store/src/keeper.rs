@@ -2,7 +2,7 @@
 //! for it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use kflow_model::patient::SLOW;
 use kflow_model::units::wait;
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text, clock};
 
-use crate::spool::{FLUSH, Options, Ring, Spool, SpoolError, Status};
+use crate::spool::{FLUSH, Options, Ring, Spool, SpoolError};
 
 /// Most observations that wait for the disk.
 const ROOM: usize = 1 << 16;
@@ -30,7 +30,6 @@ pub const CLOSE: Duration = Duration::from_secs(30);
 pub struct Keeper {
     to: Sender<Evidence>,
     ring: Ring,
-    lost: Arc<AtomicU64>,
     /// Disconnects when the thread ends. Several threads may send, and one waits for the end.
     ended: Mutex<Receiver<()>>,
 }
@@ -42,8 +41,6 @@ impl Keeper {
         let (to, from) = mpsc::channel::<Evidence>(ROOM);
         let (opened, open_told) = sync_channel(1);
         let (end, ended) = sync_channel::<()>(1);
-        let lost = Arc::new(AtomicU64::new(0));
-        let losses = Arc::clone(&lost);
         let shown = dir.display().to_string();
         let failed = |source| SpoolError::Io {
             op: "open",
@@ -65,7 +62,7 @@ impl Keeper {
                     }
                 };
                 if opened.send(Ok(spool.ring())).is_ok() {
-                    keep(spool, from, &losses, &clocked);
+                    keep(spool, from, &clocked);
                 }
             })
             .map_err(failed)?;
@@ -85,7 +82,6 @@ impl Keeper {
         Ok(Self {
             to,
             ring,
-            lost,
             ended: Mutex::new(ended),
         })
     }
@@ -93,20 +89,13 @@ impl Keeper {
     /// Takes an observation, or counts it as lost. Never blocks.
     pub fn take(&self, o: &Evidence) {
         if self.to.try_send(Arc::clone(o)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.ring.queue.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The segments, for readers and uploaders.
+    /// The segments and the status, for readers and uploaders.
     pub fn ring(&self) -> Ring {
         self.ring.clone()
-    }
-
-    /// Status of the spool, including observations lost because the channel was full.
-    pub fn status(&self) -> Status {
-        let mut status = self.ring.status();
-        status.lost += self.lost.load(Ordering::Relaxed);
-        status
     }
 
     /// Has the rest written and the segment closed; waits for that for at most 30 s. Returns false when it has not
@@ -119,7 +108,8 @@ impl Keeper {
     }
 }
 
-fn keep(mut spool: Spool, mut from: mpsc::Receiver<Evidence>, lost: &AtomicU64, clocked: &Runtime) {
+fn keep(mut spool: Spool, mut from: mpsc::Receiver<Evidence>, clocked: &Runtime) {
+    let lost = Arc::clone(&spool.ring().queue);
     let mut told = 0;
     let mut got = Vec::with_capacity(BATCH);
     loop {
@@ -159,4 +149,32 @@ fn slow(lost: u64, since: Nanos, now: Nanos) -> Evidence {
             why: Text::new("the disk was too slow for the spool"),
         })),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kflow_model::gap::Note;
+
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_on_the_way_to_the_disk_is_in_the_status_that_everyone_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let keeper = Keeper::start(dir.path().join("spool"), Options::default()).unwrap();
+        let ring = keeper.ring();
+        let o: Evidence = Arc::new(Observation {
+            stamp: Stamp::exact(clock::now()),
+            source: Source::Kflow,
+            body: Body::Note(Box::new(Note { text: "x".into() })),
+        });
+        // An observation is taken faster than written.
+        let begun = clock::monotonic();
+        while ring.status().lost == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            for _ in 0..ROOM {
+                keeper.take(&o);
+            }
+        }
+        keeper.stop();
+    }
 }

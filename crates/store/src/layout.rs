@@ -186,6 +186,16 @@ fn in_hour(folder: Path, hour: Hour) -> Path {
     folder.join(date).join(hour)
 }
 
+/// True for a folder of the name of a cluster's segments.
+pub(crate) fn is_of_segments(folder: &Path) -> bool {
+    last(folder) == SEGMENTS
+}
+
+/// True for a folder of the name of a day.
+pub(crate) fn is_day(folder: &Path) -> bool {
+    Hour::parse(last(folder), "00").is_some()
+}
+
 /// Returns the folder name for a node; [`NO_NODE`] for an empty name.
 pub fn folder_of(node: &str) -> Result<&str, BadName> {
     if node.is_empty() {

@@ -180,8 +180,11 @@ impl Merge {
                 // The first segment of a process has no predecessor.
                 lost: !another || part.is_some_and(|p| p.n > 0),
             };
-            self.holes.push(hole);
-            out.push(told(hole));
+            // A recording that goes on in another file has no time between.
+            if hole.lost || hole.from < hole.to {
+                self.holes.push(hole);
+                out.push(told(hole));
+            }
             self.lose_calls(begin, &carried, &mut out);
         }
         out.extend(self.own(carried));
@@ -249,7 +252,8 @@ impl Merge {
     }
 }
 
-fn told(hole: Hole) -> Evidence {
+/// The gap that tells of a hole.
+pub(crate) fn told(hole: Hole) -> Evidence {
     let (resource, why) = if hole.lost {
         ("", "no segment tells of this time")
     } else {

@@ -74,8 +74,13 @@ pub enum File {
 }
 
 impl File {
-    /// Parses a file's name; `None` for files that do not belong to a spool.
+    /// Parses a file's name; `None` for any name that no segment's file is given.
     pub fn parse(name: &str) -> Option<Self> {
+        // A number also parses with a sign or with zeros before it.
+        Self::read(name).filter(|file| file.to_string() == name)
+    }
+
+    fn read(name: &str) -> Option<Self> {
         let rest = name.strip_suffix(ENDING)?;
         // The fraction of a time has a dot too.
         let (head, rest) = rest.split_once("Z.")?;
@@ -150,6 +155,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_number_is_written_in_one_way() {
+        let name = |n: &str, observations: &str| {
+            format!(
+                "20261124T082000.000000007Z-20261124T082500.000000007Z.ab-{n}.{observations}{ENDING}"
+            )
+        };
+        assert!(File::parse(&name("7", "5")).is_some());
+        for (n, observations) in [("+7", "5"), ("007", "5"), ("7", "+5"), ("7", "05")] {
+            assert_eq!(
+                File::parse(&name(n, observations)),
+                None,
+                "{n} {observations}"
+            );
+        }
+    }
+
     proptest! {
         #[test]
         fn names_of_times_sort_as_times_do(a: i64, b: i64) {
@@ -168,10 +190,21 @@ mod tests {
             prop_assert_eq!(File::parse(&open.to_string()), Some(open));
         }
 
+        /// Two names of one segment would be two objects of a store.
         #[test]
-        fn other_names_are_no_files_of_a_spool(name in "\\PC{0,60}") {
+        fn a_segment_has_one_name(
+            begin: i64, long: u32, n: u32, observations: u64, sent: bool, run in "[0-9a-f]{1,32}",
+            at: prop::sample::Index, put in "[-+.0-9a-fTZ]?", over in 0_usize..2,
+        ) {
+            let begin = Nanos(begin);
+            let part = Part { run: Text::from(run), n };
+            let file = File::Closed { begin, end: begin.plus(i64::from(long)), part, observations, sent };
+            let mut name = file.to_string();
+            // A character more, less, or another one.
+            let at = at.index(name.len());
+            name.replace_range(at..at + over, &put);
             if let Some(file) = File::parse(&name) {
-                prop_assert_eq!(File::parse(&file.to_string()), Some(file));
+                prop_assert_eq!(file.to_string(), name);
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt as _};
 use std::path::Path as FsPath;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ mod advice;
 mod cloud;
 #[cfg(feature = "cloud")]
 mod environment;
+mod folder;
 
 /// Time limit of one request. A segment is some megabytes: a link of 1 Mbit/s carries 7 MB in that time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -193,6 +194,18 @@ impl Store {
         &self.url
     }
 
+    /// Returns the mode of a folder in which every user of this machine may read.
+    pub fn open_to_all(&self) -> Option<u32> {
+        let meta = std::fs::metadata(self.folder.as_deref()?).ok()?;
+        let mode = meta.permissions().mode() & 0o777;
+        (mode & 0o007 != 0).then_some(mode)
+    }
+
+    /// True for a folder of this machine, of which a file may not be readable while others are.
+    pub const fn is_folder(&self) -> bool {
+        self.folder.is_some()
+    }
+
     /// The folder of the clusters.
     pub const fn root(&self) -> &Path {
         &self.root
@@ -247,15 +260,31 @@ impl Store {
 
     /// Returns the folders right below a folder, sorted by name.
     pub async fn folders(&self, folder: &Path) -> Result<Vec<Path>, StoreError> {
-        let list = self.inner.list_with_delimiter(Some(folder));
-        let found: ListResult = self.ask("list", folder, list).await?;
-        let mut all = found.common_prefixes;
+        let mut all = match self.folder.clone() {
+            Some(root) => {
+                let of = folder.clone();
+                let listed = blocking(move || folder::folders(&root, &of));
+                self.ask("list", folder, listed).await?
+            }
+            None => {
+                let list = self.inner.list_with_delimiter(Some(folder));
+                let found: ListResult = self.ask("list", folder, list).await?;
+                found.common_prefixes
+            }
+        };
         all.sort();
         Ok(all)
     }
 
     /// Returns all objects below a folder, sorted by name.
     pub async fn list(&self, folder: &Path) -> Result<Vec<ObjectMeta>, StoreError> {
+        if let Some(root) = self.folder.clone() {
+            let of = folder.clone();
+            let listed = blocking(move || folder::list(&root, &of));
+            let mut all = self.ask("list", folder, listed).await?;
+            all.sort_by(|a, b| a.location.cmp(&b.location));
+            return Ok(all);
+        }
         let mut from = self.inner.list(Some(folder));
         let mut all = Vec::new();
         // The time limit is per page: a long list is not a hung store.
@@ -276,21 +305,24 @@ impl Store {
             return Ok(0);
         };
         let below = store.join(folder.as_ref());
-        let removed = tokio::task::spawn_blocking(move || unfinished(&below, until));
-        let removed = async {
-            let done = removed.await.map_err(io::Error::other);
-            done.flatten()
-                .map_err(|source| object_store::Error::Generic {
-                    store: "folder",
-                    source: source.into(),
-                })
-        };
+        let removed = blocking(move || unfinished(&below, until));
         self.ask("clean", folder, removed).await
     }
 }
 
-/// `object_store` writes files as `NAME#N`, renames them when they are complete, and does not list
-/// them before that (`local.rs`).
+/// Runs what waits for a disk on a thread that may.
+async fn blocking<T: Send + 'static>(
+    what: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> object_store::Result<T> {
+    let done = tokio::task::spawn_blocking(what).await;
+    let done = done.map_err(io::Error::other).flatten();
+    done.map_err(|source| object_store::Error::Generic {
+        store: "folder",
+        source: source.into(),
+    })
+}
+
+/// A file that is being written has a name of its own ([`folder::is_unfinished`]).
 fn unfinished(folder: &FsPath, until: Nanos) -> io::Result<u64> {
     let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
     let entries = match std::fs::read_dir(folder) {
@@ -311,9 +343,7 @@ fn unfinished(folder: &FsPath, until: Nanos) -> io::Result<u64> {
             continue;
         }
         let name = name.to_string_lossy();
-        let number = name.rsplit_once('#').map(|(_, n)| n);
-        let is_one = number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-        if !is_one || written(&meta)? >= until {
+        if !folder::is_unfinished(&name) || written(&meta)? >= until {
             continue;
         }
         match std::fs::remove_file(&path) {

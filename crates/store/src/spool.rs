@@ -156,11 +156,18 @@ impl Spool {
         for (path, file) in files(dir)? {
             let closed = match file {
                 Some(File::Closed { .. }) => Some(path.clone()),
-                Some(File::Open { begin, part }) => {
-                    let closed = recover(dir, &path, begin, part).map_err(error("read", &path))?;
-                    state.status.empty += u64::from(closed.is_none());
-                    closed
-                }
+                Some(File::Open { begin, part }) => match recover(dir, &path, begin, part) {
+                    Ok(closed) => {
+                        state.status.empty += u64::from(closed.is_none());
+                        closed
+                    }
+                    // One that a later kflow wrote, or that the disk does not give, costs no other.
+                    Err(e) => {
+                        warn!(path = %path.display(), why = %e, "a segment that was left open stays as it is");
+                        state.status.unreadable += 1;
+                        continue;
+                    }
+                },
                 // Not a spool's file: left alone.
                 None => continue,
             };
@@ -172,6 +179,7 @@ impl Spool {
             ring: Ring {
                 dir: Arc::new(dir.to_owned()),
                 state: Arc::new(Mutex::new(state)),
+                queue: Arc::default(),
             },
             options,
             run,
@@ -409,7 +417,6 @@ impl Spool {
         let Some(mut c) = self.current.take() else {
             return;
         };
-        self.ring.lock().open = None;
         let flushed = c.writer.flush();
         if let Err(e) = flushed {
             self.current = Some(c);
@@ -433,7 +440,6 @@ impl Spool {
     /// After a failure of the disk: closes the segment where it is readable.
     fn fail(&mut self, e: &SessionError, now: Reading) {
         let Some(c) = self.current.take() else { return };
-        self.ring.lock().open = None;
         let (safe, last) = c.safe;
         self.lose(c.own - safe, c.first.min(now.wall));
         // The next segment does not continue this one.
@@ -443,6 +449,7 @@ impl Spool {
         if safe > 0 {
             self.closed(&path, begin, last.max(begin), part, safe);
         } else {
+            self.ring.lock().open = None;
             std::fs::remove_file(&path).ok();
         }
         self.refused(e, now);
@@ -466,7 +473,7 @@ impl Spool {
         self.retry = Some(now.monotonic + RETRY);
     }
 
-    /// Renames a complete file to the name of a closed segment.
+    /// Renames a complete file to the name of a closed segment. Readers find it under one of its names at any time.
     fn closed(&mut self, path: &Path, begin: Nanos, end: Nanos, part: Part, observations: u64) {
         let file = File::Closed {
             begin,
@@ -476,19 +483,21 @@ impl Spool {
             sent: false,
         };
         let to = self.ring.dir.join(file.to_string());
+        let mut state = self.ring.lock();
+        state.open = None;
         let renamed = std::fs::rename(path, &to);
         if let Err(e) = renamed {
             // The next process closes it.
             warn!(path = %path.display(), why = %e, "a segment keeps its name");
             return;
         }
+        state.segments.extend(segment(&to));
+        state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
+        drop(state);
         // It is seldom read soon, and its pages in the cache would count as this process's memory.
         if let Ok(written) = FsFile::open(&to) {
             rustix::fs::fadvise(&written, 0, None, rustix::fs::Advice::DontNeed).ok();
         }
-        let mut state = self.ring.lock();
-        state.segments.extend(segment(&to));
-        state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
     }
 }
 

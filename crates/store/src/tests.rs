@@ -62,6 +62,10 @@ impl Rig {
     }
     /// A spool of a node with the recording, cut into `segments` segments and shifted by `hours` hours.
     fn spool(&self, node: &str, segments: usize, hours: i64) -> Spool {
+        self.spool_of(node, segments, hours, &self.session.observations)
+    }
+    /// The same, of some observations.
+    fn spool_of(&self, node: &str, segments: usize, hours: i64, all: &[Evidence]) -> Spool {
         let options = Options {
             node: node.into(),
             bounds: Bounds {
@@ -73,7 +77,6 @@ impl Rig {
         };
         let mut spool = Spool::open(&self.path(&format!("spool-{node}")), options).unwrap();
         let monotonic = clock::monotonic();
-        let all = &self.session.observations;
         let mut now = Reading {
             wall: Nanos(0),
             monotonic,
@@ -519,6 +522,32 @@ fn one_that_cannot_be_read_holds_up_no_other_and_a_bad_name_is_told() {
     assert_eq!((status.sent, status.unsendable), (0, 2));
 }
 
+/// Too many open files, or a disk that does not answer once.
+#[test]
+fn one_that_cannot_be_read_now_is_sent_later() {
+    let rig = Rig::new();
+    let spool = rig.spool("node1", 3, 0);
+    let first = spool.ring().segments()[0].path.clone();
+    let aside = rig.path("aside");
+    fs::rename(&first, &aside).unwrap();
+    // A folder is opened, and reading it fails.
+    fs::create_dir(&first).unwrap();
+    let up = Uploader::start(spool.ring(), rig.store(), rig.cluster(), None).unwrap();
+    while up.status().failing.is_none() {
+        std::thread::yield_now();
+    }
+    let status = up.status();
+    assert_eq!((status.sent, status.unsendable), (2, 0));
+    fs::remove_dir(&first).unwrap();
+    fs::rename(&aside, &first).unwrap();
+    let status = up.stop(PATIENCE);
+    assert_eq!(
+        (status.sent, status.unsendable, status.failing),
+        (3, 0, None)
+    );
+    assert!(rig.fetched(&rig.want(), None).0.observations == rig.session.observations);
+}
+
 #[test]
 fn a_segment_that_is_damaged_or_gone_is_told_and_the_rest_is_read() {
     let rig = Rig::new();
@@ -570,6 +599,124 @@ fn a_store_is_made_for_its_owner_and_no_url_holds_a_password() {
         let e = Store::open(url, Use::Read).unwrap_err().to_string();
         assert!(e.contains(says) && !e.contains("secret"), "{url}: {e}");
     }
+}
+
+/// Of a segment at an end no other segment's number tells.
+#[test]
+fn a_segment_that_cannot_be_read_is_a_gap_also_at_an_end() {
+    for bad in [0, 3] {
+        let rig = Rig::new();
+        rig.send(&rig.spool("node1", 4, 0));
+        let objects = rig.objects();
+        let mut segments = objects.iter().filter(|o| o.contains("/segments/"));
+        fs::write(rig.path("store").join(segments.nth(bad).unwrap()), "").unwrap();
+        let (session, done) = rig.fetched(&rig.want(), None);
+        assert_eq!((done.unreadable.len(), done.holes.len()), (1, 1), "{bad}");
+        let hole = done.holes[0].1;
+        assert!(hole.lost && hole.from < hole.to, "{bad}: {hole:?}");
+        let gap = |o: &&Evidence| matches!(&o.body, Body::Gap(g) if g.since == hole.from);
+        assert_eq!(session.observations.iter().filter(gap).count(), 1, "{bad}");
+        let (begin, end) = session.range().unwrap();
+        assert!(begin <= hole.to && hole.to <= end, "{bad}");
+    }
+}
+
+/// A node's agent beside a recording of the whole cluster: both were recorded of one cluster. Of the recording half the
+/// pods and lines are those that the agent told too.
+#[test]
+fn what_is_recorded_of_the_cluster_counts_where_one_node_is_recorded_too() {
+    let rig = Rig::new();
+    let told = |o: &&Evidence| {
+        matches!(
+            o.body,
+            Body::Pod(_) | Body::Event(_) | Body::Log(_) | Body::Node(_)
+        )
+    };
+    let all: Vec<Evidence> = rig
+        .session
+        .observations
+        .iter()
+        .filter(told)
+        .cloned()
+        .collect();
+    let half = all.len() / 2;
+    rig.send(&rig.spool_of("node1", 2, 0, &all[half..]));
+    rig.send(&rig.spool_of("", 2, 0, &all));
+    let (session, done) = rig.fetched(&rig.want(), None);
+    assert_eq!((done.holes.len(), done.unreadable.len()), (0, 0));
+    for o in &all {
+        assert!(session.observations.contains(o), "{o:?}");
+    }
+    let lines = |all: &[Evidence]| {
+        all.iter()
+            .filter(|o| matches!(o.body, Body::Log(_)))
+            .count()
+    };
+    assert!(lines(&all[half..]) > 0 && lines(&all[..half]) > 0);
+    assert_eq!(lines(&session.observations), lines(&all));
+    // The time of the recording is that of the cluster's.
+    assert_eq!(session.range().unwrap().0, all[0].stamp.seen);
+    // What is asked of the node is what it recorded.
+    let node = Want {
+        node: Some("node1".into()),
+        ..rig.want()
+    };
+    assert_eq!(rig.fetched(&node, None).0.observations, all[half..]);
+}
+
+#[test]
+fn what_is_no_object_in_a_folder_hides_none_and_a_file_that_fails_costs_itself() {
+    let rig = Rig::new();
+    rig.send(&rig.spool("node1", 4, 0));
+    let (objects, store) = (rig.objects(), rig.path("store"));
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, store.join(name)).unwrap();
+    link("..", "lab/segments/up");
+    link("circle", "lab/segments/circle");
+    link("nowhere", "lab/pods/nowhere");
+    for odd in ["lab/segments/\u{1b}[31m", "lab/pods/a b\u{7}"] {
+        fs::create_dir(store.join(odd)).unwrap();
+        fs::write(store.join(odd).join("x"), "").unwrap();
+    }
+    assert_eq!(rig.objects(), objects);
+    assert!(rig.fetched(&rig.want(), None).0.observations == rig.session.observations);
+    let mut segments = objects.iter().filter(|o| o.contains("/segments/"));
+    let bad = segments.nth(1).unwrap();
+    let (store, to) = (rig.store(), rig.path("other.kflow.zst"));
+    let done = rig.run(async {
+        let plan = plan(&store, &rig.want()).await.unwrap();
+        let path = rig.path("store").join(bad);
+        fs::remove_file(&path).unwrap();
+        // A folder is opened, and reading it fails.
+        fs::create_dir(&path).unwrap();
+        fetch(&store, &plan, None, &to, |_| {}).await.unwrap()
+    });
+    assert_eq!(done.unreadable.len(), 1, "{done:?}");
+    assert_eq!(&done.unreadable[0].0, bad);
+    assert!(done.holes[0].1.lost);
+}
+
+#[test]
+fn an_index_that_cannot_be_read_is_told_although_another_names_a_node() {
+    let rig = Rig::new();
+    for node in ["node1", "node2"] {
+        rig.send(&rig.spool(node, 1, 0));
+    }
+    let objects = rig.objects();
+    let index = objects
+        .iter()
+        .find(|o| o.contains("/pods/") && o.contains("node2"));
+    fs::write(rig.path("store").join(index.unwrap()), "damaged").unwrap();
+    let pod = rig.session.observations.iter().find_map(|o| match &o.body {
+        Body::Pod(p) => Some(p.uid.0.to_string()),
+        _ => None,
+    });
+    let want = Want {
+        pod: Some(Asked::pod(&pod.unwrap(), None)),
+        ..rig.want()
+    };
+    let plan = rig.run(plan(&rig.store(), &want)).unwrap();
+    let told: Vec<&String> = plan.unreadable.iter().map(|(path, _)| path).collect();
+    assert_eq!(told, [index.unwrap()]);
 }
 
 /// The canary is invented; tests/it/secrets.rs puts canaries everywhere. A mark beside it proves that

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kflow_model::session::{Part, Reader};
+use kflow_model::session::{Part, Reader, SessionError};
 use kflow_model::{Nanos, Text, clock};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -40,7 +40,7 @@ pub struct Status {
     /// Segments sent since the start, and their bytes.
     pub sent: u64,
     pub bytes: u64,
-    /// Segments that cannot be sent as they are; they stay in the spool.
+    /// Segments that are no sessions, or of no name that an object may have; they stay in the spool.
     pub unsendable: u64,
     /// When the last segment was sent.
     pub last: Option<Nanos>,
@@ -59,6 +59,8 @@ pub enum Unsent {
     Spool(#[from] SpoolError),
     #[error("cannot read the segment {path}: {source}")]
     Read { path: String, source: io::Error },
+    #[error(transparent)]
+    Session(#[from] SessionError),
     #[error(transparent)]
     Name(#[from] BadName),
 }
@@ -222,25 +224,32 @@ impl Sender {
         }
     }
 
-    /// Sends the owed segments, the oldest first.
+    /// Sends the owed segments, the oldest first. One that cannot be read now holds up no other; the error is that of
+    /// the first such.
     async fn send_owed(&mut self) -> Result<(), Unsent> {
+        let mut unread = BTreeMap::new();
         loop {
             let all = self.ring.segments();
             self.unsendable
                 .retain(|part| all.iter().any(|s| s.part == *part));
-            let owed = |s: &&Segment| !s.sent && !self.unsendable.contains(&s.part);
-            let Some(segment) = all.iter().find(owed) else {
-                return Ok(());
+            let owed = |s: &&Segment| {
+                !s.sent && !self.unsendable.contains(&s.part) && !unread.contains_key(&s.part)
             };
-            match self.send(segment).await {
+            let Some(segment) = all.iter().find(owed) else {
+                return unread.into_values().next().map_or(Ok(()), Err);
+            };
+            let sent = self.send(segment).await;
+            let all = self.ring.segments();
+            match sent {
                 Ok(()) => {}
-                // A retry would not help with either, and later segments are owed too.
-                Err(e @ (Unsent::Read { .. } | Unsent::Name(_))) => {
+                // It had to make room meanwhile.
+                Err(Unsent::Read { .. }) if all.iter().all(|s| s.part != segment.part) => {}
+                Err(e @ Unsent::Read { .. }) => drop(unread.insert(segment.part.clone(), e)),
+                // A retry would not help with either.
+                Err(e @ (Unsent::Session(_) | Unsent::Name(_))) => {
                     self.unsendable.insert(segment.part.clone());
-                    if self.ring.segments().iter().any(|s| s.part == segment.part) {
-                        warn!(why = %e, "a segment cannot be sent");
-                        lock(&self.status).unsendable += 1;
-                    }
+                    warn!(why = %e, "a segment cannot be sent");
+                    lock(&self.status).unsendable += 1;
                 }
                 Err(e) => return Err(e),
             }
@@ -262,7 +271,10 @@ impl Sender {
             node,
             bytes,
             rows,
-        } = read.map_err(failed)?;
+        } = read.map_err(|e| match e {
+            SessionError::Io { source, .. } => failed(source),
+            e => Unsent::Session(e),
+        })?;
         let folder = folder_of(&node)?;
         let hour = Hour::of(segment.begin);
         let size = bytes.len() as u64;
@@ -304,11 +316,15 @@ struct Parcel {
     rows: Index,
 }
 
-fn read(segment: &Segment) -> io::Result<Parcel> {
-    let bytes = std::fs::read(&segment.path)?;
+fn read(segment: &Segment) -> Result<Parcel, SessionError> {
+    let bytes = std::fs::read(&segment.path).map_err(|source| SessionError::Io {
+        op: "read",
+        path: segment.path.display().to_string(),
+        source,
+    })?;
     let name = segment.path.file_name().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
-    let reader = Reader::open(&segment.path).map_err(io::Error::other)?;
+    let reader = Reader::open(&segment.path)?;
     let node = reader.header.node.clone();
     let recorder = folder_of(&node).unwrap_or_default();
     let mut rows = Index::default();

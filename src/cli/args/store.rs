@@ -20,7 +20,7 @@ pub struct StoreArgs {
     /// Cluster [default: the only one of the store]
     #[arg(long, value_name = "NAME", requires = "store")]
     pub cluster: Option<String>,
-    /// Fetch what was recorded from this moment on: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-26h) [default: 1h before --to]
+    /// Fetch what was recorded from this moment on: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-26h) [default: 1h before --to, or before --at]
     #[arg(
         long,
         value_name = "TIME",
@@ -28,7 +28,7 @@ pub struct StoreArgs {
         requires = "store"
     )]
     pub from: Option<String>,
-    /// Fetch what was recorded up to this moment [default: now]
+    /// Fetch what was recorded up to this moment [default: now, or 15m after --at]
     #[arg(
         long,
         value_name = "TIME",
@@ -168,11 +168,16 @@ pub struct LsArgs {
 
 /// `kflow store prune`
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:\n  kflow store prune file:///var/lib/kflow/store --keep 14d")]
+#[command(
+    after_help = "Examples:\n  kflow store prune file:///var/lib/kflow/store --keep 14d\n  kflow store prune file:///var/lib/kflow/store --keep 14d --dry-run"
+)]
 pub struct PruneArgs {
     #[command(flatten)]
     pub of: OfStore,
     /// Keep what ended within this time before now
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub keep: Duration,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }

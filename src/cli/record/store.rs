@@ -17,7 +17,7 @@ use kflow_model::Text;
 use kflow_model::units::{counted, size};
 use kflow_serve::Log;
 use kflow_store::layout::NO_NODE;
-use kflow_store::{Bounds, Cluster, Keeper, Options, Store, Uploader, Use};
+use kflow_store::{Bounds, Cluster, Keeper, Options, Uploader};
 
 /// Longest time for uploading the last segments when kflow ends. The others wait in the spool.
 const LAST: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const LAST: Duration = Duration::from_secs(30);
 pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
     let log = stderr_log();
     let keep = &args.keep;
-    let to = Store::open(url, Use::Write)?;
+    let to = store::for_writing(url)?;
     let name = keep.cluster.as_deref().unwrap_or("default");
     let cluster = Cluster::new(to.root(), name)?;
     let bounds = Bounds::default();
@@ -78,7 +78,6 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
     // The world's thread holds the keeper too.
     drop(live);
     let ring = keeper.ring();
-    let lost_on_the_way = keeper.status().lost;
     let closed = Arc::into_inner(keeper).is_some_and(Keeper::stop);
     let sent = uploader.stop(LAST);
     running?;
@@ -88,7 +87,7 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
         );
     }
     let status = ring.status();
-    let lost = lost_on_the_way.max(status.lost);
+    let lost = status.lost;
     log(&format!(
         "{why}: {}, {lost} lost; {} sent ({}), {} wait",
         counted(status.taken, "observation"),
@@ -148,7 +147,7 @@ struct Ways {
 
 impl Ways {
     fn tell(&mut self, keeper: &Keeper, uploader: &Uploader, log: &Log) {
-        let (disk, store) = (keeper.status(), uploader.status());
+        let (disk, store) = (keeper.ring().status(), uploader.status());
         if disk.failing != self.disk {
             match &disk.failing {
                 Some(why) => log(&format!("the spool is not written: {why}")),

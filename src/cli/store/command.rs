@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::Serialize;
 
 use super::super::args::store::{AddArgs, LsArgs, OfStore, StoreAction, StoreCommand};
 use super::super::{ERROR, OK, out};
-use super::shown;
 #[cfg(feature = "fleet")]
 use super::spinner;
+use super::{for_writing, shown};
 use kflow_export::rows;
 use kflow_export::text::clean;
 use kflow_model::units::{counted, date_and_clock, size};
 use kflow_model::{Nanos, clock};
-use kflow_store::compact::{compact, hours, prune};
+use kflow_store::add::AddError;
+use kflow_store::compact::{compact, hours, prune, would_prune};
 use kflow_store::fetch::{cluster, clusters};
 use kflow_store::layout::{NO_NODE, Object, once};
 use kflow_store::object::StoreError;
@@ -44,12 +45,25 @@ async fn act(what: &StoreAction) -> anyhow::Result<u8> {
         }
         StoreAction::Prune(args) => {
             let (store, all) = of(&args.of).await?;
+            ensure!(
+                !args.keep.is_zero(),
+                "--keep 0 keeps nothing: name a time, like 14d"
+            );
             let keep = i64::try_from(args.keep.as_nanos()).unwrap_or(i64::MAX);
             let until = Nanos(now.0.saturating_sub(keep));
             for cluster in &all {
-                let done = shown("removing what is too old", prune(&store, cluster, until)).await?;
+                let (done, does) = if args.dry_run {
+                    let would = would_prune(&store, cluster, until);
+                    (
+                        shown("looking for what is too old", would).await?,
+                        "would be removed",
+                    )
+                } else {
+                    let done = prune(&store, cluster, until);
+                    (shown("removing what is too old", done).await?, "removed")
+                };
                 out::tell(&format!(
-                    "{}: {} removed ({}) that ended before {until}, {} of the index, and {} of tables",
+                    "{}: {} {does} ({}) that ended before {until}, {} of the index, and {} of tables",
                     cluster.name,
                     counted(done.segments, "segment"),
                     size(done.bytes),
@@ -114,7 +128,7 @@ async fn of(args: &OfStore) -> anyhow::Result<(Store, Vec<Cluster>)> {
 
 /// Adds recordings to a store.
 async fn add(args: &AddArgs) -> anyhow::Result<u8> {
-    let store = Store::open(&args.url, Use::Write)?;
+    let store = for_writing(&args.url)?;
     let cluster = Cluster::new(store.root(), &args.cluster)?;
     let mut code = OK;
     for file in &args.file {
@@ -124,7 +138,18 @@ async fn add(args: &AddArgs) -> anyhow::Result<u8> {
         let node = args.node.as_deref();
         let what = format!("putting {} there", file.display());
         let done = kflow_store::add::add(&store, &cluster, file, node, &folder);
-        let done = shown(&what, done).await?;
+        let done = match shown(&what, done).await {
+            // What is wrong with the store is wrong for each.
+            Err(e @ (AddError::Send(_) | AddError::Spool(_) | AddError::Scratch { .. })) => {
+                return Err(e.into());
+            }
+            Err(e) if args.file.len() > 1 => {
+                out::tell(&format!("{} is left out: {e}", file.display()));
+                code = ERROR;
+                continue;
+            }
+            done => done?,
+        };
         let node = if done.node.is_empty() {
             NO_NODE
         } else {

@@ -1,6 +1,7 @@
 //! The segments of a spool, as readers and uploaders see them.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kflow_model::session::reader::sort_arrivals;
@@ -9,7 +10,7 @@ use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos};
 
 use super::{LONGEST, SpoolError, error};
-use crate::merge::{Hole, Merge};
+use crate::merge::{Hole, Merge, told};
 use crate::name::File;
 
 /// A segment in a spool.
@@ -57,12 +58,14 @@ pub struct Status {
     pub bytes: u64,
     /// Observations taken since the spool was opened.
     pub taken: u64,
-    /// Observations that were not written.
+    /// Observations that were not written, or found no room on the way to the spool.
     pub lost: u64,
     /// Segments, and observations in them, that were dropped before the store had them.
     pub dropped: (u64, u64),
     /// Files that a crash left without a readable observation of their own.
     pub empty: u64,
+    /// Files that another process left open and that cannot be read; they stay as they are.
+    pub unreadable: u64,
     /// Why nothing is written at the moment, if so.
     pub failing: Option<String>,
 }
@@ -81,6 +84,8 @@ pub(super) struct State {
 pub struct Ring {
     pub(super) dir: Arc<PathBuf>,
     pub(super) state: Arc<Mutex<State>>,
+    /// Observations lost on the way to the spool, whose thread was too slow.
+    pub(crate) queue: Arc<AtomicU64>,
 }
 
 /// The result of reading a time range.
@@ -109,6 +114,7 @@ impl Ring {
         let mut status = state.status.clone();
         status.segments = state.segments.len();
         status.waiting = state.segments.iter().filter(|s| !s.sent).count();
+        status.lost += self.queue.load(Ordering::Relaxed);
         status
     }
 
@@ -132,7 +138,7 @@ impl Ring {
 
     /// Gives `take` what arrived from `from` to `to`, in order of arrival, until it returns `false`; of the first
     /// segment also what was still valid at its begin. The segment that is being written is read up to
-    /// half a second ago.
+    /// half a second ago. A segment that cannot be read is a gap.
     pub fn read(
         &self,
         from: Nanos,
@@ -147,29 +153,49 @@ impl Ring {
         };
         let mut read = Read::default();
         let mut merge = Merge::default();
-        let paths = segments.iter().map(|s| (s.path.clone(), false));
-        for (path, is_open) in paths.chain(open.map(|(path, _)| (path, true))) {
+        let closed = segments.iter().map(|s| (s.path.clone(), s.begin, s.end));
+        let written = open.map(|(path, begin)| (path, begin, to));
+        let is_written = |path: &Path| segments.iter().all(|s| s.path != path);
+        // Times of unreadable segments since the last readable one.
+        let mut unread: Option<Hole> = None;
+        let mut wanted = true;
+        let mut give = |mut batch: Vec<Evidence>| {
+            batch.retain(|o| o.stamp.seen <= to);
+            read.observations += batch.len() as u64;
+            wanted = wanted && (batch.is_empty() || take(batch));
+            wanted
+        };
+        for (path, begin, end) in closed.chain(written) {
             let reader = match self.reader(&path) {
                 Ok(reader) => reader,
                 Err(e) => {
                     read.unreadable.push((path, e.to_string()));
+                    let hole = unread.get_or_insert(Hole {
+                        from: begin,
+                        to: end,
+                        lost: true,
+                    });
+                    hole.to = hole.to.max(end);
                     continue;
                 }
             };
             read.segments += 1;
-            let mut wanted = true;
-            let give = |mut batch: Vec<Evidence>| {
-                batch.retain(|o| o.stamp.seen <= to);
-                read.observations += batch.len() as u64;
-                wanted = batch.is_empty() || take(batch);
-                wanted
-            };
-            in_parts(reader, &mut merge, is_open, give);
-            if !wanted {
+            // Between two segments that are read, the numbers of their runs tell it.
+            if let Some(hole) = unread.take().filter(|_| read.segments == 1) {
+                read.holes.push(hole);
+                give(vec![told(hole)]);
+            }
+            let is_open = is_written(&path);
+            if !in_parts(reader, &mut merge, is_open, &mut give) {
                 break;
             }
         }
-        read.holes = merge.holes().to_vec();
+        read.holes.extend_from_slice(merge.holes());
+        if let Some(mut hole) = unread {
+            hole.to = hole.to.min(to).max(hole.from);
+            read.holes.push(hole);
+            give(vec![told(hole)]);
+        }
         Ok(read)
     }
 
@@ -209,13 +235,13 @@ fn ripe(waiting: &[Evidence]) -> usize {
 }
 
 /// Gives `give` what a segment adds, in order of arrival and in parts. Only the state from the segment's begin and
-/// the newest observations, of [`UNSORTED`], are in memory at a time.
+/// the newest observations, of [`UNSORTED`], are in memory at a time. Returns false when `give` wants no more.
 fn in_parts(
     reader: Reader,
     merge: &mut Merge,
     is_open: bool,
     mut give: impl FnMut(Vec<Evidence>) -> bool,
-) {
+) -> bool {
     let (part, begin) = (reader.header.segment.clone(), reader.header.created);
     // If nothing was written before it, it may not say when its own time begins.
     let is_first = part.as_ref().is_none_or(|p| p.n == 0);
@@ -259,7 +285,8 @@ fn in_parts(
         && !is_open
         && let Some(gap) = report.cut_at(last)
     {
-        give(vec![gap]);
+        wanted = give(vec![gap]);
     }
     merge.end(report.until.map_or(last, |until| until.max(last)));
+    wanted
 }

@@ -325,6 +325,78 @@ fn what_a_kill_leaves_is_read_however_the_file_was_cut() {
     assert!(most >= 20, "{most}");
 }
 
+/// Readers ask at any moment, so also while a segment is closed, which takes as long as its disk does.
+#[test]
+fn what_is_with_the_kernel_is_read_also_while_its_segment_is_closed() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    const ALL: usize = 100;
+    let (_dir, path) = folder();
+    let base = clock::monotonic();
+    let mut spool = Spool::open(&path, small(u64::MAX)).unwrap();
+    let ring = spool.ring();
+    let safe = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while safe.load(Ordering::SeqCst) < ALL {
+                let known = safe.load(Ordering::SeqCst);
+                let (all, read) = everything(&ring);
+                assert_eq!((read.unreadable, read.holes), (vec![], vec![]));
+                assert!(notes(&all).len() >= known, "{known}: {:?}", notes(&all));
+            }
+        });
+        for n in 0..ALL {
+            let now = at(base, n as u64 * 2, 0);
+            spool.take(&note(now.wall, &n.to_string()), now);
+            spool.tick(at(base, n as u64 * 2 + 1, 0));
+            safe.store(n + 1, Ordering::SeqCst);
+            spool.close(at(base, n as u64 * 2 + 1, 0));
+        }
+    });
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_is_a_gap_wherever_it_is() {
+    for bad in 0..4 {
+        let (_dir, path) = folder();
+        let base = clock::monotonic();
+        let mut spool = Spool::open(&path, small(u64::MAX)).unwrap();
+        for n in 0..4 {
+            let now = at(base, n * 100, 0);
+            spool.take(&note(now.wall, &n.to_string()), now);
+            spool.close(at(base, n * 100 + 50, 0));
+        }
+        let ring = spool.ring();
+        fs::write(&ring.segments()[bad].path, "no session").unwrap();
+        let (all, read) = everything(&ring);
+        assert_eq!((read.unreadable.len(), read.holes.len()), (1, 1), "{bad}");
+        assert!(read.holes[0].lost, "{bad}");
+        assert_eq!(gaps(&all), [(0, "no segment tells of this time")], "{bad}");
+        assert_eq!(notes(&all).len(), 3, "{bad}");
+    }
+}
+
+#[test]
+fn one_file_that_cannot_be_read_does_not_keep_a_spool_from_being_written() {
+    let (_dir, path) = folder();
+    drop(Spool::open(&path, small(u64::MAX)).unwrap());
+    let begin = Nanos(BEGIN);
+    let part = Part {
+        run: "ab".into(),
+        n: 0,
+    };
+    let left = path.join(File::Open { begin, part }.to_string());
+    // A later format, whose header is invented.
+    let header = r#"{"kflow":99,"tool":"9.0.0","created":0}"#;
+    fs::write(&left, format!("{header}\n")).unwrap();
+    let base = clock::monotonic();
+    let mut spool = Spool::open(&path, small(u64::MAX)).unwrap();
+    assert_eq!(spool.ring().status().unreadable, 1);
+    spool.take(&note(begin, "new"), at(base, 0, 0));
+    spool.close(at(base, 1, 0));
+    assert_eq!(notes(&everything(&spool.ring()).0), ["new"]);
+    assert!(left.exists());
+}
+
 fn recordings() -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sessions");
     let all = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
