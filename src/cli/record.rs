@@ -13,7 +13,7 @@ use super::live::{config, stderr_log, wait};
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Live};
-use kflow_engine::record::{CLOSE, Ended, Options, State};
+use kflow_engine::record::{CLOSE, Ended, KEEP, Options, State};
 use kflow_model::gap::Failure;
 use kflow_model::{Scope, Text};
 use kflow_serve::Log;
@@ -103,6 +103,12 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                 "{why}: {} observations, {} bytes, {} lost",
                 s.observations, s.bytes, s.lost
             ));
+            if s.removed > 0 {
+                let left = s.observations.saturating_sub(s.removed);
+                log(&format!(
+                    "{left} observations are left: the older files had to go, as {KEEP} are kept"
+                ));
+            }
             if let Some((left_out, unnamed)) = s.only {
                 log(&format!(
                     "left out, as they are about other pods: {left_out}; recorded, though they name none of these: {unnamed}"

@@ -120,6 +120,14 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
         "a pod of long ago is known to the last file"
     );
     assert!(fs::metadata(&path).unwrap().len() < 60_000);
+    // What is left is what the files hold, each of which begins with what exists.
+    let of_run = fs::read_dir(dir.path()).unwrap().flatten();
+    let left: usize = of_run
+        .filter_map(|f| session::load(&f.path()).ok())
+        .map(|s| s.observations.len())
+        .sum();
+    assert!(end.removed > 0);
+    assert_eq!(end.observations - end.removed, left as u64);
 }
 
 /// Records `given` and then many observations without content into rotating files; returns the last file.

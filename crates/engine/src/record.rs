@@ -6,6 +6,7 @@
 //! second after it was seen, so `kill -9` costs at most that. When the disk fails, the recording ends in a readable
 //! state and says so.
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +69,8 @@ pub struct State {
     pub path: PathBuf,
     /// Observations written, over all files.
     pub observations: u64,
+    /// Of the observations, those in files that were removed because newer ones took their place.
+    pub removed: u64,
     /// Bytes written, over all files.
     pub bytes: u64,
     /// Observations lost because the channel was full.
@@ -159,6 +162,7 @@ impl Recorder {
                 Mutex::new(State {
                     path: options.path.clone(),
                     observations: 0,
+                    removed: 0,
                     bytes: 0,
                     lost: 0,
                     only: None,
@@ -197,6 +201,8 @@ impl Recorder {
                     writer,
                     files: Files::new(&options.path),
                     before: (0, 0),
+                    kept: VecDeque::new(),
+                    removed: 0,
                     told: 0,
                     carried: Carried::default(),
                     began_with: 0,
@@ -291,6 +297,9 @@ struct Tape {
     files: Files,
     /// Observations and bytes of the files before this one.
     before: (u64, u64),
+    /// Observations of each of those files that is kept, the oldest first.
+    kept: VecDeque<u64>,
+    removed: u64,
     /// Losses that are recorded already.
     told: u64,
     carried: Carried,
@@ -421,7 +430,10 @@ impl Tape {
         self.before.0 += self.writer.observations();
         self.before.1 += self.writer.bytes();
         let file = self.writer.handle()?;
-        self.files.aside(file)?;
+        self.kept.push_back(self.writer.observations());
+        for _ in 0..self.files.aside(file)? {
+            self.removed += self.kept.pop_front().unwrap_or(0);
+        }
         let now = clock::now();
         let mut full = std::mem::replace(&mut self.writer, open(&self.options, &self.selection)?);
         // The writer still has the renamed file open.
@@ -439,6 +451,7 @@ impl Tape {
     fn publish(&self) {
         let mut state = self.recording.lock();
         state.observations = self.before.0 + self.writer.observations();
+        state.removed = self.removed;
         state.bytes = self.before.1 + self.writer.bytes();
         state.lost = self.lost.load(Ordering::Relaxed);
         state.only = self.filter.as_ref().map(|f| (f.left_out, f.unnamed));

@@ -43,8 +43,8 @@ impl Files {
     }
 
     /// Renames the full file, which is open as `file`, with the next free number, and removes the oldest files of
-    /// this run beyond [`KEEP`]. If another file is at the current name by now, nothing is moved.
-    pub(super) fn aside(&mut self, file: File) -> Result<(), SessionError> {
+    /// this run beyond [`KEEP`]; returns how many it let go. If another file is at the current name by now, nothing is moved.
+    pub(super) fn aside(&mut self, file: File) -> Result<usize, SessionError> {
         let error = |source| SessionError::Io {
             op: "rename",
             path: self.current.display().to_string(),
@@ -52,7 +52,7 @@ impl Files {
         };
         if !Identity::of(&file).map_err(error)?.is_at(&self.current) {
             // Somebody moved or removed the file: it is not ours any more.
-            return Ok(());
+            return Ok(0);
         }
         let path = loop {
             let path = numbered(&self.current, self.next);
@@ -64,6 +64,7 @@ impl Files {
             }
         };
         self.kept.push_back(Kept { path, file });
+        let mut gone = 0;
         while self.kept.len() >= KEEP
             && let Some(old) = self.kept.pop_front()
         {
@@ -71,8 +72,9 @@ impl Files {
                 // A file that cannot be removed stays: the recording goes on.
                 std::fs::remove_file(&old.path).ok();
             }
+            gone += 1;
         }
-        Ok(())
+        Ok(gone)
     }
 }
 
