@@ -16,6 +16,8 @@ use kflow_sources::agent::LABEL;
 use crate::manifest::{self, Wanted};
 use crate::objects::{Error, Object, is_ours, list};
 
+/// Longest wait for a DaemonSet that is replaced to go.
+const GOING: Duration = Duration::from_secs(60);
 /// Pause between two requests for the state of the cluster.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -51,6 +53,8 @@ pub type Tell<'a> = &'a mut (dyn FnMut(&str, &Did) + Send);
 /// State of a DaemonSet's rollout, node by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
+    /// True once the DaemonSet's controller has looked at the newest template; nothing else is known before.
+    pub seen: bool,
     pub wanted: u64,
     pub ready: u64,
     /// Nodes whose pod is not ready, each with the reason.
@@ -59,7 +63,7 @@ pub struct Rollout {
 
 impl Rollout {
     pub const fn is_over(&self) -> bool {
-        self.ready >= self.wanted && self.waiting.is_empty()
+        self.seen && self.ready >= self.wanted && self.waiting.is_empty()
     }
 }
 
@@ -88,12 +92,24 @@ pub async fn install(
         o.metadata.name.as_deref() == Some(manifest::DAEMON_SET)
             && o.data.pointer("/spec/template").is_some()
     });
+    let is_cleaning = there.is_some_and(|t| manifest::arguments(&t.data).is_none());
+    if only_there && is_cleaning {
+        let namespace = wanted.namespace.clone();
+        return Err(Error::Cleaned { namespace }.into());
+    }
     let objects = match there.filter(|_| only_there) {
         Some(there) => manifest::objects(&wanted.or_as_there(&there.data))?,
         None => objects,
     };
     for (object, there) in objects.iter().zip(before) {
         let what = object.what();
+        if is_cleaning && object.kind == "DaemonSet" {
+            // What is applied leaves the init container that cleans, which would remove the spool at each start.
+            object.delete(client).await?;
+            if !gone(client, object, GOING).await? {
+                return Err(Error::Stays { what }.into());
+            }
+        }
         if let Some(there) = there.as_ref().filter(|t| !is_ours(t)) {
             tell(&what, &Did::Left(foreign_namespace(there)));
             continue;
@@ -124,7 +140,8 @@ fn may_change(
             let what = object.what();
             return Err(Error::NotOurs { what });
         }
-        if let Some(release) = release(there) {
+        // A namespace may be of the chart of something else.
+        if let Some(release) = release(there).filter(|_| is_ours(there)) {
             return Err(release);
         }
         if let Some(namespace) = subject(there).filter(|n| *n != namespace) {
@@ -221,7 +238,10 @@ async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, In
     if i64::try_from(seen).unwrap_or(0) < generation {
         return Ok(None);
     }
-    let newest = set.metadata.generation.map(|g| g.to_string());
+    // `GetTemplateGeneration` (pkg/controller/daemon/util/daemonset_util.go). `metadata.generation` grows with each change
+    // of the spec, also of the update strategy alone.
+    let annotations = set.metadata.annotations.as_ref();
+    let newest = annotations.and_then(|a| a.get("deprecated.daemonset.template.generation"));
     let pods = list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await?;
     let mut ready = 0;
     let mut waiting = Vec::new();
@@ -231,7 +251,7 @@ async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, In
         let of = labels.and_then(|l| l.get("pod-template-generation"));
         let why = if pod.metadata.deletion_timestamp.is_some() {
             "its pod before is ending".to_owned()
-        } else if of != newest.as_ref() {
+        } else if of != newest {
             "its pod is the one from before".to_owned()
         } else if is_ready(&pod.data) {
             ready += 1;
@@ -244,6 +264,7 @@ async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, In
     }
     waiting.sort();
     Ok(Some(Rollout {
+        seen: true,
         wanted: number("/status/desiredNumberScheduled").unwrap_or(0),
         ready,
         waiting,
@@ -394,10 +415,20 @@ async fn clean(
     object.replace(client, &cleaning).await?;
     let done = rolled_out(client, namespace, patience, |_| {}).await?;
     let what = format!("files of {} of {} nodes", done.ready, done.wanted);
-    let missing = done.waiting;
+    let over = done.is_over();
+    let mut missing = done.waiting;
+    let named = u64::try_from(missing.len()).unwrap_or(u64::MAX);
+    let unnamed = done.wanted.saturating_sub(done.ready).saturating_sub(named);
+    if !done.seen {
+        let why = "the DaemonSet's controller has not replaced the agents".to_owned();
+        missing.push(("every node".to_owned(), why));
+    } else if unnamed > 0 {
+        let nodes = kflow_model::units::counted(unnamed, "more node");
+        missing.push((nodes, "no pod came there".to_owned()));
+    }
     tell(
         &what,
-        &if missing.is_empty() && done.ready >= done.wanted {
+        &if over {
             Did::Removed
         } else {
             Did::Left("/run/kflow and /var/lib/kflow".to_owned())

@@ -52,8 +52,20 @@ pub enum Error {
 
 /// The label by which the manifest itself selects nodes.
 const SYSTEM: &str = "kubernetes.io/os";
-/// Number of words in the agents' command before the arguments: `/kflow agent run`.
-const COMMAND: usize = 3;
+/// The agents' command before its arguments.
+const COMMAND: [&str; 3] = ["/kflow", "agent", "run"];
+
+/// Returns the arguments of the agents of a DaemonSet; `None` when its pods are no agents, but remove what agents left
+/// ([`cleaning`]).
+pub(crate) fn arguments(set: &Value) -> Option<Vec<String>> {
+    let command = set.pointer("/spec/template/spec/containers/0/command")?;
+    let mut words = command
+        .as_array()?
+        .iter()
+        .map(|w| w.as_str().unwrap_or_default());
+    let is_run = COMMAND.iter().all(|word| words.next() == Some(word));
+    is_run.then(|| words.map(str::to_owned).collect())
+}
 
 impl Wanted {
     /// Returns a copy in which everything left open is as in the DaemonSet that exists.
@@ -72,15 +84,7 @@ impl Wanted {
             wanted.env_secret = text("/containers/0/envFrom/0/secretRef/name");
         }
         if wanted.args.is_empty() {
-            let all = pod
-                .pointer("/containers/0/command")
-                .and_then(Value::as_array);
-            wanted.args = all
-                .into_iter()
-                .flatten()
-                .skip(COMMAND)
-                .map(strings)
-                .collect();
+            wanted.args = arguments(set).unwrap_or_default();
         }
         if wanted.node_selector.is_empty() {
             let all = pod.get("nodeSelector").and_then(Value::as_object);

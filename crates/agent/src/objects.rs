@@ -47,6 +47,14 @@ pub enum Error {
     /// another cluster; the text is about that agent.
     #[error("{0}; {1}")]
     Stranger(Box<Error>, String),
+    /// The agents' pods were replaced by those that remove their files, with the arguments and secrets of before.
+    #[error(
+        "the agents in namespace {namespace} were taken away by kflow agent uninstall --only-files, and nothing says how they ran: kflow agent install --image IMAGE"
+    )]
+    Cleaned { namespace: String },
+    /// An object was deleted to be created anew.
+    #[error("{what} was asked to go, and is still there: kubectl describe says why")]
+    Stays { what: String },
     /// There is no installation to upgrade.
     #[error("no agents in namespace {namespace}: kflow agent install --image IMAGE")]
     NotInstalled { namespace: String },

@@ -26,8 +26,14 @@ struct Cluster {
     version: u64,
     /// The node's pod never gets ready.
     broken: bool,
+    /// No controller looks at the DaemonSet.
+    unseen: bool,
+    /// Nodes beside the one that has a pod.
+    more: u64,
 }
 
+/// Counts the changes of a DaemonSet's pod template (`DeprecatedTemplateGeneration`, staging/src/k8s.io/api/apps/v1/types.go).
+const TEMPLATE: &str = "deprecated.daemonset.template.generation";
 const NAMESPACE: &str = "/api/v1/namespaces/kflow";
 const SET: &str = "/apis/apps/v1/namespaces/kflow/daemonsets/kflow-agent";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/kflow-agent";
@@ -113,6 +119,12 @@ impl Cluster {
                 o["metadata"].as_object_mut().unwrap().remove(key);
             }
             o.as_object_mut().unwrap().remove("status");
+            if let Some(all) = o["metadata"].get_mut("annotations") {
+                all.as_object_mut().unwrap().remove(TEMPLATE);
+                if all == &json!({}) {
+                    o["metadata"].as_object_mut().unwrap().remove("annotations");
+                }
+            }
             o
         };
         if old.clone().map(bare) == Some(bare(new.clone())) {
@@ -125,7 +137,20 @@ impl Cluster {
         new["metadata"]["resourceVersion"] = json!(self.version.to_string());
         new["metadata"]["generation"] = json!(generation);
         if new["kind"] == "DaemonSet" {
-            new["status"] = json!({"observedGeneration": generation, "desiredNumberScheduled": 1});
+            // As the registry does (pkg/registry/apps/daemonset/strategy.go).
+            let template = |o: &Value| o["spec"]["template"].clone();
+            let same = old.as_ref().is_some_and(|o| template(o) == template(&new));
+            let was = old.as_ref().and_then(|o| {
+                o["metadata"]["annotations"][TEMPLATE]
+                    .as_str()?
+                    .parse::<u64>()
+                    .ok()
+            });
+            let now = was.unwrap_or(0) + u64::from(!same);
+            new["metadata"]["annotations"][TEMPLATE] = json!(now.to_string());
+            let seen = if self.unseen { 0 } else { generation };
+            new["status"] =
+                json!({"observedGeneration": seen, "desiredNumberScheduled": 1 + self.more});
         }
         self.did.push(format!("put {path}"));
         self.objects.insert(path.to_owned(), new.clone());
@@ -141,7 +166,7 @@ impl Cluster {
                 json!({
                     "metadata": {"name": "kflow-agent-x", "labels": {
                         "app.kubernetes.io/part-of": "kflow",
-                        "pod-template-generation": set["metadata"]["generation"].to_string(),
+                        "pod-template-generation": set["metadata"]["annotations"][TEMPLATE],
                     }},
                     "spec": {"nodeName": "node1"},
                     "status": {
@@ -247,6 +272,75 @@ fn what_is_not_kflows_is_neither_changed_nor_removed() {
         assert_eq!(remains, Remains::default());
         let cluster = cluster.lock().unwrap();
         assert_eq!(cluster.objects.keys().collect::<Vec<_>>(), [NAMESPACE]);
+    });
+}
+
+#[test]
+fn a_change_of_the_update_strategy_alone_replaces_no_pod() {
+    block_on(async {
+        let cluster = Shared::default();
+        installed(&cluster, "kflow:1", false).await.unwrap();
+        let mut set = cluster.lock().unwrap().objects[SET].clone();
+        set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!("50%");
+        cluster.lock().unwrap().put(SET, set);
+        let client = client(&cluster);
+        let state = rolled_out(&client, "kflow", Duration::ZERO, |_| {}).await;
+        let state = state.unwrap();
+        assert!(state.is_over() && state.ready == 1, "{state:?}");
+    });
+}
+
+#[test]
+fn agents_whose_files_were_taken_away_are_installed_anew_and_not_upgraded() {
+    block_on(async {
+        let cluster = Shared::default();
+        let tell = &mut |_: &str, _: &Did| {};
+        installed(&cluster, "kflow:1", false).await.unwrap();
+        only_files(&client(&cluster), "kflow", Duration::ZERO, tell)
+            .await
+            .unwrap();
+        cluster.lock().unwrap().did.clear();
+        let refused = installed(&cluster, "kflow:2", true).await.unwrap_err();
+        assert!(refused.contains("kflow agent install"), "{refused}");
+        assert_eq!(cluster.lock().unwrap().did, [""; 0]);
+        installed(&cluster, "kflow:2", false).await.unwrap();
+        // An init container that is applied over stays, and would clean at each start.
+        let did = cluster.lock().unwrap().did.clone();
+        assert_eq!(did, [format!("delete {SET}"), format!("put {SET}")]);
+    });
+}
+
+#[test]
+fn a_namespace_of_another_chart_is_no_release_of_kflow() {
+    block_on(async {
+        let cluster = Shared::default();
+        let annotations = json!({"meta.helm.sh/release-name": "tools", "meta.helm.sh/release-namespace": "kflow"});
+        let namespace = json!({"metadata": {"name": "kflow", "annotations": annotations}});
+        let put = |cluster: &Shared| {
+            let mut cluster = cluster.lock().unwrap();
+            cluster
+                .objects
+                .insert(NAMESPACE.to_owned(), namespace.clone());
+        };
+        put(&cluster);
+        let told = installed(&cluster, "kflow:1", false).await.unwrap();
+        assert_eq!(did("created", &told), 5, "{told:?}");
+    });
+}
+
+#[test]
+fn files_are_left_where_no_pod_came_or_nobody_replaced_the_agents() {
+    block_on(async {
+        for (unseen, more, says) in [(true, 0, "every node"), (false, 2, "2 more nodes")] {
+            let cluster = Shared::default();
+            installed(&cluster, "kflow:1", false).await.unwrap();
+            cluster.lock().unwrap().unseen = unseen;
+            cluster.lock().unwrap().more = more;
+            let (told, remains) = uninstalled(&cluster).await;
+            assert!(told[0].starts_with("left files of"), "{told:?}");
+            assert_eq!(remains.nodes.len(), 1, "{remains:?}");
+            assert_eq!(remains.nodes[0].0, says);
+        }
     });
 }
 
