@@ -99,13 +99,12 @@ $systemctl daemon-reload
 $systemctl restart kubelet.service || true
 
 # Waits until the kubelet is up and connects through the proxy.
-n=0
-while [ $n -lt "${WAIT:-60}" ]; do
+until=$(($(date +%s) + ${WAIT:-60}))
+while [ "$(date +%s)" -lt $until ]; do
   if $systemctl is-active --quiet kubelet.service && "$kflow" doctor --no-api 2>/dev/null | grep -q 'CRI proxy.*carries'; then
     say "the kubelet uses the proxy; kflow tui --node $(uname -n) shows it; /usr/local/lib/kflow/uninstall.sh takes it away"
     exit 0
   fi
-  n=$((n + 1))
   sleep 1
 done
 say "the kubelet did not come by way of the proxy within ${WAIT:-60} s: taking it away again"

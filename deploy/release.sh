@@ -29,6 +29,28 @@ while [ $# -gt 0 ]; do
   esac
 done
 
+# Only the results of an earlier run are replaced: what its SHA256SUMS names, if nothing else is there.
+before=()
+if [ -n "$(ls -A "$dist" 2>/dev/null)" ]; then
+  listed=" SHA256SUMS "
+  while read -r _ file; do
+    case ${file#\*} in
+      */*) listed='' ; break ;;
+      kflow-*.tar.gz | kflow_*.deb | kflow-*.rpm | kflow-*.oci.tar | kflow-*.tgz | kflow.krew.yaml | kflow-*.cdx.json) ;;
+      *) listed='' ; break ;;
+    esac
+    listed+="${file#\*} "
+    before+=("$dist/${file#\*}")
+  done < <(cat "$dist/SHA256SUMS" 2>/dev/null)
+  for file in $(ls -A "$dist"); do
+    case $listed in *" $file "*) ;; *) listed='' ;; esac
+  done
+  if [ -z "$listed" ]; then
+    echo "$dist has something that no release made: name another folder" >&2
+    exit 2
+  fi
+fi
+
 target=$(rustc -vV | sed -n 's/^host: //p')
 case $target in
   x86_64-*-linux-gnu) deb=amd64 rpm=x86_64 ;;
@@ -57,12 +79,7 @@ name=kflow-$version-$target
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Only the results of an earlier run are replaced.
-if [ -n "$(ls -A "$dist" 2>/dev/null)" ] && [ ! -e "$dist/SHA256SUMS" ]; then
-  echo "$dist is not empty, and no release was made there: name another folder" >&2
-  exit 2
-fi
-rm -rf "$dist"
+if [ ${#before[@]} -gt 0 ]; then rm -f -- "${before[@]}" "$dist/SHA256SUMS"; fi
 mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 archive() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" "$@"; }

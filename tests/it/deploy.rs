@@ -73,15 +73,18 @@ impl Node {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     fn run(&self, script: &Path, args: &[&str]) -> Output {
-        Command::new("sh")
+        self.command(script, args).output().unwrap()
+    }
+    fn command(&self, script: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command
             .arg(script)
             .args(args)
             .env("ROOT", self.root.path())
             .env("SYSTEMCTL", self.path("systemctl"))
             .env("KFLOW", self.path("kflow"))
-            .env("WAIT", "1")
-            .output()
-            .unwrap()
+            .env("WAIT", "1");
+        command
     }
     fn install(&self) -> Output {
         self.install_before(&[])
@@ -405,4 +408,111 @@ fn the_chart_is_what_is_installed() {
         keys(&values),
         ["args", "envSecret", "image", "nodeSelector", "pullSecret"]
     );
+}
+
+/// The time that is said is the time that it takes, however long the program takes to answer.
+#[test]
+fn a_kubelet_is_waited_for_as_long_as_it_is_said() {
+    let node = Node::new(KUBELET);
+    node.kflow("!   CRI proxy  kflow 0.1.0 listens, but nobody uses it");
+    let quick = fs::read_to_string(node.path("kflow")).unwrap();
+    let slow = quick.replacen("echo ", "sleep 2; echo ", 1);
+    assert_ne!(quick, slow);
+    fs::write(node.path("kflow"), slow).unwrap();
+    let began = kflow_model::clock::monotonic();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/install.sh");
+    let o = node
+        .command(&script, &[])
+        .env("WAIT", "3")
+        .output()
+        .unwrap();
+    assert!(!o.status.success());
+    assert!(text(&o).contains("within 3 s"), "{}", text(&o));
+    // Three turns of two seconds and a pause are nine.
+    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_release_replaces_only_files_of_a_release() {
+    let sums = |name: &str| format!("{:064}  {name}\n", 0);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/release.sh");
+    let run = |files: &[(&str, &str)]| {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let o = Command::new("bash")
+            .arg(&script)
+            .args(["--program", "/does/not/exist"])
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        assert!(!o.status.success());
+        let left = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(left, files.len(), "{}", text(&o));
+        text(&o).contains("no release made")
+    };
+    let (ours, theirs) = ("kflow-0.1.0.tgz", "debian-12.iso");
+    for (files, refused) in [
+        (
+            vec![(ours, String::new()), ("SHA256SUMS", sums(ours))],
+            false,
+        ),
+        (
+            vec![(theirs, String::new()), ("SHA256SUMS", sums(theirs))],
+            true,
+        ),
+        (
+            vec![
+                (ours, String::new()),
+                ("notes", String::new()),
+                ("SHA256SUMS", sums(ours)),
+            ],
+            true,
+        ),
+        (vec![("SHA256SUMS", sums("../kflow-0.1.0.tgz"))], true),
+        (vec![(ours, String::new())], true),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, t.as_str())).collect();
+        assert_eq!(run(&files), refused, "{files:?}");
+    }
+}
+
+#[test]
+fn a_purge_leaves_a_spool_that_an_agent_uses_and_what_is_not_kflows() {
+    const SEGMENT: &str =
+        "20261124T082000.000000007Z-20261124T082500.000000007Z.00000000000000ab-3.17.kflow.zst";
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/package/postrm");
+    let root = tempfile::tempdir().unwrap();
+    let spool = root.path().join("var/lib/kflow/spool");
+    let purge = || {
+        let run = Command::new("sh")
+            .arg(&script)
+            .arg("purge")
+            .env("DPKG_ROOT", root.path())
+            .output();
+        let o = run.unwrap();
+        assert!(o.status.success(), "{}", text(&o));
+        text(&o)
+    };
+    fs::create_dir_all(&spool).unwrap();
+    for name in ["lock", SEGMENT] {
+        fs::write(spool.join(name), "").unwrap();
+    }
+    let lock = fs::File::open(spool.join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    assert!(purge().contains("an agent uses it"));
+    assert!(spool.join(SEGMENT).exists());
+    drop(lock);
+    fs::write(spool.join("mine.kflow.zst"), "").unwrap();
+    purge();
+    let left: Vec<_> = fs::read_dir(&spool)
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
+    assert_eq!(left, ["mine.kflow.zst"]);
+    fs::remove_file(spool.join("mine.kflow.zst")).unwrap();
+    purge();
+    assert!(!root.path().join("var/lib/kflow").exists());
 }
