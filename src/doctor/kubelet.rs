@@ -10,6 +10,7 @@ use super::{Check, Health, files, unit};
 mod embedded;
 
 use embedded::embedded;
+use unit::words as unit_words;
 
 /// An endpoint and the place that sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +137,7 @@ fn is_own(socket: &Path) -> bool {
 /// Searches by the kubelet's precedence: flags, drop-in configuration, configuration file. A value that `wanted`
 /// refuses is skipped in favour of those that it overrides; when there is none, returns the refused value.
 fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> {
-    if let Some(found) = embedded(root)? {
+    if let Some(found) = embedded(root, wanted)? {
         return Ok(found);
     }
     let found = |place: String, endpoint: &str| Found {

@@ -2,10 +2,16 @@
 
 use std::path::Path;
 
-use super::{Found, Unknown, below, files, socket, unit, unreadable};
+use serde_json::Value;
 
-/// The endpoint on distributions that run the kubelet inside their own process; `None` on others.
-pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
+use super::{FLAG, Found, Unknown, below, files, flags, socket, unit, unit_words, unreadable};
+
+/// The endpoint on distributions that run the kubelet inside their own process; `None` on others. A value that `wanted`
+/// refuses is skipped in favour of those that it overrides, down to the distribution's default.
+pub(super) fn embedded(
+    root: &Path,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Option<Found>, Unknown> {
     let known = |path: &Path| {
         let shown = format!("/{}", path.strip_prefix(root).unwrap_or(path).display());
         move |e| unreadable(&shown, &e)
@@ -28,23 +34,21 @@ pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
         );
         let dir = below(root, &dir);
         let mut given = files::entries_if_any(&dir).map_err(known(&dir))?;
-        given.reverse();
-        given.push(root.join(&path));
-        let mut set = None;
+        given.insert(0, root.join(&path));
+        let mut texts = Vec::new();
         for f in &given {
             let text = files::text_if_any(f).map_err(known(f))?.unwrap_or_default();
-            let value = flag(&text, "container-runtime-endpoint")
-                .or_else(|| yaml_value(&text, "container-runtime-endpoint"));
-            let place = || format!("/{}", f.strip_prefix(root).unwrap_or(f).display());
-            set = set.or_else(|| Some((place(), value?)));
+            let place = format!("/{}", f.strip_prefix(root).unwrap_or(f).display());
+            texts.push((place, text));
         }
-        let (place, endpoint) = set.unwrap_or_else(|| {
+        let mut set = set(&texts)?.into_iter();
+        let (place, endpoint) = set.find(|(_, e)| wanted(e)).unwrap_or_else(|| {
             let own = "/run/k3s/containerd/containerd.sock";
             (format!("the default of {name}"), own.to_owned())
         });
         return Ok(Some(Found {
             place,
-            endpoint: socket(endpoint.trim_end_matches([']', ','])),
+            endpoint: socket(&endpoint),
             change,
         }));
     }
@@ -53,8 +57,11 @@ pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
     let Some(text) = files::text_if_any(&path).map_err(known(&path))? else {
         return Ok(None);
     };
-    let set = flag(&text, "--container-runtime-endpoint")
-        .unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
+    let lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
+    let words: Vec<String> = lines.flat_map(unit_words).collect();
+    // When a flag is repeated, the last one counts.
+    let set = flags(&words, FLAG).into_iter().rev().find(|e| wanted(e));
+    let set = set.unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
     Ok(Some(Found {
         place: format!("/{microk8s}"),
         // The start script's shell expands these variables.
@@ -68,43 +75,45 @@ pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
     }))
 }
 
-/// Value of `--name=value` or `--name value` in a command line, an environment file or a list of arguments.
-fn flag(text: &str, name: &str) -> Option<String> {
-    let mut words = text.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-    while let Some(word) = words.next() {
-        // The first flag may follow `KUBELET_KUBEADM_ARGS=`.
-        let Some((_, after)) = word.split_once(name) else {
+/// Returns what the YAML files of k3s or RKE2 set as the kubelet's endpoint, each with its place, the one that counts
+/// first. A later file replaces a list of an earlier one, and adds to it where its key ends with `+`
+/// (`k3s-io/k3s`, `pkg/configfilearg/parser.go`). The kubelet's own arguments come after those that the distribution makes.
+fn set(files: &[(String, String)]) -> Result<Vec<(String, String)>, Unknown> {
+    let mut args: Vec<(String, String)> = Vec::new();
+    let mut own: Vec<(String, String)> = Vec::new();
+    for (place, text) in files {
+        if text.trim().is_empty() {
             continue;
-        };
-        match after.strip_prefix('=') {
-            Some(value) if !value.is_empty() => return Some(value.to_owned()),
-            None if after.is_empty() => return words.find(|w| !w.is_empty()).map(str::to_owned),
-            _ => {}
         }
+        let read = serde_saphyr::from_str::<Value>(text);
+        let read = read.map_err(|e| unreadable(place, &e))?;
+        let strings = |key: &str| -> Option<Vec<String>> {
+            match read.get(key)? {
+                Value::String(one) => Some(vec![one.clone()]),
+                Value::Array(all) => {
+                    let all = all.iter().filter_map(Value::as_str);
+                    Some(all.map(str::to_owned).collect())
+                }
+                _ => None,
+            }
+        };
+        let with_place = |all: Vec<String>| all.into_iter().map(|v| (place.clone(), v));
+        if let Some(all) = strings("kubelet-arg") {
+            args = with_place(all).collect();
+        }
+        args.extend(strings("kubelet-arg+").into_iter().flat_map(with_place));
+        own.extend(
+            strings("container-runtime-endpoint")
+                .into_iter()
+                .flat_map(with_place),
+        );
     }
-    None
-}
-
-/// Value of a top-level key in a YAML mapping or a JSON object, without a full parser.
-fn yaml_value(text: &str, key: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let line = line.trim_end().trim_end_matches(',');
-        // A top-level key is not indented in YAML; in JSON it is quoted.
-        let line = if line.starts_with(' ') {
-            line.trim_start().strip_prefix('"').map(|l| (l, true))
-        } else {
-            Some((line.trim_start_matches(['"', '{', ' ']), false))
-        };
-        let (line, quoted) = line?;
-        let rest = line.strip_prefix(key)?;
-        let rest = if quoted {
-            rest.strip_prefix('"')?
-        } else {
-            rest.strip_prefix('"').unwrap_or(rest)
-        };
-        let value = rest.trim_start().strip_prefix(':')?;
-        let value = value.split(" #").next().unwrap_or_default().trim();
-        let value = value.trim_matches(['"', '\'']);
-        (!value.is_empty()).then(|| value.to_owned())
-    })
+    let endpoint = |(place, arg): (String, String)| {
+        let flag = arg.trim_start_matches("--");
+        let value = flag.strip_prefix("container-runtime-endpoint=")?;
+        Some((place, value.to_owned()))
+    };
+    let args = args.into_iter().rev().filter_map(endpoint);
+    let all = args.chain(own.into_iter().rev());
+    Ok(all.filter(|(_, endpoint)| !endpoint.is_empty()).collect())
 }

@@ -20,7 +20,7 @@ fn found(files: &[(&str, &str)]) -> (String, String) {
 fn the_endpoint_is_found_where_each_distribution_sets_it() {
     const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///run/a.sock # here\nlogging:\n  containerRuntimeEndpoint: wrong\n";
     type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 16] = [
         (
             &[("var/lib/kubelet/config.yaml", CONFIG)],
             "/var/lib/kubelet/config.yaml",
@@ -144,6 +144,42 @@ fn the_endpoint_is_found_where_each_distribution_sets_it() {
             "/run/kflow/cri.sock",
         ),
         (
+            &[
+                (
+                    "etc/rancher/k3s/config.yaml",
+                    "# kubelet-arg: [container-runtime-endpoint=/run/old.sock]\nkubelet-arg:\n  - v=4\n  - container-runtime-endpoint=unix:///run/first.sock\n  - \"container-runtime-endpoint=unix:///run/last.sock\" # the one that counts\ncontainer-runtime-endpoint: /run/own.sock\n",
+                ),
+                (
+                    "etc/rancher/k3s/config.yaml.d/10.yaml",
+                    "kubelet-arg+: v=2\n",
+                ),
+            ],
+            "/etc/rancher/k3s/config.yaml",
+            "/run/last.sock",
+        ),
+        (
+            &[
+                (
+                    "etc/rancher/k3s/config.yaml",
+                    "kubelet-arg: [container-runtime-endpoint=unix:///run/first.sock]\n",
+                ),
+                (
+                    "etc/rancher/k3s/config.yaml.d/10.yaml",
+                    "kubelet-arg: [v=2]\n",
+                ),
+            ],
+            "the default of k3s",
+            "/run/k3s/containerd/containerd.sock",
+        ),
+        (
+            &[(
+                "var/snap/microk8s/current/args/kubelet",
+                "#--container-runtime-endpoint=/run/old.sock\n--container-runtime-endpoint=/run/first.sock\n--container-runtime-endpoint /run/last.sock\n",
+            )],
+            "/var/snap/microk8s/current/args/kubelet",
+            "/run/last.sock",
+        ),
+        (
             &[(
                 "var/snap/microk8s/current/args/kubelet",
                 "--kubeconfig=x\n--container-runtime-endpoint=${SNAP_COMMON}/run/containerd.sock\n",
@@ -163,6 +199,30 @@ fn the_endpoint_is_found_where_each_distribution_sets_it() {
     for (files, place, endpoint) in cases {
         assert_eq!(found(files), (place.to_owned(), endpoint.to_owned()));
     }
+}
+
+/// After what doctor says to do on k3s and RKE2, the runtime is still the distribution's.
+#[test]
+fn the_runtime_behind_the_proxy_is_the_distributions_own() {
+    let kflow = "kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]\n";
+    let own = "run/k3s/containerd/containerd.sock";
+    let runtime = |files: &[(&str, &str)]| {
+        let root = node(files);
+        upstream(root.path())
+            .unwrap()
+            .endpoint
+            .display()
+            .to_string()
+    };
+    let k3s = "etc/rancher/k3s/config.yaml.d/50-kflow.yaml";
+    assert_eq!(runtime(&[(k3s, kflow), (own, "")]), format!("/{own}"));
+    let before = "kubelet-arg: [container-runtime-endpoint=unix:///run/before.sock]\n";
+    let files = [
+        (k3s, kflow),
+        ("etc/rancher/k3s/config.yaml", before),
+        ("run/before.sock", ""),
+    ];
+    assert_eq!(runtime(&files), "/run/before.sock");
 }
 
 #[test]
