@@ -175,7 +175,7 @@ impl Inner {
         since: Nanos,
         to: &mpsc::Sender<Result<Batch, Status>>,
     ) -> Option<u64> {
-        let (_, first) = self.ring.oldest();
+        let (open, first) = self.ring.oldest();
         let until = self.ring.begin().unwrap_or_else(clock::now);
         let (its, sender) = (Arc::clone(self), to.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -205,11 +205,12 @@ impl Inner {
             Ok(Err(why)) => Some(why),
             Err(_) => Some("reading what is kept on disk failed".to_owned()),
         };
-        let lines = why.map(|why| {
+        // What is open where the ring begins is in what the host keeps. Without that the ring's own note of it has to do.
+        let lines = why.map_or_else(Vec::new, |why| {
             let why = format!("what was kept from before cannot be had: {why}");
-            gap(since, 0, &why)
+            std::iter::once(gap(since, 0, &why)).chain(open).collect()
         });
-        let rest = self.batch(first, lines.into_iter().collect(), 0);
+        let rest = self.batch(first, lines, 0);
         to.send(Ok(rest)).await.ok().map(|()| first)
     }
 

@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kflow_model::gap::Note;
 use kflow_model::offset::Offset;
+use kflow_model::session::load;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, clock};
 use kflow_serve::ring::{Ring, line};
 use kflow_serve::service::{Host, Past, Server, Service};
@@ -258,6 +259,45 @@ impl Host for Nobody {
     fn past(&self, _: Nanos, _: Nanos, _: Past<'_>) -> Result<(), String> {
         Err("nothing is kept".to_owned())
     }
+}
+
+/// An agent whose spool cannot be written, or that has none.
+#[test]
+fn a_call_in_flight_is_known_although_nothing_is_kept_of_the_past() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("run").join("agent.sock");
+        let ring = Arc::new(Ring::new(64 << 10, Duration::from_secs(600)));
+        let service = Service::new(Arc::clone(&ring), Arc::new(Nobody));
+        let server = Server::bind(Socket::claim(&at).unwrap(), None).unwrap();
+        let log: kflow_serve::Log = Arc::new(|_: &str| ());
+        let thread = std::thread::spawn(move || server.run(&service, &log));
+        let recorded = load(&crate::fixture("sessions/S13-crictl.kflow.zst")).unwrap();
+        let calls = recorded.observations.iter();
+        let call = calls.clone().find(|o| matches!(o.body, Body::CallStart(_)));
+        ring.push(
+            &mut vec![Observation::clone(call.unwrap())],
+            clock::monotonic(),
+        );
+        let mut random = fastrand::Rng::with_seed(1);
+        while ring.oldest().0.is_empty() {
+            let any: String = (0..1 << 10).map(|_| random.alphanumeric()).collect();
+            ring.push(&mut vec![note(Source::Fs, any)], clock::monotonic());
+        }
+        let mut f = following(at, Some(clock::now().plus(-60_000_000_000)));
+        let (mut gap, mut begun) = (false, false);
+        while !(gap && begun) {
+            let o = next(&mut f.from).await;
+            gap |= matches!(&o.body, Body::Gap(g) if g.why.contains("nothing is kept"));
+            begun |= matches!(o.body, Body::CallStart(_));
+            assert!(text(&o).is_none() || (gap && begun), "{o:?}");
+        }
+        drop(f);
+        ring.finish();
+        tokio::task::spawn_blocking(move || thread.join().unwrap())
+            .await
+            .unwrap();
+    });
 }
 
 #[test]
