@@ -60,6 +60,7 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
     loop {
         std::thread::sleep(POLL);
         live.check()?;
+        super::debug::check()?;
         let snapshot = live.snapshot();
         let has_all = has_told(&snapshot, scope) && !is_behind(&snapshot);
         complete = has_all.then(|| complete.unwrap_or_else(clock::monotonic));

@@ -1,5 +1,6 @@
 //! `--debug-pod`: an agent on one node that runs for the duration of a command.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -16,6 +17,17 @@ use kflow_model::units::wait;
 
 /// Longest wait for the agent's pod, which may have to pull an image.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Set by SIGINT while there is a Job.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// An error once SIGINT came, so that the command ends and its Job goes. tokio takes the signal for the whole process.
+pub(super) fn check() -> anyhow::Result<()> {
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    Ok(())
+}
 
 /// The Job of an agent, deleted when this is dropped.
 pub(super) struct Debugging {
@@ -88,6 +100,7 @@ fn run(live: &LiveArgs, image: String) -> anyhow::Result<Debugging> {
         };
         anyhow::Ok(DebugPod::create(client, wanted, &name).await?)
     })?;
+    note_interrupts().context("cannot wait for signals")?;
     out::tell(&format!("created {}", shown(&debug.what())));
     // Dropping this deletes the Job when its pod does not start.
     let debugging = Debugging { runtime, debug };
@@ -99,4 +112,18 @@ fn run(live: &LiveArgs, image: String) -> anyhow::Result<Debugging> {
         }
     })?;
     Ok(debugging)
+}
+
+/// Has a thread note SIGINT; it ends with the process.
+fn note_interrupts() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let note = move || {
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            INTERRUPTED.store(true, Ordering::Relaxed);
+        }
+    };
+    let thread = std::thread::Builder::new().name("kflow-interrupt".into());
+    thread.spawn(note).map(drop)
 }

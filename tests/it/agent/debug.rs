@@ -1,5 +1,7 @@
 //! `--debug-pod`: starts an agent for one command, and removes it afterwards.
 
+use std::time::Duration;
+
 use super::forward::{Apiserver, said};
 use super::{Node, block_on, connected};
 use crate::program::{kflow, run};
@@ -64,6 +66,52 @@ fn a_job_whose_pod_is_refused_or_whose_node_is_not_there_is_told_and_goes() {
         assert!(refused.err.contains(policy), "{}", refused.err);
         assert!(server.jobs.lock().unwrap().is_empty());
         assert_eq!(server.did.lock().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn who_interrupts_it_gets_the_terminal_back_and_the_job_goes() {
+    let node = Node::new();
+    let _agent = node.start(&["--no-spool"]);
+    block_on(async {
+        connected(&node.socket()).await;
+        let (server, url) = Apiserver::start(Some(node.socket()), false).await;
+        let mut command = crate::program::command();
+        command
+            .args([
+                "why",
+                "-A",
+                "--node",
+                "node1",
+                "--debug-pod",
+                IMAGE,
+                "--for",
+                "60s",
+            ])
+            .arg("--kubeconfig")
+            .arg(super::forward::kubeconfig(&node, &url))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let child = command.spawn().unwrap();
+        while server.did.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Its pod is ready at once, and then the sources are listened to for a minute.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let id = child.id().to_string();
+        let kill = std::process::Command::new("kill")
+            .args(["-INT", &id])
+            .status();
+        assert!(kill.unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
+        let ended = tokio::time::timeout(Duration::from_secs(30), ended).await;
+        let ended = ended.expect("in time").unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(
+            said.contains("interrupted") && said.contains("deleted Job"),
+            "{said}"
+        );
+        assert!(server.jobs.lock().unwrap().is_empty());
     });
 }
 

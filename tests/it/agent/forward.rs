@@ -397,7 +397,7 @@ fn without_an_agent_or_the_right_to_reach_it_a_sentence_says_what_would_help() {
 }
 
 /// Writes a kubeconfig for the stand-in at this URL.
-fn kubeconfig(node: &Node, url: &str) -> PathBuf {
+pub(super) fn kubeconfig(node: &Node, url: &str) -> PathBuf {
     node.put(
         "kubeconfig",
         &format!(
