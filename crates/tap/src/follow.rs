@@ -48,8 +48,6 @@ pub(crate) trait Node {
 pub(crate) struct Counters {
     /// Connections that existed before they were found.
     pub(crate) joined: u64,
-    /// Connections seen from their first byte.
-    pub(crate) opened: u64,
     /// Bytes that were not copied.
     pub(crate) lost: u64,
     /// Records of unknown connections: closed meanwhile, or never reported.
@@ -137,7 +135,6 @@ impl Follower {
         let name = r.bytes.split(|b| *b == 0).next().unwrap_or_default();
         let peer = String::from_utf8_lossy(name).into_owned();
         let inode = node.inode(r.process, r.descriptor);
-        self.counters.opened += 1;
         let stream = match self.take_early(inode) {
             Some((number, early)) => {
                 self.descriptors.retain(|_, s| *s != number);
@@ -465,6 +462,12 @@ impl Follower {
         }
         if self.counters.lost > 0 {
             text.push_str(&format!("; {} bytes lost", self.counters.lost));
+        }
+        if self.counters.strays > 0 {
+            let strays = self.counters.strays;
+            text.push_str(&format!(
+                "; {strays} copies of connections that are not known"
+            ));
         }
         text
     }

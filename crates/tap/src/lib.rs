@@ -69,9 +69,6 @@ pub enum Error {
         what: String,
         why: String,
     },
-    /// The sockets of this machine could not be listed.
-    #[error("cannot list the unix sockets of this machine (sock_diag): {0}")]
-    Sockets(#[source] io::Error),
     /// The tape's file could not be created.
     #[error("cannot create {path}: {source}")]
     Tape { path: PathBuf, source: io::Error },
