@@ -416,7 +416,7 @@ fn what_a_store_does_not_have_is_said_with_what_it_has() {
     let said = rig.stored(&["why", &wrong, "-o", "json"], &[]);
     assert_eq!(said.code, Some(2));
     assert!(
-        said.err.contains(&format!("did you mean {pod}")),
+        said.err.contains("did you mean ") && said.err.contains(&format!("{pod}?")),
         "{}",
         said.err
     );
