@@ -215,9 +215,12 @@ fn the_runtime_behind_the_proxy_is_the_distributions_own() {
             .to_string()
     };
     let k3s = "etc/rancher/k3s/config.yaml.d/50-kflow.yaml";
-    assert_eq!(runtime(&[(k3s, kflow), (own, "")]), format!("/{own}"));
+    let there = ("var/lib/rancher/k3s/server/x", "");
+    let files = [there, (k3s, kflow), (own, "")];
+    assert_eq!(runtime(&files), format!("/{own}"));
     let before = "kubelet-arg: [container-runtime-endpoint=unix:///run/before.sock]\n";
     let files = [
+        there,
         (k3s, kflow),
         ("etc/rancher/k3s/config.yaml", before),
         ("run/before.sock", ""),
