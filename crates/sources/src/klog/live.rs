@@ -24,8 +24,9 @@ use tokio::time::{sleep, timeout};
 use crate::LineDecoder;
 use crate::live::{Backoff, Lines, Out, SLOW, Stopped, decode_now, gap};
 use kflow_model::clock;
+use kflow_model::stamp::{MICRO, SECOND};
 use kflow_model::units::wait;
-use kflow_model::{Observation, Source};
+use kflow_model::{Nanos, Observation, Source};
 
 /// How often a file is checked for new lines.
 const LOOK: Duration = Duration::from_millis(200);
@@ -45,6 +46,10 @@ pub(super) struct Feed {
     decoder: Box<dyn LineDecoder>,
     lines: Lines,
     buffer: Vec<Observation>,
+    /// Reads from a line when it was received, where the source can go on from such a time.
+    received: Option<fn(&[u8]) -> Option<Nanos>>,
+    /// When the last line was received that was read.
+    read_to: Option<Nanos>,
     pub(super) out: Out,
 }
 
@@ -55,6 +60,8 @@ impl Feed {
             decoder,
             lines: Lines::default(),
             buffer: Vec::new(),
+            received: None,
+            read_to: None,
             out,
         }
     }
@@ -63,9 +70,14 @@ impl Feed {
             decoder,
             lines,
             buffer,
+            received,
+            read_to,
             ..
         } = self;
-        lines.push(chunk, |line| decode_now(decoder.as_mut(), line, buffer));
+        lines.push(chunk, |line| {
+            *read_to = received.and_then(|of| of(line)).or(*read_to);
+            decode_now(decoder.as_mut(), line, buffer);
+        });
         buffer.extend(lines.dropped(self.source));
         self.out.send_all(&mut self.buffer).await
     }
@@ -94,63 +106,112 @@ pub async fn file(path: PathBuf, source: Source, decoder: NewDecoder, out: Out) 
 /// Follows a file, of which at most the last `before` bytes are read at first.
 async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), Stopped> {
     let mut chunk = vec![0; CHUNK];
-    let mut open: Option<Open> = None;
-    let mut first = true;
+    let mut following = Following::new(path, before);
     loop {
-        if open.is_none() {
-            let before = if first { before } else { u64::MAX };
-            match told_when_slow(&feed.out, path, Open::at(path, before)).await {
-                Ok(o) => {
-                    feed.out.on(format!("following {}", path.display()));
-                    open = Some(o);
-                    first = false;
-                }
-                Err(e) => feed.out.off(format!("cannot read {}: {e}", path.display())),
-            }
-        }
-        let Some(o) = &mut open else {
-            // A file that appears later is read from its beginning.
-            first = false;
+        following.open(feed).await?;
+        let Some(o) = &following.open else {
             sleep(LOOK).await;
             continue;
         };
         let looked;
         (chunk, looked) = told_when_slow(&feed.out, path, o.look(path, chunk)).await;
+        if following.took(looked, &chunk, feed).await? {
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// A file that is followed, and how far it was read.
+struct Following<'a> {
+    path: &'a Path,
+    open: Option<Open>,
+    /// How much of the end of a file is read that is opened, bytes.
+    before: u64,
+    /// How far the file was read that could not be read any further.
+    left: Option<Place>,
+}
+
+impl<'a> Following<'a> {
+    const fn new(path: &'a Path, before: u64) -> Self {
+        Self {
+            path,
+            open: None,
+            before,
+            left: None,
+        }
+    }
+
+    /// Opens the file if it is not open. A file that could not be read goes on where it was left, if it is the same
+    /// file; a file that appears later is read from its beginning.
+    async fn open(&mut self, feed: &mut Feed) -> Result<(), Stopped> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        let path = self.path;
+        match told_when_slow(&feed.out, path, Open::at(path, self.before, self.left)).await {
+            Ok(o) => {
+                if self.left.take().is_some_and(|left| left != o.place) {
+                    feed.lost("the log was rotated or truncated while it could not be read")
+                        .await?;
+                    feed.end().await?;
+                }
+                feed.out.on(format!("following {}", path.display()));
+                self.open = Some(o);
+            }
+            Err(e) => feed.out.off(format!("cannot read {}: {e}", path.display())),
+        }
+        self.before = u64::MAX;
+        Ok(())
+    }
+
+    /// Takes what a look at the file found; returns true when the next look can wait.
+    async fn took(
+        &mut self,
+        looked: io::Result<Looked>,
+        chunk: &[u8],
+        feed: &mut Feed,
+    ) -> Result<bool, Stopped> {
+        let Some(o) = &mut self.open else {
+            return Ok(true);
+        };
         match looked {
             Ok(Looked::Read(n)) => {
-                o.position += n as u64;
+                o.place.position += n as u64;
                 let mut new = chunk.get(..n).unwrap_or_default();
-                if std::mem::take(&mut o.within_line) {
+                if std::mem::take(&mut o.place.within_line) {
                     // The first line is incomplete: its beginning was not read.
                     let Some(i) = memchr::memchr(b'\n', new) else {
-                        o.within_line = true;
-                        continue;
+                        o.place.within_line = true;
+                        return Ok(false);
                     };
                     new = new.get(i + 1..).unwrap_or_default();
                 }
                 feed.push(new).await?;
             }
             Err(e) => {
-                feed.out.off(format!("cannot read {}: {e}", path.display()));
-                open = None;
-                sleep(LOOK).await;
+                let path = self.path.display();
+                feed.out.off(format!("cannot read {path}: {e}"));
+                self.left = Some(o.place);
+                self.open = None;
+                return Ok(true);
             }
-            Ok(Looked::Same) => sleep(LOOK).await,
+            Ok(Looked::Same) => return Ok(true),
             Ok(Looked::Shrunk) => {
                 feed.lost("the log was truncated").await?;
                 feed.end().await?;
-                open = None;
+                self.open = None;
             }
             // The file was read to its end, and after a rename writers use it for a moment only.
             Ok(Looked::Moved) if o.moved => {
                 feed.end().await?;
-                open = None;
+                self.open = None;
             }
             Ok(Looked::Moved) => {
                 o.moved = true;
-                sleep(LOOK).await;
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 }
 
@@ -175,10 +236,17 @@ async fn told_when_slow<T>(out: &Out, path: &Path, answer: impl Future<Output = 
 
 struct Open {
     file: Arc<File>,
+    place: Place,
+    moved: bool,
+}
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
     inode: (u64, u64),
     position: u64,
+    /// The position is in a line whose beginning was not read.
     within_line: bool,
-    moved: bool,
 }
 
 /// What a look at a file finds.
@@ -194,25 +262,32 @@ enum Looked {
 }
 
 impl Open {
-    /// Opens a file, at most `before` bytes from its end.
+    /// Opens a file, where it was `left` or at most `before` bytes from its end.
     #[expect(
         clippy::disallowed_methods,
         reason = "in a thread that may wait: `spawn_blocking`"
     )]
-    async fn at(path: &Path, before: u64) -> io::Result<Self> {
+    async fn at(path: &Path, before: u64, left: Option<Place>) -> io::Result<Self> {
         let path = path.to_owned();
         let open = move || {
             let mut file = File::open(path)?;
             let meta = file.metadata()?;
+            let inode = (meta.dev(), meta.ino());
             let position = meta.len().saturating_sub(before);
-            if position > 0 {
-                file.seek(SeekFrom::Start(position))?;
+            let from_its_end = Place {
+                inode,
+                position,
+                within_line: position > 0,
+            };
+            let place = left
+                .filter(|left| left.inode == inode && left.position <= meta.len())
+                .unwrap_or(from_its_end);
+            if place.position > 0 {
+                file.seek(SeekFrom::Start(place.position))?;
             }
             Ok(Self {
                 file: Arc::new(file),
-                inode: (meta.dev(), meta.ino()),
-                position,
-                within_line: position > 0,
+                place,
                 moved: false,
             })
         };
@@ -223,7 +298,9 @@ impl Open {
     /// to another thread, because five of them are made each second.
     async fn look(&self, path: &Path, mut chunk: Vec<u8>) -> (Vec<u8>, io::Result<Looked>) {
         let (file, path) = (Arc::clone(&self.file), path.to_owned());
-        let (inode, position) = (self.inode, self.position);
+        let Place {
+            inode, position, ..
+        } = self.place;
         let look = move || {
             let looked = match file.as_ref().read(&mut chunk) {
                 Ok(0) => Ok(stands(&file, &path, inode, position)),
@@ -290,6 +367,22 @@ async fn read_all(
     Ok(read)
 }
 
+/// When journald received an entry in the form of `journalctl --output=json`.
+fn received(entry: &[u8]) -> Option<Nanos> {
+    #[derive(serde::Deserialize)]
+    struct Entry<'a> {
+        #[serde(borrow, rename = "__REALTIME_TIMESTAMP")]
+        micros: &'a str,
+    }
+    let entry: Entry<'_> = serde_json::from_slice(entry).ok()?;
+    entry
+        .micros
+        .parse::<i64>()
+        .ok()?
+        .checked_mul(MICRO)
+        .map(Nanos)
+}
+
 /// Most of journalctl's standard error that is kept, bytes.
 const COMPLAINT: usize = 4096;
 
@@ -325,13 +418,15 @@ fn complaint(said: &[u8]) -> String {
 /// Follows a unit's journal through `journalctl`, which knows the journal's format and who may read it.
 pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: Out) {
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-    let mut since: Option<String> = None;
+    // When the last entry was received that was read.
+    let mut read_to: Option<Nanos> = None;
     loop {
         let mut command = Command::new("journalctl");
         command.args(["--follow", "--output=json", "--no-pager", "--unit", unit]);
-        match &since {
+        match read_to {
             None => command.args(["--lines", LINES_BEFORE]),
-            Some(time) => command.args(["--since", time]),
+            // journalctl takes whole seconds: better to read a moment twice than not at all.
+            Some(at) => command.args(["--since", &format!("@{}", at.0.div_euclid(SECOND))]),
         };
         let child = command
             .stdin(Stdio::null())
@@ -339,13 +434,15 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
-        let began = clock::now();
         match child {
             Err(e) => out.off(format!(
                 "cannot run journalctl ({e}): give the log's file with --kubelet-log"
             )),
             Ok(mut child) => {
-                let mut feed = Feed::new(source, decoder(), out.share());
+                let mut feed = Feed {
+                    received: Some(received),
+                    ..Feed::new(source, decoder(), out.share())
+                };
                 let what = format!("following the journal of {unit}");
                 feed.out.on(what.as_str());
                 let complaints = child.stderr.take().map(|stderr| {
@@ -367,6 +464,7 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
                 };
                 let (read, said) = tokio::join!(lines, complaints);
                 let Ok(read) = read else { return };
+                read_to = feed.read_to.or(read_to);
                 if read > 0 {
                     backoff.reset();
                 }
@@ -384,8 +482,9 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
                 }
             }
         }
-        // journalctl takes whole seconds: better to read a moment twice than not at all.
-        since = Some(format!("@{}", began.0.max(clock::now().0) / 1_000_000_000));
         out.pause(backoff.pause()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

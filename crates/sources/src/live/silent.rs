@@ -1,4 +1,4 @@
-//! An apiserver that falls silent, for tests of time-outs.
+//! An apiserver that falls silent, or answers as it is told, for tests.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -38,6 +38,18 @@ impl Body for Empty {
             Poll::Pending
         }
     }
+}
+
+/// Returns a client whose requests are answered by a function.
+pub(crate) fn answers(
+    answer: impl FnMut(&Request<HttpBody>) -> Response<String> + Send + 'static,
+) -> Client {
+    let answer = std::sync::Mutex::new(answer);
+    let serve = service_fn(move |request: Request<HttpBody>| {
+        let answer = answer.lock().unwrap()(&request);
+        async move { Ok::<_, BoxError>(answer) }
+    });
+    Client::new(serve, "default")
 }
 
 /// Returns a client whose requests are answered by path.

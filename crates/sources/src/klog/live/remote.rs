@@ -28,6 +28,8 @@ use kflow_model::{Nanos, Source};
 pub const ASK: Duration = Duration::from_secs(2);
 /// How far back the first query of the journal reaches, ns.
 const BEFORE: i64 = 600 * SECOND;
+/// How far a query of the journal reaches back before the previous answer, ns: both times are whole seconds.
+const OVERLAP: i64 = 2 * SECOND;
 /// How much of the end of a file is read at first, bytes.
 const FILE_BEFORE: u64 = 4 << 20;
 /// How much of a file is requested at once, bytes.
@@ -69,7 +71,7 @@ pub async fn remote(
         kubelet,
         every,
         feed: Feed::new(source, decoder(), out),
-        since: clock::now().plus(-BEFORE),
+        since: None,
         known: FxHashSet::default(),
         file: None,
     };
@@ -94,7 +96,8 @@ struct Log {
     kubelet: Kubelet,
     every: Duration,
     feed: Feed,
-    since: Nanos,
+    /// From when on the journal is asked for, by the node's clock; `None` before the first answer.
+    since: Option<Nanos>,
     /// The lines of the previous answer, which the next answer may repeat: the query's resolution is one second.
     known: FxHashSet<Vec<u8>>,
     /// The file that is followed, where there is no query.
@@ -128,24 +131,38 @@ impl From<String> for Trouble {
 impl Log {
     async fn ask(&mut self) -> Result<(), Trouble> {
         if self.file.is_none() {
-            let asked = clock::now();
-            if let Some(text) = self.kubelet.query(self.since).await? {
-                return self.lines(&text, asked).await;
+            if let Some(answer) = self.query().await? {
+                return self.lines(answer).await;
             }
             self.file = Some(self.kubelet.find().await?);
         }
         self.follow().await
     }
 
+    /// Asks for the journal. When kflow's clock is ahead of the node's, the first answer reaches back less than
+    /// [`BEFORE`], or not at all, and is asked for once more.
+    async fn query(&mut self) -> Result<Option<Answer>, Trouble> {
+        let own = clock::now().plus(-BEFORE);
+        let answer = self.kubelet.query(self.since.unwrap_or(own)).await?;
+        let Some(Answer { now, .. }) = answer else {
+            return Ok(None);
+        };
+        let by_the_node = now.plus(-BEFORE);
+        if self.since.is_some() || own.since(by_the_node) <= OVERLAP {
+            return Ok(answer);
+        }
+        Ok(self.kubelet.query(by_the_node).await?)
+    }
+
     /// Takes the lines of the journal that the previous answer did not have.
-    async fn lines(&mut self, text: &[u8], asked: Nanos) -> Result<(), Trouble> {
+    async fn lines(&mut self, answer: Answer) -> Result<(), Trouble> {
         self.feed.out.on(format!(
             "log of {} by way of the apiserver, every {}",
             self.kubelet.node,
             wait(self.every)
         ));
         let mut now_known = FxHashSet::default();
-        for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+        for line in answer.text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
             if !self.known.contains(line) {
                 self.feed.push(line).await?;
                 self.feed.push(b"\n").await?;
@@ -153,31 +170,46 @@ impl Log {
             now_known.insert(line.to_vec());
         }
         self.known = now_known;
-        self.since = asked.plus(-2 * SECOND);
+        self.since = Some(answer.now.plus(-OVERLAP));
         Ok(())
     }
 
-    /// Takes what the file has grown by.
+    /// Takes what the file has grown by. An answer that fails leaves the position where it is.
     async fn follow(&mut self) -> Result<(), Trouble> {
         let Some(mut at) = self.file.take() else {
             return Ok(());
         };
+        let taken = self.pieces(&mut at).await;
+        let node = &self.kubelet.node;
+        if matches!(taken, Ok(false)) {
+            let why = format!("{} of {node} is gone; looking again", at.name);
+            self.feed.lost(&why).await?;
+            self.feed.end().await?;
+            return Err(Trouble::Why(why));
+        }
+        let name = at.name;
+        self.file = Some(at);
+        taken?;
+        self.feed.out.on(format!(
+            "/var/log/{name} of {node} by way of the apiserver, every {}",
+            wait(self.every)
+        ));
+        Ok(())
+    }
+
+    /// Reads the file to its end; returns false when it is not there any more.
+    async fn pieces(&mut self, at: &mut Following) -> Result<bool, Trouble> {
         loop {
             let range = format!("bytes={}-{}", at.position, at.position + PIECE - 1);
             match self.kubelet.part(at.name, &range).await? {
-                Part::None => {
-                    return Err(Trouble::Why(format!(
-                        "{} of {} is gone; looking again",
-                        at.name, self.kubelet.node
-                    )));
-                }
+                Part::None => return Ok(false),
                 Part::Beyond { length } if length < at.position => {
                     self.feed.lost("the log was truncated or rotated").await?;
                     self.feed.end().await?;
                     at.position = 0;
                     at.within_line = false;
                 }
-                Part::Beyond { .. } => break,
+                Part::Beyond { .. } => return Ok(true),
                 Part::Bytes { bytes, .. } => {
                     at.position += bytes.len() as u64;
                     let mut new = bytes.as_slice();
@@ -191,20 +223,20 @@ impl Log {
                         self.feed.push(new).await?;
                     }
                     if (bytes.len() as u64) < PIECE {
-                        break;
+                        return Ok(true);
                     }
                 }
             }
         }
-        self.feed.out.on(format!(
-            "/var/log/{} of {} by way of the apiserver, every {}",
-            at.name,
-            self.kubelet.node,
-            wait(self.every)
-        ));
-        self.file = Some(at);
-        Ok(())
     }
+}
+
+/// The journal's lines.
+struct Answer {
+    text: Vec<u8>,
+    /// When the node answered, by the node's clock: the apiserver passes on the `Date` that the kubelet set. By kflow's
+    /// clock where something between them removes it.
+    now: Nanos,
 }
 
 /// A part of a node's file.
@@ -288,7 +320,8 @@ impl Kubelet {
     }
 
     /// Returns the lines of the journal since a time; `None` where the kubelet has no query, or no journal.
-    async fn query(&self, since: Nanos) -> Result<Option<Vec<u8>>, String> {
+    async fn query(&self, since: Nanos) -> Result<Option<Answer>, String> {
+        let asked = clock::now();
         let node = &self.node;
         let uri = format!(
             "/api/v1/nodes/{}/proxy/logs/?query=kubelet&sinceTime={}",
@@ -298,7 +331,7 @@ impl Kubelet {
         let request = Request::get(uri)
             .body(HttpBody::empty())
             .map_err(|e| e.to_string())?;
-        let (status, _, body) = self.send(request).await?;
+        let (status, headers, body) = self.send(request).await?;
         match status {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
@@ -307,7 +340,13 @@ impl Kubelet {
         // Without the query feature, the same path lists the files in /var/log; with it, a kubelet that logs to a
         // file refuses the time. Both answer with status 200.
         let listed = body.starts_with(b"<!doctype html>");
-        Ok((!listed && !refused(&body)).then_some(body))
+        let date = headers
+            .get("Date")
+            .and_then(|v| Nanos::parse_rfc2822(v.to_str().ok()?));
+        Ok((!listed && !refused(&body)).then_some(Answer {
+            text: body,
+            now: date.unwrap_or(asked),
+        }))
     }
 
     async fn send(
@@ -356,14 +395,21 @@ fn nothing(node: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::silent::{Answer, client};
+    use crate::klog::live::tests::{lines, told};
+    use crate::live::Board;
+    use crate::live::silent::{self, client};
+    use std::sync::{Arc, Mutex};
+    use tonic::codegen::http::Response;
 
     #[tokio::test]
     async fn a_kubelet_that_says_no_more_is_waited_for_no_longer_than_its_time() {
         for (answer, what) in [
-            (Answer::Nothing, "the log of node1 did not come within"),
             (
-                Answer::Head,
+                silent::Answer::Nothing,
+                "the log of node1 did not come within",
+            ),
+            (
+                silent::Answer::Head,
                 "the rest of the log of node1 did not come within",
             ),
         ] {
@@ -374,5 +420,131 @@ mod tests {
             let said = kubelet.offer().await.unwrap_err();
             assert!(said.contains(what), "{said}");
         }
+    }
+
+    /// Times from when on the node is asked.
+    type Asked = Arc<Mutex<Vec<Nanos>>>;
+
+    /// A node whose clock is behind kflow's, and whose journal has a line of each of its `seconds`.
+    fn node(now: Nanos, seconds: std::ops::Range<i64>) -> (Client, Asked) {
+        let asked = Asked::default();
+        let remember = Arc::clone(&asked);
+        let client = silent::answers(move |request| {
+            let uri = request.uri().to_string();
+            let (_, since) = uri.split_once("sinceTime=").unwrap();
+            let since = since.replace("%3A", ":");
+            let (since, _) = Nanos::parse_rfc3339(&since).unwrap();
+            let mut asked = remember.lock().unwrap();
+            asked.push(since);
+            // Each answer comes a second after the one before.
+            let n = asked.len() as i64;
+            let lines: Vec<String> = seconds
+                .clone()
+                .filter(|s| *s < n && now.plus(s * SECOND) >= since)
+                .map(|s| format!("line {s}\n"))
+                .collect();
+            let date = now.plus(n * SECOND).to_rfc3339();
+            let [year, month, day] = date[..10].split('-').collect::<Vec<_>>()[..] else {
+                panic!("{date}")
+            };
+            assert_eq!(month, "11");
+            let date = format!("Sat, {day} Nov {year} {} GMT", &date[11..19]);
+            let answer = Response::builder().header("Date", date);
+            answer.body(lines.concat()).unwrap()
+        });
+        (client, asked)
+    }
+
+    #[tokio::test]
+    async fn a_journal_is_asked_for_by_the_clock_of_its_node() {
+        let (now, _) = Nanos::parse_rfc3339("2020-11-21T01:00:00Z").unwrap();
+        let (client, asked) = node(now, -500..6);
+        let (board, mut from) = Board::new(1024);
+        let out = board.out(Source::Kubelet, "remote log");
+        let kubelet = Kubelet::new(client, "node1");
+        let every = Duration::from_millis(1);
+        let task = tokio::spawn(remote(kubelet, Source::Kubelet, lines(), every, out));
+        for n in -500..6 {
+            assert_eq!(told(&mut from).await, format!("line {n}"));
+        }
+        task.abort();
+        // The first question was by kflow's clock, and asked for what lies ahead of the node.
+        let asked = asked.lock().unwrap().clone();
+        assert!(asked[0] > now.plus(BEFORE));
+        assert_eq!(asked[1], now.plus(SECOND - BEFORE));
+        assert!(asked[2..].iter().all(|since| *since < now.plus(6 * SECOND)));
+    }
+
+    /// The answers of one file: its content at each request, or a status.
+    fn file(mut answers: Vec<Result<&'static str, u16>>) -> Client {
+        answers.reverse();
+        silent::answers(move |request| {
+            let status = |code: u16| Response::builder().status(code);
+            let Some(range) = request.headers().get("Range") else {
+                return status(404).body(String::new()).unwrap();
+            };
+            let asked = range.to_str().unwrap().strip_prefix("bytes=").unwrap();
+            // The last answer stays.
+            let answer = match answers.last() {
+                Some(answer) if answers.len() == 1 => *answer,
+                _ => answers.pop().unwrap(),
+            };
+            let text = match answer {
+                Ok(text) => text,
+                Err(code) => return status(code).body(String::new()).unwrap(),
+            };
+            let begin = match asked.split_once('-').unwrap() {
+                ("", last) => text.len() - last.parse::<usize>().unwrap(),
+                (begin, _) => begin.parse().unwrap(),
+            };
+            let length = text.len();
+            match text.get(begin..).filter(|t| !t.is_empty()) {
+                Some(part) => status(206)
+                    .header(
+                        "Content-Range",
+                        format!("bytes {begin}-{}/{length}", length - 1),
+                    )
+                    .body(part.to_owned())
+                    .unwrap(),
+                None => status(416)
+                    .header("Content-Range", format!("bytes */{length}"))
+                    .body(String::new())
+                    .unwrap(),
+            }
+        })
+    }
+
+    async fn follows(answers: Vec<Result<&'static str, u16>>, wanted: &[&str]) {
+        let (board, mut from) = Board::new(64);
+        let out = board.out(Source::Kubelet, "remote log");
+        let kubelet = Kubelet::new(file(answers), "node1");
+        let every = Duration::from_millis(1);
+        let task = tokio::spawn(remote(kubelet, Source::Kubelet, lines(), every, out));
+        for line in wanted {
+            assert_eq!(told(&mut from).await, *line);
+        }
+        task.abort();
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_fails_leaves_the_place_in_the_file() {
+        let (begun, whole) = ("one\ntw", "one\ntwo\nthree\n");
+        let answers = vec![Ok(begun), Ok(begun), Err(503), Err(500), Ok(whole)];
+        follows(answers, &["one", "two", "three"]).await;
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_gone_is_a_gap_and_its_half_line_is_no_part_of_the_next() {
+        let begun = "one\ntw";
+        let answers = vec![
+            Ok(begun),
+            Ok(begun),
+            Err(404),
+            Err(404),
+            Err(404),
+            Ok("new\n"),
+        ];
+        let gone = "[kubelet.log of node1 is gone; looking again]";
+        follows(answers, &["one", gone, "new"]).await;
     }
 }
