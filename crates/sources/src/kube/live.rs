@@ -6,12 +6,13 @@
 //! line from the last whole line, lists again after a 410, obeys a 429, and does not trust a
 //! silent connection for long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use kube::client::{Body as HttpBody, Client};
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tonic::codegen::http::{Request, Response, StatusCode};
 use tracing::debug;
@@ -111,6 +112,7 @@ pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) 
         out,
         version: None,
         leavers,
+        unclear: Arc::default(),
         occurrences: Occurrences::default(),
         renewals: Renewals::default(),
         buffer: Vec::new(),
@@ -120,6 +122,7 @@ pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) 
         w.watch.clone(),
         pace.answer,
         to_ask,
+        Arc::clone(&w.unclear),
         w.out.share(),
     );
     tokio::select! {
@@ -139,6 +142,8 @@ struct Watching {
     /// The resource version to watch from; `None` when a list is due.
     version: Option<String>,
     leavers: mpsc::Sender<Leaver>,
+    /// It is not known of an object that left whether it was deleted: a list is due.
+    unclear: Arc<Notify>,
     /// Events that were passed on: a list returns them again.
     occurrences: Occurrences,
     /// Renewals of Leases that are held back.
@@ -319,8 +324,12 @@ impl Watching {
         } else {
             self.pace.stall
         };
+        let unclear = Arc::clone(&self.unclear);
         loop {
-            let next = timeout(step, body.frame()).await;
+            let next = tokio::select! {
+                next = timeout(step, body.frame()) => next,
+                () = unclear.notified() => return Err(self.list_again()),
+            };
             if self.watch.kind == "Lease" && looked.elapsed() >= step {
                 looked = tokio::time::Instant::now();
                 let mut due = self.renewals.due(clock::now());
@@ -377,6 +386,14 @@ impl Watching {
         }
     }
 
+    /// Makes a list due, after a pause: an apiserver that could not say what became of one object is not to be asked at
+    /// once for all of them.
+    fn list_again(&mut self) -> Trouble {
+        self.version = None;
+        let why = format!("{LEFT}: {} are listed again", self.watch.resource);
+        Trouble::Wait(self.pace.answer, why)
+    }
+
     /// Returns how long the apiserver is asked to keep the watch open. Watches of Events have no bookmarks, because
     /// the apiserver does not cache Events: a quiet watch ends before its silence is taken for a broken connection.
     fn lasts(&self) -> Duration {
@@ -429,9 +446,11 @@ impl Watching {
                     uid: meta.uid,
                     deleted: o,
                 };
-                // With too many at a time this one is dropped: better unknown than wrong. The next list shows which
-                // objects are gone.
-                drop(self.leavers.try_send(leaver));
+                // With too many at a time it is left to a list which of them are gone.
+                if self.leavers.try_send(leaver).is_err() {
+                    got.push(unread(self.watch.resource, stamp.at, 1, LEFT));
+                    return Err(self.list_again());
+                }
             } else {
                 got.extend(self.renewals.take(o));
             }
@@ -443,55 +462,73 @@ impl Watching {
     }
 }
 
-/// Asks for each object that left a selector whether it was deleted, or only no longer matches.
+/// What is lost when nothing says what became of an object that left a selector.
+const LEFT: &str = "it is not known whether an object that left was deleted";
+
+/// Asks for each object that left a selector whether it was deleted, or only no longer matches. Where the answer does not
+/// say it, that is a loss, and a list of all objects is due. The list answers for those too that wait to be asked for.
 async fn ask(
     client: Client,
     watch: Watch,
     patience: Duration,
     mut leavers: mpsc::Receiver<Leaver>,
+    unclear: Arc<Notify>,
     mut out: Out,
 ) {
-    #[derive(Deserialize)]
-    struct Uid {
-        metadata: HeadMeta,
-    }
     while let Some(l) = leavers.recv().await {
-        let uri = format!(
-            "/{}/namespaces/{}/{}/{}",
-            watch.api,
-            escape(&l.namespace),
-            watch.resource,
-            escape(&l.name)
-        );
-        let Ok(request) = Request::get(uri).body(HttpBody::empty()) else {
-            continue;
-        };
-        let Ok(Ok(response)) = timeout(patience, client.send(request)).await else {
-            continue;
-        };
-        let status = response.status();
-        let Ok(bytes) = collect(response.into_body(), patience).await else {
-            continue;
-        };
-        let same = serde_json::from_slice::<Uid>(&bytes).is_ok_and(|o| o.metadata.uid == l.uid);
-        let o = match status {
-            StatusCode::OK if same => {
-                let stamp = Stamp::exact(clock::now());
-                match decode_object(&bytes, watch.kind, WatchEvent::Modified, stamp) {
-                    Ok(o) => o,
-                    Err(_) => continue,
+        let o = match became(&client, &watch, patience, l).await {
+            Some(o) => o,
+            None => {
+                let mut lost = 1;
+                while leavers.try_recv().is_ok() {
+                    lost += 1;
                 }
+                unclear.notify_one();
+                unread(watch.resource, clock::now(), lost, LEFT)
             }
-            // The object was deleted: another one has its name by now, or none has.
-            StatusCode::OK | StatusCode::NOT_FOUND => l.deleted,
-            // Unknown; the next list shows it.
-            _ => continue,
         };
         if out.send(o).await.is_err() {
             return;
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// Asks what became of an object; `None` when the answer does not say it.
+async fn became(
+    client: &Client,
+    watch: &Watch,
+    patience: Duration,
+    l: Leaver,
+) -> Option<Observation> {
+    #[derive(Deserialize)]
+    struct Uid {
+        metadata: HeadMeta,
+    }
+    let uri = format!(
+        "/{}/namespaces/{}/{}/{}",
+        watch.api,
+        escape(&l.namespace),
+        watch.resource,
+        escape(&l.name)
+    );
+    let request = Request::get(uri).body(HttpBody::empty()).ok()?;
+    let response = timeout(patience, client.send(request)).await.ok()?.ok()?;
+    let status = response.status();
+    let bytes = collect(response.into_body(), patience).await.ok()?;
+    match status {
+        StatusCode::OK => {
+            let object = serde_json::from_slice::<Uid>(&bytes).ok()?;
+            if object.metadata.uid != l.uid {
+                // Another object has its name by now.
+                return Some(l.deleted);
+            }
+            let stamp = Stamp::exact(clock::now());
+            decode_object(&bytes, watch.kind, WatchEvent::Modified, stamp).ok()
+        }
+        StatusCode::NOT_FOUND => Some(l.deleted),
+        _ => None,
+    }
 }
 
 /// Runs the watches of a scope.
@@ -544,7 +581,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_apiserver_that_says_no_more_of_one_object_is_asked_of_the_next() {
+    async fn an_object_of_which_the_apiserver_says_no_more_makes_a_list_due() {
         let client = client(|path| match path.rsplit('/').next() {
             Some("mute") => Answer::Nothing,
             Some("cut") => Answer::Head,
@@ -552,20 +589,92 @@ mod tests {
         });
         let (board, mut from) = Board::new(8);
         let (to, leavers) = mpsc::channel(8);
+        let (_, pods) = watches(&Scope::default()).swap_remove(0);
+        let unclear = Arc::<Notify>::default();
+        let asking = tokio::spawn(ask(
+            client,
+            pods,
+            Duration::from_millis(20),
+            leavers,
+            Arc::clone(&unclear),
+            board.out(Source::Kube, "pods"),
+        ));
         for name in ["mute", "cut", "gone"] {
             to.send(leaver(name)).await.unwrap();
+            let told = from.recv().await.unwrap();
+            match told.body {
+                Body::Gap(gap) => {
+                    assert_eq!((gap.resource.as_str(), gap.lost), ("pods", 1));
+                    assert_ne!(name, "gone");
+                    unclear.notified().await;
+                }
+                Body::Pod(pod) => {
+                    assert_eq!((&*pod.name, pod.event), (name, WatchEvent::Deleted));
+                    assert_eq!(name, "gone");
+                }
+                other => panic!("{other:?}"),
+            }
         }
-        let (_, pods) = watches(&Scope::default()).swap_remove(0);
-        let out = board.out(Source::Kube, "pods");
-        let asking = tokio::spawn(ask(client, pods, Duration::from_millis(20), leavers, out));
-        let told = from.recv().await.unwrap();
-        asking.abort();
-        let Body::Pod(pod) = told.body else {
-            panic!("{told:?}")
+        // What waits behind one that is not answered is left to the list.
+        for name in ["mute", "gone", "gone"] {
+            to.try_send(leaver(name)).unwrap();
+        }
+        let Body::Gap(gap) = from.recv().await.unwrap().body else {
+            panic!("a gap")
         };
-        assert_eq!(
-            (pod.name.as_str(), pod.event),
-            ("gone", WatchEvent::Deleted)
-        );
+        assert_eq!(gap.lost, 3);
+        asking.abort();
+    }
+
+    #[tokio::test]
+    async fn pods_are_listed_again_when_it_is_not_known_whether_one_was_deleted() {
+        let lists = Arc::new(std::sync::Mutex::new(0));
+        let counted = Arc::clone(&lists);
+        let client = crate::live::silent::answers(move |request| {
+            let answer = Response::builder();
+            let pod = r#"{"kind":"Pod","metadata":{"namespace":"shop","name":"web","uid":"u","resourceVersion":"2"}}"#;
+            let text = match request.uri().to_string() {
+                uri if uri.contains("watch=1") => {
+                    format!("{{\"type\":\"DELETED\",\"object\":{pod}}}\n")
+                }
+                uri if uri.ends_with("/web") => {
+                    return answer.status(500).body(String::new()).unwrap();
+                }
+                _ => {
+                    let mut lists = counted.lock().unwrap();
+                    *lists += 1;
+                    let items = if *lists == 1 { pod } else { "" };
+                    format!(
+                        r#"{{"kind":"PodList","metadata":{{"resourceVersion":"1"}},"items":[{items}]}}"#
+                    )
+                }
+            };
+            answer.body(text).unwrap()
+        });
+        let (board, mut from) = Board::new(64);
+        let mut watch = Watch::all("api/v1", "pods", "Pod");
+        watch.labels = "app=web".to_owned();
+        let pace = Pace {
+            backoff: (Duration::from_millis(1), Duration::from_millis(1)),
+            answer: Duration::from_millis(50),
+            ..Pace::default()
+        };
+        let out = board.out(Source::Kube, "pods");
+        let watching = tokio::spawn(run(client, watch, pace, out));
+        let mut unclear = false;
+        let listed_again = async {
+            loop {
+                match from.recv().await.unwrap().body {
+                    Body::Gap(gap) => unclear |= gap.resource == "pods" && gap.why == LEFT,
+                    Body::Watch(n) if unclear && n.kind == WatchKind::ListEnd => return,
+                    _ => {}
+                }
+            }
+        };
+        timeout(Duration::from_secs(30), listed_again)
+            .await
+            .unwrap();
+        watching.abort();
+        assert!(*lists.lock().unwrap() > 1);
     }
 }

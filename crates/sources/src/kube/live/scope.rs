@@ -100,7 +100,13 @@ impl Watch {
     /// Returns true when an object can leave the selection without being deleted. The apiserver
     /// sends `DELETED` for both.
     pub(super) fn can_leave(&self) -> bool {
-        !self.labels.is_empty() || self.fields == "spec.nodeName="
+        // A name never changes, nor does the node of a pod that has one.
+        let stays = |term: &str| {
+            term.starts_with("metadata.")
+                || (term.strip_prefix("spec.nodeName="))
+                    .is_some_and(|node| !node.trim_matches('=').is_empty())
+        };
+        !self.labels.is_empty() || self.fields.split(',').any(|t| !t.is_empty() && !stays(t))
     }
 
     pub(super) fn path(&self) -> String {
@@ -216,4 +222,30 @@ pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
     of_leaders.filter = Filter::Leaders;
     all.push(("leader leases", of_leaders));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_leaves_a_selection_by_what_can_change() {
+        for (fields, labels, leaves) in [
+            ("", "", false),
+            ("metadata.name=web", "", false),
+            ("spec.nodeName=node1,metadata.namespace==shop", "", false),
+            ("spec.nodeName==node1", "", false),
+            ("spec.nodeName=", "", true),
+            ("spec.nodeName!=node1", "", true),
+            ("spec.nodeName=node1,status.phase=Running", "", true),
+            ("", "app=web", true),
+        ] {
+            let watch = Watch {
+                fields: fields.to_owned(),
+                labels: labels.to_owned(),
+                ..Watch::all("api/v1", "pods", "Pod")
+            };
+            assert_eq!(watch.can_leave(), leaves, "{fields} {labels}");
+        }
+    }
 }
