@@ -24,7 +24,7 @@ use kflow_core::selection::Selection;
 use kflow_model::gap::Note;
 use kflow_model::session::reader::Progress;
 use kflow_model::session::{self, Header, Reader, Report, SessionError, format};
-use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
 use load::{Checkpoint, Loaded, Loader};
 
 /// Most observations taken in one tick when the speed is "as fast as it goes".
@@ -80,8 +80,8 @@ pub struct Player {
     /// The thread that looks for incidents, once everything is read. Its last result is in `overview`.
     looking: Option<Looking>,
     overview: Arc<Overview>,
-    /// Times of notes that were made since the session was opened.
-    noted: Vec<Nanos>,
+    /// Notes that were made since the session was opened.
+    notes: Vec<Evidence>,
 
     version: u64,
     shown: Option<Arc<Snapshot>>,
@@ -143,7 +143,7 @@ impl Player {
             remainder: 0,
             looking: None,
             overview: Arc::default(),
-            noted: Vec::new(),
+            notes: Vec::new(),
             version: 1,
             shown: None,
         }
@@ -260,8 +260,8 @@ impl Player {
             self.looking = Looking::begin(self.loaded.log.clone(), selection, self.range());
         }
         if let Some(mut overview) = self.looking.as_ref().and_then(Looking::news) {
-            for at in &self.noted {
-                overview = overview.noted(*at);
+            for note in &self.notes {
+                overview = overview.noted(note.stamp.seen);
             }
             self.overview = Arc::new(overview);
             self.version += 1;
@@ -283,8 +283,13 @@ impl Player {
         let reordered = news.reordered != self.loaded.reordered;
         self.loaded = news;
         self.version += 1;
-        if reordered {
-            // Earlier observations have changed: the state at the cursor is built anew.
+        // The loader knows the notes only that it read from the file.
+        for note in &self.notes {
+            self.loaded.put(note);
+        }
+        if reordered || !self.notes.is_empty() {
+            // Earlier observations have changed, or notes lie elsewhere among them: the state at the cursor is built
+            // anew.
             self.jump(self.loaded.log.arrived_by(self.cursor));
         }
         if let Some(start) = self.start
@@ -408,20 +413,10 @@ impl Player {
             note: note.clone(),
         });
         let note = Arc::new(note);
-        let at = self.loaded.log.arrived_by(self.cursor);
-        self.loaded.log = self.loaded.log.inserted(at, Arc::clone(&note));
-        // Evidence may come in any order: later checkpoints just observe the note too.
-        for c in Arc::make_mut(&mut self.loaded.checkpoints) {
-            if c.position >= at && c.position > 0 {
-                c.world.observe(&note);
-                c.world.refresh();
-                c.world.summarise();
-                c.position += 1;
-            }
-        }
-        self.noted.push(self.cursor);
+        self.loaded.put(&note);
+        self.notes.push(note);
         self.overview = Arc::new(self.overview.noted(self.cursor));
-        self.place(at + 1);
+        self.place(self.loaded.log.arrived_by(self.cursor));
         self.version += 1;
         append
     }
@@ -440,14 +435,7 @@ impl Player {
     /// Why another moment is shown than the one asked for, as a source's status.
     fn elsewhere(&self) -> Option<SourceStatus> {
         let (why, shown) = self.outside.as_ref()?;
-        (*shown == self.cursor && !self.playing).then(|| SourceStatus {
-            help: why.help.as_str().into(),
-            ..SourceStatus::new(
-                Source::Kflow,
-                own::MOMENT,
-                Status::Off(why.why.as_str().into()),
-            )
-        })
+        (*shown == self.cursor && !self.playing).then(|| own::elsewhere(why))
     }
 
     /// Returns the picture at the cursor; the same `Arc` while nothing has changed.
@@ -477,5 +465,64 @@ impl Player {
         let s = Arc::new(s);
         self.shown = Some(Arc::clone(&s));
         s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_is_made_while_the_session_is_read_stays_and_hides_nothing() {
+        let all: Vec<Evidence> = (1..=9)
+            .map(|n| {
+                Arc::new(Observation {
+                    stamp: Stamp::exact(Nanos(n)),
+                    source: Source::Kflow,
+                    body: Body::Note(Box::new(Note {
+                        text: n.to_string().into(),
+                    })),
+                })
+            })
+            .collect();
+        let read = |n: usize| Loaded {
+            log: all.iter().take(n).cloned().collect(),
+            ..Loaded::default()
+        };
+        let header = serde_json::to_string(&Header::new(Nanos(0))).unwrap();
+        let reader = Reader::new("session", Box::new(std::io::Cursor::new(header)), 0).unwrap();
+        let mut p = Player::new(reader, "session", Moment::Begin, Arc::default());
+        // What the loader would publish is given by hand from here on.
+        while p.report().is_none() {
+            p.take_loaded();
+            std::thread::yield_now();
+        }
+        let publish = |p: &mut Player, n: usize| {
+            *p.inbox.lock().unwrap() = Some(read(n));
+            p.take_loaded();
+        };
+        publish(&mut p, 5);
+        p.seek(Nanos(3));
+        p.note("look here");
+        assert_eq!((p.position(), p.len()), (4, 6));
+        publish(&mut p, 9);
+        assert_eq!((p.position(), p.len()), (4, 10));
+        p.seek(Nanos(9));
+        let seen: Vec<String> = p
+            .pipeline
+            .log()
+            .iter()
+            .map(|o| match &o.body {
+                Body::Note(n) => n.text.to_string(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(seen.join(" "), "1 2 3 look here 4 5 6 7 8 9");
+        // A note that was read from the file is there once.
+        let note = p.notes.clone();
+        let mut loaded = read(9);
+        loaded.put(&note[0]);
+        loaded.put(&note[0]);
+        assert_eq!(loaded.log.len(), 10);
     }
 }

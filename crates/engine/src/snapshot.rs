@@ -14,6 +14,10 @@ pub use kflow_sources::live::{SourceStatus, Status};
 /// Names of the sources of kind `kflow`, which report on kflow itself, and of the apiserver's source before its
 /// address is known.
 pub mod own {
+    use super::{SourceStatus, Status};
+    use kflow_core::diagnose::unknown::Unknown;
+    use kflow_model::Source;
+
     /// The world's thread.
     pub const ENGINE: &str = "engine";
     /// The file that is being written.
@@ -26,6 +30,14 @@ pub mod own {
     pub const TRACES: &str = "traces";
     /// Reading the kubeconfig, as a source of kind `kube`.
     pub const KUBECONFIG: &str = "kubeconfig";
+
+    /// Why another moment is shown than the one that was asked for, as a source's status.
+    pub(crate) fn elsewhere(why: &Unknown) -> SourceStatus {
+        SourceStatus {
+            help: why.help.as_str().into(),
+            ..SourceStatus::new(Source::Kflow, MOMENT, Status::Off(why.why.as_str().into()))
+        }
+    }
 }
 
 /// Observations in order of arrival, in shared chunks: cheap to clone, and bounded at the front in a live run. What

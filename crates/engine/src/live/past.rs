@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use crate::Pipeline;
-use crate::snapshot::{Mode, Snapshot};
+use crate::snapshot::{Mode, Snapshot, own};
 use kflow_core::correlate::Hindsight;
+use kflow_core::diagnose::unknown::outside;
 use kflow_model::Nanos;
 
 /// Longest wait for a picture of the past; then the view is shown as it was.
@@ -72,8 +73,18 @@ pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (F
     }
 }
 
-/// The picture as of a moment: the world of the observations that had arrived by then.
-fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
+/// The picture as of a moment: the world of the observations that had arrived by then. Of a moment before the log
+/// begins, what was so cannot be told: the begin is shown, and a source's status says so.
+fn as_of(newest: &Snapshot, asked: Nanos) -> Snapshot {
+    let at = asked.max(newest.range.0);
+    let mut sources = newest.sources.clone();
+    if at != asked {
+        sources.extend(
+            outside(Some(newest.range), asked)
+                .as_ref()
+                .map(own::elsewhere),
+        );
+    }
     let mut pipeline = Pipeline::selecting(Arc::clone(newest.world.selection()));
     let log = &newest.log;
     for o in log.history().take(log.carried() + log.arrived_by(at)) {
@@ -83,12 +94,7 @@ fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
     Snapshot {
         scope: newest.scope.clone(),
         overview: Arc::clone(&newest.overview),
-        ..pipeline.snapshot(
-            at,
-            newest.mode.clone(),
-            newest.range,
-            newest.sources.clone(),
-        )
+        ..pipeline.snapshot(at, newest.mode.clone(), newest.range, sources)
     }
 }
 
@@ -100,4 +106,54 @@ pub(super) fn not_following(s: &Snapshot) -> Arc<Snapshot> {
     // The version has to differ from that of a following picture with the same observations.
     s.version |= 1 << 63;
     Arc::new(s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::gap::Note;
+    use kflow_model::pod::PodSeen;
+    use kflow_model::{Body, Observation, PodUid, Source, Stamp};
+
+    #[test]
+    fn of_a_moment_before_the_log_begins_its_begin_is_shown() {
+        let mut pipeline = Pipeline::new();
+        let mut observe = |at: i64, body: Body| {
+            pipeline.observe(Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(at)),
+                source: Source::Kube,
+                body,
+            }));
+        };
+        observe(
+            5,
+            Body::Pod(Box::new(PodSeen {
+                namespace: "shop".into(),
+                name: "web".into(),
+                uid: PodUid::from("u"),
+                ..PodSeen::default()
+            })),
+        );
+        for at in 6..10_000 {
+            let text = "tick".into();
+            observe(at, Body::Note(Box::new(Note { text })));
+        }
+        pipeline.shrink(1);
+        let begin = pipeline.log().get(0).unwrap().stamp.seen;
+        assert!(pipeline.log().carried() > 0 && begin > Nanos(5));
+        let range = (begin, Nanos(10_000));
+        let newest = pipeline.snapshot(range.1, Mode::paused(""), range, Vec::new());
+        let moment = |s: &Snapshot| {
+            s.sources
+                .iter()
+                .any(|s| s.name == own::MOMENT && s.is_off())
+        };
+        // The pod did not exist then, but nothing that is kept says so.
+        let shown = as_of(&newest, Nanos(1));
+        assert_eq!(shown.now, begin);
+        assert!(moment(&shown));
+        let shown = as_of(&newest, begin.plus(1));
+        assert_eq!(shown.now, begin.plus(1));
+        assert!(!moment(&shown));
+    }
 }

@@ -37,6 +37,30 @@ pub(super) struct Loaded {
     pub(super) reordered: u64,
 }
 
+impl Loaded {
+    /// Puts a note in its place, unless it is there: it was read from the file.
+    pub(super) fn put(&mut self, note: &Evidence) {
+        let at = self.log.arrived_by(note.stamp.seen);
+        let beside = (0..at).rev().map_while(|n| self.log.get(n));
+        if beside
+            .take_while(|o| o.stamp.seen == note.stamp.seen)
+            .any(|o| o == note)
+        {
+            return;
+        }
+        self.log = self.log.inserted(at, Arc::clone(note));
+        // Evidence may come in any order: later checkpoints just observe the note too.
+        for c in Arc::make_mut(&mut self.checkpoints) {
+            if c.position >= at && c.position > 0 {
+                c.world.observe(note);
+                c.world.refresh();
+                c.world.summarise();
+                c.position += 1;
+            }
+        }
+    }
+}
+
 /// Reads and sorts the observations, and runs a world over all of them once.
 #[derive(Default)]
 pub(super) struct Loader {
