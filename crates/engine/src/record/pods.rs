@@ -9,14 +9,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::family::Family;
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
 use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked};
-use kflow_model::{Body, Observation, Text};
+use kflow_model::span::SpanRecord;
+use kflow_model::{Body, Observation, SpanId, Text};
 
 /// Most sandbox and container ids, and calls about other pods, that are remembered. Beyond that, an observation that
 /// has only an id is kept.
@@ -97,6 +98,8 @@ pub(super) struct PodFilter {
     ids: HashMap<Text, bool>,
     /// Calls whose start was left out: their end is left out too.
     others: FxHashSet<CallKey>,
+    /// Whether a span is about a recorded pod: spans below it are too.
+    spans: FxHashMap<SpanId, bool>,
     /// Observations about other pods: not in the recording.
     pub(super) left_out: u64,
     /// Observations that name no pod: in the recording.
@@ -121,6 +124,7 @@ impl PodFilter {
             pods: HashMap::new(),
             ids: HashMap::new(),
             others: FxHashSet::default(),
+            spans: FxHashMap::default(),
             left_out: 0,
             unnamed: 0,
         })
@@ -241,7 +245,48 @@ impl PodFilter {
                 Some(uid) => self.named("", "", uid.as_str()),
                 None => Of::Nobody,
             },
+            Body::Span(s) => {
+                let of = self.of_span(s);
+                if of != Of::Nobody && self.spans.len() < REMEMBERED {
+                    self.spans.insert(s.span, of == Of::It);
+                }
+                of
+            }
             _ => Of::Nobody,
+        }
+    }
+
+    /// Which pods a span is about: by the pod, the container or the sandbox that it names, by the path of the request
+    /// that it handles, or by its parent.
+    fn of_span(&mut self, s: &SpanRecord) -> Of {
+        let (namespace, name) = s
+            .attribute("k8s.pod")
+            .and_then(|p| p.split_once('/'))
+            .unwrap_or_default();
+        let uid = s.attribute("k8s.pod.uid").unwrap_or_default();
+        if !name.is_empty() || !uid.is_empty() {
+            return self.named(namespace, name, uid);
+        }
+        let ids = ["container.id", "sandbox.id"];
+        let mut known = ids.iter().filter_map(|id| self.ids.get(s.attribute(id)?));
+        if let Some(known) = known.next() {
+            return if *known { Of::It } else { Of::Other };
+        }
+        let paths = ["url.path", "url.full", "http.target", "http.url"];
+        if let Some(path) = paths.iter().find_map(|key| s.attribute(key))
+            && let Some((_, below)) = path.split_once("/namespaces/")
+        {
+            let mut parts = below.split(['/', '?']);
+            let namespace = parts.next().unwrap_or_default();
+            return match (parts.next(), parts.next()) {
+                (Some("pods"), Some(name)) => self.named(namespace, name, ""),
+                _ => self.of_namespace(namespace),
+            };
+        }
+        match s.parent.and_then(|parent| self.spans.get(&parent)) {
+            Some(true) => Of::It,
+            Some(false) => Of::Other,
+            None => Of::Nobody,
         }
     }
 
@@ -330,7 +375,7 @@ mod tests {
     use kflow_model::gap::{WatchKind, WatchNote};
     use kflow_model::pod::PodSeen;
     use kflow_model::{
-        ContainerId, Nanos, ObjectRef, PodNames, PodRef, PodUid, SandboxId, Source, Stamp,
+        ContainerId, Nanos, ObjectRef, PodNames, PodRef, PodUid, SandboxId, Scope, Source, Stamp,
     };
 
     fn subject(pod: &str, container: &str) -> Subject {
@@ -434,6 +479,55 @@ mod tests {
         assert_eq!(names(&kept), ["web-0"]);
         assert_eq!(only.of_subject(&subject("", "c2")), Of::Other);
         assert_eq!((only.left_out, only.unnamed), (1, 0));
+    }
+
+    #[test]
+    fn spans_about_other_pods_are_left_out() {
+        let selection = Selection::new(&Scope {
+            namespace: Some("shop".to_owned()),
+            ..Scope::default()
+        })
+        .unwrap();
+        let mut only = PodFilter::new(None, Arc::new(selection)).unwrap();
+        let mut of = |id: u64, parent: u64, attributes: &[(&str, &str)]| {
+            let pairs = attributes.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+            only.of(&Body::Span(Box::new(SpanRecord {
+                span: SpanId(id),
+                parent: (parent > 0).then_some(SpanId(parent)),
+                attributes: pairs.collect::<Vec<_>>().into(),
+                ..SpanRecord::default()
+            })))
+        };
+        let pod = |name| [("k8s.pod", name), ("k8s.pod.uid", name)];
+        assert_eq!(of(1, 0, &pod("shop/web")), Of::It);
+        assert_eq!(of(2, 0, &pod("bank/db")), Of::Other);
+        assert_eq!(of(3, 1, &[]), Of::It);
+        assert_eq!(of(4, 2, &[]), Of::Other);
+        assert_eq!(of(5, 4, &[]), Of::Other);
+        assert_eq!(of(6, 99, &[]), Of::Nobody);
+        assert_eq!(of(7, 0, &[("k8s.pod.uid", "bank/db")]), Of::Other);
+        let path = |path| [("url.path", path)];
+        let status = "/api/v1/namespaces/bank/pods/db/status";
+        assert_eq!(of(8, 0, &path(status)), Of::Other);
+        assert_eq!(of(9, 0, &path("/api/v1/namespaces/shop/pods/web")), Of::It);
+        assert_eq!(
+            of(10, 0, &path("/api/v1/namespaces/bank/events")),
+            Of::Other
+        );
+        assert_eq!(of(11, 0, &path("/api/v1/nodes/node1")), Of::Nobody);
+        // A runtime's span has ids, which the runtime's calls tell apart.
+        let mut db = subject("db", "c2");
+        db.pod = PodRef::from(PodNames {
+            namespace: "bank".into(),
+            name: "db".into(),
+            uid: PodUid::from("bank/db"),
+        });
+        only.of_subject(&db);
+        let span = SpanRecord {
+            attributes: vec![("container.id".into(), "c2".into())].into(),
+            ..SpanRecord::default()
+        };
+        assert_eq!(only.of(&Body::Span(Box::new(span))), Of::Other);
     }
 
     #[test]
