@@ -144,6 +144,17 @@ impl Stream {
     }
 }
 
+/// Reads the next line, with its line feed, into `line`; a longer one than `most` is skipped to its end. Returns how many
+/// bytes were read, and whether `line` is whole.
+fn next_line(reader: &mut impl BufRead, most: u64, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
+    let read = reader.by_ref().take(most + 1).read_until(b'\n', line)? as u64;
+    if read <= most || line.ends_with(b"\n") {
+        return Ok((read, true));
+    }
+    line.clear();
+    Ok((read + reader.skip_until(b'\n')? as u64, false))
+}
+
 /// Feeds a file to the decoder, line by line.
 fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation>) -> Summary {
     let mut summary = Summary::new(file.input.clone());
@@ -159,15 +170,13 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
     let mut passed = Passed::new(&input);
     loop {
         line.clear();
-        let got = (&mut file.reader)
-            .take(MAX_LINE)
-            .read_until(b'\n', &mut line);
+        let got = next_line(&mut file.reader, MAX_LINE, &mut line);
         match got {
-            Ok(0) => break,
-            Ok(n) => {
+            Ok((0, _)) => break,
+            Ok((n, whole)) => {
                 summary.lines += 1;
-                summary.bytes += n as u64;
-                if n as u64 == MAX_LINE {
+                summary.bytes += n;
+                if !whole {
                     *summary.malformed.entry("line too long").or_default() += 1;
                     continue;
                 }
@@ -340,4 +349,35 @@ pub(super) fn decode_all(
     });
     done.sort_by_key(|(n, _)| *n);
     done.into_iter().map(|(_, d)| d).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_line_that_is_too_long_nothing_is_a_line_of_its_own() {
+        let mut text: &[u8] = b"12345678\n123456789 is too long\nnext\n123456789";
+        let mut line = Vec::new();
+        let mut lines = Vec::new();
+        loop {
+            line.clear();
+            let (n, whole) = next_line(&mut text, 8, &mut line).unwrap();
+            if n == 0 {
+                break;
+            }
+            lines.push((n, whole, String::from_utf8(line.clone()).unwrap()));
+        }
+        let (skipped, whole) = (
+            |n| (n, false, String::new()),
+            |n, t: &str| (n, true, t.to_owned()),
+        );
+        let wanted = [
+            whole(9, "12345678\n"),
+            skipped(22),
+            whole(5, "next\n"),
+            skipped(9),
+        ];
+        assert_eq!(lines, wanted);
+    }
 }
