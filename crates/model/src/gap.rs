@@ -138,7 +138,17 @@ impl Failure {
     }
     /// True when the same request would fail again at once: somebody has to change something first.
     pub const fn is_final(self) -> bool {
-        !matches!(self, Self::Throttled | Self::Expired)
+        match self {
+            Self::NoCluster
+            | Self::Unreachable
+            | Self::Unauthorized
+            | Self::Forbidden
+            | Self::NotFound
+            | Self::Refused
+            | Self::NotKubernetes
+            | Self::Other => true,
+            Self::TimedOut | Self::Expired | Self::Throttled | Self::Interrupted => false,
+        }
     }
 }
 

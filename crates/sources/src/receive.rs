@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -20,6 +21,7 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response, StatusCode};
 
@@ -30,6 +32,8 @@ use kflow_serve::socket::{self, Socket};
 pub const MAX_BODY: usize = 16 << 20;
 /// Connections served at once; more wait in the listener's queue.
 const CONNECTIONS: usize = 64;
+/// How long a connection may carry no request before it is closed, so that others are served. Exporters connect again.
+const IDLE: Duration = Duration::from_secs(120);
 
 /// Passes observations to the engine, and returns how many the engine had no room for.
 pub type Sink = Arc<dyn Fn(Vec<Observation>) -> usize + Send + Sync>;
@@ -152,6 +156,16 @@ pub async fn serve(
     handler: Handler,
     stop: impl Future<Output = ()> + Send,
 ) {
+    serve_patiently(listener, handler, stop, IDLE).await;
+}
+
+/// Serves, and closes connections that carry no request for `idle`.
+async fn serve_patiently(
+    listener: impl Into<Listener>,
+    handler: Handler,
+    stop: impl Future<Output = ()> + Send,
+    idle: Duration,
+) {
     let listener = listener.into();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     tokio::pin!(stop);
@@ -175,19 +189,45 @@ pub async fn serve(
         while running.try_join_next().is_some() {}
         let handler = Arc::clone(&handler);
         running.spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = handler(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            // An error on one connection is for its peer to retry.
-            drop(
-                auto::Builder::new(TokioExecutor::new())
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await,
-            );
+            one(stream, handler, idle).await;
             drop(permit);
         });
     }
+}
+
+/// Serves a connection until its peer closes it, or it carries no request for `idle`.
+async fn one(stream: Box<dyn Stream>, handler: Handler, idle: Duration) {
+    // Requests that have come, and those of them that are answered.
+    let (come, answered) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let counts = (Arc::clone(&come), Arc::clone(&answered));
+    let service = service_fn(move |request| {
+        come.fetch_add(1, Ordering::Relaxed);
+        let answered = Arc::clone(&answered);
+        let answer = handler(request);
+        async move {
+            let answer = answer.await;
+            answered.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut before = 0;
+    loop {
+        // An error on one connection is for its peer to retry.
+        if timeout(idle, connection.as_mut()).await.is_ok() {
+            return;
+        }
+        let (come, answered) = &counts;
+        let now = come.load(Ordering::Relaxed);
+        if now == before && answered.load(Ordering::Relaxed) == now {
+            break;
+        }
+        before = now;
+    }
+    // The peer is told, where the protocol can, and is given as long again to take note.
+    connection.as_mut().graceful_shutdown();
+    timeout(idle, connection).await.ok();
 }
 
 /// Reads a body of at most [`MAX_BODY`] bytes, and decompresses gzip. The error is the response
@@ -268,4 +308,36 @@ pub fn answer(
         tonic::codegen::http::HeaderValue::from_static(content_type),
     );
     r
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_without_a_request_do_not_keep_others_out() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let handler: Handler =
+            Arc::new(|_| Box::pin(async { answer(StatusCode::OK, "text/plain", "here") }));
+        let never = std::future::pending();
+        let idle = Duration::from_millis(20);
+        let serving = tokio::spawn(serve_patiently(listener, handler, never, idle));
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS {
+            silent.push(tokio::net::TcpStream::connect(at).await.unwrap());
+        }
+        let mut one = tokio::net::TcpStream::connect(at).await.unwrap();
+        let request = b"GET / HTTP/1.1\r\nHost: kflow\r\nConnection: close\r\n\r\n";
+        one.write_all(request).await.unwrap();
+        let mut said = String::new();
+        let read = one.read_to_string(&mut said);
+        timeout(Duration::from_secs(30), read)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(said.ends_with("here"), "{said}");
+        serving.abort();
+    }
 }

@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use super::{Changes, classify_path};
 
@@ -86,7 +86,12 @@ type Asked = Arc<Mutex<Option<(Instant, PathBuf)>>>;
 
 /// Watches directories until the receiver of observations is gone. A thread of its own does it, because a file system
 /// that hangs must not hold up other sources; the source's status reports such a hang.
-pub async fn directories(roots: Roots, mut out: Out) {
+pub async fn directories(roots: Roots, out: Out) {
+    scanned(roots, RESCAN, out).await;
+}
+
+/// Watches directories, and reads everything anew each `rescan`.
+async fn scanned(roots: Roots, rescan: Duration, mut out: Out) {
     let asked = Asked::default();
     // Closed when this future is dropped, which ends the thread.
     let (alive, mut dropped) = oneshot::channel::<()>();
@@ -103,7 +108,7 @@ pub async fn directories(roots: Roots, mut out: Out) {
                 Ok(r) => r.block_on(async {
                     tokio::select! {
                         _ = &mut dropped => {}
-                        () = watch(roots, out, asked) => {}
+                        () = watch(roots, rescan, out, asked) => {}
                     }
                 }),
                 Err(e) => out.off(format!("cannot watch directories: {e}")),
@@ -147,7 +152,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn watch(roots: Roots, out: Out, asked: Asked) {
+async fn watch(roots: Roots, rescan: Duration, out: Out, asked: Asked) {
     let inotify = match Inotify::init().and_then(watched) {
         Ok(i) => i,
         Err(e) => {
@@ -169,7 +174,7 @@ async fn watch(roots: Roots, out: Out, asked: Asked) {
         out,
     };
     // Returns only when the receiver of observations is gone (`Stopped`).
-    watcher.run().await.ok();
+    watcher.run(rescan).await.ok();
 }
 
 struct Watcher {
@@ -190,13 +195,17 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn run(&mut self) -> Result<(), Stopped> {
+    async fn run(&mut self, rescan: Duration) -> Result<(), Stopped> {
         self.rescan()?;
+        // One timer for all rounds: on a busy node events come all the time.
+        let mut due = interval_at(tokio::time::Instant::now() + rescan, rescan);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut buffer = vec![0; 64 << 10];
         loop {
             let ready = tokio::select! {
+                biased;
+                _ = due.tick() => None,
                 r = self.inotify.readable_mut() => Some(r),
-                () = sleep(RESCAN) => None,
             };
             let events: Vec<_> = match ready {
                 None => {
@@ -475,4 +484,40 @@ impl Watcher {
 )]
 fn watched(inotify: Inotify) -> io::Result<AsyncFd<Inotify>> {
     AsyncFd::with_interest(inotify, Interest::READABLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Board;
+
+    #[tokio::test]
+    async fn directories_that_change_all_the_time_are_read_anew_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = Roots {
+            cgroups: dir.path().join("cgroup"),
+            pods: dir.path().join("pods"),
+            mountinfo: dir.path().join("mountinfo"),
+        };
+        for root in [&roots.cgroups, &roots.pods] {
+            fs::create_dir(root).unwrap();
+        }
+        let pods = roots.pods.clone();
+        let (board, mut from) = Board::new(64);
+        let out = board.out(Source::Fs, "directories");
+        // Much longer than what lies between two changes.
+        let rescan = Duration::from_millis(200);
+        let task = tokio::spawn(scanned(roots, rescan, out));
+        let detail = || board.statuses().swap_remove(0).detail().to_owned();
+        let (mut n, begun) = (0, clock::monotonic());
+        // Only a scan counts the directories.
+        while ["starting", "2 directories"].contains(&detail().as_str()) {
+            n += 1;
+            fs::create_dir(pods.join(format!("7d5b7bb1-6e0c-4b57-a0ff-{n:012}"))).unwrap();
+            while from.try_recv().is_ok() {}
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", detail());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        task.abort();
+    }
 }

@@ -7,6 +7,7 @@ use super::families::{SETTINGS, is_kept};
 use super::pods::KubeletPods;
 use super::scrape::Scrape;
 use crate::logtext::{FIELD_MAX, cut};
+use kflow_model::gap::Gap;
 use kflow_model::sample::{Sample, Value};
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
@@ -29,6 +30,8 @@ const ENDPOINTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct Scrapes {
     last: FxHashMap<Text, FxHashMap<Text, Known>>,
+    /// How many series of an endpoint's last scrape found no room.
+    left_out: FxHashMap<Text, u64>,
     /// How many checks had passed in an endpoint's last health answer.
     passed: FxHashMap<Text, usize>,
     pods: KubeletPods,
@@ -84,7 +87,24 @@ impl Scrapes {
         if s.code == 200 && matches!(kind(s.what), Kind::Pods) {
             return self.pods.changes(s, out);
         }
+        let (what, at) = (cut(s.what, NAME_MAX), s.at);
+        let before = self.left_out.get(&what).copied().unwrap_or(0);
         out.push(self.sample(s)?);
+        let lost = self.left_out.get(&what).copied().unwrap_or(0);
+        if lost > before {
+            out.push(Observation {
+                stamp: Stamp::exact(at),
+                source: Source::Metrics,
+                body: Body::Gap(Box::new(Gap {
+                    of: Source::Metrics,
+                    since: at,
+                    lost,
+                    conn: 0,
+                    resource: Text::default(),
+                    why: format!("{what} has more than {SERIES_MAX} series").into(),
+                })),
+            });
+        }
         Ok(())
     }
 
@@ -141,15 +161,17 @@ impl Scrapes {
     fn changes(&mut self, what: &Text, body: &str) -> Vec<(Text, Value)> {
         if self.last.len() >= ENDPOINTS_MAX && !self.last.contains_key(what) {
             self.last.clear();
+            self.left_out.clear();
         }
         let known = self.last.entry(what.clone()).or_default();
         let scrape = known.values().map(|k| k.scrape).max().unwrap_or(0) + 1;
-        let mut out = Vec::new();
+        let (mut out, mut left_out) = (Vec::new(), 0);
         for line in body.lines() {
             let Some((series, value)) = series(line) else {
                 continue;
             };
             if known.len() >= SERIES_MAX && !known.contains_key(series) {
+                left_out += 1;
                 continue;
             }
             let seen = known
@@ -173,6 +195,7 @@ impl Scrapes {
                 out.push((series, Value(0.0)));
             }
         }
+        self.left_out.insert(what.clone(), left_out);
         out
     }
 }

@@ -206,3 +206,32 @@ proptest! {
         let _ = series(&format!("kubelet_running_pods{{{labels}}} {body}"));
     }
 }
+
+#[test]
+fn series_for_which_there_is_no_room_are_counted() {
+    let series = |n: usize| {
+        let line = |n| format!("kubelet_runtime_operations_total{{operation_type=\"{n}\"}} 1\n");
+        (0..n).map(line).collect::<String>()
+    };
+    let mut scrapes = Scrapes::default();
+    let mut lost = |body: &str| {
+        let (mut out, what) = (Vec::new(), "kubelet-metrics");
+        let scrape = Scrape {
+            at: Nanos(1_000),
+            took_ns: 10,
+            what,
+            code: 200,
+            body,
+        };
+        scrapes.take(scrape, &mut out).unwrap();
+        out.into_iter().find_map(|o| match o.body {
+            Body::Gap(g) => Some(g.lost),
+            _ => None,
+        })
+    };
+    assert_eq!(lost(&series(SERIES_MAX)), None);
+    assert_eq!(lost(&series(SERIES_MAX + 3)), Some(3));
+    // It is told once.
+    assert_eq!(lost(&series(SERIES_MAX + 3)), None);
+    assert_eq!(lost(&series(SERIES_MAX + 4)), Some(4));
+}
