@@ -83,22 +83,32 @@ const SOCKETS: [(&str, &str); 6] = [
 ];
 
 /// The socket of the runtime that this machine's kubelet uses. Without a kubelet: the only known socket that exists.
-/// `None` when it is not certain.
-pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
+/// The error says why it is not certain.
+pub fn runtime_socket(root: &Path) -> Result<PathBuf, String> {
     match kubelet::upstream(root) {
-        Ok(found) => Some(found.endpoint),
+        Ok(found) => Ok(found.endpoint),
         Err(kubelet::Unknown::NoKubelet) => {
             let mut there = Vec::new();
             for (_, path) in SOCKETS {
                 let path = root.join(path);
-                // An error leaves open whether there is only one.
-                if files::exists(&path).ok()? {
-                    there.push(path);
+                match files::exists(&path) {
+                    Ok(true) => there.push(path),
+                    Ok(false) => {}
+                    // Leaves open whether there is only one.
+                    Err(e) => return Err(format!("cannot look at {}: {e}", path.display())),
                 }
             }
-            there.pop().filter(|_| there.is_empty())
+            let shown = || there.iter().map(|p| p.display().to_string());
+            match there.as_slice() {
+                [one] => Ok(one.clone()),
+                [] => Err("no runtime's socket is in the usual places".to_owned()),
+                _ => Err(format!(
+                    "it is not known which of these runtimes is meant: {}",
+                    shown().collect::<Vec<_>>().join(", ")
+                )),
+            }
         }
-        Err(_) => None,
+        Err(e) => Err(e.to_string()),
     }
 }
 

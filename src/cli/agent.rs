@@ -201,7 +201,7 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
 
 /// The socket of the kubelet's runtime, by a path that this process can open; `None` when the kubelet's is not known.
 fn runtime(root: &Path) -> Option<PathBuf> {
-    let path = doctor::runtime_socket(root)?;
+    let path = doctor::runtime_socket(root).ok()?;
     // `/var/run` is a link to `/run` on the node; in a container it is a directory.
     let plain = path
         .strip_prefix("/var/run")

@@ -14,6 +14,7 @@ use kflow_engine::snapshot::own;
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchNote};
 use kflow_model::session::{Header, Report, Session};
+use kflow_model::units::wait;
 use kflow_model::{Scope, Source, Text};
 use kflow_sources::kube::live::watches;
 use kflow_sources::live::SourceStatus;
@@ -22,6 +23,8 @@ use kflow_sources::live::SourceStatus;
 const MOST: Duration = Duration::from_secs(15);
 /// Time for sources without an end (a proxy's ring, a log) after the lists are complete.
 const GRACE: Duration = Duration::from_millis(700);
+/// How long a look waits without a word for an apiserver that does not answer it.
+const SILENCE: Duration = Duration::from_secs(3);
 /// Interval of the checks.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -56,7 +59,7 @@ pub(super) fn config(input: &Input, pod: Option<&str>) -> anyhow::Result<Config>
 pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow::Result<()> {
     let begun = clock::monotonic();
     let waited = |since: Instant| clock::monotonic().saturating_duration_since(since);
-    let mut complete = None;
+    let (mut complete, mut said) = (None, false);
     loop {
         std::thread::sleep(POLL);
         live.check()?;
@@ -75,11 +78,29 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
             }
             None => complete.is_some_and(|t| waited(t) >= GRACE) || waited(begun) >= MOST,
         };
+        if !said
+            && !enough
+            && let Some(line) = waits(waited(begun), input.for_time.unwrap_or(MOST), &snapshot)
+        {
+            said = true;
+            super::out::tell(&line);
+        }
         if enough {
             tell(&snapshot);
             return Ok(());
         }
     }
+}
+
+/// What the look waits for, once it has waited for long because the apiserver does not answer.
+fn waits(waited: Duration, most: Duration, snapshot: &Snapshot) -> Option<String> {
+    if waited < SILENCE {
+        return None;
+    }
+    let troubles = unknown::troubles(snapshot.world.coverage(), snapshot.now);
+    let later = troubles.iter().find(|t| !t.failure.is_final())?;
+    let left = wait(most.saturating_sub(waited));
+    Some(format!("{}; waiting {left} at most", later.sentence()))
 }
 
 /// True once every list has ended or failed for good, and it is known whether the node has an agent.
@@ -208,6 +229,39 @@ mod tests {
     use super::*;
     use kflow_engine::Pipeline;
     use kflow_engine::snapshot::Mode;
+    use kflow_model::gap::WatchKind;
+    use kflow_model::{Body, Observation, Stamp};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_look_that_waits_says_what_for() {
+        let mut pipeline = Pipeline::new();
+        let now = clock::now();
+        let mut note = |failure, detail: &str| {
+            let note = WatchNote {
+                resource: "pods".into(),
+                kind: WatchKind::Broken,
+                scope: Text::default(),
+                detail: detail.into(),
+                failure: Some(failure),
+            };
+            pipeline.observe(Arc::new(Observation {
+                stamp: Stamp::exact(now),
+                source: Source::Kube,
+                body: Body::Watch(Box::new(note)),
+            }));
+            pipeline.snapshot(now, Mode::paused(""), (now, now), Vec::new())
+        };
+        let throttled = note(Failure::Throttled, "the apiserver answers 429");
+        let told = |waited, s: &Snapshot| waits(Duration::from_secs(waited), MOST, s);
+        assert_eq!(told(1, &throttled), None);
+        assert_eq!(
+            told(5, &throttled).as_deref(),
+            Some("the apiserver answers 429; waiting 10s at most")
+        );
+        let refused = note(Failure::Forbidden, "forbidden");
+        assert_eq!(told(5, &refused), None);
+    }
 
     #[test]
     fn before_its_first_picture_a_run_has_told_nothing_that_was_asked_for() {

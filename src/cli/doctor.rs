@@ -27,7 +27,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let tap = tap::choose(&tap::Asked {
         how: args.live.tap.or(Some(Tap::Auto)),
         proxy: args.live.proxy.as_deref(),
-        runtime: args.live.runtime.as_deref().or(found.as_deref()),
+        runtime: match (&args.live.runtime, &found) {
+            (Some(named), _) => Ok(named),
+            (None, found) => found.as_deref().map_err(String::as_str),
+        },
         here: true,
     })?;
     let mut config = Config {

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::args::live::{ControlArgs, LiveArgs};
+use super::args::live::{ControlArgs, LiveArgs, Tap};
 use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
@@ -150,9 +150,13 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     let agent = agent(args, here, scope.is_some());
     // An agent on this machine sees everything that could be read here.
     let here = here && agent.is_none();
-    let found = here
-        .then(|| doctor::runtime_socket(Path::new("/")))
-        .flatten();
+    // The eBPF tap follows clients on this machine only, whichever node it is.
+    let taps_here = args.tap == Some(Tap::Ebpf) && node.is_none() && !started;
+    let found = if here || taps_here {
+        doctor::runtime_socket(Path::new("/"))
+    } else {
+        Err(String::new())
+    };
     let kubelet_log = match args.kubelet_log.as_deref() {
         None if here => own_log(),
         None if node.is_some() && scope.is_some() && !by_socket(agent.as_ref()) => {
@@ -173,11 +177,11 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
             None => KubeletLog::File(PathBuf::from(other)),
         },
     };
-    let runtime = args.runtime.clone().or(found);
+    let runtime = args.runtime.clone().map_or(found, Ok);
     let tap = tap::choose(&tap::Asked {
         how: args.tap,
         proxy: args.proxy.as_deref(),
-        runtime: runtime.as_deref(),
+        runtime: runtime.as_deref().map_err(String::as_str),
         here,
     })?;
     if args.reconnect {
@@ -209,7 +213,7 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         ebpf: tap.ebpf,
         reconnect: Arc::new(AtomicBool::new(args.reconnect)),
         untapped: tap.untapped,
-        runtime,
+        runtime: runtime.ok(),
         kubelet_log,
         kubelet: args.kubelet.clone(),
         kubelet_root: here.then(|| args.kubelet_root.clone()),

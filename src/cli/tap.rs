@@ -17,8 +17,9 @@ pub(crate) const OBSERVATIONS: &str = "/run/kflow/observations.sock";
 pub(super) struct Asked<'a> {
     pub(super) how: Option<Tap>,
     pub(super) proxy: Option<&'a Path>,
-    /// The runtime's socket: from `--runtime`, or that of this machine's kubelet.
-    pub(super) runtime: Option<&'a Path>,
+    /// The runtime's socket: from `--runtime`, or that of this machine's kubelet. The error says why it is not known;
+    /// it is empty when nobody looked.
+    pub(super) runtime: Result<&'a Path, &'a str>,
     /// True when this machine is the node.
     pub(super) here: bool,
 }
@@ -79,6 +80,17 @@ fn is_served(socket: &Path) -> bool {
     }
 }
 
+/// Why the runtime's socket is not known, and what helps.
+fn unknown(why: &str) -> String {
+    // The words of EACCES, which stand behind the path.
+    let help = if why.contains("Permission denied") {
+        "run kflow as root, or name the socket with --runtime"
+    } else {
+        "name it with --runtime"
+    };
+    format!("{why}; {help}")
+}
+
 fn choose_by(
     asked: &Asked<'_>,
     is_served: &dyn Fn(&Path) -> bool,
@@ -96,10 +108,11 @@ fn choose_by(
         (Tap::Off, None) => Choice::default(),
         (Tap::Proxy, _) | (Tap::Auto, Some(_)) => Choice::proxy(usual),
         (Tap::Ebpf, None) => match asked.runtime {
-            Some(socket) => Choice::ebpf(socket),
-            None => bail!(
-                "--tap ebpf needs the runtime's socket: name it with --runtime, or say --local where the kubelet's configuration tells it"
+            Ok(socket) => Choice::ebpf(socket),
+            Err("") => bail!(
+                "--tap ebpf needs the runtime's socket: name it with --runtime, or run kflow on the node itself with --local"
             ),
+            Err(why) => bail!("--tap ebpf needs the runtime's socket: {}", unknown(why)),
         },
         // Without `--tap`, another machine's node has no tap.
         (Tap::Auto, None) if !asked.here && asked.how.is_none() => Choice::default(),
@@ -107,11 +120,9 @@ fn choose_by(
         (Tap::Auto, None) => {
             let missing = missing();
             let why = match asked.runtime {
-                Some(socket) if missing.is_empty() => return Ok(Choice::ebpf(socket)),
-                Some(_) => format!("the eBPF tap needs {}", needs::sentence(&missing)),
-                None => {
-                    "no runtime's socket was found for the eBPF tap: name it with --runtime".into()
-                }
+                Ok(socket) if missing.is_empty() => return Ok(Choice::ebpf(socket)),
+                Ok(_) => format!("the eBPF tap needs {}", needs::sentence(&missing)),
+                Err(why) => format!("the eBPF tap needs the runtime's socket: {}", unknown(why)),
             };
             Choice {
                 untapped: Some(why),
@@ -125,6 +136,31 @@ fn choose_by(
 mod tests {
     use super::*;
     use Tap::{Auto, Ebpf, Off, Proxy};
+
+    const NONE: &str = "no runtime's socket is in the usual places";
+
+    #[test]
+    fn why_the_runtimes_socket_is_not_known_is_told() {
+        let asked = |why| Asked {
+            how: Some(Ebpf),
+            proxy: None,
+            runtime: Err(why),
+            here: true,
+        };
+        let denied =
+            "cannot look at /run/containerd/containerd.sock: Permission denied (os error 13)";
+        for (why, wanted) in [
+            ("", "with --local"),
+            (NONE, "usual places; name it with --runtime"),
+            (
+                denied,
+                "denied (os error 13); run kflow as root, or name the socket with --runtime",
+            ),
+        ] {
+            let said = choose_by(&asked(why), &|_| false, &Vec::new).unwrap_err();
+            assert!(said.to_string().ends_with(wanted), "{said}");
+        }
+    }
 
     /// What was requested, whether a proxy runs, whether eBPF works, and the expected choice.
     type Row<'a> = (Asked<'a>, bool, bool, &'a str);
@@ -155,82 +191,77 @@ mod tests {
             here,
         };
         let table: [Row<'_>; 15] = [
-            (asked(None, None, None, false), true, true, "nothing"),
+            (asked(None, None, Err(""), false), true, true, "nothing"),
+            (asked(None, None, Ok(socket), false), true, true, "nothing"),
             (
-                asked(None, None, Some(socket), false),
-                true,
-                true,
-                "nothing",
-            ),
-            (
-                asked(None, Some(mine), None, false),
+                asked(None, Some(mine), Err(""), false),
                 false,
                 true,
                 "proxy /p",
             ),
             (
-                asked(None, None, Some(socket), true),
+                asked(None, None, Ok(socket), true),
                 true,
                 true,
                 "proxy usual",
             ),
+            (asked(None, None, Ok(socket), true), false, true, "ebpf /r"),
             (
-                asked(None, None, Some(socket), true),
-                false,
-                true,
-                "ebpf /r",
-            ),
-            (
-                asked(None, None, Some(socket), true),
+                asked(None, None, Ok(socket), true),
                 false,
                 false,
                 "proxy usual: needs root",
             ),
             (
-                asked(None, None, None, true),
+                asked(None, None, Err(NONE), true),
                 false,
                 true,
                 "proxy usual: no runtime",
             ),
             (
-                asked(Some(Auto), None, Some(socket), false),
+                asked(Some(Auto), None, Ok(socket), false),
                 false,
                 true,
                 "ebpf /r",
             ),
             (
-                asked(Some(Auto), Some(mine), Some(socket), true),
+                asked(Some(Auto), Some(mine), Ok(socket), true),
                 false,
                 true,
                 "proxy /p",
             ),
             (
-                asked(Some(Ebpf), None, Some(socket), true),
+                asked(Some(Ebpf), None, Ok(socket), true),
                 true,
                 false,
                 "ebpf /r",
             ),
-            (asked(Some(Ebpf), None, None, true), false, true, "refused"),
             (
-                asked(Some(Ebpf), Some(mine), Some(socket), true),
+                asked(Some(Ebpf), None, Err(NONE), true),
+                false,
+                true,
+                "refused",
+            ),
+            (
+                asked(Some(Ebpf), Some(mine), Ok(socket), true),
                 true,
                 true,
                 "refused",
             ),
             (
-                asked(Some(Proxy), None, Some(socket), false),
+                asked(Some(Proxy), None, Ok(socket), false),
                 false,
                 true,
                 "proxy usual",
             ),
             (
-                asked(Some(Off), None, Some(socket), true),
+                asked(Some(Off), None, Ok(socket), true),
                 true,
                 true,
                 "nothing",
             ),
             (
-                asked(Some(Off), Some(mine), None, true),
+                asked(Some(Off), Some(mine), Err(NONE), true),
                 true,
                 true,
                 "refused",

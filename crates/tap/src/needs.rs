@@ -1,6 +1,7 @@
 //! What the tap needs of this machine and of this process, checked one by one so that each missing thing can be named.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -107,22 +108,16 @@ fn of_files(root: &Path) -> Vec<Missing> {
         ));
     }
     let point = "events/syscalls/sys_enter_write/id";
-    let readable = |dir: &&str| fs::read(root.join(dir).join(point)).is_ok();
-    if !TRACEFS.iter().any(readable) {
+    let errors: Vec<ErrorKind> = TRACEFS
+        .iter()
+        .filter_map(|dir| fs::read(root.join(dir).join(point)).err())
+        .map(|e| e.kind())
+        .collect();
+    if errors.len() == TRACEFS.len() {
         let mounted = TRACEFS
             .iter()
             .any(|dir| root.join(dir).join("events").exists());
-        all.push(if mounted {
-            missing(
-                "the tracepoints of system calls (a kernel with CONFIG_FTRACE_SYSCALLS, and the right to read tracefs)",
-                "",
-            )
-        } else {
-            missing(
-                "tracefs",
-                "mount -t tracefs tracefs /sys/kernel/tracing, as root",
-            )
-        });
+        all.push(of_tracefs(&errors, mounted));
     }
     let pids = fs::read_link(root.join("proc/self/ns/pid")).unwrap_or_default();
     if pids != Path::new(FIRST_PIDS) {
@@ -132,6 +127,24 @@ fn of_files(root: &Path) -> Vec<Missing> {
         ));
     }
     all
+}
+
+/// What is missing when a tracepoint cannot be read at any mount point, with these errors.
+fn of_tracefs(errors: &[ErrorKind], mounted: bool) -> Missing {
+    // Its root is root's: others cannot even see whether it is mounted.
+    if errors.contains(&ErrorKind::PermissionDenied) {
+        missing("the right to read tracefs", "run it as root")
+    } else if mounted {
+        missing(
+            "the tracepoints of system calls (a kernel with CONFIG_FTRACE_SYSCALLS)",
+            "",
+        )
+    } else {
+        missing(
+            "tracefs",
+            "mount -t tracefs tracefs /sys/kernel/tracing, as root",
+        )
+    }
 }
 
 /// True when the kernel has a tracepoint.
@@ -214,6 +227,15 @@ mod tests {
             all.into_iter().all(|c| BESIDE.contains(c)),
             "it may have to be loaded again"
         );
+    }
+
+    #[test]
+    fn tracefs_that_only_root_may_read_is_not_told_to_be_mounted() {
+        let errors = [ErrorKind::PermissionDenied, ErrorKind::NotFound];
+        let said = of_tracefs(&errors, false);
+        assert_eq!(said.help, "run it as root");
+        let said = of_tracefs(&[ErrorKind::NotFound; 2], false);
+        assert!(said.help.starts_with("mount -t tracefs"));
     }
 
     #[test]

@@ -562,15 +562,15 @@ fn what_runs_is_asked_of_the_kubelets_runtime_and_of_no_other() {
         ),
     ]);
     let socket = super::super::runtime_socket(root.path());
-    assert_eq!(socket.as_deref(), Some(Path::new("/run/crio/crio.sock")));
+    assert_eq!(socket.as_deref(), Ok(Path::new("/run/crio/crio.sock")));
     // Without a kubelet, an only runtime is used; of two, neither.
-    assert_eq!(
-        super::super::runtime_socket(node(&[(SOCKETS[0], ""), (SOCKETS[1], "")]).path()),
-        None
-    );
+    let both = super::super::runtime_socket(node(&[(SOCKETS[0], ""), (SOCKETS[1], "")]).path());
+    assert!(both.unwrap_err().contains("which of these runtimes"));
+    let none = super::super::runtime_socket(node(&[]).path());
+    assert!(none.unwrap_err().contains("usual places"));
     let one = node(&[(SOCKETS[1], "")]);
     assert_eq!(
         super::super::runtime_socket(one.path()),
-        Some(one.path().join(SOCKETS[1]))
+        Ok(one.path().join(SOCKETS[1]))
     );
 }

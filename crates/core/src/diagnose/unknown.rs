@@ -480,7 +480,7 @@ pub fn never_listed(asked: Asked<'_>) -> Option<Unknown> {
 /// Returns what is missing among the CRI calls.
 pub fn calls(asked: Asked<'_>) -> Option<Unknown> {
     let what = "which calls the kubelet made to the runtime".to_owned();
-    if asked.world.calls().is_empty() && asked.world.source(Source::Cri).count == 0 {
+    if asked.world.calls().is_empty() && !asked.world.source(Source::Cri).tapped {
         return Some(asked.without(
             what,
             "CRI calls",
@@ -608,4 +608,46 @@ pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
         ),
         help: "ask as of a moment within (--at)".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::cri::{CallKey, Inventory};
+    use kflow_model::{Body, Observation, Stamp};
+    use std::sync::Arc;
+
+    /// A runtime that was asked once, and no tap: that tells of no call.
+    #[test]
+    fn a_list_of_the_runtime_does_not_say_that_there_are_no_calls() {
+        let mut world = World::default();
+        let inventory = Body::Inventory(Box::new(Inventory {
+            key: CallKey { conn: 1, stream: 1 },
+            complete: true,
+            sandboxes: true,
+            items: Vec::new(),
+        }));
+        let conn = Body::Conn(Box::new(kflow_model::cri::ConnChange {
+            conn: 1,
+            open: true,
+            pid: 1,
+            peer: Text::default(),
+            why: Text::default(),
+            sight: kflow_model::cri::Sight::default(),
+        }));
+        for (body, is_unknown) in [(inventory, true), (conn, false)] {
+            world.observe(&Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(1)),
+                source: Source::Cri,
+                body,
+            }));
+            let asked = Asked {
+                world: &world,
+                at: Nanos(2),
+                scope: None,
+                recorded: None,
+            };
+            assert_eq!(calls(asked).is_some(), is_unknown);
+        }
+    }
 }

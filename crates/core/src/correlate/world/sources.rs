@@ -27,6 +27,10 @@ impl Sources {
             s.count += 1;
             s.first = Some(s.first.map_or(o.stamp.seen, |f| f.min(o.stamp.seen)));
             s.last = s.last.max(Some(o.stamp.seen));
+            s.tapped |= matches!(
+                o.body,
+                Body::Conn(_) | Body::CallStart(_) | Body::CallEnd(_)
+            );
         }
         if let Body::ClockStep(_) = &o.body {
             // Arrivals by the clock before a backward step would be in the future.
@@ -66,6 +70,7 @@ impl Sources {
             last: None,
             lost: 0,
             gaps: Vec::new(),
+            tapped: false,
         };
         self.states.get(source as usize).unwrap_or(&NONE)
     }
