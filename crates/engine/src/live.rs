@@ -9,6 +9,7 @@ mod agent;
 mod agents;
 mod context;
 mod control;
+mod kubeconfig;
 mod past;
 mod sources;
 mod traces;

@@ -93,8 +93,10 @@ impl WatchNote {
 pub enum Failure {
     /// No kubeconfig, no such context, or credentials that cannot be obtained.
     NoCluster,
-    /// No connection: refused, no route, no such host, or an untrusted certificate.
+    /// No connection: refused, no route, no such host.
     Unreachable,
+    /// The server's certificate is not accepted: another authority's, expired, of another name.
+    Untrusted,
     /// No response in time, or a response that stalled.
     TimedOut,
     /// HTTP 401: the credentials are not accepted.
@@ -124,6 +126,7 @@ impl Failure {
         match self {
             Self::NoCluster => "no-cluster",
             Self::Unreachable => "unreachable",
+            Self::Untrusted => "untrusted",
             Self::TimedOut => "timed-out",
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
@@ -141,6 +144,7 @@ impl Failure {
         match self {
             Self::NoCluster
             | Self::Unreachable
+            | Self::Untrusted
             | Self::Unauthorized
             | Self::Forbidden
             | Self::NotFound

@@ -154,6 +154,10 @@ fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
     let (what, brief) = match t.failure {
         Failure::NoCluster => ("no cluster".to_owned(), "see --kubeconfig"),
         Failure::Unreachable => ("apiserver unreachable".to_owned(), "does it run?"),
+        Failure::Untrusted => (
+            "apiserver not trusted".to_owned(),
+            "is the kubeconfig this cluster's?",
+        ),
         Failure::TimedOut => ("apiserver does not answer".to_owned(), "is it overloaded?"),
         Failure::Unauthorized => (
             "apiserver wants other credentials".to_owned(),

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::task::JoinSet;
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 
 use super::agent::{self, Gives};
 use super::agents;
+use super::kubeconfig::{Found, found};
 use super::{Config, KubeletLog};
 use crate::snapshot::own;
 use kflow_model::clock;
@@ -196,16 +196,24 @@ async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
             }
         };
         let (kind, text) = match answer {
-            Ok((client, address)) => {
-                out.on(address.as_str());
+            Ok(server) => {
+                let address = server.address.clone();
+                if server.anonymous.is_empty() {
+                    out.on(address.as_str());
+                } else {
+                    out.on(format!(
+                        "{address}, without credentials: {}",
+                        server.anonymous
+                    ));
+                }
                 if failed {
                     let o = whole(WatchKind::Bookmark, &address, None);
                     out.send(o).await.ok()?;
                 }
                 let address = address.trim_end_matches('/').into();
-                return Some(watch::Server { client, address });
+                return Some(watch::Server { address, ..server });
             }
-            Err(why) => (Failure::NoCluster, why),
+            Err(e) => (e.failure, e.why),
         };
         out.off(text.as_str());
         failed = true;
@@ -225,30 +233,37 @@ fn whole(kind: WatchKind, detail: &str, failure: Option<Failure>) -> Observation
 }
 
 /// Reads the kubeconfig, the files that it names and its plugin's output off the thread that carries the sources.
-async fn aside<T: Send + 'static>(
-    reach: &mut Offload<Result<T, String>>,
+async fn aside<T: Send + 'static, E: From<String> + Send + 'static>(
+    reach: &mut Offload<Result<T, E>>,
     config: &Config,
-    question: impl Future<Output = Result<T, String>> + Send + 'static,
-) -> Result<T, String> {
+    question: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E> {
     reach
         .ask(config.pace.answer, question)
         .await
         .unwrap_or_else(|e| {
-            Err(format!(
+            let why = format!(
                 "cannot read the kubeconfig, a file that it names or what its plugin says: {e}"
-            ))
+            );
+            Err(why.into())
         })
 }
 
 /// Returns a client for the kubeconfig's apiserver, and the apiserver's address.
 pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> {
-    aside(&mut Offload::default(), config, apiserver(config.clone())).await
+    let found = aside(&mut Offload::default(), config, apiserver(config.clone())).await;
+    let server = found.map_err(|e| e.why)?;
+    Ok((server.client, server.address.to_string()))
 }
 
-async fn apiserver(config: Config) -> Result<(kube::Client, String), String> {
-    let found = credentials(&config).await?;
-    let server = found.cluster_url.to_string();
-    watch::client(found).map(|c| (c, server))
+async fn apiserver(config: Config) -> Result<watch::Server, watch::NoClient> {
+    let Found { config, anonymous } = credentials(&config).await?;
+    let address = config.cluster_url.to_string().into();
+    Ok(watch::Server {
+        client: watch::client(config)?,
+        address,
+        anonymous: anonymous.into(),
+    })
 }
 
 /// Returns a client for the kubelet at the address that the configuration names.
@@ -268,7 +283,7 @@ async fn own_address(config: Config) -> Result<kube::Client, String> {
         // The read-only port authenticates nobody, and must not be given credentials.
         Some("http") => kube::Config::new(url),
         Some("https") => {
-            let mut found = credentials(&config).await?;
+            let mut found = credentials(&config).await?.config;
             // A setting that trusts any certificate of the apiserver says nothing of the kubelet, which gets the token.
             found.accept_invalid_certs = false;
             let here = matches!(url.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
@@ -288,7 +303,7 @@ async fn own_address(config: Config) -> Result<kube::Client, String> {
         }
         _ => return Err(format!("--kubelet {address}: neither http:// nor https://")),
     };
-    watch::client(client)
+    watch::client(client).map_err(|e| e.why)
 }
 
 /// The certificates of a PEM file, as DER.
@@ -304,32 +319,16 @@ fn certificates(pem: &str) -> Vec<Vec<u8>> {
 }
 
 /// Returns the credentials of the kubeconfig, or of the pod's own account.
-async fn credentials(config: &Config) -> Result<kube::Config, String> {
-    let options = KubeConfigOptions {
-        context: config.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    let found = match &config.kubeconfig {
-        Some(path) => {
-            let read = Kubeconfig::read_from(path)
-                .map_err(|e| format!("cannot read kubeconfig {}: {e}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(read, &options)
-                .await
-                .map_err(|e| e.to_string())
-        }
-        None if config.context.is_some() => kube::Config::from_kubeconfig(&options)
-            .await
-            .map_err(|e| e.to_string()),
-        None => kube::Config::infer().await.map_err(|e| e.to_string()),
-    };
-    let mut found = found.map_err(|e| format!("no cluster: {e}"))?;
+async fn credentials(config: &Config) -> Result<Found, String> {
+    let mut credentials = found(config).await?;
+    let found = &mut credentials.config;
     found.headers.push((
         USER_AGENT,
         HeaderValue::from_static(concat!("kflow/", env!("CARGO_PKG_VERSION"))),
     ));
     // The watches retry by themselves, and say what they wait for.
     found.default_retry = false;
-    Ok(found)
+    Ok(credentials)
 }
 
 /// Asks a runtime what exists until it has answered once.

@@ -30,12 +30,16 @@ mod answer;
 mod list;
 mod scope;
 mod token;
+mod why;
 
 use answer::{Head, HeadMeta, Trouble, collect};
 pub use kflow_model::Scope;
 pub use scope::{Filter, Pods, Watch, escape, watches};
-pub use token::client;
+pub use token::{NoClient, client};
+pub(crate) use why::explain;
 
+/// Most of an apiserver's message that is told, characters.
+const SAID: usize = 300;
 /// How often renewals of Leases that were held back are checked.
 const RENEWALS: Duration = Duration::from_secs(2);
 
@@ -72,6 +76,8 @@ pub struct Server {
     pub client: Client,
     /// `https://10.0.0.1:6443`; empty when it is not known.
     pub address: Text,
+    /// Why it is asked without credentials, although the kubeconfig means to have some; else empty.
+    pub anonymous: Text,
 }
 
 impl std::fmt::Debug for Server {
@@ -85,6 +91,7 @@ impl From<Client> for Server {
         Self {
             client,
             address: Text::default(),
+            anonymous: Text::default(),
         }
     }
 }
@@ -250,19 +257,21 @@ impl Watching {
                 return failed(Failure::TimedOut, why);
             }
             Ok(Err(e)) => {
-                let why = format!("cannot reach {server}: {}", root(&e));
-                return failed(Failure::Unreachable, why);
+                let (failure, why) = explain(&server, &e);
+                return failed(failure, why);
             }
             Ok(Ok(r)) => r,
         };
         let status = response.status();
         debug!(parent: self.out.span(), uri, status = status.as_u16(), "answer");
-        let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
-        let wait = header("Retry-After")
-            .and_then(|v| v.parse().ok())
-            .map(Duration::from_secs);
-        let kind = header("Content-Type").unwrap_or_default();
-        let packed = header("Content-Encoding").filter(|e| !e.eq_ignore_ascii_case("identity"));
+        let [wait, kind, packed] =
+            ["Retry-After", "Content-Type", "Content-Encoding"].map(|name| {
+                let value = response.headers().get(name)?;
+                value.to_str().ok().map(str::to_owned)
+            });
+        let wait = wait.and_then(|v| v.parse().ok()).map(Duration::from_secs);
+        let kind = kind.unwrap_or_default();
+        let packed = packed.filter(|e| !e.eq_ignore_ascii_case("identity"));
         match (status, wait) {
             // Compression is never asked for, and never undone: the size of the result would have no bound.
             (StatusCode::OK, _) if packed.is_some() => failed(
@@ -279,12 +288,23 @@ impl Watching {
             ),
             (StatusCode::GONE, _) => Err(Trouble::Gone),
             (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(d)) => {
-                Err(Trouble::later(d, format!("{server} answers {status}")))
+                Err(Trouble::later(d, self.said(response).await))
             }
-            (StatusCode::TOO_MANY_REQUESTS, None) => Err(Trouble::later(
-                Duration::from_secs(1),
-                format!("{server} answers {status}"),
-            )),
+            (StatusCode::TOO_MANY_REQUESTS, None) => {
+                let d = Duration::from_secs(1);
+                Err(Trouble::later(d, self.said(response).await))
+            }
+            (StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED, _)
+                if !self.server.anonymous.is_empty() =>
+            {
+                failed(
+                    Failure::Unauthorized,
+                    format!(
+                        "{server} was asked without credentials: {}",
+                        self.server.anonymous
+                    ),
+                )
+            }
             (StatusCode::FORBIDDEN, _) => failed(Failure::Forbidden, self.watch.needs(verb)),
             (StatusCode::UNAUTHORIZED, _) => failed(
                 Failure::Unauthorized,
@@ -298,8 +318,26 @@ impl Watching {
                 Failure::NotKubernetes,
                 format!("{server} answers {status}, not as a Kubernetes API does"),
             ),
-            (status, _) => failed(Failure::Refused, format!("{server} answers {status}")),
+            (_, _) => failed(Failure::Refused, self.said(response).await),
         }
+    }
+
+    /// What the apiserver answers with a status of 400 and above: `500 Internal Server Error: etcdserver: request
+    /// timed out`.
+    async fn said(&self, response: Response<HttpBody>) -> String {
+        #[derive(Deserialize)]
+        struct Said {
+            message: String,
+        }
+        let mut text = format!("{} answers {}", self.server.name(), response.status());
+        if let Ok(bytes) = collect(response.into_body(), self.pace.answer).await
+            && let Ok(said) = serde_json::from_slice::<Said>(&bytes)
+            && !said.message.is_empty()
+        {
+            text.push_str(": ");
+            text.extend(said.message.chars().take(SAID));
+        }
+        text
     }
 
     /// Watches from a version until the apiserver ends the watch, which it does every few minutes.
@@ -624,6 +662,64 @@ mod tests {
         };
         assert_eq!(gap.lost, 3);
         asking.abort();
+    }
+
+    #[tokio::test]
+    async fn what_an_apiserver_says_of_its_failure_is_told() {
+        let status = |message: &str| {
+            format!(r#"{{"kind":"Status","status":"Failure","message":"{message}"}}"#)
+        };
+        let nobody = "the context prod names the user u, whom the kubeconfig does not have";
+        for (code, body, anonymous, wanted, failure) in [
+            (
+                500,
+                status("etcdserver: request timed out"),
+                "",
+                "answers 500 Internal Server Error: etcdserver: request timed out",
+                Failure::Refused,
+            ),
+            (
+                502,
+                "<html>".to_owned(),
+                "",
+                "answers 502 Bad Gateway",
+                Failure::Refused,
+            ),
+            (
+                429,
+                status("too many requests, please try again later"),
+                "",
+                "answers 429 Too Many Requests: too many requests, please try again later",
+                Failure::Throttled,
+            ),
+            (403, String::new(), nobody, nobody, Failure::Unauthorized),
+            (
+                403,
+                String::new(),
+                "",
+                "forbidden: needs list on pods in the whole cluster",
+                Failure::Forbidden,
+            ),
+        ] {
+            let answer = move |_: &Request<HttpBody>| {
+                let answer = Response::builder().status(code);
+                answer.body(body.clone()).unwrap()
+            };
+            let server = Server {
+                anonymous: anonymous.into(),
+                ..Server::from(crate::live::silent::answers(answer))
+            };
+            let (board, mut from) = Board::new(8);
+            let watch = Watch::all("api/v1", "pods", "Pod");
+            let out = board.out(Source::Kube, "pods");
+            let watching = tokio::spawn(run(server, watch, Pace::default(), out));
+            let Body::Watch(note) = from.recv().await.unwrap().body else {
+                panic!("a note")
+            };
+            watching.abort();
+            assert!(note.detail.ends_with(wanted), "{code}: {}", note.detail);
+            assert_eq!(note.failure, Some(failure), "{code}");
+        }
     }
 
     #[tokio::test]

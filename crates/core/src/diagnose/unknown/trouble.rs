@@ -36,7 +36,10 @@ impl Trouble {
     fn is_one_with(&self, other: &Self) -> bool {
         self.failure == other.failure
             && (self.detail == other.detail
-                || matches!(self.failure, Failure::Unreachable | Failure::Forbidden))
+                || matches!(
+                    self.failure,
+                    Failure::Unreachable | Failure::Untrusted | Failure::Forbidden
+                ))
     }
     /// Takes over the kinds of a trouble that is the same.
     fn join(&mut self, other: Self) {
@@ -141,6 +144,9 @@ pub(super) const fn help(failure: Failure, namespaced: bool) -> &'static str {
         }
         Failure::Unreachable => {
             "check that it runs and that the kubeconfig has its address; on the pod's node `--no-api --node NODE` needs none"
+        }
+        Failure::Untrusted => {
+            "check this machine's clock, and fetch the cluster's kubeconfig anew: it has the address and the authority; on the pod's node `--no-api --node NODE` needs none"
         }
         Failure::TimedOut => {
             "ask again later, or wait longer with --for 1m; on the pod's node `--no-api --node NODE` needs no apiserver"

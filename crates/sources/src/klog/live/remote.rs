@@ -16,8 +16,7 @@ use tokio::time::timeout;
 use tonic::codegen::http::{HeaderMap, Request, StatusCode};
 
 use super::{Feed, NewDecoder};
-use crate::kube::live::escape;
-use crate::live::root;
+use crate::kube::live::{escape, explain};
 use crate::live::{Backoff, Out, Stopped};
 use kflow_model::clock;
 use kflow_model::stamp::SECOND;
@@ -363,7 +362,7 @@ impl Kubelet {
         let response = timeout(self.patience, self.client.send(request))
             .await
             .map_err(|_| late("the log"))?
-            .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
+            .map_err(|e| explain("the apiserver", &e).1)?;
         if response.status() == StatusCode::FORBIDDEN {
             return Err("forbidden: needs get on nodes/proxy".into());
         }

@@ -12,14 +12,31 @@ use kube::client::{Body, Client, ClientBuilder};
 use tonic::codegen::http::{HeaderValue, Request, header::AUTHORIZATION};
 use tower::util::MapRequestLayer;
 
+use super::why::{login, provided};
 use kflow_model::clock;
+use kflow_model::gap::Failure;
 
 /// A token is read again after this time (as kube-client and client-go do).
 const AGE: Duration = Duration::from_secs(50);
 
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct NoClient {
+    pub failure: Failure,
+    pub why: String,
+}
+
+impl From<String> for NoClient {
+    fn from(why: String) -> Self {
+        let failure = Failure::NoCluster;
+        Self { failure, why }
+    }
+}
+
 /// Makes a client that reads a token's file off the thread that sends requests. The first read happens here, and
 /// waits for the file.
-pub fn client(mut config: kube::Config) -> Result<Client, String> {
+pub fn client(mut config: kube::Config) -> Result<Client, NoClient> {
     let file = match (&config.auth_info.token, config.auth_info.token_file.take()) {
         (None, file) => file,
         (Some(_), _) => None,
@@ -27,8 +44,24 @@ pub fn client(mut config: kube::Config) -> Result<Client, String> {
     let token = file
         .map(|path| Token::read(Path::new(&path), AGE))
         .transpose()?;
-    let builder =
-        ClientBuilder::try_from(config).map_err(|e| format!("cannot make a client: {e}"))?;
+    let program = config
+        .auth_info
+        .exec
+        .as_ref()
+        .and_then(|e| e.command.clone());
+    let provider = config.auth_info.auth_provider.as_ref();
+    let provider = provider.map(|p| p.name.clone());
+    let builder = ClientBuilder::try_from(config).map_err(|e| match (e, provider) {
+        (kube::Error::Auth(e), Some(provider)) => NoClient {
+            failure: Failure::Unauthorized,
+            why: provided(&provider, &e),
+        },
+        (kube::Error::Auth(e), None) => NoClient {
+            failure: Failure::Unauthorized,
+            why: login(&e, program.as_deref()),
+        },
+        (e, _) => format!("cannot make a client: {e}").into(),
+    })?;
     Ok(match token {
         None => builder.build(),
         Some(token) => builder
@@ -129,5 +162,26 @@ mod tests {
         while token.header() != "Bearer new" {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn without_credentials_it_is_told_which_program_is_missing_or_what_replaces_it() {
+        let said = |user: &str| {
+            let mut config = kube::Config::new("https://10.0.0.1:6443".parse().unwrap());
+            config.auth_info = serde_json::from_str(user).unwrap();
+            let Err(no) = client(config) else {
+                panic!("{user}")
+            };
+            assert_eq!(no.failure, Failure::Unauthorized);
+            no.why
+        };
+        let program = r#"{"exec":{"apiVersion":"client.authentication.k8s.io/v1","command":"/nowhere/aws","interactiveMode":"Never"}}"#;
+        let wanted = "the kubeconfig's login program /nowhere/aws is not there: ";
+        assert!(said(program).starts_with(wanted), "{}", said(program));
+        let failing = r#"{"exec":{"apiVersion":"client.authentication.k8s.io/v1","command":"sh","args":["-c","echo please run aws sso login >&2; exit 1"],"interactiveMode":"Never"}}"#;
+        let wanted = "the kubeconfig's login program sh failed: please run aws sso login";
+        assert_eq!(said(failing), wanted);
+        let gcp = said(r#"{"auth-provider":{"name":"gcp","config":{}}}"#);
+        assert!(gcp.contains("gke-gcloud-auth-plugin"), "{gcp}");
     }
 }
