@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -13,13 +14,15 @@ use std::time::Duration;
 use super::args::ImportArgs;
 use super::out;
 use super::store::moment;
+use kflow_core::query::Moment;
 use kflow_engine::import::{
     self, Bundle, Dating, Imported, Input, Kind, Left, Options, Progress, Summary,
 };
 use kflow_export::text;
-use kflow_model::file;
 use kflow_model::session::{self, Header, Writer};
-use kflow_model::units::duration;
+use kflow_model::stamp::SECOND;
+use kflow_model::units::{DAY, HOUR, duration};
+use kflow_model::{Nanos, file};
 
 /// `kflow import`
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
@@ -43,14 +46,16 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         given.chain(args.captures.iter().map(PathBuf::as_path)),
     )?;
     let now = kflow_model::clock::now();
-    let taken = args.taken.as_deref();
+    let taken = args.taken.as_deref().map(|text| taken(text, &inputs, now));
     let options = Options {
         year: args.year,
         utc_offset_s: args.utc_offset,
-        node: args.node.as_str().into(),
-        host: found.host.as_str().into(),
+        node: found.node.as_ref().unwrap_or(&args.node).as_str().into(),
+        host: found.node.as_ref().unwrap_or(&found.host).as_str().into(),
+        cut: found.cut.iter().map(|left| left.name.clone()).collect(),
         fallback: Some(now),
-        taken: taken.map(|t| moment("--taken", t, now)).transpose()?,
+        taken: taken.transpose()?,
+        made: found.made.clone(),
     };
     let progress = Arc::new(Progress::default());
     let shown = !args.quiet && io::stderr().is_terminal();
@@ -76,6 +81,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         if !args.quiet {
             let mut said = Vec::new();
             table(&mut said, &imported, &found.left)?;
+            tell_cuts(&mut said, &imported, &found.cut)?;
             out::tell_bytes(&said);
         }
         anyhow::bail!("no observation in what was given: no session was written");
@@ -104,9 +110,32 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         let mut said = Vec::new();
         table(&mut said, &imported, &found.left)?;
         summary(&mut said, output, &imported, bytes)?;
+        tell_apart(&mut said, &imported, &found.bundles)?;
+        tell_cuts(&mut said, &imported, &found.cut)?;
         out::tell_bytes(&said);
     }
     Ok(super::OK)
+}
+
+/// The time from `--taken`. A time of day is the first one after the newest time in the lists.
+fn taken(text: &str, inputs: &[Input], now: Nanos) -> anyhow::Result<Nanos> {
+    let at = match Moment::parse(text) {
+        Some(clock @ Moment::Clock(_)) => match import::newest_of_lists(inputs) {
+            // Times of the API are cut to seconds.
+            Some(newest) => {
+                let at = clock.within((newest, newest), None, |_| 0);
+                let before = at.plus(SECOND) < newest;
+                at.plus(if before { DAY } else { 0 })
+            }
+            None => moment("--taken", text, now)?,
+        },
+        _ => moment("--taken", text, now)?,
+    };
+    anyhow::ensure!(
+        at <= now,
+        "--taken ({at}) is in the future: lists were read before now"
+    );
+    Ok(at)
 }
 
 /// Writes a session to standard output.
@@ -151,10 +180,16 @@ fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
         None => std::env::temp_dir(),
     };
     let found = import::find(paths, &args.node, &scratch)?;
+    // A reason that says what to do needs no advice.
+    let known = |left: &Left| left.why.starts_with("it is ");
+    let strange = some(found.strange.iter(), FEW);
+    anyhow::ensure!(
+        !found.strange.iter().any(known),
+        "not a capture that kflow reads: {strange}"
+    );
     anyhow::ensure!(
         found.strange.is_empty(),
-        "not known, by name and content: {}; give such a file with the flag of its kind, such as --kubelet-log",
-        some(found.strange.iter(), MANY)
+        "not known, by name and content: {strange}; give such a file with the flag of its kind, such as --kubelet-log"
     );
     let nodes = || some(found.nodes.iter(), MANY);
     if !args.node.is_empty() && !found.nodes.is_empty() {
@@ -175,20 +210,33 @@ fn found(args: &ImportArgs) -> anyhow::Result<Bundle> {
         _ => path.display().to_string(),
     };
     let names = || some(paths.iter().map(name), 3);
-    let left = || match found.left.as_slice() {
-        [] => String::new(),
-        left => format!(". Not read: {}", some(left.iter(), 3)),
-    };
-    anyhow::ensure!(
-        !found.inputs.is_empty(),
-        "{} has no capture that kflow knows (such as kubelet.log, pods.json, watch.jsonl, audit.log): name the captures with their flags, such as --kubelet-log{}",
-        names(),
-        left()
-    );
+    if found.inputs.is_empty() {
+        if let Some(cut) = found.cut.first() {
+            anyhow::bail!(
+                "{}: {}, and there is no capture that kflow knows before it",
+                text::clean(&cut.name),
+                cut.why
+            );
+        }
+        let mut told = Vec::new();
+        passed_over(&mut told, &found.left)?;
+        out::tell_bytes(&told);
+        anyhow::bail!(
+            "{} has no capture that kflow knows (such as kubelet.log, pods.json, watch.jsonl, audit.log){}",
+            names(),
+            if found.left.iter().any(|left| !left.why.is_empty()) {
+                ""
+            } else {
+                ": name the captures with their flags, such as --kubelet-log"
+            }
+        );
+    }
     if !found.nodes.is_empty() {
         out::tell(&format!(
-            "The captures of nodes were left out, because a session has those of one: choose one with --node: {}",
-            nodes()
+            "The captures of nodes were left out, because a session has those of one: choose one with --node: {} (kflow import {} --node {} -O NODE.kflow)",
+            nodes(),
+            some(paths.iter().map(|p| p.display()), 3).replace(", ", " "),
+            some(found.nodes.iter().take(1), 1)
         ));
     }
     Ok(found)
@@ -204,8 +252,10 @@ fn some<T: std::fmt::Display>(names: impl ExactSizeIterator<Item = T>, most: usi
     text::clean(&parts.join(", ")).into_owned()
 }
 
-/// Prints a row for each input: lines, observations, and what was left out. Those of a large bundle are told by kind.
+/// Prints what was not read, and a row for each input: lines, observations, and what was left out. Those of a large
+/// bundle are told by kind.
 fn table(out: &mut impl Write, imported: &Imported, not_read: &[Left]) -> io::Result<()> {
+    passed_over(out, not_read)?;
     let all = &imported.summaries;
     let rows: Vec<(String, Summary)> = if all.len() > MANY {
         by_kind(all)
@@ -214,7 +264,7 @@ fn table(out: &mut impl Write, imported: &Imported, not_read: &[Left]) -> io::Re
         all.iter().map(named).collect()
     };
     let names = rows.iter().map(|(name, _)| name.chars().count()).max();
-    let names = names.unwrap_or_default().clamp(24, 44);
+    let names = names.unwrap_or_default().clamp(24, NAME);
     // Width left for the last column.
     let left = width().saturating_sub(names + 26);
     writeln!(
@@ -226,24 +276,59 @@ fn table(out: &mut impl Write, imported: &Imported, not_read: &[Left]) -> io::Re
         writeln!(
             out,
             "{:<names$} {:>10} {:>12}  {}",
-            tail(&text::clean(name), names),
+            short(&text::clean(name), names),
             s.lines,
             s.observations,
             fold(&left_out(s), left, width())
         )?;
     }
-    if not_read.is_empty() {
-        return Ok(());
+    Ok(())
+}
+
+/// Prints a line for each reason for not reading files: how many, and some of them.
+fn passed_over(out: &mut impl Write, not_read: &[Left]) -> io::Result<()> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Left { name, why } in not_read {
+        let why = match why.as_str() {
+            "" => "of another kind",
+            // What it is the same as differs from file to file.
+            why if why.starts_with("the same as ") => "the same as another",
+            why => why,
+        };
+        reasons.entry(why).or_default().push(name);
     }
-    if not_read.len() <= MANY {
-        return writeln!(out, "not read: {}", some(not_read.iter(), MANY));
+    let mut reasons: Vec<(&str, Vec<&str>)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    for (why, names) in reasons.iter().take(REASONS) {
+        let shown = names.iter().map(|name| short(name, NAME));
+        let why = text::clean(why);
+        match names.len() {
+            1 => writeln!(out, "not read: {} ({why})", some(shown, 1))?,
+            n if n <= FEW => writeln!(out, "not read, {why}: {}", some(shown, FEW))?,
+            n if *why == *"empty" => writeln!(out, "not read, {why}: {n} files")?,
+            n => writeln!(
+                out,
+                "not read, {why}: {n} files, such as {}",
+                some(shown.take(1), 1)
+            )?,
+        }
     }
-    let reasons = not_read.iter().filter(|left| !left.why.is_empty());
-    let reasons: Vec<String> = reasons.map(|left| tail(&left.to_string(), 100)).collect();
-    let others = not_read.len() - reasons.len();
-    writeln!(out, "not read: {others} files of other kinds")?;
-    if !reasons.is_empty() {
-        writeln!(out, "not read: {}", some(reasons.iter(), MANY))?;
+    let others = reasons.iter().skip(REASONS).map(|(_, names)| names.len());
+    match others.sum() {
+        0 => Ok(()),
+        n => writeln!(out, "not read, for other reasons: {n} files"),
+    }
+}
+
+/// Prints a line for each archive and file whose end is missing.
+fn tell_cuts(out: &mut impl Write, imported: &Imported, archives: &[Left]) -> io::Result<()> {
+    let files = imported.summaries.iter();
+    let files = files.filter_map(|s| Some((s.input.name.as_str(), s.cut.as_deref()?)));
+    let archives = archives.iter().map(|a| (a.name.as_str(), a.why.as_str()));
+    for (name, why) in files.chain(archives) {
+        let said =
+            format!("CUT: {name}: {why}. What follows was not read: answers may be incomplete");
+        writeln!(out, "{}", text::clean(&said))?;
     }
     Ok(())
 }
@@ -279,15 +364,16 @@ fn by_kind(all: &[Summary]) -> Vec<(String, Summary)> {
     rows
 }
 
-/// Returns the end of a path that is longer than `most` characters, behind `…`.
-fn tail(path: &str, most: usize) -> String {
-    let over = path.chars().count().saturating_sub(most);
-    if over == 0 {
+/// Returns a path that is longer than `most` characters without its middle: its begin tells the bundle, its end the file.
+fn short(path: &str, most: usize) -> String {
+    let length = path.chars().count();
+    if length <= most {
         return path.to_owned();
     }
-    std::iter::once('…')
-        .chain(path.chars().skip(over + 1))
-        .collect()
+    let front = most / 4;
+    let skipped = length.saturating_sub(most - front).saturating_add(1);
+    let (front, back) = (path.chars().take(front), path.chars().skip(skipped));
+    front.chain(['…']).chain(back).collect()
 }
 
 /// Prints a line about the session that was written.
@@ -308,7 +394,32 @@ fn summary(out: &mut impl Write, to: &Path, imported: &Imported, bytes: u64) -> 
         bytes
     )?;
     if let Some(said) = dated(&imported.dating) {
-        writeln!(out, "{said}")?;
+        writeln!(out, "{}", text::clean(&said))?;
+    }
+    Ok(())
+}
+
+/// Says which bundles end long before another.
+fn tell_apart(out: &mut impl Write, imported: &Imported, names: &[String]) -> io::Result<()> {
+    let Some((last, end)) = imported.ends.iter().max_by_key(|(_, end)| **end) else {
+        return Ok(());
+    };
+    let name = |bundle: &usize| match names.get(*bundle).map(String::as_str) {
+        None | Some("") => "what was given by itself",
+        Some(name) => name,
+    };
+    for (bundle, its) in &imported.ends {
+        let before = end.since(*its);
+        if before > APART {
+            let said = format!(
+                "{} ends {} before {}: what it shows as stuck was not seen since; ask as of its end (--at {})",
+                name(bundle),
+                duration(before),
+                name(last),
+                its.to_rfc3339()
+            );
+            writeln!(out, "{}", text::clean(&said))?;
+        }
     }
     Ok(())
 }
@@ -331,14 +442,24 @@ fn dated(dating: &Dating) -> Option<String> {
     let parts: Vec<String> = by_file.into_iter().chain(by_list).collect();
     (!parts.is_empty()).then(|| {
         let how = parts.join(", or ");
-        format!("lists count as read {how} (--taken TIME says it better)")
+        let which = dating
+            .longest()
+            .map(|name| format!(" ({})", short(name, NAME)));
+        let which = which.unwrap_or_default();
+        format!("lists count as read {how}{which}; --taken TIME says it better")
     })
 }
 
-/// Number of inputs up to which each has a row, and of files that are listed as not read.
+/// Number of inputs up to which each has a row.
 const MANY: usize = 20;
-/// Number of logs of a kind up to which each has a row, where there are many inputs.
+/// Number of logs of a kind up to which each has a row, where there are many inputs; of files that are named as not read.
 const FEW: usize = 3;
+/// Number of reasons for not reading files that are told.
+const REASONS: usize = 6;
+/// Bundles that end further apart were made at different moments, ns.
+const APART: i64 = HOUR;
+/// Longest name of a file in the summary, characters.
+const NAME: usize = 44;
 
 /// Width of the terminal that shows the summary; unlimited when standard error is no terminal.
 fn width() -> usize {
@@ -384,8 +505,8 @@ fn left_out(s: &Summary) -> String {
             .iter()
             .map(|(why, n)| format!("{n} malformed ({why})")),
     );
-    if let Some(cut) = &s.cut {
-        parts.push(format!("CUT: {cut}"));
+    if s.cut.is_some() {
+        parts.push("CUT".to_owned());
     }
     if let Some(misfit) = &s.misfit {
         parts.push(text::clean(misfit).into_owned());

@@ -15,10 +15,11 @@ use kflow_core::selection::Selection;
 use kflow_engine::ask::{ApiTold, NodeTold, Past};
 use kflow_engine::{Pipeline, world_at};
 use kflow_model::clock;
+use kflow_model::gap::Gap;
 use kflow_model::offset::Offset;
 use kflow_model::session::{self, Header, Report, Session};
 use kflow_model::units::{DAY, MINUTE};
-use kflow_model::{Nanos, Scope, Text};
+use kflow_model::{Body, Nanos, Scope, Text};
 
 /// The observations of a recording or of live sources, and the requested moment. The large parts are never freed: the
 /// process ends with the answer.
@@ -300,6 +301,13 @@ pub fn load(path: &Path) -> anyhow::Result<Session> {
     let notice = session.report.sentence();
     if !notice.is_empty() {
         super::out::tell(&format!("{}: {notice}", path.display()));
+    }
+    let cut = session.observations.iter().filter_map(|o| match &o.body {
+        Body::Gap(gap) if gap.resource == Gap::CAPTURE => Some(&gap.why),
+        _ => None,
+    });
+    for why in cut {
+        super::out::tell_later(&format!("an answer may be incomplete: {why}"));
     }
     Ok(session)
 }

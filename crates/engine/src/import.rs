@@ -17,7 +17,7 @@ mod yaml;
 
 pub use bundle::{Bundle, Left, Part, find};
 pub use kind::{Input, Kind, Only};
-pub use moment::Dating;
+pub use moment::{Dating, Made};
 pub use open::Progress;
 
 use std::collections::BTreeMap;
@@ -25,7 +25,8 @@ use std::io;
 use std::sync::Arc;
 
 use kflow_model::session::{Header, SourceInfo};
-use kflow_model::{Body, Nanos, Observation, Text, redact};
+use kflow_model::{Body, Nanos, Observation, Source, Text, redact};
+use kflow_sources::TimeHint;
 use open::Open;
 use stream::{Decoded, Stream};
 
@@ -42,6 +43,10 @@ pub struct Options {
     pub host: Text,
     /// A time near log lines without a year, used when no input gives one: now.
     pub fallback: Option<Nanos>,
+    /// When bundles were made, where they say it.
+    pub made: Made,
+    /// Archives whose ends are missing.
+    pub cut: Vec<String>,
     /// When lists were read, where they do not tell.
     pub taken: Option<Nanos>,
 }
@@ -74,6 +79,8 @@ pub struct Imported {
     pub observations: Vec<Observation>,
     /// One per input, in order of merging.
     pub summaries: Vec<Summary>,
+    /// The newest time in each bundle.
+    pub ends: BTreeMap<usize, Nanos>,
     /// How lists were dated.
     pub dating: Dating,
 }
@@ -103,6 +110,11 @@ pub enum ImportError {
         /// Name of the list.
         name: String,
     },
+    /// The captures are of another node than the one that was named.
+    #[error(
+        "the captures are of host {host}, and nothing in them names a node {node}: leave --node out, or name {host}"
+    )]
+    Node { host: Text, node: Text },
     /// There is no list whose time of reading could be given.
     #[error(
         "--taken says when lists of API objects were read, and there are none: give them with --watch"
@@ -149,11 +161,17 @@ pub fn run(
         done.extend(finished);
     }
 
-    let dating = moment::date(&mut done, options.taken)?;
+    let dating = moment::date(&mut done, options.taken, &options.made)?;
     let end = moment::end(&done);
     let mut observations = Vec::with_capacity(done.iter().map(|d| d.observations.len()).sum());
     let mut summaries = Vec::with_capacity(inputs.len());
+    let mut ends: BTreeMap<usize, Nanos> = BTreeMap::new();
     for d in done {
+        let newest = d.observations.iter().map(|o| o.stamp.seen).max();
+        if let Some(newest) = newest {
+            let end = ends.entry(d.bundle()).or_default();
+            *end = newest.max(*end);
+        }
         observations.extend(d.observations);
         summaries.extend(d.summaries);
     }
@@ -161,12 +179,31 @@ pub fn run(
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
     uids::resolve(&mut observations);
+    // What is missing may be of any time.
+    let begin = observations.first().map(|o| o.stamp.seen);
+    let cuts = options.cut.iter().zip(begin.into_iter().cycle());
+    let cuts = cuts.map(|(name, begin)| {
+        let why = format!("{name} is cut: what it had behind the cut is missing");
+        stream::gap(Source::Kflow, begin, &redacted(&why))
+    });
+    observations.splice(0..0, cuts.collect::<Vec<_>>());
 
     let mut header = Header::new(
         observations
             .first()
             .map_or_else(Nanos::default, |o| o.stamp.seen),
     );
+    if !options.node.is_empty()
+        && !options.host.is_empty()
+        && options.host != options.node
+        && !bundle::nodes::same(&options.host, &options.node)
+        && !observations.iter().any(|o| names_node(o, &options.node))
+    {
+        return Err(ImportError::Node {
+            host: redacted(&options.host),
+            node: redacted(&options.node),
+        });
+    }
     header.node = if options.node.is_empty() {
         only_node(&observations).unwrap_or_else(|| redacted(&options.host))
     } else {
@@ -184,8 +221,25 @@ pub fn run(
         header,
         observations,
         summaries,
+        ends,
         dating,
     })
+}
+
+/// The newest time in the lists among the inputs, found without decoding them.
+pub fn newest_of_lists(inputs: &[Input]) -> Option<Nanos> {
+    let lists =
+        (inputs.iter()).filter(|i| i.kind == Kind::Watch && (i.part.is_some() || !i.is_stdin()));
+    let newest = |input: &Input| {
+        let mut decoder = Kind::Watch.decoder(TimeHint::default());
+        let mut list = Vec::new();
+        let file = Open::new(input, &Arc::default()).ok()?;
+        stream::take(file, &mut *decoder, &mut list);
+        decoder.finish(&mut list);
+        let told = list.iter().filter(|_| decoder.guesses_arrival());
+        told.map(|o| o.stamp.seen).max()
+    };
+    lists.filter_map(newest).max()
 }
 
 /// Returns the name of the node if the inputs have Node objects of exactly one.
@@ -196,6 +250,15 @@ fn only_node(observations: &[Observation]) -> Option<Text> {
     });
     let first = names.next()?;
     names.all(|n| n == first).then(|| redacted(first))
+}
+
+/// True if an object says that there is a node of this name.
+fn names_node(o: &Observation, node: &str) -> bool {
+    match &o.body {
+        Body::Node(n) => n.name == node,
+        Body::Pod(p) => p.spec.node == node,
+        _ => false,
+    }
 }
 
 /// The session writer redacts observations, not the header.

@@ -18,7 +18,7 @@ pub struct Gap {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conn: u32,
     /// The kind of API object that was lost, as a plural (`pods`); empty when the kind is not known or there are
-    /// several; or [`Gap::SEGMENTS`], [`Gap::UNRECORDED`] or [`Gap::END`].
+    /// several; or [`Gap::SEGMENTS`], [`Gap::UNRECORDED`], [`Gap::CAPTURE`] or [`Gap::END`].
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub resource: Text,
     /// Cause for people to read: "queue full", "bad HPACK index 71", "log truncated".
@@ -32,6 +32,8 @@ impl Gap {
     /// A value of [`Gap::resource`]: nothing was recorded in that time. The state known before is not valid after it
     /// until the objects are listed again, and what happened in it is not part of the recording.
     pub const UNRECORDED: &str = "unrecorded";
+    /// A value of [`Gap::resource`]: a file that was imported has no end. What is missing may be of any kind and time.
+    pub const CAPTURE: &str = "capture";
     /// A value of [`Gap::resource`]: no loss, but the moment up to which the sources on nodes and of the control plane
     /// were followed. That they say nothing afterwards means nothing.
     pub const END: &str = "end";

@@ -16,7 +16,7 @@ fn a_dump_of_a_cluster_tells_why_its_pods_are_stuck() {
     assert!(said.contains("handy/pods.json"), "{said}");
     assert!(said.contains("1 empty list"), "{said}");
     assert!(
-        said.contains("not read: app107/services.json, handy/needs/logs.txt"),
+        said.contains("not read, of another kind: app107/services.json, handy/needs/logs.txt"),
         "{said}"
     );
     let why = run(&["why", "--all", "-s", &session]);
@@ -80,4 +80,103 @@ fn a_list_of_nothing_is_a_list() {
         ],
     );
     assert!(said.contains("1 empty list"), "{said}");
+}
+
+/// Files without the name of their host are of the node of their bundle.
+#[test]
+fn two_bundles_are_of_two_nodes() {
+    let desk = Desk::new();
+    let log = text(&capture("kubelet.log"));
+    let journal: String = log
+        .lines()
+        .filter(|l| l.starts_with(['I', 'E', 'W']))
+        .map(|l| format!("Nov 21 {} one kubelet[7]: {l}\n", &l[6..21]))
+        .collect();
+    for (folder, name, content) in [
+        ("a", "kubelet.log", journal),
+        ("two-2026-11-21_00_30_07", "kubelet", log.clone()),
+    ] {
+        let folder = desk.dir.path().join(folder);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join(name), content).unwrap();
+    }
+    let both = [desk.path("a"), desk.path("two-2026-11-21_00_30_07")];
+    let args = |node: &'static str| {
+        let mut args = vec!["--year", "2026", &both[0], &both[1]];
+        if !node.is_empty() {
+            args.extend(["--node", node]);
+        }
+        args
+    };
+    let said = desk.refused(&args(""));
+    assert!(said.contains("--node: one, two"), "{said}");
+    for (node, own, other) in [
+        ("one", "kubelet.log ", "kubelet  "),
+        ("two", "kubelet  ", "kubelet.log "),
+    ] {
+        let (_, said) = desk.import(&format!("{node}.kflow"), &args(node));
+        assert!(said.contains(&format!("\n{own}")), "{said}");
+        assert!(!said.contains(&format!("\n{other}")), "{said}");
+    }
+    // A file that was given by itself is of whichever node is chosen.
+    let alone = desk.file("kubelet.log", log);
+    let (_, said) = desk.import("alone.kflow", &["--year", "2026", &both[0], &alone]);
+    assert!(said.contains("in another file too"), "{said}");
+}
+
+#[test]
+fn a_node_that_nothing_names_is_an_error() {
+    let desk = Desk::new();
+    let log = text(&capture("kubelet.log"));
+    let line = log.lines().find(|l| l.contains("SyncLoop ADD")).unwrap();
+    let path = desk.file(
+        "kubelet.log",
+        format!("Nov 21 {} node1 kubelet[7]: {line}\n", &line[6..21]),
+    );
+    let said = desk.refused(&[&path, "--year", "2026", "--node", "other"]);
+    assert!(said.contains("are of host node1"), "{said}");
+    // A Node object may have another name than its host.
+    let mut nodes: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(fixture("bundle/nodes.json")).unwrap()).unwrap();
+    nodes["items"][0]["metadata"]["name"] = "other".into();
+    nodes["items"][0]["status"]["addresses"] =
+        serde_json::json!([{"type": "Hostname", "address": "node1"}]);
+    let nodes = desk.file("nodes.json", nodes.to_string());
+    for named in [&["--node", "other"][..], &["--node", "node1"], &[]] {
+        let args = [&[path.as_str(), &nodes, "--year", "2026"], named].concat();
+        let (session, _) = desk.import("a.kflow", &args);
+        let head = std::fs::read_to_string(session).unwrap();
+        assert!(
+            head.lines().next().unwrap().contains(r#""node":"other""#),
+            "{named:?}: {head:.200}"
+        );
+    }
+}
+
+#[test]
+fn logs_of_containers_in_a_dump_are_no_damage() {
+    let desk = Desk::new();
+    let list = std::fs::read_to_string(fixture("bundle/handy/pods.json")).unwrap();
+    // As `kubectl cluster-info dump` writes it to standard output.
+    let dump = format!(
+        "{list}\n==== START logs for container c of pod handy/needs ====\n{{\"level\":\"info\"}}\n\
+         ==== END logs for container c of pod handy/needs ====\n{list}\n"
+    );
+    let (_, said) = desk.import("a.kflow", &[&desk.file("cluster-info_dump", dump)]);
+    assert!(said.contains("3 log of a container"), "{said}");
+    assert!(!said.contains("malformed"), "{said}");
+}
+
+#[test]
+fn empty_files_are_one_number() {
+    let desk = Desk::new();
+    let folder = desk.dir.path().join("bundle/namespaces/handy");
+    std::fs::create_dir_all(&folder).unwrap();
+    for n in 0..30 {
+        std::fs::write(folder.join(format!("{n}.log")), "").unwrap();
+    }
+    std::fs::copy(fixture("bundle/handy/pods.json"), folder.join("pods.json")).unwrap();
+    let (_, said) = desk.import("a.kflow", &[&desk.path("bundle")]);
+    assert!(said.contains("not read, empty: 30 files\n"), "{said}");
+    assert!(!said.contains("7.log"), "{said}");
 }

@@ -106,6 +106,33 @@ fn a_description_and_a_log_are_of_one_pod() {
     assert_eq!(got[0]["cause"], "KF601");
 }
 
+/// The JSON says more of the pod: when it was created, its gates.
+#[test]
+fn a_description_beside_the_json_of_its_pod_adds_no_state() {
+    let desk = Desk::new();
+    let is = |p: &Printed| p.file == "s1-healthy-1.36.txt";
+    let described = printed().into_iter().find(is).unwrap();
+    let text_file = described.copy(&desk);
+    let json = Printed {
+        file: "s1-healthy.json".to_owned(),
+        ..described
+    };
+    let json = json.copy(&desk);
+    let states = |files: &[&str]| {
+        let args: Vec<&str> = files.iter().flat_map(|f| ["--watch", f]).collect();
+        let (session, _) = desk.import("a.kflow", &args);
+        let lines = std::fs::read_to_string(session).unwrap();
+        lines
+            .lines()
+            .filter(|l| l.contains(r#""b":{"pod""#))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let alone = states(&[&json]);
+    assert_eq!(alone.len(), 1);
+    assert_eq!(states(&[&json, &text_file]), alone);
+}
+
 #[test]
 fn a_folder_is_looked_through_for_descriptions() {
     let desk = Desk::new();
@@ -180,4 +207,54 @@ fn a_pod_of_which_only_old_events_tell_may_be_gone() {
     assert!(code == Some(1) && said.contains("KF601"), "{said}");
     let (code, said) = told("12m");
     assert!(code == Some(2) && !said.contains("KF601"), "{said}");
+}
+
+#[test]
+fn a_pasted_description_is_known_within_its_ticket() {
+    let desk = Desk::new();
+    let p = image_missing();
+    let described = std::fs::read_to_string(fixture("kubectl").join(&p.file)).unwrap();
+    let quoted: String = described
+        .lines()
+        .map(|l| format!("> {l}\n").replace("> \n", ">\n"))
+        .collect();
+    for (name, ticket) in [
+        (
+            "ticket.md",
+            format!(
+                "The shop hangs since noon.\n\n```\n$ kubectl describe pod image-missing\n{described}```\nThanks!\n"
+            ),
+        ),
+        ("quoted.txt", format!("You wrote:\n\n{quoted}\nAnd now?\n")),
+    ] {
+        let path = desk.file(name, ticket);
+        let (session, _) = desk.import("ticket.kflow", &[&path, "--taken", &p.ran_at]);
+        let o = run(&["why", &p.pod, "-s", &session, "-o", "name"]);
+        assert_eq!(o.status.code(), Some(1), "{name}: {o:?}");
+        let o = run(&["why", &p.pod, "-s", &session]);
+        assert!(text(&o.stdout).contains("KF601"), "{name}: {o:?}");
+    }
+}
+
+/// A table of Events has no UIDs.
+#[test]
+fn events_of_a_table_are_of_the_pod_of_that_name() {
+    let desk = Desk::new();
+    let events = desk.file(
+        "events.txt",
+        "NAMESPACE   LAST SEEN   TYPE      REASON      OBJECT              MESSAGE\n\
+         s02         53s         Normal    Scheduled   pod/image-missing   Successfully assigned s02/image-missing to node1\n",
+    );
+    let log = desk.file(
+        "kubelet.log",
+        "I1127 00:34:09.334034    3731 kubelet.go:2724] \"SyncLoop UPDATE\" source=\"api\" pods=[\"s02/image-missing\"]\n\
+         E1127 00:34:09.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"s02/image-missing\" podUID=\"c3cc4508-dddb-4946-bb9c-13a558746751\"\n",
+    );
+    let taken = "2026-11-27T00:34:20Z";
+    let args = ["--watch", &events, "--kubelet-log", &log, "--taken", taken];
+    let (session, _) = desk.import("a.kflow", &args);
+    let o = run(&["timeline", "s02/image-missing", "-s", &session]);
+    let said = text(&o.stdout);
+    assert_eq!(said.matches("uid ").count(), 1, "{said}");
+    assert!(said.contains("uid c3cc4508"), "{said}");
 }

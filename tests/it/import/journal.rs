@@ -312,7 +312,7 @@ fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
     assert!(observed(&got).contains(r#""src":"runtime""#), "{said}");
     for told in [
         "user-1000.journal",
-        "system@0000.journal~ (it is no journal file)",
+        "not read, it is no journal file: log/journal/5ee4/system@0000.journal~",
     ] {
         assert!(said.contains(told), "{told}: {said}");
     }
@@ -327,7 +327,7 @@ fn a_journals_own_files_are_read_as_what_journalctl_prints_of_them() {
     .unwrap();
     let (_, said) = desk.import("twice.kflow", &[&bundle, "--year", "2026"]);
     assert!(
-        said.contains("(a log of the kubelet is there as a file of its own)"),
+        said.contains("not read, a log of the kubelet is there as a file of its own: "),
         "{said}"
     );
 }
@@ -363,4 +363,21 @@ fn a_journal_without_what_is_asked_for_says_what_it_has() {
     );
     let told = std::fs::read_to_string(session).unwrap();
     assert!(told.contains(r#""gap""#), "{told}");
+}
+
+/// RKE2 writes lines of its own into the journal of the unit that runs the kubelet.
+#[test]
+fn the_lines_of_a_program_that_runs_the_kubelet_are_no_log_of_another() {
+    let desk = Desk::new();
+    let own = "Nov 21 00:34:45 a rke2[700]: time=\"2026-11-21T00:34:45Z\" level=info msg=\"Pod for kube-apiserver is synced\"\n";
+    std::fs::create_dir_all(desk.path("bundle/journald")).unwrap();
+    desk.file("bundle/journald/rke2-server", own.repeat(9));
+    std::fs::copy(
+        super::fixture("bundle/handy/pods.json"),
+        desk.path("bundle/pods.json"),
+    )
+    .unwrap();
+    let (_, said) = desk.import("a.kflow", &[&desk.path("bundle")]);
+    assert!(said.contains("9 no klog header"), "{said}");
+    assert!(!said.contains("containerd"), "{said}");
 }

@@ -144,7 +144,7 @@ fn yaml_is_read_as_json_is() {
         format!("{two}---\nkind: Pod\nmetadata: {{name: \"x"),
     );
     let (c, said) = desk.import("c.kflow", &["--watch", &cut]);
-    assert!(said.contains("CUT: not YAML"), "{said}");
+    assert!(said.contains("CUT: cut.yaml: not YAML"), "{said}");
     let (timelines, said) = Desk::partial(&c);
     assert_eq!(Desk::timelines(&a), timelines);
     assert!(said.contains("unknown what else there was"), "{said}");

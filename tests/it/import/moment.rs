@@ -166,3 +166,59 @@ fn lists_that_are_newer_than_all_logs_end_them() {
     assert_eq!(ends(LATER), 1);
     assert_eq!(ends("2026-11-21T08:40:13Z"), 0);
 }
+
+/// `oc adm must-gather` writes when it ran.
+#[test]
+fn a_bundle_that_says_when_it_was_made_dates_its_lists() {
+    let desk = Desk::new();
+    let folder = desk.dir.path().join("inspect.local.1");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::rename(
+        copy(&desk, "handy/pods.json", DAYS_LATER),
+        folder.join("pods.json"),
+    )
+    .unwrap();
+    std::fs::write(
+        folder.join("timestamp"),
+        "2026-11-21 08:49:00.1 +0000 UTC m=+0.2\n2026-11-21 08:50:02.5 +0000 UTC m=+62.6\n",
+    )
+    .unwrap();
+    let (session, said) = desk.import("a.kflow", &[&desk.path("inspect.local.1")]);
+    assert_eq!(read(&session, "pod"), at("2026-11-21T08:50:02Z"), "{said}");
+}
+
+#[test]
+fn a_time_of_day_is_on_the_day_of_the_lists() {
+    let desk = Desk::new();
+    let pods = copy(&desk, "handy/pods.json", DAYS_LATER);
+    let (session, _) = desk.import("a.kflow", &["--watch", &pods, "--taken", "08:50:03"]);
+    assert_eq!(read(&session, "pod"), at(LATER));
+    // The first one after what they tell.
+    let (session, _) = desk.import("b.kflow", &["--watch", &pods, "--taken", "08:00:00"]);
+    assert_eq!(read(&session, "pod"), at("2026-11-22T08:00:00Z"));
+    let said = desk.refused(&["--watch", &pods, "--taken", "2126-11-21T08:50:03Z"]);
+    assert!(said.contains("in the future"), "{said}");
+}
+
+#[test]
+fn lists_of_two_bundles_were_not_read_together() {
+    let desk = Desk::new();
+    for (folder, day) in [("a", "21"), ("b", "22")] {
+        let pods = std::fs::read_to_string(fixture("bundle/handy/pods.json")).unwrap();
+        let folder = desk.dir.path().join(folder);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(
+            folder.join("pods.json"),
+            pods.replace("2026-11-21", &format!("2026-11-{day}")),
+        )
+        .unwrap();
+    }
+    let (session, said) = desk.import("two.kflow", &[&desk.path("a"), &desk.path("b")]);
+    let want = [PODS, "2026-11-22T08:39:58Z"].map(str::to_owned);
+    assert_eq!(read(&session, "pod"), BTreeSet::from(want));
+    assert!(
+        said.contains("a ends 24h00m before b:") || said.contains("a ends 1d"),
+        "{said}"
+    );
+    assert!(said.contains("--at 2026-11-21T08:39:59"), "{said}");
+}

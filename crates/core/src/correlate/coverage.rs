@@ -16,8 +16,9 @@ pub use hindsight::Hindsight;
 
 /// A watch that has been failing for no longer than this (ns) is normally resumed without a missed change.
 pub(crate) const BLINK: i64 = 3 * SECOND;
-/// Resources of losses that may concern every kind: a loss of unknown kind, and a time in which nothing was recorded.
-const ANY: [&str; 2] = ["", Gap::UNRECORDED];
+/// Resources of losses that may concern every kind: a loss of unknown kind, a time in which nothing was recorded, and
+/// the end of a capture.
+const ANY: [&str; 3] = ["", Gap::UNRECORDED, Gap::CAPTURE];
 
 /// A failure of a list or watch that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl Coverage {
 
     /// The newest loss of observations from the apiserver that concerns one of these kinds.
     pub fn lost(&self, resources: &[&str]) -> Option<&Lost> {
-        let kinds = resources.iter().chain(&[""]);
+        let kinds = resources.iter().chain(&["", Gap::CAPTURE]);
         kinds.filter_map(|r| Some(&self.lost.get(*r)?.1)).max()
     }
 

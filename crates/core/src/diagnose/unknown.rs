@@ -233,7 +233,9 @@ impl Asked<'_> {
                 )
             }
             Incomplete::Lost(lost) => {
-                let help = if self.recorded.is_some() {
+                let help = if lost.resource == Gap::CAPTURE {
+                    "import a whole copy of it".to_owned()
+                } else if self.recorded.is_some() {
                     format!("ask as of a moment before {} (--at)", second(lost.since))
                 } else {
                     "ask again".to_owned()

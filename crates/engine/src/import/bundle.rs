@@ -21,14 +21,15 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-use super::{ImportError, Input, Kind, open, recognise};
+use super::{ImportError, Input, Kind, Made, open, recognise};
+use kflow_model::Nanos;
 use kflow_model::patient::{self, PatientFile};
 use kflow_sources::journal::export;
 use kflow_sources::journal::file::{JournalFile, MAGIC};
 
 pub(super) mod archive;
 mod content;
-mod nodes;
+pub(super) mod nodes;
 mod spool;
 
 pub use spool::Part;
@@ -51,6 +52,12 @@ pub struct Bundle {
     pub inputs: Vec<Input>,
     /// What kflow does not read.
     pub left: Vec<Left>,
+    /// The names of the folders and archives that were given, from the second on.
+    pub bundles: Vec<String>,
+    /// When they were made, where they say it.
+    pub made: Made,
+    /// Archives that could be read up to some point only, and why.
+    pub cut: Vec<Left>,
     /// Files that were given by themselves, and are no captures that are known by their names and contents.
     pub strange: Vec<Left>,
     /// The nodes that have captures of their own, if there is more than one and none of them was asked for. A session
@@ -58,6 +65,8 @@ pub struct Bundle {
     pub nodes: Vec<String>,
     /// The host that the captures of a node are of, where they tell one.
     pub host: String,
+    /// The name of the Node that this host is, by the Node objects.
+    pub node: Option<String>,
 }
 
 /// A file, or another entry of a folder, that is not read.
@@ -132,7 +141,14 @@ struct Finder {
     spool: Option<Spool>,
     found: Vec<Found>,
     left: Vec<Left>,
+    cut: Vec<Left>,
     strange: Vec<Left>,
+    /// The names of the bundles. Each folder and archive that was given is one. All files that were given by themselves
+    /// are another, the first, which has no name.
+    bundles: Vec<String>,
+    /// The bundle that is being examined.
+    bundle: usize,
+    made: Made,
     /// Number of files that were examined.
     seen: usize,
     /// The logs, by their sizes and the hashes of their begins.
@@ -178,7 +194,11 @@ impl Finder {
             spool: None,
             found: Vec::new(),
             left: Vec::new(),
+            cut: Vec::new(),
             strange: Vec::new(),
+            bundles: vec![String::new()],
+            bundle: 0,
+            made: Made::new(),
             seen: 0,
             known: BTreeMap::new(),
         }
@@ -192,20 +212,33 @@ impl Finder {
         }
         let its = path.to_owned();
         if patient::ask(path, move || its.is_dir())? {
+            self.begin(name_of(path).unwrap_or_default());
             return self.folder(path);
         }
         let name = name_of(path).unwrap_or_default();
         self.alone(Candidate::of_path(name, path)?)
     }
 
+    /// Begins a bundle.
+    fn begin(&mut self, name: String) {
+        self.bundle = self.bundles.len();
+        self.bundles.push(name);
+    }
+
     /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
     fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
         let what = What::of(&candidate.name, &candidate.raw);
+        match what {
+            What::Archive(_) => self.begin(candidate.name.clone()),
+            What::JournalFile | What::Text(_) => self.bundle = 0,
+        }
         let What::Text(Content::Other(why)) = what else {
             return self.take_what(candidate, what, 0);
         };
         let begin = archive::begin_of(&candidate.raw);
-        if let Some(kind) = content::of_itself(&begin) {
+        // Text around what kubectl printed does not hide it.
+        let pasted = || recognise::is_printed(&begin).then_some(Kind::Watch);
+        if let Some(kind) = content::of_itself(&begin).or_else(pasted) {
             return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
         }
         self.strange.push(Left {
@@ -292,9 +325,33 @@ impl Finder {
                     }
                 }
             }
-            What::Text(Content::Other(why)) => self.leave(candidate.name, why.unwrap_or_default()),
+            What::Text(Content::Other(why)) => {
+                self.note_time(&candidate.name, &candidate.raw);
+                self.leave(candidate.name, why.unwrap_or_default());
+            }
         }
         Ok(())
+    }
+
+    /// Notes the times in a file `timestamp`, in which `oc adm must-gather` and `oc adm inspect` write when they began
+    /// and ended, as Go prints a time.
+    fn note_time(&mut self, name: &str, content: &[u8]) {
+        if name.rsplit('/').next() != Some("timestamp") {
+            return;
+        }
+        let text = String::from_utf8_lossy(content);
+        for line in text.lines() {
+            let mut parts = line.split_ascii_whitespace();
+            let (Some(day), Some(time), Some("+0000")) = (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let Some((at, _)) = Nanos::parse_rfc3339(&format!("{day}T{time}Z")) else {
+                continue;
+            };
+            let (from, until) = self.made.entry(self.bundle).or_insert((at, at));
+            (*from, *until) = (at.min(*from), at.max(*until));
+        }
     }
 
     /// Takes a journal that is printed as text.
@@ -371,6 +428,7 @@ impl Finder {
                 name: candidate.name,
                 part,
                 only: None,
+                bundle: self.bundle,
             },
             about,
             size: candidate.size,
@@ -397,7 +455,10 @@ impl Finder {
 
     fn unpack(&mut self, candidate: Candidate, form: Form, depth: usize) -> io::Result<()> {
         if depth >= NESTED {
-            self.leave(candidate.name, format!("an archive in {NESTED} others"));
+            self.leave(
+                candidate.name,
+                format!("an archive in {NESTED} others: unpack it, and import what is in it"),
+            );
             return Ok(());
         }
         let archive = match &candidate.at {
@@ -433,6 +494,7 @@ impl Finder {
             }
             let what = What::of(&name, &raw);
             if let What::Text(Content::Other(why)) = what {
+                self.note_time(&name, &raw);
                 self.leave(name, why.unwrap_or_default());
                 return Ok(None);
             }
@@ -441,9 +503,15 @@ impl Finder {
             self.take_what(Candidate::of_part(name, part)?, what, depth + 1)?;
             Ok(failed)
         })?;
-        if let Err(e) = ended {
-            let why = format!("CUT: the archive cannot be read to its end: {e}");
-            self.leave(candidate.name, why);
+        match ended {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                self.leave(candidate.name, archive::ENCRYPTED);
+            }
+            Err(e) => self.cut.push(Left {
+                name: candidate.name,
+                why: archive::broken(&e),
+            }),
         }
         Ok(())
     }
@@ -466,10 +534,13 @@ impl Finder {
     fn bundle(self, node: &str) -> Bundle {
         let mut bundle = Bundle {
             left: self.left,
+            cut: self.cut,
+            bundles: self.bundles.clone(),
+            made: self.made,
             strange: self.strange,
             ..Bundle::default()
         };
-        nodes::choose(self.found, node, &mut bundle);
+        nodes::choose(self.found, &self.bundles, node, &mut bundle);
         bundle.leave_the_top_folder();
         bundle
     }

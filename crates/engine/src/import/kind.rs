@@ -291,6 +291,8 @@ pub struct Input {
     pub part: Option<Part>,
     /// The lines that count, where there are others.
     pub only: Option<Only>,
+    /// The bundle that it is of, counted from 1; 0 for all files that were given by themselves.
+    pub bundle: usize,
 }
 
 /// Lines of one writer, in a journal that is printed as text.
@@ -312,6 +314,7 @@ impl Input {
             name: name.to_string_lossy().into_owned(),
             part: None,
             only: None,
+            bundle: 0,
         }
     }
 

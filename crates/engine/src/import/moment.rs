@@ -2,8 +2,10 @@
 //! in the document, which in a calm namespace is days old.
 //!
 //! The lists of an import are taken to have been read together: not before the newest time in any of them, and each not
-//! after its file was written. Two lists that have an object in two versions were not read together: the older one stays
+//! after its file was written. Lists of different bundles were not read together, and a bundle may say when it was made. Two lists that have an object in two versions were not read together: the older one stays
 //! at its own newest time, with all that stands before it in its file.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
@@ -23,7 +25,7 @@ const SOON: i64 = 3600 * SECOND;
 const SOON_OF_NODES: i64 = 600 * SECOND;
 
 /// How lists were dated that were read after their own newest time, each with the longest time between the two, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dating {
     /// By the time at which their file was written.
     pub by_file: Option<i64>,
@@ -31,7 +33,12 @@ pub struct Dating {
     pub by_list: Option<i64>,
     /// Time from the newest time in any list to the writing of a file, where that is too long to tell anything.
     pub unlikely: Option<i64>,
+    /// The list whose time of reading is the longest after its own newest time: that time, and its name.
+    longest: Option<(i64, String)>,
 }
+
+/// When bundles were made, where they say it: from, until. By bundle.
+pub type Made = BTreeMap<usize, (Nanos, Nanos)>;
 
 /// The lists of one file.
 struct File {
@@ -55,12 +62,43 @@ struct List {
 }
 
 /// Dates the lists in these streams. `taken` is when the user says that they were read.
-pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dating, ImportError> {
-    let mut files: Vec<File> = streams.iter().map(|d| File::new(d, taken)).collect();
-    let newest = |(f, d)| -> Option<(Nanos, &Decoded)> { Some((File::newest(f)?, d)) };
+pub(super) fn date(
+    streams: &mut [Decoded],
+    taken: Option<Nanos>,
+    made: &Made,
+) -> Result<Dating, ImportError> {
+    let mut dating = Dating::default();
+    let bundles: BTreeSet<usize> = streams.iter().map(Decoded::bundle).collect();
+    let several = bundles.iter().filter(|b| **b > 0).count() > 1;
+    for bundle in bundles {
+        let own = |d: &&mut Decoded| d.bundle() == bundle;
+        let mut group: Vec<&mut Decoded> = if several {
+            streams.iter_mut().filter(own).collect()
+        } else {
+            streams.iter_mut().collect()
+        };
+        date_together(&mut group, taken, made, &mut dating)?;
+        if !several {
+            break;
+        }
+    }
+    Ok(dating)
+}
+
+fn date_together(
+    streams: &mut [&mut Decoded],
+    taken: Option<Nanos>,
+    made: &Made,
+    dating: &mut Dating,
+) -> Result<(), ImportError> {
+    let made = streams.iter().find_map(|d| made.get(&d.bundle())).copied();
+    let mut files: Vec<File> = (streams.iter())
+        .map(|d| File::new(d, taken, made))
+        .collect();
+    let newest = |(f, d)| -> Option<(Nanos, &&mut Decoded)> { Some((File::newest(f)?, d)) };
     let all = files.iter().zip(&*streams).filter_map(newest);
     let Some((newest, whose)) = all.max_by_key(|(n, _)| *n) else {
-        return Ok(Dating::default());
+        return Ok(());
     };
     let late = match taken {
         Some(taken) if end_of_second(taken) < newest => {
@@ -72,11 +110,11 @@ pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dati
             });
         }
         Some(_) => Nanos(i64::MAX),
-        None if streams.iter().any(has_ready_node) => newest.plus(SOON_OF_NODES),
+        None if made.is_some_and(|(_, until)| newest <= end_of_second(until)) => Nanos(i64::MAX),
+        None if streams.iter().any(|d| has_ready_node(d)) => newest.plus(SOON_OF_NODES),
         None => newest.plus(SOON),
     };
     outdate(&mut files, streams);
-    let mut dating = Dating::default();
     for (file, decoded) in files.iter().zip(streams) {
         let mut read: FxHashMap<Nanos, Nanos> = FxHashMap::default();
         let together = |l: &&List| file.begun.is_none_or(|begun| l.newest >= begun);
@@ -87,7 +125,7 @@ pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dati
             };
             read.insert(list.newest, at);
             if taken.is_none() {
-                dating.note(file, list, newest, at);
+                dating.note(file, decoded, (list.newest, newest, at));
             }
         }
         if read.is_empty() {
@@ -99,7 +137,7 @@ pub(super) fn date(streams: &mut [Decoded], taken: Option<Nanos>) -> Result<Dati
             }
         }
     }
-    Ok(dating)
+    Ok(())
 }
 
 /// Returns the end of all captures but lists, where lists were read after it: no log was written for that long, or it
@@ -128,9 +166,14 @@ pub(super) fn end(streams: &[Decoded]) -> Option<Observation> {
 }
 
 impl File {
-    fn new(decoded: &Decoded, taken: Option<Nanos>) -> Self {
+    fn new(decoded: &Decoded, taken: Option<Nanos>, made: Option<(Nanos, Nanos)>) -> Self {
+        let in_it = |(from, until): &(Nanos, Nanos)| {
+            let within = |w: &Nanos| end_of_second(*w) >= *from && *w <= end_of_second(*until);
+            decoded.written.filter(within).unwrap_or(*until)
+        };
+        let written = taken.or(made.as_ref().map(in_it)).or(decoded.written);
         let mut file = Self {
-            written: taken.or(decoded.written).map(end_of_second),
+            written: written.map(end_of_second),
             lists: Vec::new(),
             movable: 0,
             begun: None,
@@ -183,13 +226,23 @@ impl File {
 }
 
 impl Dating {
-    fn note(&mut self, file: &File, list: &List, newest: Nanos, at: Nanos) {
+    /// The list whose time of reading is the longest after its own newest time.
+    pub fn longest(&self) -> Option<&str> {
+        self.longest.as_ref().map(|(_, name)| name.as_str())
+    }
+
+    /// Notes that a list with `own` as its newest time was read `at`. `newest` is the newest time of all lists.
+    fn note(&mut self, file: &File, of: &Decoded, (own, newest, at): (Nanos, Nanos, Nanos)) {
         let most = |have: &mut Option<i64>, off: i64| {
             if off > 0 {
                 *have = (*have).max(Some(off));
             }
         };
-        let off = at.since(list.newest);
+        let off = at.since(own);
+        if self.longest.as_ref().map_or(0, |(most, _)| *most) < off {
+            let name = of.summaries.first().map(|s| s.input.name.clone());
+            self.longest = Some((off, name.unwrap_or_default()));
+        }
         if file.written == Some(at) {
             most(&mut self.by_file, off);
         } else {
@@ -259,7 +312,7 @@ fn version(o: &Observation) -> Option<(Key<'_>, u64)> {
 }
 
 /// Marks the lists that have an object which another document has in a newer version.
-fn outdate(files: &mut [File], streams: &[Decoded]) {
+fn outdate(files: &mut [File], streams: &[&mut Decoded]) {
     // The versions of an object: number, arrival, and the file of a list.
     let mut objects: FxHashMap<Key<'_>, Vec<(u64, Nanos, Option<usize>)>> = FxHashMap::default();
     let all = || {
@@ -370,7 +423,7 @@ mod tests {
 
     /// Dates files and compares when each list counts as read.
     fn check(what: &str, mut files: Vec<Decoded>, want: &[&str]) -> Dating {
-        let dating = date(&mut files, None).unwrap();
+        let dating = date(&mut files, None, &Made::new()).unwrap();
         assert_eq!(read(&files), want, "{what}");
         dating
     }
@@ -434,7 +487,7 @@ mod tests {
         ] {
             let pods = list(&[("a", 1, EIGHT)]);
             let mut files = [file(Some(&hour(written)), &[node(ready), pods])];
-            date(&mut files, None).unwrap();
+            date(&mut files, None, &Made::new()).unwrap();
             let read: Vec<Nanos> = files[0].observations.iter().map(|o| o.stamp.at).collect();
             assert_eq!(read, [time(&hour(want)); 2], "{ready} {written}");
         }
@@ -534,10 +587,14 @@ mod tests {
         };
         for taken in ["2026-11-23T08:00:00Z", "2026-11-21T08:05:00Z", EIGHT] {
             let mut files = files();
-            date(&mut files, Some(time(taken))).unwrap();
+            date(&mut files, Some(time(taken)), &Made::new()).unwrap();
             assert_eq!(files[0].observations[0].stamp.at, time(taken));
         }
-        let early = date(&mut files(), Some(time("2026-11-21T07:59:59Z")));
+        let early = date(
+            &mut files(),
+            Some(time("2026-11-21T07:59:59Z")),
+            &Made::new(),
+        );
         assert!(matches!(early, Err(ImportError::Taken { .. })), "{early:?}");
     }
 }

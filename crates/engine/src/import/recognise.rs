@@ -1,21 +1,29 @@
 //! Recognises what an input is when it is not of the kind that it was given as.
 
 use super::Kind;
+use super::bundle::archive::ENCRYPTED;
 use kflow_sources::{Fed, TimeHint, klog, runtime};
 
 /// Size from which a begin may be less than the file, bytes.
 const CUT: usize = super::stream::BEGIN;
 /// Most lines that are tried.
 const LINES: usize = 2_000;
+const TABLE: &str = "it is a table: ask kubectl for it with -o json";
 /// First bytes of files of other kinds, and what users are told about them.
-const FOREIGN: [(&[u8], &str); 4] = [
+const FOREIGN: [(&[u8], &str); 9] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
     (b"PK\x03\x04", "it is a zip archive: give it without a flag"),
     (
         b"{\"kflow\":",
         "it is a kflow session already: `kflow replay` plays it",
     ),
-    (b"NAME", "it is a table: ask kubectl for it with -o json"),
+    (b"NAME", TABLE),
+    (b"age-encryption.org/", ENCRYPTED),
+    (b"-----BEGIN AGE ENCRYPTED FILE-----", ENCRYPTED),
+    (b"-----BEGIN PGP MESSAGE-----", ENCRYPTED),
+    // What gpg writes first for a passphrase; openssl's salt.
+    (b"\x8c\x0d\x04", ENCRYPTED),
+    (b"Salted__", ENCRYPTED),
 ];
 
 /// Returns a sentence about an input that gave no observation, from its first bytes. `None` when it is empty or of
@@ -69,6 +77,13 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
         }
         k => format!("it looks like {}: give it with --{}", k.noun(), k.flag()),
     })
+}
+
+/// True for a text in which is what kubectl prints for people.
+pub(super) fn is_printed(begin: &[u8]) -> bool {
+    let text = begin.trim_ascii_start();
+    let foreign = FOREIGN.iter().any(|(front, _)| text.starts_with(front));
+    !foreign && kind_of(text) == Some(Kind::Watch)
 }
 
 /// Returns the kind whose decoder makes the most of the first lines.
@@ -128,6 +143,11 @@ mod tests {
             (Kind::Audit, "apiVersion: v1\nitems:\n", Some("--watch")),
             (Kind::Kubelet, "---\napiVersion: v1\n", Some("--watch")),
             (Kind::Watch, "NAMESPACE  NAME  READY\n", Some("-o json")),
+            (
+                Kind::Watch,
+                "age-encryption.org/v1\n-> X25519 a\n",
+                Some("decrypt it first"),
+            ),
             (
                 Kind::Otlp,
                 "{\"kflow\":1,\"tool\":\"0.1.0\"}\n",

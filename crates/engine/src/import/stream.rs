@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::bundle::archive;
 use super::open::Open;
 use super::{Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
 use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, Observation, Stamp};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use kflow_sources::journal;
 use kflow_sources::klog::full_date;
 use kflow_sources::kube::decode::EMPTY_LIST;
@@ -38,6 +39,11 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
+    /// The bundle that it is of. Streams that are lists have one file.
+    pub(super) fn bundle(&self) -> usize {
+        self.summaries.first().map_or(0, |s| s.input.bundle)
+    }
+
     /// Returns a time that this stream tells for certain, from its middle, so that one stray line does not set the
     /// year of other streams.
     pub(super) fn near(&self) -> Option<Nanos> {
@@ -114,7 +120,8 @@ impl Stream {
             let before = observations.len();
             let mut summary = take(file, &mut *decoder, &mut observations);
             if let (Some(why), Some(last)) = (&summary.cut, observations.last()) {
-                cuts.push(gap(self.kind, last.stamp.seen, why));
+                let why = format!("{} is cut: {why}", summary.input.name);
+                cuts.push(gap(self.kind.source(), last.stamp.seen, &why));
             }
             summary.observations = (observations.len() - before) as u64;
             summaries.push(summary);
@@ -156,13 +163,18 @@ fn next_line(reader: &mut impl BufRead, most: u64, line: &mut Vec<u8>) -> io::Re
 }
 
 /// Feeds a file to the decoder, line by line.
-fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation>) -> Summary {
+pub(super) fn take(
+    mut file: Open,
+    decoder: &mut dyn LineDecoder,
+    out: &mut Vec<Observation>,
+) -> Summary {
     let mut summary = Summary::new(file.input.clone());
     let before = out.len();
     let mut begin = file.peek();
     begin = begin.get(..BEGIN).unwrap_or(begin);
     let begin = begin.to_vec();
-    if file.input.kind == Kind::Watch && yaml::is(&begin) {
+    let is_yaml = file.input.kind == Kind::Watch && yaml::is(&begin);
+    if is_yaml {
         file.reader = Box::new(BufReader::new(yaml::Documents::new(file.reader)));
     }
     let mut line = Vec::new();
@@ -190,14 +202,17 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => {
                 summary.cut = Some(match e.kind() {
-                    io::ErrorKind::UnexpectedEof => "the compressed file is cut".to_owned(),
-                    _ => e.to_string(),
+                    io::ErrorKind::InvalidData if is_yaml => e.to_string(),
+                    _ => archive::broken(&e),
                 });
                 break;
             }
         }
     }
-    if out.len() == before && !summary.ignored.contains_key(EMPTY_LIST) {
+    // A journal says who wrote it: a program that runs the component logs lines of its own.
+    let writer = begin.split(|b| *b == b'\n').find_map(journal::writer);
+    let own = writer.is_some_and(|w| Kind::of_writer(w.ident) == Some(summary.input.kind));
+    if out.len() == before && !own && !summary.ignored.contains_key(EMPTY_LIST) {
         let most = summary.malformed.iter().chain(&summary.ignored);
         let why = most.max_by_key(|(_, n)| **n).map(|(why, _)| *why);
         let why = why.or(summary.cut.as_deref());
@@ -240,16 +255,16 @@ impl<'a> Passed<'a> {
 }
 
 /// The observation that says that the end of an input is missing.
-fn gap(kind: Kind, at: Nanos, why: &str) -> Observation {
+pub(super) fn gap(source: Source, at: Nanos, why: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(at),
-        source: kind.source(),
+        source,
         body: Body::Gap(Box::new(Gap {
-            of: kind.source(),
+            of: source,
             since: at,
             lost: 0,
             conn: 0,
-            resource: kflow_model::Text::default(),
+            resource: Gap::CAPTURE.into(),
             why: why.into(),
         })),
     }

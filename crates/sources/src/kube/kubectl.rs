@@ -192,7 +192,10 @@ impl KubectlText {
 impl LineDecoder for KubectlText {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let line = String::from_utf8_lossy(line);
-        let text = line.trim_end();
+        // A quotation in a ticket or a letter.
+        let quoted = line.strip_prefix("> ");
+        let text = quoted.unwrap_or(if &*line == ">" { "" } else { &*line });
+        let text = text.trim_end();
         let after_blank = std::mem::replace(&mut self.after_blank, text.trim().is_empty());
         if text.trim().is_empty() {
             return if self.is_open() {

@@ -95,7 +95,8 @@ impl Knowledge {
         };
         let matters = |why: &Incomplete| match why {
             Incomplete::Lost(l) => {
-                let any = ["", Gap::SEGMENTS, Gap::UNRECORDED].contains(&l.resource.as_str());
+                let any = ["", Gap::SEGMENTS, Gap::UNRECORDED, Gap::CAPTURE]
+                    .contains(&l.resource.as_str());
                 any || unknown::is_needed(&l.resource)
             }
             _ => true,

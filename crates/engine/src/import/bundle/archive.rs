@@ -1,14 +1,17 @@
 //! Archives: tar, plain or compressed by gzip, zstd or xz, and zip; and single files that are compressed.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 
 use kflow_model::Nanos;
 
 use super::spool::Part;
+use zip::result::ZipError;
 
 /// First bytes that tell the form of a file.
 pub(super) const BEGIN: usize = 1 << 18;
 const ZIP: &[u8] = b"PK\x03\x04";
+/// What users are told about an archive or a file that needs a key.
+pub(in crate::import) const ENCRYPTED: &str = "it is encrypted: decrypt it first";
 /// Where a tar archive has its mark.
 const USTAR: std::ops::Range<usize> = 257..262;
 
@@ -109,13 +112,16 @@ fn tar(archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
 }
 
 fn zip(archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
-    let mut zip = match zip::ZipArchive::new(BufReader::new(archive.reader())) {
-        Ok(zip) => zip,
-        Err(e) => return Ok(Err(e.into())),
+    let Ok(mut zip) = zip::ZipArchive::new(BufReader::new(archive.reader())) else {
+        // The list of the files stands at the end.
+        return zip_without_its_end(archive, take);
     };
     for n in 0..zip.len() {
         let mut member = match zip.by_index(n) {
             Ok(member) => member,
+            Err(ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED)) => {
+                return Ok(Err(encrypted()));
+            }
             Err(e) => return Ok(Err(e.into())),
         };
         if !member.is_file() {
@@ -133,6 +139,80 @@ fn zip(archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
         }
     }
     Ok(Ok(()))
+}
+
+/// Reads a zip archive from its begin, file by file, as far as it goes. It always ends with an error.
+fn zip_without_its_end(archive: &Part, take: &mut Take<'_>) -> io::Result<io::Result<()>> {
+    /// Sizes of what may follow a file whose size its header does not tell: a checksum and two sizes of 4 or 8 bytes,
+    /// with and without a signature.
+    const TRAILERS: [usize; 5] = [16, 12, 24, 20, 0];
+    let mut reader = BufReader::new(archive.reader());
+    loop {
+        let mut header = [0; 30];
+        if reader.read_exact(&mut header).is_err() || !header.starts_with(ZIP) {
+            return Ok(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        let number = |at: usize, bytes: usize| {
+            let all = header.iter().skip(at).take(bytes).rev();
+            all.fold(0_u64, |n, b| n << 8 | u64::from(*b))
+        };
+        let (flags, method, size) = (number(6, 2), number(8, 2), number(18, 4));
+        let (is_encrypted, has_trailer) = (flags & 1 != 0, flags & 8 != 0);
+        if is_encrypted {
+            return Ok(Err(encrypted()));
+        }
+        let mut name = Vec::new();
+        (&mut reader).take(number(26, 2)).read_to_end(&mut name)?;
+        io::copy(&mut (&mut reader).take(number(28, 2)), &mut io::sink())?;
+        let name = plain(&String::from_utf8_lossy(&name));
+        let mut content: Box<dyn Read + '_> = match method {
+            8 => Box::new(flate2::bufread::DeflateDecoder::new(&mut reader)),
+            0 if !has_trailer => Box::new((&mut reader).take(size)),
+            _ => return Ok(Err(io::ErrorKind::UnexpectedEof.into())),
+        };
+        if !name.ends_with('/') {
+            let failed = take(Member {
+                name,
+                modified: None,
+                content: &mut content,
+            })?;
+            if let Some(e) = failed {
+                return Ok(Err(e));
+            }
+        }
+        if let Err(e) = io::copy(&mut content, &mut io::sink()) {
+            return Ok(Err(e));
+        }
+        drop(content);
+        if has_trailer {
+            let here = reader.stream_position()?;
+            let mut behind = Vec::new();
+            (&mut reader).take(32).read_to_end(&mut behind)?;
+            let begins = |n: &&usize| behind.get(**n..).is_some_and(|b| b.starts_with(b"PK"));
+            let next = TRAILERS.iter().find(begins).copied().unwrap_or_default();
+            reader.seek(io::SeekFrom::Start(here + next as u64))?;
+        }
+    }
+}
+
+fn encrypted() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, ENCRYPTED)
+}
+
+/// Says what is wrong with an archive or a compressed file that cannot be read to its end.
+pub(in crate::import) fn broken(e: &io::Error) -> String {
+    const ENDS: [&str; 5] = [
+        "incomplete",
+        "unexpected EOF",
+        "whole buffer",
+        "deflate",
+        "truncated",
+    ];
+    let said = e.to_string();
+    if e.kind() == io::ErrorKind::UnexpectedEof || ENDS.iter().any(|end| said.contains(end)) {
+        return "its end is missing".to_owned();
+    }
+    format!("it is damaged: {said}")
 }
 
 /// A path as it is below the folder that the archive is of.

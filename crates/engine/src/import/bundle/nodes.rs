@@ -1,38 +1,66 @@
 //! Which node a capture is of. A session holds the captures of one node.
 //!
 //! A journal's lines name their host. Logs that name none are told apart by their folders, if a bundle has one for
-//! each node. Captures that tell neither are taken whichever node is chosen.
+//! each node, and by their bundles. Captures that tell neither are taken whichever node of their bundle is chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufReader, Read};
 use std::net::IpAddr;
 
-use super::{Bundle, Found, Left};
-use crate::import::{Kind, Only};
+use serde_json::Value;
+
+use super::{Bundle, Candidate, Found, Left, Place};
+use crate::import::{Kind, Only, yaml};
 
 /// Puts the captures of the node into the bundle. If there are several nodes and none of them is asked for, their
-/// captures are left out, and the bundle names them.
-pub(super) fn choose(mut found: Vec<Found>, want: &str, bundle: &mut Bundle) {
-    by_folder(&mut found);
+/// captures are left out, and the bundle names them. `bundles` are the names of what was given.
+pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bundle: &mut Bundle) {
+    for (n, name) in bundles.iter().enumerate() {
+        let own = |f: &&mut Found| f.input.bundle == n;
+        by_folder(&mut found.iter_mut().filter(own).collect::<Vec<_>>());
+        by_bundle(&mut found, n, name);
+    }
     leave_the_systems_own(&mut found, bundle);
-    let nodes: BTreeSet<String> = (found.iter())
-        .filter(|f| f.input.kind.of_node())
-        .flat_map(|f| f.about.hosts.iter().cloned())
+    let of_nodes = || found.iter().filter(|f| f.input.kind.of_node());
+    let hosts: BTreeSet<(usize, String)> = of_nodes()
+        .flat_map(|f| f.about.hosts.iter().map(|h| (f.input.bundle, h.clone())))
         .collect();
-    let chosen = match nodes.len() {
-        0 | 1 => nodes.iter().next(),
-        _ => (nodes.get(want)).or_else(|| nodes.iter().find(|n| same(n, want))),
+    let nodes: BTreeSet<&String> = hosts.iter().map(|(_, host)| host).collect();
+    let names = match nodes.len() {
+        0 => BTreeMap::new(),
+        _ => names(&nodes, &found),
     };
-    bundle.host = chosen.cloned().unwrap_or_default();
+    let named = |host: &String| {
+        names
+            .get(host)
+            .is_some_and(|name| *name == want || same(name, want))
+    };
+    let chosen = match nodes.len() {
+        0 | 1 => nodes.first(),
+        _ => (nodes.get(&want.to_owned()))
+            .or_else(|| nodes.iter().find(|n| named(n)))
+            .or_else(|| nodes.iter().find(|n| same(n, want))),
+    };
+    let chosen: Option<String> = chosen.map(|host| (*host).clone());
+    bundle.host = chosen.clone().unwrap_or_default();
+    bundle.node = chosen.as_ref().and_then(|host| names.get(host).cloned());
     let several = nodes.len() > 1;
     if several {
-        found.retain(|f| {
-            !f.input.kind.of_node()
-                || f.about.hosts.is_empty()
-                || chosen.is_some_and(|node| f.about.hosts.contains(node))
-        });
         if chosen.is_none() {
-            bundle.nodes = nodes.iter().cloned().collect();
+            let name = |host: &&String| names.get(*host).unwrap_or(host).clone();
+            bundle.nodes = nodes.iter().map(name).collect();
         }
+        found.retain(|f| {
+            let own = &f.about.hosts;
+            let of_bundle = || hosts.iter().filter(|(n, _)| *n == f.input.bundle);
+            let has = |host: &String| {
+                own.contains(host)
+                    // Of any node of its bundle.
+                    || own.is_empty()
+                        && (of_bundle().next().is_none() || of_bundle().any(|(_, h)| h == host))
+            };
+            !f.input.kind.of_node() || chosen.as_ref().map_or(own.is_empty(), has)
+        });
     }
     leave_what_is_there_twice(&mut found, bundle);
     for f in found {
@@ -40,7 +68,7 @@ pub(super) fn choose(mut found: Vec<Found>, want: &str, bundle: &mut Bundle) {
         let merged = several && f.about.hosts.len() > 1;
         if f.about.printed && (f.about.of_all || merged) {
             input.only = Some(Only {
-                host: chosen.filter(|_| merged).cloned(),
+                host: chosen.clone().filter(|_| merged),
                 of_all: f.about.of_all,
             });
         }
@@ -48,8 +76,111 @@ pub(super) fn choose(mut found: Vec<Found>, want: &str, bundle: &mut Bundle) {
     }
 }
 
+/// Says of which node those captures of a bundle are that tell none: of the only one that others in it tell. If none
+/// tells any, and another bundle has logs of the same kinds, the bundle is of a node of its own.
+fn by_bundle(found: &mut [Found], n: usize, name: &str) {
+    let of_nodes = || found.iter().filter(|f| f.input.kind.of_node());
+    let (own, others): (Vec<&Found>, Vec<&Found>) = of_nodes().partition(|f| f.input.bundle == n);
+    let hosts: BTreeSet<&String> = own.iter().flat_map(|f| &f.about.hosts).collect();
+    let again = |f: &&Found| others.iter().any(|o| o.input.kind == f.input.kind);
+    let host = match hosts.len() {
+        1 => hosts.first().map(|host| (*host).clone()),
+        0 if !name.is_empty() && own.iter().any(again) => Some(undated(name).to_owned()),
+        _ => None,
+    };
+    for f in found
+        .iter_mut()
+        .filter(|f| f.input.bundle == n && f.input.kind.of_node())
+    {
+        if f.about.hosts.is_empty() {
+            f.about.hosts.extend(host.clone());
+        }
+    }
+}
+
+/// The name of a bundle up to its date or its form: `node-1` of `node-1-2026-11-21_00_30_07.tar.gz`.
+fn undated(name: &str) -> &str {
+    let is_date = |at: &usize| {
+        let date = name.as_bytes().get(*at..at + 9).unwrap_or_default();
+        matches!(date, [b'-' | b'_', b'2', b'0', _, _, b'-', _, _, b'-'])
+    };
+    let form = || {
+        [".tar", ".tgz", ".zip"]
+            .iter()
+            .find_map(|form| name.find(form))
+    };
+    let end = (0..name.len()).find(is_date).or_else(form);
+    end.and_then(|end| name.get(..end)).unwrap_or(name)
+}
+
+/// Longest list of Nodes that is looked into, bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// Returns the names of the Nodes that hosts are, by the Node objects: the only one that has the host's name as its own
+/// or as one of its addresses.
+fn names(hosts: &BTreeSet<&String>, found: &[Found]) -> BTreeMap<String, String> {
+    let lists = found.iter().filter(|f| {
+        let mut last = f.input.name.rsplit('/').take(2);
+        f.input.kind == Kind::Watch
+            && last.any(|part| part.contains("node") || part.starts_with("cluster-info"))
+    });
+    let mut nodes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for list in lists {
+        for object in objects(list).unwrap_or_default() {
+            let items = object.get("items").and_then(Value::as_array);
+            for node in items.into_iter().flatten().chain([&object]) {
+                let addresses = node.pointer("/status/addresses").and_then(Value::as_array);
+                let name = node.pointer("/metadata/name").and_then(Value::as_str);
+                let (Some(name), Some(addresses)) = (name, addresses) else {
+                    continue;
+                };
+                let text = |a: &Value| Some(a.get("address")?.as_str()?.to_owned());
+                let its = nodes.entry(name.to_owned()).or_default();
+                its.extend(addresses.iter().filter_map(text));
+            }
+        }
+    }
+    let name = |host: &&String| {
+        let is = |(name, addresses): &(&String, &BTreeSet<String>)| {
+            name == host || same(host, name) || addresses.contains(*host)
+        };
+        let mut fits = nodes.iter().filter(is);
+        let first = fits.next()?.0;
+        fits.next()
+            .is_none()
+            .then(|| ((*host).clone(), first.clone()))
+    };
+    hosts.iter().filter_map(name).collect()
+}
+
+/// The documents of a list, as far as they can be read.
+fn objects(list: &Found) -> Option<Vec<Value>> {
+    let candidate = Candidate {
+        name: String::new(),
+        at: match &list.input.part {
+            Some(part) => Place::Part(part.clone()),
+            None => Place::Path(list.input.path.clone()),
+        },
+        raw: Vec::new(),
+        size: list.size,
+    };
+    let mut text = Vec::new();
+    let mut raw = Vec::new();
+    candidate.raw().ok()?.take(8).read_to_end(&mut raw).ok()?;
+    let plain = super::archive::uncompressed(&raw, candidate.raw().ok()?).ok()?;
+    plain.take(LONGEST).read_to_end(&mut text).ok();
+    if yaml::is(&text) {
+        let mut json = Vec::new();
+        let documents = yaml::Documents::new(BufReader::new(text.as_slice()));
+        { documents }.read_to_end(&mut json).ok();
+        text = json;
+    }
+    let documents = serde_json::Deserializer::from_slice(&text).into_iter();
+    Some(documents.map_while(Result::ok).collect())
+}
+
 /// True if a host is the node: hosts are told with and without their domain.
-fn same(host: &str, node: &str) -> bool {
+pub(in crate::import) fn same(host: &str, node: &str) -> bool {
     let first = |name: &str| match name.parse::<IpAddr>() {
         Ok(_) => None,
         Err(_) => name.split('.').next().map(str::to_owned),
@@ -59,7 +190,7 @@ fn same(host: &str, node: &str) -> bool {
 
 /// Files of the same name in several folders are of several nodes, if they tell no hosts: the folder that differs
 /// names the node.
-fn by_folder(found: &mut [Found]) {
+fn by_folder(found: &mut [&mut Found]) {
     let parts = |f: &Found| -> Vec<String> { f.input.name.split('/').map(str::to_owned).collect() };
     let silent = |f: &Found| f.input.kind.of_node() && f.about.hosts.is_empty();
     let mut like: BTreeMap<(Kind, String), Vec<Vec<String>>> = BTreeMap::new();

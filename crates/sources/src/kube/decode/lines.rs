@@ -20,6 +20,11 @@ use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
 /// Reason for ignoring a list: it has no items.
 pub const EMPTY_LIST: &str = "empty list";
+/// Reason for ignoring the lines that `kubectl cluster-info dump` prints of a container's log, between its marks.
+const OF_A_LOG: &str = "log of a container";
+/// Begins of these marks.
+const LOG_BEGINS: &[u8] = b"==== START logs for container ";
+const LOG_ENDS: &[u8] = b"==== END logs for container ";
 /// Longest document that is buffered, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 512 << 20;
 
@@ -36,6 +41,8 @@ pub struct KubeLines {
     resource: Text,
     /// The reader of the input, when its first line is not JSON.
     printed: Option<KubectlText>,
+    /// True inside a container's log.
+    in_log: bool,
 }
 
 impl KubeLines {
@@ -190,6 +197,10 @@ impl LineDecoder for KubeLines {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         if let Some(printed) = &mut self.printed {
             return printed.line(line, out);
+        }
+        if self.in_log || (self.pending.is_empty() && line.starts_with(LOG_BEGINS)) {
+            self.in_log = !line.starts_with(LOG_ENDS);
+            return Fed::Ignored(OF_A_LOG);
         }
         let mut fed = Fed::Partial;
         if line.first() == Some(&b'{') && !self.pending.is_empty() {
