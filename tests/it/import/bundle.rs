@@ -87,13 +87,13 @@ fn a_list_of_nothing_is_a_list() {
 fn two_bundles_are_of_two_nodes() {
     let desk = Desk::new();
     let log = text(&capture("kubelet.log"));
-    let journal: String = log
+    let journal: Vec<String> = log
         .lines()
         .filter(|l| l.starts_with(['I', 'E', 'W']))
         .map(|l| format!("Nov 21 {} one kubelet[7]: {l}\n", &l[6..21]))
         .collect();
     for (folder, name, content) in [
-        ("a", "kubelet.log", journal),
+        ("a", "kubelet.log", journal.concat()),
         ("two-2026-11-21_00_30_07", "kubelet", log.clone()),
     ] {
         let folder = desk.dir.path().join(folder);

@@ -616,7 +616,7 @@ pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
 mod tests {
     use super::*;
     use kflow_model::cri::{CallKey, Inventory};
-    use kflow_model::{Body, Observation, Stamp};
+    use kflow_model::{Body, Observation, Stamp, Text};
     use std::sync::Arc;
 
     /// A runtime that was asked once, and no tap: that tells of no call.

@@ -40,14 +40,17 @@ const LINES_BEFORE: &str = "20000";
 /// Makes a new decoder, for every time that the input starts again.
 pub type NewDecoder = Box<dyn Fn() -> Box<dyn LineDecoder> + Send + Sync>;
 
+/// Reads from a line when it was received.
+type Received = fn(&[u8]) -> Option<Nanos>;
+
 /// A log that is decoded line by line.
 pub(super) struct Feed {
     source: Source,
     decoder: Box<dyn LineDecoder>,
     lines: Lines,
     buffer: Vec<Observation>,
-    /// Reads from a line when it was received, where the source can go on from such a time.
-    received: Option<fn(&[u8]) -> Option<Nanos>>,
+    /// Set where the source can go on from the time at which a line was received.
+    received: Option<Received>,
     /// When the last line was received that was read.
     read_to: Option<Nanos>,
     pub(super) out: Out,
