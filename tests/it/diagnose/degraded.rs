@@ -360,13 +360,7 @@ const AS_FAR_AS_SEEN: [(Source, &str, &str); 4] = [
 #[test]
 fn a_source_alone_names_no_other_cause() {
     let mut wrong = Vec::new();
-    let of_pods = [
-        Source::Cri,
-        Source::Kubelet,
-        Source::Kube,
-        Source::Audit,
-        Source::Runtime,
-    ];
+    let of_pods = [Source::Cri, Source::Kubelet, Source::Kube, Source::Audit];
     for source in of_pods {
         wrong.extend(judged(Sources::Only(source), <[Evidence]>::to_vec).wrong);
     }

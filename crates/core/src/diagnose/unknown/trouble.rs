@@ -161,8 +161,9 @@ pub(super) const fn help(failure: Failure, namespaced: bool) -> &'static str {
         Failure::NotKubernetes => {
             "check the kubeconfig's address: a proxy or a login page may stand before the apiserver"
         }
-        Failure::Refused | Failure::Interrupted | Failure::Other => {
-            "ask again; `kflow doctor` says what works"
+        Failure::Interrupted => {
+            "ask again; on the pod's node `--no-api --node NODE` needs none; `kflow doctor` says what works"
         }
+        Failure::Refused | Failure::Other => "ask again; `kflow doctor` says what works",
     }
 }
