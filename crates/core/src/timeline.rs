@@ -99,9 +99,10 @@ pub struct Span {
     pub evidence: Vec<Evidence>,
 }
 
-/// True for the names that gRPC gives status 4; the kubelet's spans have the upper-case one.
-pub(crate) fn is_deadline(code: &str) -> bool {
-    matches!(code, "DeadlineExceeded" | "DEADLINE_EXCEEDED")
+/// True for a call that was given up at its deadline. `code` is the name of the gRPC status; the kubelet's spans have the
+/// upper-case one.
+pub(crate) fn is_timed_out(outcome: Outcome, code: &str) -> bool {
+    outcome == Outcome::Cancelled && matches!(code, "DeadlineExceeded" | "DEADLINE_EXCEEDED")
 }
 
 impl Span {
@@ -147,7 +148,7 @@ impl Span {
     }
     /// True for a call that was given up at its deadline: the kubelet tries it again, like one that failed.
     pub fn is_timed_out(&self) -> bool {
-        self.outcome == Outcome::Cancelled && is_deadline(&self.code)
+        is_timed_out(self.outcome, &self.code)
     }
     /// True for garbage collection of the runtime or the kubelet, which comes minutes after an attempt or the end. It
     /// does not count for the span of its stage.

@@ -149,7 +149,7 @@ pub struct Plan {
     pub segments: Vec<Object>,
     /// Bytes of the index that were read to find the segments.
     pub index_bytes: u64,
-    /// Objects of the index that could not be read: another node's segments may tell of the pod too.
+    /// Objects of the index that could not be read; they may name further nodes on which the pod was.
     pub unreadable: Unreadable,
     /// True when the segments of this time have no index, so that those of all nodes are fetched.
     pub unindexed: bool,
@@ -601,7 +601,7 @@ fn write(
 }
 
 /// Returns the begin of the time in which everything was recorded: of several nodes that of the last, or that of the
-/// cluster's recording, which tells of all nodes' pods.
+/// cluster's recording, which has the pods of all nodes.
 fn begin(nodes: &[Stream]) -> Option<Nanos> {
     let (cluster, nodes): (Vec<&Stream>, Vec<&Stream>) =
         nodes.iter().partition(|s| s.node == NO_NODE);

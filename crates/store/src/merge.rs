@@ -252,7 +252,7 @@ impl Merge {
     }
 }
 
-/// The gap that tells of a hole.
+/// Returns the gap for a time without segments.
 pub(crate) fn told(hole: Hole) -> Evidence {
     let (resource, why) = if hole.lost {
         ("", "no segment tells of this time")

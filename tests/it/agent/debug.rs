@@ -1,9 +1,11 @@
 //! `--debug-pod`: starts an agent for one command, and removes it afterwards.
 
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+
+use kflow_model::clock;
 
 use super::forward::{Apiserver, said};
-use super::{Node, block_on, connected};
+use super::{Node, PATIENCE, block_on, connected};
 use crate::program::{kflow, run};
 
 const IMAGE: &str = "registry.example/kflow:1";
@@ -93,18 +95,19 @@ fn who_interrupts_it_gets_the_terminal_back_and_the_job_goes() {
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
         let child = command.spawn().unwrap();
-        while server.did.lock().unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        // Once the agent's port is forwarded, the sources are listened to for a minute.
+        let begun = clock::monotonic();
+        while server.forwards.load(Ordering::Relaxed) == 0 {
+            assert!(begun.elapsed() < PATIENCE, "no forward");
+            tokio::task::yield_now().await;
         }
-        // Its pod is ready at once, and then the sources are listened to for a minute.
-        tokio::time::sleep(Duration::from_secs(3)).await;
         let id = child.id().to_string();
         let kill = std::process::Command::new("kill")
             .args(["-INT", &id])
             .status();
         assert!(kill.unwrap().success());
         let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
-        let ended = tokio::time::timeout(Duration::from_secs(30), ended).await;
+        let ended = tokio::time::timeout(PATIENCE, ended).await;
         let ended = ended.expect("in time").unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(

@@ -34,7 +34,7 @@ pub(super) struct Apiserver {
     agent: Mutex<Option<PathBuf>>,
     /// Port-forward is forbidden.
     forbidden: bool,
-    forwards: AtomicUsize,
+    pub(super) forwards: AtomicUsize,
     /// Jobs that exist.
     pub(super) jobs: Mutex<Vec<serde_json::Value>>,
     /// Jobs that were created and deleted, in order.

@@ -74,7 +74,8 @@ pub struct SourceState {
     pub lost: u64,
     /// Gaps, newest last; a bounded number.
     pub gaps: Vec<Evidence>,
-    /// A tap told of a connection or of a call. What a runtime answers when it is asked tells of neither.
+    /// True once a tap reported a connection or a call. A list that kflow itself requested from the runtime does not
+    /// count.
     pub tapped: bool,
 }
 

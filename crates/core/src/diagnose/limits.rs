@@ -123,9 +123,9 @@ limits! {
     KILL = "terminate: the kill after the grace period", 5, "measured: StopContainer returns at most 1.34 s after its timeout, StopPodSandbox after at most 2.99 s (S5-burst)";
     /// For a deleted pod whose containers have all ended.
     LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
-    /// For a pod whose state changed a moment ago.
     /// For a pod of which nothing but Events is known.
-    EVENTS_REPEAT = "any stage: only Events tell of the pod, and none of late, so that it may be gone", 600, "client-go tools/record/events_cache.go: defaultSpamBurst 25, defaultSpamQPS 1/300: who fails again and again writes an Event about it at least every 5 min; twice that";
+    EVENTS_REPEAT = "any stage: the pod is known from Events alone, and none is recent: it may be gone", 600, "client-go tools/record/events_cache.go: defaultSpamBurst 25, defaultSpamQPS 1/300: who fails again and again writes an Event about it at least every 5 min; twice that";
+    /// For a pod whose state changed a moment ago.
     MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; by then what was done shows";
     /// For a kubelet that has come back, to work off what it missed.
     BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; two of them";

@@ -619,7 +619,7 @@ mod tests {
     use kflow_model::{Body, Observation, Stamp, Text};
     use std::sync::Arc;
 
-    /// A runtime that was asked once, and no tap: that tells of no call.
+    /// A list that was requested from the runtime, without a tap, does not show which calls the kubelet made.
     #[test]
     fn a_list_of_the_runtime_does_not_say_that_there_are_no_calls() {
         let mut world = World::default();

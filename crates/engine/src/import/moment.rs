@@ -2,8 +2,9 @@
 //! in the document, which in a calm namespace is days old.
 //!
 //! The lists of an import are taken to have been read together: not before the newest time in any of them, and each not
-//! after its file was written. Lists of different bundles were not read together, and a bundle may say when it was made. Two lists that have an object in two versions were not read together: the older one stays
-//! at its own newest time, with all that stands before it in its file.
+//! after its file was written. Lists of different bundles were not read together, and a bundle may say when it was made.
+//! Two lists that have an object in two versions were not read together: the older one stays at its own newest time, with
+//! all that stands before it in its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,6 @@
-//! What kubectl does not print of pods, taken from the other captures: UIDs, in descriptions and in tables of Events, and
-//! when they were created.
+//! What `kubectl describe` does not print of pods, taken from the other captures: their UIDs, and when they were created.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, PodUid, Text};
@@ -11,19 +10,14 @@ use kflow_sources::kube::decode::MADE_UID;
 const TOGETHER: i64 = 60 * SECOND;
 
 /// Replaces each made UID by the last one that another capture tells for a pod of that name. Where that has the pod's
-/// JSON, the time of creation is taken from there; the description itself is left out if both are of one moment. An Event
-/// in a table is of the only pod that has the name, unless that was created later.
+/// JSON, the time of creation is taken from there; the description itself is left out if both are of one moment.
 pub(super) fn resolve(observations: &mut Vec<Observation>) {
-    let lacks = |o: &Observation| match &o.body {
-        Body::Pod(p) => p.uid.as_str().starts_with(MADE_UID),
-        Body::Event(e) => e.object.kind == "Pod" && e.object.uid.is_empty(),
-        _ => false,
-    };
-    if !observations.iter().any(lacks) {
+    let made =
+        |o: &Observation| matches!(&o.body, Body::Pod(p) if p.uid.as_str().starts_with(MADE_UID));
+    if !observations.iter().any(made) {
         return;
     }
     let mut known: FxHashMap<(Text, Text), Text> = FxHashMap::default();
-    let mut reused: FxHashSet<(Text, Text)> = FxHashSet::default();
     let mut complete: FxHashMap<PodUid, Vec<(Nanos, Nanos)>> = FxHashMap::default();
     for o in observations.iter() {
         if let Body::Pod(p) = &o.body
@@ -35,11 +29,7 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
     }
     let mut know = |namespace: &Text, name: &Text, uid: &str| {
         if !uid.is_empty() && !name.is_empty() && !uid.starts_with(MADE_UID) {
-            let key = (namespace.clone(), name.clone());
-            let before = known.insert(key.clone(), uid.into());
-            if before.is_some_and(|before| before != uid) {
-                reused.insert(key);
-            }
+            known.insert((namespace.clone(), name.clone()), uid.into());
         }
     };
     for o in observations.iter() {
@@ -74,19 +64,6 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
                 let key = (e.object.namespace.clone(), e.object.name.clone());
                 if let Some(uid) = known.get(&key) {
                     e.object.uid.clone_from(uid);
-                }
-            }
-            Body::Event(e) if e.object.kind == "Pod" && e.object.uid.is_empty() => {
-                let key = (e.object.namespace.clone(), e.object.name.clone());
-                if let Some(uid) = known.get(&key).filter(|_| !reused.contains(&key)) {
-                    let states = complete.get(&PodUid(uid.clone()));
-                    let created = states
-                        .and_then(|all| all.first())
-                        .map(|(_, created)| *created);
-                    let end = o.stamp.at.plus(i64::from(o.stamp.precision));
-                    if created.is_none_or(|created| created <= end) {
-                        e.object.uid.clone_from(uid);
-                    }
                 }
             }
             _ => {}

@@ -395,32 +395,38 @@ fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value
     })
 }
 
-/// Returns who reports an Event. Without `-o wide`, `kubectl get events` has no column for it; then the reason tells,
-/// where only the kubelet has it (1.36: `pkg/kubelet/events/event.go`).
+/// Reasons by which the kubelet alone reports about a container (1.36: `pkg/kubelet/events/event.go`).
+const OF_CONTAINERS: [&str; 11] = [
+    "Pulling",
+    "Pulled",
+    "Created",
+    "Started",
+    "Failed",
+    "BackOff",
+    "Killing",
+    "Unhealthy",
+    "ProbeWarning",
+    "InspectFailed",
+    "ErrImageNeverPull",
+];
+/// The same, about a pod.
+const OF_PODS: [&str; 9] = [
+    "FailedMount",
+    "FailedMapVolume",
+    "FailedCreatePodSandBox",
+    "FailedPrepareDynamicResources",
+    "FailedPostStartHook",
+    "FailedPreStopHook",
+    "FailedKillPod",
+    "NetworkNotReady",
+    "SandboxChanged",
+];
+
+/// Returns who reports an Event. Without `-o wide`, `kubectl get events` has no column for it; then the reason tells.
 fn component<'a>(row: &'a Row, kind: &str) -> &'a str {
-    const OF_KUBELET: [&str; 20] = [
-        "Pulling",
-        "Pulled",
-        "Created",
-        "Started",
-        "Failed",
-        "BackOff",
-        "Killing",
-        "Unhealthy",
-        "ProbeWarning",
-        "InspectFailed",
-        "ErrImageNeverPull",
-        "FailedMount",
-        "FailedMapVolume",
-        "FailedCreatePodSandBox",
-        "FailedPrepareDynamicResources",
-        "FailedPostStartHook",
-        "FailedPreStopHook",
-        "FailedKillPod",
-        "NetworkNotReady",
-        "SandboxChanged",
-    ];
-    if row.component.is_empty() && kind == "Pod" && OF_KUBELET.contains(&row.reason.as_str()) {
+    let reason = row.reason.as_str();
+    let of_kubelet = OF_CONTAINERS.contains(&reason) || OF_PODS.contains(&reason);
+    if row.component.is_empty() && kind == "Pod" && of_kubelet {
         "kubelet"
     } else {
         &row.component
@@ -430,19 +436,6 @@ fn component<'a>(row: &'a Row, kind: &str) -> &'a str {
 /// Returns the container that an Event of the kubelet is about, as a path into the pod: releases before 1.35 do not print
 /// it. It is the one that the message names, by its name or image; else the pod's only one.
 fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
-    const OF_CONTAINERS: [&str; 11] = [
-        "Pulling",
-        "Pulled",
-        "Created",
-        "Started",
-        "Failed",
-        "BackOff",
-        "Killing",
-        "Unhealthy",
-        "ProbeWarning",
-        "InspectFailed",
-        "ErrImageNeverPull",
-    ];
     if !OF_CONTAINERS.contains(&reason) {
         return String::new();
     }

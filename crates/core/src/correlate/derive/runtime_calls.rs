@@ -3,7 +3,7 @@
 
 use super::evidence::{CallEvidence, PodEvidence};
 use super::span::edge;
-use crate::timeline::{Certainty, Edge, Outcome, is_deadline};
+use crate::timeline::{Certainty, Edge, Outcome, is_timed_out};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::{
@@ -42,8 +42,7 @@ impl RuntimeCall {
     }
     /// True for an error, and for a call that was given up at its deadline.
     pub(crate) fn failed(&self) -> bool {
-        self.outcome == Outcome::Error
-            || self.outcome == Outcome::Cancelled && is_deadline(&self.code)
+        self.outcome == Outcome::Error || is_timed_out(self.outcome, &self.code)
     }
     /// The evidence of the end: the call's end, else the span.
     pub(crate) fn proof_of_end(&self) -> Option<&Evidence> {

@@ -327,13 +327,13 @@ impl World {
     }
 }
 
-/// How long a pod that only log lines tell of is silent before it counts as gone, ns. A log shows no end of a pod of
-/// another node, or of one that ended where the log has a hole.
+/// Time without evidence after which a pod that is known from log lines alone counts as gone, ns. A log does not show the
+/// end of a pod of another node, or of one that ended where the log has a gap.
 const SILENT_NS: i64 = 24 * 3600 * SECOND;
 
 /// Since when a pod is gone: by the API. A pod that the API never showed is gone since its last evidence, if that is
-/// more than `age_ns` ago and the pod ended on its node, or only Events and requests tell of it; or if only log lines
-/// tell of it and that is more than [`SILENT_NS`] ago.
+/// more than `age_ns` ago and the pod ended on its node, or is known from Events and requests alone; or if it is known from
+/// log lines alone and its last evidence is more than [`SILENT_NS`] ago.
 fn gone_since(pod: &Pod, now: Nanos, age_ns: i64) -> Option<Nanos> {
     if pod.gone.is_some() {
         return pod.gone;

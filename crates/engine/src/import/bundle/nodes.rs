@@ -76,8 +76,8 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
     }
 }
 
-/// Says of which node those captures of a bundle are that tell none: of the only one that others in it tell. If none
-/// tells any, and another bundle has logs of the same kinds, the bundle is of a node of its own.
+/// Sets the node of those captures of a bundle that name no host: the only one that others in it name. If none names
+/// one, and another bundle has logs of the same kinds, the bundle is of a node of its own.
 fn by_bundle(found: &mut [Found], n: usize, name: &str) {
     let of_nodes = || found.iter().filter(|f| f.input.kind.of_node());
     let (own, others): (Vec<&Found>, Vec<&Found>) = of_nodes().partition(|f| f.input.bundle == n);
