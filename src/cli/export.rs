@@ -200,7 +200,7 @@ fn write(
         }
         ExportFormat::Svg => {
             for pod in pods {
-                let picture = kflow_tui::offscreen::timeline(snap, pod, theme);
+                let picture = kflow_tui::picture::timeline(snap, pod, theme);
                 out.write_all(picture.context("no such theme")?.as_bytes())?;
             }
         }

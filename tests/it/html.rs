@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use kflow_core::correlate::Pod;
 use kflow_core::diagnose::{Diagnoser, Incident, Verdict};
 use kflow_export::html::{self, Entry};
+use kflow_export::life::lines;
 use kflow_model::Nanos;
 use regex::Regex;
 
@@ -160,14 +161,21 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
         let first_well = said.find("<article class=\"well\"").unwrap_or(said.len());
         assert!(last_ill < first_well, "{name}");
 
-        // One row for each span, one sign for each mark.
+        // One row for each step with a bar for each of its spans, one sign for each mark.
+        let rows: usize = pods.iter().map(|p| lines(&p.timeline).len()).sum();
         let spans: usize = pods.iter().map(|p| p.timeline.spans.len()).sum();
         let marks: usize = pods.iter().map(|p| p.timeline.marks.len()).sum();
         let with_marks = pods.iter().filter(|p| !p.timeline.marks.is_empty()).count();
         assert!(spans > 10 && marks > 10, "{name}: {spans} {marks}");
         assert_eq!(
             drawn.matches("<div class=\"row ").count(),
-            spans + with_marks
+            rows + with_marks
+        );
+        let bars = ["measured", "inferred", "bounded"].map(|c| format!("<i class=\"{c} "));
+        let bars: usize = bars.iter().map(|b| drawn.matches(b.as_str()).count()).sum();
+        assert!(
+            bars >= spans && rows < spans,
+            "{name}: {bars} {rows} {spans}"
         );
         assert_eq!(
             drawn.matches("<i class=\"mark").count(),

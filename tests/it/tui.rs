@@ -82,7 +82,7 @@ fn taken(
     }
 }
 
-fn empty() -> Snapshot {
+pub(crate) fn empty() -> Snapshot {
     churn::snapshot(&mut Pipeline::new(), churn::BEGIN)
 }
 

@@ -15,6 +15,7 @@
 //! | [`open_metrics`] | metrics for Prometheus, family by family |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`sequence`] | the sequence diagram of a pod for Mermaid and PlantUML |
+//! | [`life`] | a pod's whole life for pictures: its time axis, its rows |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
 //! | [`mod@file`] | timelines in a chosen format |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
@@ -30,6 +31,7 @@ pub mod file;
 pub mod flow;
 pub mod html;
 pub mod incidents;
+pub mod life;
 pub mod names;
 pub mod open_metrics;
 pub mod otlp;

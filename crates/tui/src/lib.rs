@@ -11,6 +11,7 @@
 //! | [`banner`] | what could not be read, above every pane |
 //! | [`config`] | the user's configuration |
 //! | [`offscreen`] | frames drawn without a terminal |
+//! | [`picture`] | the whole life of one pod as a picture |
 //! | [`svg`] | a drawn buffer as an SVG picture |
 //! | [`filter`] | the filter that is typed after `/` |
 //! | [`backend`] | the interface to the engine |
@@ -43,6 +44,7 @@ pub mod layout;
 pub mod model;
 pub mod offscreen;
 pub mod pane;
+pub mod picture;
 pub mod replay;
 pub mod run;
 mod settings;

@@ -113,18 +113,19 @@ pub const SHOTS: &[Shot] = &[
     in_theme("high-contrast", PODS, "pods-high-contrast"),
 ];
 
-/// Returns a model of this size (columns, rows) with all colours that the theme uses; `None` for an unknown theme.
-pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
+/// Returns a theme with all colours that it uses; `None` for an unknown one.
+pub fn look(theme: &str) -> Option<Look> {
     let depth = match theme {
         "mono" => Depth::Mono,
         "ansi" => Depth::Ansi16,
         _ => Depth::True,
     };
-    let mut m = Model::new(
-        size,
-        Look::new(theme, depth, true)?,
-        super::keys::Keymap::default(),
-    );
+    Look::new(theme, depth, true)
+}
+
+/// Returns a model of this size (columns, rows) with all colours that the theme uses; `None` for an unknown theme.
+pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
+    let mut m = Model::new(size, look(theme)?, super::keys::Keymap::default());
     m.shared.utc = true;
     Some(m)
 }
@@ -163,43 +164,6 @@ pub fn select(model: &mut Model, snap: &Snapshot, pod: &str) {
     if let Some(p) = snap.world.find(pod).first() {
         model.shared.pod = Some(p.uid.clone());
     }
-}
-
-/// Columns of an exported timeline.
-const WIDE: u16 = 160;
-/// Rows of a screen that are around the pane; at least as many as any layout uses.
-const HEAD_AND_FOOT: u16 = 10;
-/// Limit on the rows of an exported timeline.
-const TALL: u16 = 1000;
-
-/// Returns the timeline of one pod alone as SVG, as high as its content; `None` for an unknown theme.
-pub fn timeline(snap: &Snapshot, pod: &kflow_core::correlate::Pod, theme: &str) -> Option<String> {
-    let drawn = |rows: u16| {
-        // The pane lists as many rows as a screen of this size leaves between head and foot, which are not drawn.
-        let mut m = model((WIDE, rows + HEAD_AND_FOOT), theme)?;
-        m.shared.pod = Some(pod.uid.clone());
-        m.show(super::pane::PaneId::Timeline);
-        m.sync(snap);
-        let mut buf = Buffer::empty(Rect::new(0, 0, WIDE, rows));
-        view::draw_pane(&m, snap, super::pane::PaneId::Timeline, &mut buf);
-        Some(buf)
-    };
-    // The empty rows between the last bar and the pane's own bottom rows are removed.
-    let empty = drawn(TALL).map(|buf| {
-        let frame = |s: &str| s.chars().all(|c| c == ' ' || ('─'..='╿').contains(&c));
-        let in_it = |x: u16, y: u16| buf.cell((x, y)).is_some_and(|c| !frame(c.symbol()));
-        let (mut longest, mut run) = (0, 0);
-        for y in 0..TALL {
-            let filled = (0..WIDE).any(|x| in_it(x, y));
-            run = if filled { 0 } else { run + 1 };
-            longest = run.max(longest);
-        }
-        longest
-    })?;
-    // The rule above the detail counts as content, and one empty row stays.
-    let buf = drawn((TALL - empty + 2).max(12))?;
-    let title = format!("kflow: timeline of {}", pod.key());
-    Some(svg::render(&buf, &title))
 }
 
 /// Returns the SVG of a screenshot of a snapshot; `None` for an unknown theme.

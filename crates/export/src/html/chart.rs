@@ -1,13 +1,12 @@
-//! A pod's timeline: an axis with ticks, a row with marks, and a row per span.
+//! A pod's timeline: an axis with ticks, a row with marks, and a row per step with all its attempts.
 
 use std::io::{self, Write};
 
 use super::{Escaped, counted};
-use crate::timeline::depth;
+use crate::life::{Axis, Line, lengths, lines, tick};
 use kflow_core::correlate::PodView;
 use kflow_core::timeline::{Certainty, Mark, Span, summary};
 use kflow_model::Nanos;
-use kflow_model::stamp::SECOND;
 use kflow_model::units::{date_and_clock, duration, time_of_day};
 
 const TOOLS: &str = "<div class=\"tools\" hidden>\
@@ -16,42 +15,54 @@ const TOOLS: &str = "<div class=\"tools\" hidden>\
 <button data-do=\"right\" title=\"later (Right)\">→</button>\
 <span class=\"dim\">drag or + − 0 zoom, arrows move</span></div>";
 
+/// Distance of ticks, as a share of the axis. Chosen: labels have room on a page of 700 px.
+const TICKS: f64 = 1.0 / 9.0;
+/// Least width of a folded time with room for its length, as a share of the axis.
+const LABEL: f64 = 0.04;
+
 /// Writes a pod's timeline, as of `now`.
 pub(super) fn write(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> {
     let t = &pod.timeline;
-    let Some((first, last)) = t.range() else {
+    let Some(axis) = Axis::of(t, now) else {
         return writeln!(out, "<p>No timeline.</p>");
     };
-    let open = t.spans.iter().any(|s| s.end.is_none());
-    let last = if open { last.max(now) } else { last };
-    let scale = Scale {
-        first,
-        length: last.since(first).max(1),
+    let scale = Scale { axis: &axis };
+    let folded = match axis.folds().next() {
+        Some(_) => "; shaded: nothing began or ended, drawn shorter than it was",
+        None => "",
     };
     writeln!(
         out,
-        "<p class=\"dim\">{} from {} UTC</p>{TOOLS}\n<div class=\"chart\" tabindex=\"0\" role=\"group\" \
-         aria-label=\"timeline of {}\" data-ns=\"{}\"><div class=\"over\">",
-        duration(scale.length),
-        date_and_clock(first, 3, 0),
+        "<p class=\"dim\">{} from {} UTC{folded}</p>{TOOLS}\n<div class=\"chart\" tabindex=\"0\" role=\"group\" \
+         aria-label=\"timeline of {}\" data-axis=\"{}\"><div class=\"over\">",
+        duration(axis.length()),
+        date_and_clock(axis.first, 3, 0),
         Escaped(&pod.key()),
-        scale.length,
+        scale.ends(),
     )?;
-    for at in ticks(scale.length) {
-        let x = scale.percent(first.plus(at));
+    for (at, x) in axis.ticks(TICKS) {
+        let x = x * 100.0;
         let class = if x > 90.0 { "tick last" } else { "tick" };
-        let label = if at == 0 {
-            "0".to_owned()
-        } else {
-            format!("+{}", tick(at))
-        };
+        let plus = if at == 0 { "" } else { "+" };
+        let label = format!("{plus}{}", tick(at));
         write!(
             out,
             "<div class=\"{class}\" style=\"--x:{x:.4}\"><span>{label}</span></div>"
         )?;
     }
+    for p in axis.folds() {
+        let (x, width) = (p.x * 100.0, p.width * 100.0);
+        write!(
+            out,
+            "<div class=\"folded\" style=\"--x:{x:.4};--w:{width:.4}\">"
+        )?;
+        if p.width > LABEL {
+            write!(out, "<span>{}</span>", duration(p.to - p.from))?;
+        }
+        out.write_all(b"</div>")?;
+    }
     for g in &t.gaps {
-        let place = scale.place(g.start, g.end.unwrap_or(last));
+        let place = scale.place(g.start, g.end.unwrap_or(axis.last()));
         write!(out, "<div class=\"unknown\" style=\"{place}\"></div>")?;
     }
     writeln!(out, "</div><div class=\"axis\"></div>")?;
@@ -68,14 +79,14 @@ pub(super) fn write(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Resu
                 "<i class=\"mark{}\" style=\"--x:{:.4}\" title=\"+{} {}\"></i>",
                 if m.bad { " bad" } else { "" },
                 scale.percent(m.at.at),
-                duration(m.at.at.since(first)),
+                duration(m.at.at.since(axis.first)),
                 Escaped(&mark(m)),
             )?;
         }
         writeln!(out, "</div></div>")?;
     }
-    for s in &t.spans {
-        row(pod, s, &scale, now, out)?;
+    for line in lines(t) {
+        row(pod, &line, &scale, now, out)?;
     }
     writeln!(
         out,
@@ -131,27 +142,18 @@ fn list_of_marks(pod: &PodView, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</table></details>")
 }
 
-/// Writes a row: a span's name, how long it worked, and a bar for each interval in which it worked. A thin line joins
-/// the bars of a stage, which spans all its steps.
-fn row(pod: &PodView, s: &Span, scale: &Scale, now: Nanos, out: &mut impl Write) -> io::Result<()> {
+/// Describes a span in one line.
+fn told(pod: &PodView, s: &Span, first: Nanos, now: Nanos) -> String {
     let (work, whole) = (summary::work_ns(&pod.timeline, s, now), s.duration(now));
-    let (worked, lasted) = (duration(work), duration(whole));
-    // Lengths that are equal in three digits are written once.
-    let took = if worked == lasted {
-        lasted
-    } else {
-        format!("{worked} of {lasted}")
-    };
-    let mut name = s.step.to_string();
-    if !s.container.is_empty() {
-        name.push_str(&format!(" {}", s.container));
-    }
-    if s.attempt > 0 {
-        name.push_str(&format!(" #{}", s.attempt));
-    }
     let mut say = format!(
-        "{name}: +{} for {took}, {}, {} (within {})",
-        duration(s.start.at.since(scale.first)),
+        "{}{}: +{} for {}, {}, {} (within {})",
+        name(s),
+        match s.attempt {
+            0 => String::new(),
+            n => format!(" #{n}"),
+        },
+        duration(s.start.at.since(first)),
+        of(work, whole),
         s.outcome.name(),
         certainty(s.certainty),
         duration(s.start.precision.into()),
@@ -161,71 +163,116 @@ fn row(pod: &PodView, s: &Span, scale: &Scale, now: Nanos, out: &mut impl Write)
             say.push_str(&format!(" · {more}"));
         }
     }
+    say
+}
+
+fn name(s: &Span) -> String {
+    if s.container.is_empty() {
+        s.step.to_string()
+    } else {
+        format!("{} {}", s.step, s.container)
+    }
+}
+
+/// Formats how long something worked in the time that it spanned. Lengths that are equal in three digits are written once.
+fn of(work: i64, whole: i64) -> String {
+    let (worked, lasted) = (duration(work), duration(whole));
+    if worked == lasted {
+        lasted
+    } else {
+        format!("{worked} of {lasted}")
+    }
+}
+
+/// Writes a row: a step's name, how long it worked, and a bar for each interval in which an attempt of it worked. A thin
+/// line joins the bars of a stage, which spans all its steps.
+fn row(
+    pod: &PodView,
+    line: &Line,
+    scale: &Scale<'_>,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let t = &pod.timeline;
+    let mut spans = line.spans(t).peekable();
+    let Some(s) = spans.peek() else {
+        return Ok(());
+    };
+    let mut name = name(s);
+    let (say, took) = match line.spans.len() {
+        1 => {
+            if s.attempt > 0 {
+                name.push_str(&format!(" #{}", s.attempt));
+            }
+            let took = of(summary::work_ns(t, s, now), s.duration(now));
+            (told(pod, s, scale.axis.first, now), took)
+        }
+        n => {
+            let took = lengths(t, line, now);
+            let say = format!("{name}: {n} times, {took}");
+            name.push_str(&format!(" ×{n}"));
+            (say, took)
+        }
+    };
     write!(
         out,
         "<div class=\"row{} {}\" title=\"{}\"><div class=\"l\"><span class=\"n\" style=\"--d:{}\">{}</span><span class=\"d\">{took}</span></div><div class=\"t\">",
         if s.is_stage() { " stage" } else { "" },
-        s.outcome.name(),
+        line.outcome(t).name(),
         Escaped(&say),
-        depth(s, &pod.timeline.spans),
+        line.depth,
         Escaped(&name),
     )?;
-    if work != whole {
-        let place = scale.place(s.start.at, s.end.map_or(now, |e| e.at));
-        write!(out, "<i class=\"whole\" style=\"{place}\"></i>")?;
-    }
-    for (from, to) in summary::work(&pod.timeline, s, now) {
-        write!(
-            out,
-            "<i class=\"{}\" style=\"{}\"></i>",
-            certainty(s.certainty),
-            scale.place(from, to)
-        )?;
+    let one = line.spans.len() == 1;
+    for s in spans {
+        if summary::work_ns(t, s, now) != s.duration(now) {
+            let place = scale.place(s.start.at, s.end.map_or(now, |e| e.at));
+            write!(
+                out,
+                "<i class=\"whole {}\" style=\"{place}\"></i>",
+                s.outcome.name()
+            )?;
+        }
+        let title = if one {
+            String::new()
+        } else {
+            let say = told(pod, s, scale.axis.first, now);
+            format!(" title=\"{}\"", Escaped(&say))
+        };
+        for (from, to) in summary::work(t, s, now) {
+            write!(
+                out,
+                "<i class=\"{} {}\" style=\"{}\"{title}></i>",
+                certainty(s.certainty),
+                s.outcome.name(),
+                scale.place(from, to)
+            )?;
+        }
     }
     writeln!(out, "</div></div>")
 }
 
-/// Returns at most six ticks, ns from the begin: powers of ten up to ten seconds, then units of clocks and calendars.
-fn ticks(length: i64) -> impl Iterator<Item = i64> {
-    let tens = (0..11).flat_map(|n| [1, 2, 5].map(|by| by * 10_i64.pow(n)));
-    let clock = [
-        10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400,
-    ];
-    let days = (0..).map_while(|n| 43_200_i64.checked_shl(n));
-    let seconds = clock.into_iter().chain(days);
-    let step = tens
-        .take_while(|step| *step < 10 * SECOND)
-        .chain(seconds.map_while(|s| s.checked_mul(SECOND)))
-        .find(|step| length / step <= 5)
-        .unwrap_or(i64::MAX);
-    (0..=length / step).map(move |n| n * step)
+struct Scale<'a> {
+    axis: &'a Axis,
 }
 
-/// Formats a tick's time without trailing zeros: `30s`, `2m`, `1.5s`.
-fn tick(at: i64) -> String {
-    let text = duration(at);
-    let (number, unit) = match text.find(|c: char| c.is_alphabetic()) {
-        Some(i) if text.contains('.') => text.split_at(i),
-        _ => return text.trim_end_matches("00s").to_owned(),
-    };
-    let number = number.trim_end_matches('0').trim_end_matches('.');
-    format!("{number}{unit}")
-}
-
-struct Scale {
-    first: Nanos,
-    length: i64,
-}
-
-impl Scale {
+impl Scale<'_> {
     /// Returns a moment as a percentage of the whole.
     fn percent(&self, at: Nanos) -> f64 {
-        at.since(self.first).clamp(0, self.length) as f64 / self.length as f64 * 100.0
+        self.axis.place(at) * 100.0
     }
     /// Returns the left edge and the width for the style sheet, which keeps narrow bars visible.
     fn place(&self, from: Nanos, to: Nanos) -> String {
         let x = self.percent(from);
         format!("--x:{x:.4};--w:{:.4}", (self.percent(to) - x).max(0.0))
+    }
+    /// Returns the ends of the axis' pieces for the script: `ns percent`, separated by commas.
+    fn ends(&self) -> String {
+        let ends = self.axis.pieces().iter();
+        let ends: Vec<String> = ends
+            .map(|p| format!("{} {:.6}", p.to, (p.x + p.width) * 100.0))
+            .collect();
+        ends.join(",")
     }
 }
 
@@ -234,40 +281,5 @@ const fn certainty(c: Certainty) -> &'static str {
         Certainty::Measured => "measured",
         Certainty::Inferred => "inferred",
         Certainty::Bounded => "bounded",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tick_has_the_digits_that_it_needs() {
-        let said =
-            [10, 1500, 200_000, 30_000, 60_000, 90_000, 7_200_000].map(|ms| tick(ms * 1_000_000));
-        assert_eq!(
-            said,
-            ["10ms", "1.5s", "3m20s", "30s", "1m", "1m30s", "2h00m"]
-        );
-    }
-
-    #[test]
-    fn ticks_are_round_and_few_whatever_the_length() {
-        let all = |length| ticks(length).collect::<Vec<_>>();
-        assert_eq!(all(1), [0, 1]);
-        assert_eq!(all(6), [0, 2, 4, 6]);
-        assert_eq!(all(44), [0, 10, 20, 30, 40]);
-        assert_eq!(all(11 * SECOND), [0, 2, 4, 6, 8, 10].map(|n| n * SECOND));
-        assert_eq!(all(200 * SECOND), [0, 60, 120, 180].map(|n| n * SECOND));
-        assert_eq!(
-            all(7200 * SECOND),
-            [0, 1800, 3600, 5400, 7200].map(|n| n * SECOND)
-        );
-        for n in 0..63 {
-            for length in [(1_i64 << n) - 1, 1 << n, 3_i64.saturating_mul(1 << n)] {
-                let found = all(length.max(1));
-                assert!((2..=6).contains(&found.len()), "{length}: {found:?}");
-            }
-        }
     }
 }

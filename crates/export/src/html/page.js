@@ -18,7 +18,15 @@ for (const pod of document.querySelectorAll(".pod")) {
   if (!chart) continue;
   const tools = pod.querySelector(".tools"), say = pod.querySelector(".say");
   const over = chart.querySelector(".over"), rows = [...chart.querySelectorAll(".row")];
-  const length = Number(chart.dataset.ns);
+  // Where the pieces of the axis end, as ns and percent: times in which nothing happens are folded.
+  const ends = [[0, 0], ...chart.dataset.axis.split(",").map((e) => e.split(" ").map(Number))];
+  const length = ends.at(-1)[0];
+  // Translates between ns (0) and percent (1).
+  const along = (value, from) => {
+    const to = 1 - from, n = Math.max(ends.findIndex((e) => value <= e[from]), 1), [a, b] = [ends[n - 1], ends[n]];
+    return a[to] + (value - a[from]) / (b[from] - a[from]) * (b[to] - a[to]);
+  };
+  const percent = (ns) => along(Math.min(ns, length), 0), moment = (place) => along(Math.min(place, 100), 1);
   // The part that is shown, in percent of the whole, and the row that is told.
   let from = 0, width = 100, at = -1;
   const place = (name) => {
@@ -47,20 +55,24 @@ for (const pod of document.querySelectorAll(".pod")) {
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
   const ticks = () => {
     for (const t of over.querySelectorAll(".tick")) t.remove();
-    const shown = length * width / 100, begin = length * from / 100;
-    const step = steps.find((step) => shown / step < 6) ?? length;
-    for (let n = Math.ceil(begin / step); n * step <= begin + shown; n++) {
+    const gap = width / 9, end = from + width;
+    for (let at = from, last = -1; at <= end;) {
+      const low = Math.max(moment(at), last + 1), most = moment(at + gap) - low;
+      const step = steps.findLast((s) => s <= most) ?? 1, ns = Math.ceil(low / step) * step, x = percent(ns);
+      if (ns > length || x > end) break;
       const t = document.createElement("div"), text = document.createElement("span");
-      t.className = (n * step - begin) / shown > 0.9 ? "tick last" : "tick";
-      t.style.setProperty("--x", n * step / length * 100);
-      text.textContent = n ? "+" + duration(n * step) : "0";
+      t.className = (x - from) / width > 0.9 ? "tick last" : "tick";
+      t.style.setProperty("--x", x);
+      text.textContent = ns ? "+" + duration(ns) : "0";
       t.append(text);
       over.prepend(t);
+      last = ns;
+      at = Math.max(x, at) + gap;
     }
   };
   const show = (newFrom, newWidth) => {
     // Down to a microsecond, or to what is there.
-    width = clamp(newWidth, Math.min(100, 1e5 / length), 100);
+    width = clamp(newWidth, Math.min(100, 1e3 / ends[1][0] * ends[1][1]), 100);
     from = clamp(newFrom, 0, 100 - width);
     chart.style.setProperty("--a", from);
     chart.style.setProperty("--k", 100 / width);
@@ -76,7 +88,7 @@ for (const pod of document.querySelectorAll(".pod")) {
     rows[at]?.classList.remove("at");
     at = rows.indexOf(row);
     row?.classList.add("at");
-    const time = when === undefined ? "" : "+" + duration(when / 100 * length);
+    const time = when === undefined ? "" : "+" + duration(moment(when));
     say.textContent = [time, row?.dataset.say].filter(Boolean).join(" · ");
   };
 
