@@ -7,6 +7,7 @@ mod kubectl;
 mod lives;
 mod order;
 mod proof;
+mod summed;
 
 use std::path::PathBuf;
 

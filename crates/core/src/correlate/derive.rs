@@ -58,7 +58,7 @@ pub(crate) struct Input<'a> {
 /// Derives the view of a pod.
 pub(crate) fn view(input: &Input<'_>) -> PodView {
     let lines = evidence::lines(&input.evidence);
-    let logged = evidence::logged_events(&lines, &input.evidence);
+    let logged = evidence::Logged::of(&lines, &input.evidence);
     let seen = PodEvidence::new(
         (&input.uid, &input.mirrors),
         &input.evidence,

@@ -507,12 +507,23 @@ impl<'a> PodHistory<'a> {
         let c = self.api?.condition("Ready")?;
         Some(c.is_true())
     }
+    /// When the pod was bound: as it was seen, or as its state tells, which a list shows long after that.
+    fn bound(&self) -> Option<Nanos> {
+        let pod = self.api.filter(|p| !p.spec.node.is_empty());
+        let told = pod.and_then(|p| {
+            let scheduled = p.condition("PodScheduled").filter(|c| c.is_true());
+            (scheduled.and_then(|c| c.transition)).or(p.status.start_time)
+        });
+        // A watch shows the binding within the second that the state has.
+        let near = |at: &Nanos| self.bound.is_some_and(|bound| bound.since(*at) < SECOND);
+        told.filter(|at| !near(at)).or(self.bound)
+    }
     /// Returns the moment since which a stage can have been going on.
     pub fn since(&self, stage: Stage) -> Nanos {
         let created = self.view.zero();
         let at = match stage {
             Stage::Api | Stage::Schedule => None,
-            Stage::Admit => self.bound,
+            Stage::Admit => self.bound(),
             Stage::Cgroup | Stage::Volumes => self.picked_up.or(self.bound),
             Stage::Sandbox => self.sandbox_trying.or(self.picked_up),
             Stage::Image | Stage::Create => self

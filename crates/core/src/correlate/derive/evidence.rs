@@ -1,6 +1,7 @@
 //! A pod's evidence by kind.
 
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use crate::flow::{self, Fact, Line};
 use crate::timeline::{Certainty, Edge, Outcome};
@@ -18,6 +19,7 @@ use kflow_model::{
     pod::PodSeen,
     runtime::RuntimeEvent,
     span::{SpanKind, SpanRecord},
+    stamp::MILLI,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -156,12 +158,12 @@ impl<'a> PodEvidence<'a> {
         (uid, mirrors): (&PodUid, &[PodUid]),
         evidence: &'a [Evidence],
         lines: Vec<(&'a Evidence, Line<'a>)>,
-        logged: &'a [(&'a Evidence, EventSeen)],
+        logged: &'a Logged<'a>,
         listed: &'a [(Text, RuntimeState, Evidence)],
         shift_ns: i64,
     ) -> Self {
         let mut f = Self {
-            events: logged.iter().map(|(o, e)| (*o, e)).collect(),
+            events: logged.events.iter().map(|(o, e)| (*o, e)).collect(),
             lines,
             shift_ns,
             ..Self::default()
@@ -174,6 +176,7 @@ impl<'a> PodEvidence<'a> {
             match &o.body {
                 Body::Pod(p) => f.states.push((o, p)),
                 Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
+                Body::Event(_) if logged.sums(o) => {}
                 // A recorder that restarts its watch lists Events again.
                 Body::Event(e) if !e.name.is_empty() => {
                     match told.entry((&e.name, e.count, o.stamp.at)) {
@@ -248,7 +251,7 @@ impl<'a> PodEvidence<'a> {
                 _ => {}
             }
         }
-        if !logged.is_empty() {
+        if !logged.events.is_empty() {
             f.events.sort_by_key(|(o, _)| o.stamp.at);
         }
         for (id, state, o) in listed {
@@ -358,6 +361,17 @@ impl<'a> PodEvidence<'a> {
         at.iter()
             .filter_map(|i| self.spans.get(*i as usize).copied())
     }
+    /// When the Event of a failure first occurred, which an Event of the API and its repetition in the log both tell.
+    pub(crate) fn began(&self, o: &Evidence) -> Option<Nanos> {
+        match &o.body {
+            Body::Event(e) => e.began(),
+            Body::Log(_) => {
+                let mut events = self.events.iter().filter(|(_, e)| e.count > 1);
+                events.find(|(x, _)| Arc::ptr_eq(x, o))?.1.began()
+            }
+            _ => None,
+        }
+    }
     pub(crate) fn events_of<'s>(
         &'s self,
         reasons: &'s [&'s str],
@@ -390,37 +404,88 @@ fn is_of_node(l: &LogLine) -> bool {
     matches!(l.component, Kubelet | Containerd | Crio)
 }
 
-/// The kubelet's Events from its log, by time, without those whose reason and container an Event of the API has.
-pub(crate) fn logged_events<'a>(
-    lines: &[(&'a Evidence, Line<'a>)],
-    evidence: &[Evidence],
-) -> Vec<(&'a Evidence, EventSeen)> {
-    if !lines.iter().any(|(_, l)| l.fact() == Fact::EventLogged) {
-        return Vec::new();
-    }
-    let shown: FxHashSet<(&str, &str)> = evidence
-        .iter()
-        .filter_map(|o| match &o.body {
-            Body::Event(e) => Some((e.reason.as_str(), e.container.as_str())),
-            _ => None,
-        })
-        .collect();
-    let logged = lines.iter().filter_map(|(o, line)| {
-        let e = line
-            .event()
-            .filter(|e| !shown.contains(&(e.reason, e.container)))?;
-        let seen = EventSeen {
-            reason: e.reason.into(),
-            message: e.message.into(),
-            container: e.container.into(),
-            warning: e.warning,
-            count: 1,
-            component: "kubelet".into(),
-            ..EventSeen::default()
+/// The kubelet's Events as its log has them.
+#[derive(Debug, Default)]
+pub(crate) struct Logged<'a> {
+    /// By time, without those that the API tells: every one of a reason and container that a watch showed, and those of
+    /// a list that occurred once.
+    events: Vec<(&'a Evidence, EventSeen)>,
+    /// Events of a list that occurred several times, the last time in `events`. Such an Event has no other time than
+    /// that, so the log says more.
+    summed: Vec<&'a Evidence>,
+}
+
+/// Longest time between an Event and the line of the kubelet's log that repeats it, ns.
+const LOGGED: i64 = 100 * MILLI;
+
+impl<'a> Logged<'a> {
+    pub(crate) fn of(lines: &[(&'a Evidence, Line<'a>)], evidence: &'a [Evidence]) -> Self {
+        if !lines.iter().any(|(_, l)| l.fact() == Fact::EventLogged) {
+            return Self::default();
+        }
+        let key = |e: &'a EventSeen| (e.reason.as_str(), e.container.as_str());
+        let told = || {
+            evidence.iter().filter_map(|o| match &o.body {
+                Body::Event(e) => Some((o, &**e)),
+                _ => None,
+            })
         };
-        Some((*o, seen))
-    });
-    logged.collect()
+        let watched = told().filter(|(_, e)| !e.listed).map(|(_, e)| key(e));
+        let watched: FxHashSet<(&str, &str)> = watched.collect();
+        let mut events: Vec<Option<(&Evidence, EventSeen)>> = Vec::new();
+        let mut places: FxHashMap<(&str, &str), Vec<usize>> = FxHashMap::default();
+        for (o, line) in lines {
+            let Some(e) = line.event() else { continue };
+            if watched.contains(&(e.reason, e.container)) {
+                continue;
+            }
+            let of_key = places.entry((e.reason, e.container)).or_default();
+            of_key.push(events.len());
+            let seen = EventSeen {
+                reason: e.reason.into(),
+                message: e.message.into(),
+                container: e.container.into(),
+                warning: e.warning,
+                count: 1,
+                component: "kubelet".into(),
+                ..EventSeen::default()
+            };
+            events.push(Some((*o, seen)));
+        }
+        let mut summed = Vec::new();
+        for (o, e) in told() {
+            let places = places.get(&key(e)).map_or(&[][..], Vec::as_slice);
+            let at = |i: &&usize| events.get(**i).and_then(Option::as_ref);
+            let same = |i: &&usize| at(i).is_some_and(|(line, _)| is_same(line, o));
+            let worded = |i: &&usize| at(i).is_some_and(|(_, l)| l.message == e.message);
+            let near = || places.iter().filter(same);
+            let Some(logged) = (near().find(worded).or_else(|| near().next_back()))
+                .and_then(|i| events.get_mut(*i))
+            else {
+                continue;
+            };
+            if e.count > 1 {
+                summed.push(o);
+                if let Some((_, logged)) = logged {
+                    logged.count = e.count;
+                    logged.first = e.first;
+                }
+            } else {
+                *logged = None;
+            }
+        }
+        let events = events.into_iter().flatten().collect();
+        Self { events, summed }
+    }
+    fn sums(&self, event: &Evidence) -> bool {
+        self.summed.iter().any(|o| Arc::ptr_eq(o, event))
+    }
+}
+
+/// True for a line of the kubelet's log that tells the last occurrence of an Event.
+fn is_same(line: &Evidence, event: &Evidence) -> bool {
+    let (line, event) = (line.stamp.at, event.stamp);
+    event.at.plus(-LOGGED) <= line && line <= event.until().plus(LOGGED)
 }
 
 /// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.

@@ -12,7 +12,7 @@ use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::{
-    Body, Evidence, Nanos, Text,
+    Nanos, Text,
     cri::{InventoryItem, RuntimeState},
     event::EventSeen,
     pod::{ContainerSpec, ContainerState, ContainerStatus},
@@ -395,7 +395,7 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
                 )
             });
         if let Some(stage) = unfinished {
-            Some((stage, since(t, stage).unwrap_or_else(|| v.zero())))
+            Some((stage, since(f, t, stage).unwrap_or_else(|| v.zero())))
         } else {
             let last = t
                 .spans
@@ -420,7 +420,7 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     {
         *since = first.min(*since);
     }
-    not_all_up(v, t);
+    not_all_up(v, f, t);
     killed_by_probe(v, f, t);
 }
 
@@ -517,7 +517,7 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         ended.get(at).map(|(_, end)| *end)
     };
     let first = mains().filter(|c| killed(c)).filter_map(trouble).min();
-    if let Some(at) = first.or_else(|| since(t, Stage::Ready)) {
+    if let Some(at) = first.or_else(|| since(f, t, Stage::Ready)) {
         v.current = Some((Stage::Ready, at));
         if let Some(s) = v.stages.get_mut(Stage::Ready.index()) {
             *s = StageState::Failing;
@@ -527,7 +527,7 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
 
 /// Sets the current stage to `start` instead of `ready` when containers are not all up: init containers run, a
 /// container has ended, or a hook failed.
-fn not_all_up(v: &mut PodView, t: &Timeline) {
+fn not_all_up(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     // While a postStart hook runs, and after it failed, the API shows the container as waiting.
     let hook = |c: &ContainerView| {
         let Some(api) = v.api.as_deref() else {
@@ -547,9 +547,8 @@ fn not_all_up(v: &mut PodView, t: &Timeline) {
         return;
     }
     let begun = t.stage(Stage::Start).map(|s| s.start.at);
-    v.current = v
-        .current
-        .map(|(_, at)| (Stage::Start, since(t, Stage::Start).or(begun).unwrap_or(at)));
+    let since = since(f, t, Stage::Start).or(begun);
+    v.current = v.current.map(|(_, at)| (Stage::Start, since.unwrap_or(at)));
     for (stage, state) in [
         (Stage::Start, StageState::Running),
         (Stage::Ready, StageState::NotReached),
@@ -561,7 +560,7 @@ fn not_all_up(v: &mut PodView, t: &Timeline) {
 }
 
 /// Since when a stage has been in its state: start of its open step, else of the first of its consecutive failures.
-fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
+fn since(f: &PodEvidence<'_>, t: &Timeline, stage: Stage) -> Option<Nanos> {
     let mut since: Option<Nanos> = None;
     let mut done: Option<Nanos> = None;
     for s in steps(t, stage).filter(|s| !s.is_run()) {
@@ -573,7 +572,7 @@ fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
                 done = done.max(s.end.map(|end| end.at));
             }
             _ => {
-                let at = tried(s, done);
+                let at = tried(f, s, done);
                 since = Some(since.map_or(at, |earlier| earlier.min(at)));
             }
         }
@@ -583,12 +582,8 @@ fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
 
 /// Since when a step has been attempted. A recording that begins late has only the newest attempt; its Event has the
 /// time of the first failure. Failures before `done`, the last success in the stage, do not count.
-fn tried(s: &Span, done: Option<Nanos>) -> Nanos {
-    let first = |o: &Evidence| match &o.body {
-        Body::Event(e) => e.began(),
-        _ => None,
-    };
-    let first = s.evidence.iter().filter_map(first).min();
+fn tried(f: &PodEvidence<'_>, s: &Span, done: Option<Nanos>) -> Nanos {
+    let first = s.evidence.iter().filter_map(|o| f.began(o)).min();
     let first = first.map(|at| done.map_or(at, |done| at.max(done)));
     first.map_or(s.start.at, |at| at.min(s.start.at))
 }

@@ -151,7 +151,7 @@ fn refused(b: &mut Build<'_>) {
 /// the queue is visible.
 fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
     let f = b.seen;
-    let events: Vec<_> = f
+    let mut events: Vec<_> = f
         .events_of(&["Pulling", "Pulled", "Failed"])
         .filter(|(_, e)| {
             e.reason == "Pulling"
@@ -161,6 +161,8 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
                 )
         })
         .collect();
+    // An Event that occurred again has a whole second: of those of one second, the pull begins first.
+    events.sort_by_key(|(o, e)| (o.stamp.at, e.reason != "Pulling"));
     for (i, (o, e)) in events.iter().enumerate() {
         if e.reason != "Pulling" {
             continue;
