@@ -230,8 +230,18 @@ fn written(
             return names::of_verdicts(out, all, pods::within(asked, args.pod.as_deref()));
         }
         _ if verdicts.is_empty() => nothing(args, asked),
-        Format::Markdown => why::markdown(all, at),
-        _ => why::report(all, at, args.each),
+        form => {
+            // All that is not well is there already, unless somebody asked about a part of it.
+            let followers = match &args.pod {
+                Some(_) => diagnose::followers(asked.world, verdicts, at),
+                None => Vec::new(),
+            };
+            let groups = why::groups_of(all, followers.iter().map(AsRef::as_ref));
+            match form {
+                Format::Markdown => why::markdown(&groups, at),
+                _ => why::report(&groups, at, args.each),
+            }
+        }
     };
     out.write_all(text.as_bytes())
 }

@@ -510,3 +510,24 @@ fn rows_are_the_same_in_every_form() {
         assert!(compared >= 10 * rows.len(), "{args:?}: {compared}");
     }
 }
+
+#[test]
+fn the_verdict_on_a_pod_says_whom_its_pull_holds_up() {
+    let s6 = fixture("sessions/S6-slowpull.kflow.zst");
+    let s6 = s6.display().to_string();
+    let at = ["--at", "00:44:27", "--session", &s6];
+    let why = |args: &[&str]| {
+        let o = run(&[args, &at].concat());
+        let said = String::from_utf8_lossy(&o.stdout);
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let slow = why(&["why", "s24a/slow"]);
+    assert!(slow.starts_with("s24a/slow slow in image"), "{slow}");
+    assert!(slow.contains("holds up s24a/queued"), "{slow}");
+    assert!(!slow.contains("s24b"), "nobody else's trouble: {slow}");
+    let ticket = why(&["why", "s24a/slow", "-o", "markdown"]);
+    assert!(ticket.contains("- holds up s24a/queued"), "{ticket}");
+    // Who is held up holds up nobody.
+    let queued = why(&["why", "s24a/queued"]);
+    assert!(!queued.contains("holds up"), "{queued}");
+}

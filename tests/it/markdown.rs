@@ -108,7 +108,7 @@ fn what_recordings_tell_is_whole_in_a_page_of_markdown() {
         let found = overview(name);
         let now = found.range.1;
         for i in found.incidents.iter() {
-            let text = why::markdown([i.verdict.as_ref()], now);
+            let text = why::markdown(&why::groups([i.verdict.as_ref()]), now);
             let page = read(&text);
             assert_eq!(page.odd, [""; 0], "{text}");
             assert_eq!(page.titles.len(), 1, "{text}");
@@ -159,7 +159,7 @@ fn what_means_something_to_markdown_stays_text() {
             text: (*hostile).to_owned(),
             command: format!("echo '{hostile}'"),
         }];
-        let text = why::markdown([&v], real.begin.plus(60 * SECOND));
+        let text = why::markdown(&why::groups([&v]), real.begin.plus(60 * SECOND));
         let page = read(&text);
         assert_eq!(page.odd, [""; 0], "{text}");
         assert_eq!(page.titles.len(), 1, "{text}");
@@ -184,7 +184,7 @@ fn many_pods_with_one_trouble_are_one_section() {
         })
         .collect();
     let now = real.begin.plus(60 * SECOND);
-    let text = why::markdown(&verdicts, now);
+    let text = why::markdown(&why::groups(&verdicts), now);
     let page = read(&text);
     assert_eq!(page.titles.len(), 1, "{text}");
     assert!(page.titles[0].contains("web-0 and 999 more"), "{text}");
@@ -204,7 +204,7 @@ fn many_pods_with_one_trouble_are_one_section() {
             ..v.clone()
         })
         .collect();
-    let told = why::report(&owned, now, false);
+    let told = why::report(&why::groups(&owned), now, false);
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         told.contains(
@@ -215,7 +215,7 @@ fn many_pods_with_one_trouble_are_one_section() {
     );
     // The report lists verdicts one by one only when asked to.
     let heads = |each| {
-        let report = why::report(&verdicts, now, each);
+        let report = why::report(&why::groups(&verdicts), now, each);
         report
             .lines()
             .filter(|l| l.ends_with(real.verdict.cause_id()))
@@ -255,7 +255,7 @@ fn what_follows_from_another_trouble_is_told_below_it() {
             told.sort_unstable();
             told.dedup();
             assert_eq!(told.len(), all.len(), "{name} at {now}");
-            let report = why::report(all.iter().copied(), now, false);
+            let report = why::report(&why::groups(all.iter().copied()), now, false);
             let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
             for group in &groups {
                 for v in group.behind.iter().filter_map(|b| b.first()) {

@@ -47,7 +47,7 @@ pub use verdict::{About, Confidence, InFlightCall, NextStep, Proof, Recurrence, 
 use kflow_model::pod::{Condition, PodPhase};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
 use crate::correlate::{Pod, PodView, World};
@@ -373,6 +373,31 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
             Some(unknown::resting(cx.world, &f, well(&f, gone)))
         }
         health => worst(cx, &f, health),
+    }
+}
+
+/// Returns the verdicts on what is not well because of others, by the verdicts on those: directly, or through further
+/// ones. The order is that of namespaces and names.
+pub fn followers(world: &World, of: &[Arc<Verdict>], now: Nanos) -> Vec<Arc<Verdict>> {
+    let (pods, owners) = Diagnoser::new().update(world, now);
+    let mut left: Vec<&Arc<Verdict>> = pods.values().chain(owners.iter()).collect();
+    left.retain(|v| !v.state.is_well() && v.behind.is_some());
+    left.sort_by_key(|v| (&v.namespace, &v.pod, &v.uid));
+    let mut found: Vec<Arc<Verdict>> = Vec::new();
+    let mut ahead: FxHashSet<About<'_>> = of.iter().filter_map(|v| v.about()).collect();
+    let asked = ahead.clone();
+    loop {
+        let (next, rest): (Vec<_>, Vec<_>) =
+            (left.into_iter()).partition(|v| v.follows().is_some_and(|of| ahead.contains(&of)));
+        if next.is_empty() {
+            return found;
+        }
+        ahead.extend(next.iter().filter_map(|v| v.about()));
+        let new = next
+            .into_iter()
+            .filter(|v| v.about().is_none_or(|a| !asked.contains(&a)));
+        found.extend(new.cloned());
+        left = rest;
     }
 }
 

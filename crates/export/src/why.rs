@@ -10,7 +10,7 @@ mod rows;
 
 use crate::text::clean;
 use evidence::{clock, precision, source_name, told_once};
-pub use groups::{Group, groups};
+pub use groups::{Group, groups, groups_of};
 use kflow_core::diagnose::text::{span, times};
 use kflow_core::diagnose::{Confidence, State, Verdict};
 use kflow_model::{Nanos, ObjectRef};
@@ -25,15 +25,11 @@ const NAMED: usize = 20;
 /// Most pods of one owner that are named below such a verdict.
 const NAMED_OF_OWNER: usize = 3;
 
-/// Returns verdicts as text, grouped by cause. Of verdicts that say the same, the first is written in full and the
-/// others by name; with `each`, every one is written in full.
-pub fn report<'v>(
-    verdicts: impl IntoIterator<Item = &'v Verdict>,
-    now: Nanos,
-    each: bool,
-) -> String {
+/// Returns groups of verdicts as text. Of verdicts that say the same, the first is written in full and the others by
+/// name; with `each`, every one is written in full.
+pub fn report(groups: &[Group<'_>], now: Nanos, each: bool) -> String {
     let mut reports = Vec::new();
-    for group in groups(verdicts) {
+    for group in groups {
         if each {
             let all = std::iter::once(&group.told).chain(&group.behind);
             reports.extend(all.flatten().map(|v| text(v, now)));

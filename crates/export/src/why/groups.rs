@@ -24,6 +24,19 @@ pub fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Group<
     rooted(alike_by_words(verdicts))
 }
 
+/// Groups verdicts that were asked for, with those of `followers` that follow from them.
+pub fn groups_of<'v>(
+    asked: impl IntoIterator<Item = &'v Verdict>,
+    followers: impl IntoIterator<Item = &'v Verdict>,
+) -> Vec<Group<'v>> {
+    let asked: Vec<&Verdict> = asked.into_iter().collect();
+    let all = asked.iter().copied().chain(followers);
+    let mut groups = groups(all);
+    let is_asked = |v: &&Verdict| asked.iter().any(|a| std::ptr::eq(*a, *v));
+    groups.retain(|g| g.told.iter().chain(g.behind.iter().flatten()).any(is_asked));
+    groups
+}
+
 fn rooted(groups: Vec<Vec<&Verdict>>) -> Vec<Group<'_>> {
     let mut places: HashMap<About<'_>, usize> = HashMap::new();
     for (n, group) in groups.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Verdicts as Markdown for a ticket or a chat, short enough to be pasted.
 
 use super::evidence::{clock, precision, source_name, told_once};
-use super::{Group, alike, confidence_name, groups, held_up, leads, push, standing, subject};
+use super::{Group, alike, confidence_name, held_up, leads, push, standing, subject};
 use crate::text::clean;
 use kflow_core::diagnose::{Catalogue, Verdict};
 use kflow_model::Nanos;
@@ -9,12 +9,9 @@ use kflow_model::Nanos;
 /// Most pieces of evidence per section, best first. Chosen: a section fits on a screen.
 const EVIDENCE: usize = 6;
 
-/// Returns a section per verdict; verdicts that say the same share a section.
-pub fn markdown<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
-    let sections: Vec<String> = groups(verdicts)
-        .iter()
-        .filter_map(|g| section(g, now))
-        .collect();
+/// Returns a section per group.
+pub fn markdown(groups: &[Group<'_>], now: Nanos) -> String {
+    let sections: Vec<String> = groups.iter().filter_map(|g| section(g, now)).collect();
     sections.join("\n")
 }
 

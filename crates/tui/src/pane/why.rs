@@ -15,7 +15,7 @@ use kflow_core::diagnose::pulls::Progress;
 use kflow_core::diagnose::{About, Confidence, InFlightCall, State, Verdict, unknown};
 use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
-use kflow_export::why::standing;
+use kflow_export::why::{self, standing};
 use kflow_model::cri::CallKey;
 use kflow_model::units::{age, duration};
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
@@ -402,7 +402,7 @@ impl Pane for Why {
     }
     fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
         let v = self.current()?;
-        says_more(v).then(|| kflow_export::why::markdown([v], snap.now))
+        says_more(v).then(|| why::markdown(&why::groups([v]), snap.now))
     }
 }
 
