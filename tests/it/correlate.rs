@@ -8,6 +8,7 @@ mod lives;
 mod order;
 mod proof;
 mod summed;
+mod tried;
 
 use std::path::PathBuf;
 

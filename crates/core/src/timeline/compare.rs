@@ -76,7 +76,7 @@ impl Comparison {
                 // Container names match in both starts. The attempt is left out, as it may differ.
                 let what = share
                     .span
-                    .map_or_else(|| "no span".to_owned(), |s| kind(share.blocker, s));
+                    .map_or_else(|| "no span".to_owned(), |s| kind(share.blocker, s, None));
                 let parts = stages.entry((stage.is_none(), stage)).or_default();
                 let part = parts.entry(what);
                 let (_, pair) = part.or_insert((share.blocker, Pair::default()));

@@ -6,9 +6,11 @@
 
 use std::collections::BinaryHeap;
 
+mod reason;
+
 use super::{Outcome, Span, SpanIndex, Timeline};
 use crate::correlate::PodView;
-use crate::flow::Stage;
+use crate::flow::{self, Stage};
 use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
 use kflow_model::units::duration;
@@ -16,6 +18,9 @@ use kflow_model::{Body, Nanos, Text};
 
 /// The step that ends a start: the kubelet sends a status with `Ready=True`.
 const STATUS: &str = "SetPodStatus";
+
+/// The step in which the kubelet waits for a pod's volumes, which its volume manager mounts.
+const WAIT: &str = "WaitForAttachAndMount";
 
 /// `podAttachAndMountRetryInterval` (pkg/kubelet/volumemanager/volume_manager.go).
 const MOUNT_POLL_NS: i64 = 300_000_000;
@@ -198,6 +203,7 @@ impl Critical {
                 None => all.push(Share {
                     blocker: piece.blocker,
                     span,
+                    failed: span.and_then(|s| failed(t, piece.blocker, s)),
                     ns: piece.ns(),
                 }),
             }
@@ -251,11 +257,25 @@ impl Line {
     }
     /// Describes the line in words.
     pub fn words(&self, path: &Critical, t: &Timeline) -> String {
+        self.of(path, |i| words(t, path, i))
+    }
+    /// [`Self::words`] for a narrow column: without why something failed.
+    pub fn label(&self, path: &Critical, t: &Timeline) -> String {
+        self.of(path, |i| {
+            let piece = path.pieces.get(i);
+            let span = piece.and_then(|p| t.spans.get(p.span? as usize));
+            match (piece, span) {
+                (Some(piece), Some(s)) => kind(piece.blocker, s, None),
+                _ => words(t, path, i),
+            }
+        })
+    }
+    fn of(&self, path: &Critical, words: impl Fn(usize) -> String) -> String {
         match *self {
-            Self::Piece(i) => words(t, path, i),
+            Self::Piece(i) => words(i),
             Self::Short(from, to) => {
                 let longest = (from..to).max_by_key(|i| path.pieces.get(*i).map(Piece::ns));
-                let what = longest.map(|i| words(t, path, i)).unwrap_or_default();
+                let what = longest.map(words).unwrap_or_default();
                 format!("{} short pieces, the longest {what}", to - from)
             }
         }
@@ -268,14 +288,18 @@ pub struct Share<'t> {
     pub blocker: Blocker,
     /// The first of its spans.
     pub span: Option<&'t Span>,
+    /// The step that failed before a back-off.
+    failed: Option<&'t Span>,
     pub ns: i64,
 }
 
 impl Share<'_> {
     /// Describes the share in words.
     pub fn words(&self) -> String {
-        self.span
-            .map_or_else(|| "no span".to_owned(), |s| kind(self.blocker, s))
+        self.span.map_or_else(
+            || "no span".to_owned(),
+            |s| kind(self.blocker, s, self.failed),
+        )
     }
     fn key(s: &Span) -> (Stage, &Text, &Text) {
         (s.stage, &s.step, &s.container)
@@ -374,7 +398,64 @@ fn partition(t: &Timeline, inits: &[&Text], end: Nanos) -> Option<Vec<Piece>> {
     }
     pieces.retain(|p| p.ns() > 0);
     pieces.reverse();
+    mounts(t, &mut pieces);
     Some(pieces)
+}
+
+/// Finds the volume manager's back-off in the wait for volumes: the time from a failed attempt at a volume until the
+/// next (exponential, 500 ms to 2 min 2 s: pkg/util/goroutinemap/exponentialbackoff). The failed attempt becomes the
+/// span of that time.
+fn mounts(t: &Timeline, pieces: &mut [Piece]) {
+    let attempt = |(i, s): (SpanIndex, &Span)| {
+        let attempts = s.stage == Stage::Volumes && s.step != WAIT && !s.is_stage();
+        let mut lines = s.evidence.iter().filter_map(|o| match &o.body {
+            Body::Log(l) => flow::line(l)?.name("volume").map(Text::from),
+            _ => None,
+        });
+        Some((s.end.filter(|_| attempts)?.at, i, lines.next()?))
+    };
+    let mut attempts: Vec<_> = (0..).zip(&t.spans).filter_map(attempt).collect();
+    attempts.sort();
+    let failed = |i: SpanIndex| {
+        let outcome = t.spans.get(i as usize).map(|s| s.outcome);
+        outcome == Some(Outcome::Error)
+    };
+    let mut attempts = attempts.into_iter().peekable();
+    // The newest attempt at each volume, in the order in which they ended.
+    let mut newest: Vec<(SpanIndex, Text)> = Vec::new();
+    for piece in pieces {
+        while let Some((_, i, volume)) = attempts.next_if(|(end, ..)| *end <= piece.start) {
+            newest.retain(|(_, v)| *v != volume);
+            newest.push((i, volume));
+        }
+        let step = piece.span.and_then(|i| t.spans.get(i as usize));
+        if piece.blocker == Blocker::Step
+            && step.is_some_and(|s| s.step == WAIT)
+            && let Some((i, _)) = newest.iter().rfind(|(i, _)| failed(*i))
+        {
+            piece.blocker = Blocker::BackOff;
+            piece.span = Some(*i);
+        }
+    }
+}
+
+/// Returns the step whose failure a back-off followed.
+fn failed<'t>(t: &'t Timeline, blocker: Blocker, s: &'t Span) -> Option<&'t Span> {
+    if blocker != Blocker::BackOff {
+        return None;
+    }
+    if s.outcome == Outcome::Error {
+        return Some(s);
+    }
+    let before = |x: &&Span| {
+        (x.outcome == Outcome::Error || x.is_timed_out())
+            && (x.stage, &x.container) == (s.stage, &s.container)
+            && !x.is_stage()
+            && x.end.is_some_and(|e| e.at <= s.start.at)
+    };
+    // That a volume did not come in time says less than why.
+    let telling = |x: &&Span| (x.step != WAIT, x.end, x.start);
+    t.spans.iter().filter(before).max_by_key(telling)
 }
 
 /// The rank of a candidate, the largest decides: depth, then the later start, then the lower index.
@@ -503,11 +584,10 @@ impl<'t> Walk<'t> {
             // The volume manager checks every 300 ms whether all is mounted (podAttachAndMountRetryInterval,
             // volume_manager.go). This is the time from the last mount to that check; a longer time is a volume that is
             // still missing.
-            "WaitForAttachAndMount"
-                if s.end.is_some_and(|e| e.at <= until)
-                    && s.outcome == Outcome::Ok
-                    && until.since(from) <= MOUNT_POLL_NS
-                    && steps().any(|c| c.end.is_some_and(|e| e.at <= from)) =>
+            WAIT if s.end.is_some_and(|e| e.at <= until)
+                && s.outcome == Outcome::Ok
+                && until.since(from) <= MOUNT_POLL_NS
+                && steps().any(|c| c.end.is_some_and(|e| e.at <= from)) =>
             {
                 Blocker::Poll
             }
@@ -531,12 +611,13 @@ pub fn words(t: &Timeline, path: &Critical, index: usize) -> String {
     let Some(s) = piece.span.and_then(|i| t.spans.get(i as usize)) else {
         return unknown(t, path, index, piece);
     };
-    kind(piece.blocker, s)
+    kind(piece.blocker, s, failed(t, piece.blocker, s))
 }
 
 /// Describes a step's time in words: `PullImage [web]`,
-/// `back-off of the pod worker after InvalidImageName failed [web]`.
-pub fn kind(blocker: Blocker, s: &Span) -> String {
+/// `back-off of the pod worker after create failed [web]: secret "db" not found`. `failed` is the step that failed
+/// before a back-off.
+pub(super) fn kind(blocker: Blocker, s: &Span, failed: Option<&Span>) -> String {
     let of = if s.container.is_empty() {
         String::new()
     } else {
@@ -546,15 +627,25 @@ pub fn kind(blocker: Blocker, s: &Span) -> String {
         Blocker::Step | Blocker::Unknown => format!("{}{of}", s.step),
         Blocker::InitContainer => format!("init container{of} ran"),
         Blocker::Queue => format!("queue of pulls{of}"),
-        Blocker::BackOff if s.step == "completeWork" => {
-            let after = if s.code.is_empty() {
-                s.stage.name()
-            } else {
-                s.code.as_str()
+        Blocker::BackOff => {
+            let what = match (s.stage, s.step.as_str()) {
+                (stage, "completeWork") => {
+                    let after = match s.code.as_str() {
+                        "" => stage.name(),
+                        code => code,
+                    };
+                    format!("back-off of the pod worker after {after} failed")
+                }
+                (Stage::Volumes, step) => {
+                    format!("back-off of the volume manager after {step} failed")
+                }
+                (_, step) => step.to_owned(),
             };
-            format!("back-off of the pod worker after {after} failed{of}")
+            match failed.map(|s| reason::of(&s.message)).as_deref() {
+                None | Some("") => format!("{what}{of}"),
+                Some(why) => format!("{what}{of}: {why}"),
+            }
         }
-        Blocker::BackOff => format!("{}{of}", s.step),
         Blocker::Poll if s.step == "Relist" => format!("until the next relist{of}"),
         Blocker::Poll if s.step == method::START_CONTAINER => {
             format!("until the kubelet saw{of} run")
@@ -575,7 +666,7 @@ fn unknown(t: &Timeline, path: &Critical, index: usize, piece: &Piece) -> String
     let step = |i: Option<usize>| {
         let piece = path.pieces.get(i?)?;
         let s = t.spans.get(piece.span? as usize)?;
-        Some(kind(Blocker::Step, s))
+        Some(kind(Blocker::Step, s, None))
     };
     let between = match (step(index.checked_sub(1)), step(Some(index + 1))) {
         (Some(a), Some(b)) => format!(" between {a} and {b}"),

@@ -179,7 +179,7 @@ impl Path {
             let words = format!(
                 "{:indent$}{}",
                 "",
-                line.words(&self.path, &p.timeline),
+                line.label(&self.path, &p.timeline),
                 indent = depth.min(4)
             );
             let words = cut_middle(&words, usize::from(left.saturating_sub(2)));
