@@ -4,7 +4,7 @@
 use super::{Sources, current, is_general, root, scenario, silence};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, Verdict};
-use kflow_model::Body;
+use kflow_model::{Body, Source};
 
 #[test]
 fn the_list_of_causes_is_current() {
@@ -180,6 +180,44 @@ fn part_of_the_sources_never_tell_another_cause() {
         "{} wrong:\n{}",
         wrong.len(),
         wrong.join("\n")
+    );
+}
+
+/// A log of a runtime has ids only, a log of the kubelet no node's name: what no source names is told without a name.
+#[test]
+fn a_sentence_has_no_hole_whatever_source_is_alone() {
+    let mut wrong = Vec::new();
+    for s in scenarios() {
+        let alone = Source::ALL.map(Sources::Only);
+        for sources in alone.into_iter().chain(Sources::EACH) {
+            let Some(v) = told(&s, sources) else { continue };
+            for v in std::iter::once(&v).chain(&v.also) {
+                let hole = |word: &str| word.trim_matches(|c| ",.:;()".contains(c)) == "?";
+                if v.sentence.split_whitespace().any(hole) {
+                    wrong.push(format!("{} {sources:?}: {}", s.name, v.sentence));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The line of containerd that says that a container was made has its name; later ones have its id.
+#[test]
+fn the_runtimes_own_log_names_the_container_that_cannot_be_started() {
+    let all = crate::correlate::session("S3-crashes");
+    let mut world = World::new();
+    for o in all.iter().filter(|o| o.source == Source::Runtime) {
+        world.observe(o);
+    }
+    world.refresh();
+    let pod = world.find("s31/starterror");
+    let now = all.last().expect("a recording").stamp.seen;
+    let v = diagnose::why(&world, pod.first().expect("its log names it"), now);
+    let sentence = v.expect("it is stuck").sentence;
+    assert!(
+        sentence.starts_with("Container c cannot be started: command /no/such"),
+        "{sentence}"
     );
 }
 

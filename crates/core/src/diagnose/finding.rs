@@ -376,17 +376,30 @@ pub(super) fn again(state: State, recurrence: Option<Recurrence>, now: Nanos) ->
     }
 }
 
+/// What a sentence says of something whose name no source gives.
+const UNNAMED: [(&str, &str); 13] = [
+    ("Node ?", "The node"),
+    ("node ?", "the node"),
+    ("The pull of ?", "The pull of its image"),
+    ("The image ?", "The image"),
+    ("The image name ?", "The image's name"),
+    ("image ?", "the image"),
+    ("Init container ?", "An init container"),
+    ("container ?", "a container"),
+    ("Container ?", "A container"),
+    ("Sidecar ?", "A sidecar"),
+    ("volume mount ?", "a volume mount"),
+    ("volume ?", "a volume"),
+    ("Volume ?", "A volume"),
+];
+
 /// Replaces `?`, which stands for a name that no source gives: the node and the image exist without a name too.
 fn unnamed(sentence: String) -> String {
     if !sentence.contains('?') {
         return sentence;
     }
-    sentence
-        .replace("Node ?", "The node")
-        .replace("node ?", "the node")
-        .replace("The pull of ?", "The pull of its image")
-        .replace("The image ?", "The image")
-        .replace("image ?", "the image")
+    let replace = |said: String, (unnamed, so): &(&str, &str)| said.replace(unnamed, so);
+    UNNAMED.iter().fold(sentence, replace)
 }
 
 /// Returns the cause's next steps with names filled in, without steps whose text is empty then.

@@ -7,6 +7,10 @@ use kflow_model::{Evidence, Text, log::LogLine};
 
 impl<'a> PodHistory<'a> {
     pub(super) fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
+        // Most lines of a runtime have an id only; those that create a container have its name too.
+        if !l.container.is_empty() {
+            self.learn(&l.container_id, &l.container);
+        }
         match flow::line(l) {
             Some(said) => self.line(o, &said),
             None => self.failure(o, l, None),
