@@ -58,11 +58,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use args::{Args, Command};
 use clap::error::ContextKind;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueHint};
 
 use kflow_core::diagnose::Unknown;
 use kflow_core::query::{self, Moment};
@@ -111,7 +112,7 @@ pub fn main() -> ExitCode {
                     out::tell(&e.to_string());
                 }
             }
-            out::conclude(&kflow_model::redact::text(&told(&e)));
+            out::conclude(&redacted(&told(&e), NAMED.get().map_or(&[], Vec::as_slice)));
             ExitCode::from(ERROR)
         }
     }
@@ -174,7 +175,79 @@ fn parse() -> Args {
     if plugin {
         command = command.bin_name("kubectl kflow");
     }
-    Args::from_arg_matches(&understood(command)).unwrap_or_else(|e| e.exit())
+    let matches = understood(command.clone());
+    NAMED.get_or_init(|| named(&command, &matches));
+    Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+}
+
+/// The files, pods and namespaces that the arguments name.
+static NAMED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Returns the files, pods and namespaces that the arguments name, longest first; of `ns/name` also the parts.
+fn named(command: &clap::Command, matches: &ArgMatches) -> Vec<String> {
+    let (mut command, mut matches) = (command, matches);
+    let mut all = Vec::new();
+    loop {
+        for arg in command.get_arguments() {
+            let is_path = matches!(
+                arg.get_value_hint(),
+                ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath
+            );
+            let is_name = matches!(arg.get_id().as_str(), "pod" | "namespace");
+            let Ok(Some(values)) = matches.try_get_raw(arg.get_id().as_str()) else {
+                continue;
+            };
+            for value in values.map(OsStr::to_string_lossy) {
+                if is_name {
+                    all.extend(value.split('/').map(str::to_owned));
+                }
+                if is_name || is_path {
+                    all.push(value.into_owned());
+                }
+            }
+        }
+        let Some((name, of_it)) = matches.subcommand() else {
+            break;
+        };
+        let Some(sub) = command.find_subcommand(name) else {
+            break;
+        };
+        (command, matches) = (sub, of_it);
+    }
+    all.retain(|name| !name.is_empty());
+    all.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    all.dedup();
+    all
+}
+
+/// Redacts a message. Where it first mentions one of `names`, standing alone, the name is no credential, nor the key of
+/// one: `cannot open session passwd: No such file`.
+fn redacted(text: &str, names: &[String]) -> String {
+    // Characters for private use stand in for the names: no pattern of a credential has them.
+    const STAND_IN: u32 = 0xf_0000;
+    let stand_ins = (STAND_IN..).filter_map(char::from_u32);
+    let pairs: Vec<(char, &String)> = stand_ins.zip(names).collect();
+    let mut text = text.to_owned();
+    for (stand_in, name) in &pairs {
+        let alone = |at: usize| {
+            let before = text.get(..at).and_then(|t| t.chars().next_back());
+            let after = text.get(at + name.len()..).unwrap_or_default();
+            before.is_none_or(|c| c.is_whitespace() || matches!(c, '"' | '\'' | '`'))
+                && (after.is_empty()
+                    || after.starts_with([';', ',', '"', '\'', '`'])
+                    || after.starts_with(": ")
+                    || after.starts_with(char::is_whitespace))
+        };
+        let mut found = text.match_indices(name.as_str()).map(|(at, _)| at);
+        if let Some(at) = found.find(|at| alone(*at)) {
+            text.replace_range(at..at + name.len(), stand_in.encode_utf8(&mut [0; 4]));
+        }
+    }
+    let mut text = kflow_model::redact::text(&text).into_owned();
+    for (stand_in, name) in &pairs {
+        text = text.replace(*stand_in, name);
+    }
+    text
 }
 
 fn run(mut args: Args) -> anyhow::Result<u8> {
@@ -206,6 +279,7 @@ fn run(mut args: Args) -> anyhow::Result<u8> {
         Command::Causes(a) => why::catalogue(&a),
         Command::Replay(a) => replay::replay(&a),
         Command::Demo(a) => replay::demo(&a),
+        Command::Filter => settings::filter(),
         Command::Keys(a) => settings::keys(&a),
         Command::Themes(a) => settings::themes(&a),
         Command::Config(a) => settings::configuration(&a),
@@ -231,6 +305,41 @@ fn told(e: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_the_user_gave_is_no_credential_and_what_else_is_said_is_searched_for_them() {
+        for (name, text, want) in [
+            ("passwd", "cannot open session passwd: No such file", None),
+            (
+                "./password=x.kflow",
+                "cannot open session ./password=x.kflow: No such file",
+                None,
+            ),
+            (
+                "nope-token",
+                "unknown what there is in namespace nope-token: nothing is",
+                None,
+            ),
+            // Only where the name stands alone, and only once.
+            (
+                "password",
+                "refused: password=hunter2",
+                Some("refused: password=<redacted>"),
+            ),
+            (
+                "passwd",
+                "cannot open passwd: it has passwd: hunter2",
+                Some("cannot open passwd: it has passwd: <redacted>"),
+            ),
+            (
+                "x",
+                "no x: password=hunter2",
+                Some("no x: password=<redacted>"),
+            ),
+        ] {
+            assert_eq!(redacted(text, &[name.to_owned()]), want.unwrap_or(text));
+        }
+    }
 
     #[test]
     fn a_cause_that_a_message_tells_already_is_not_said_again() {

@@ -12,12 +12,15 @@ pub mod control;
 pub mod fleet;
 pub mod form;
 pub mod live;
+pub mod range;
 pub mod stats;
 pub mod store;
 pub mod terminal;
 
 pub use form::{ExportFormat, Format, RowsFormat, TableFormat, TimelineFormat, WhyFormat};
+pub use range::Range;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::{self, CallRecord, Field, Number, PodRecord, Query};
 use kflow_export::file::Kind;
@@ -76,6 +79,8 @@ pub enum Command {
     /// Say how long starts, stages and calls took, and what got slower
     Stats(stats::StatsArgs),
     /// Say which causes, how often and where, and how long things took, of many nodes
+    ///
+    /// The program kflow-fleet of a release has it; kflow itself says so, and ends with 2.
     Fleet(fleet::FleetArgs),
     /// Put recordings into a store, say what it has, or remove what is old
     Store(store::StoreCommand),
@@ -100,6 +105,9 @@ pub enum Command {
     Replay(terminal::ReplayArgs),
     /// Play a recorded node with pods that hang; needs nothing
     Demo(terminal::DemoArgs),
+    /// Print the language of --filter: its fields, operators and words
+    #[command(after_help = query::docs::text() + "\nExamples:\n  kflow filter")]
+    Filter,
     /// Print the key map
     Keys(terminal::KeysArgs),
     /// List themes, or their keys
@@ -167,7 +175,7 @@ pub struct Input {
     /// A recording, made by `kflow record` or `kflow import` (- is standard input)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, env = "KFLOW_SESSION")]
     pub session: Option<PathBuf>,
-    /// As of this moment: RFC 3339, a time of day (UTC), ns since the epoch, or from the end (-5m) or begin (+90s)
+    /// As of this moment: a date and time, a time of day (UTC), the time since the epoch, 50%, start, end, or from the end (-5m) or begin (+90s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Without a recording: look for so long [default: until the lists are complete]
@@ -179,6 +187,41 @@ pub struct Input {
     /// Without a recording: what to look at.
     #[command(flatten)]
     pub live: live::LiveArgs,
+}
+
+impl Input {
+    /// The flags that name the recording, each with a space before it, for a command that looks at it too; `None` for
+    /// what runs and for standard input.
+    pub fn flags(&self) -> Option<String> {
+        let store = &self.store;
+        if let Some(url) = &store.store {
+            let given = [
+                ("--store", Some(url)),
+                ("--cluster", store.cluster.as_ref()),
+                ("--from", store.from.as_ref()),
+                ("--to", store.to.as_ref()),
+            ];
+            let given = given
+                .iter()
+                .filter_map(|(flag, value)| Some((flag, (*value)?)));
+            let mut all = String::new();
+            for (flag, value) in given {
+                all += &format!(" {flag} {}", quoted(value));
+            }
+            return Some(all);
+        }
+        let file = self.session.as_ref()?.to_str()?;
+        (file != "-").then(|| format!(" -s {}", quoted(file)))
+    }
+}
+
+/// Quotes a word for a shell, where it needs that.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+,=@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// `kflow import`
@@ -231,7 +274,7 @@ pub struct ImportArgs {
     /// Zone of log lines that have none: +02:00, -0530, Z
     #[arg(long, value_name = "OFFSET", default_value = "Z", allow_hyphen_values = true, value_parser = parse_offset)]
     pub utc_offset: i32,
-    /// When lists were read, which do not tell: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-2h) [default: when their file was written, if it fits what they tell]
+    /// When lists were read, which do not tell: RFC 3339, a date and time or a time of day (UTC), the time since the epoch, or before now (-2h) [default: when their file was written, if it fits what they tell]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub taken: Option<String>,
     /// The node whose captures are taken, where there are those of several; its name, where they do not tell it
@@ -256,9 +299,9 @@ kflow why --ever -s incident.kflow.zst -o markdown\n  \
 kflow why --all -n shop -o name | xargs -r kubectl -n shop describe")]
 pub struct WhyArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("A pod: ", named!()), required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
+    #[arg(help = concat!("A pod: ", named!()), value_parser = NonEmptyStringValueParser::new(), required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node", "session", "store"])]
     pub pod: Option<String>,
-    /// Every pod that is not well, worst first, and owners that cannot create any; -A, -n and selectors say it too
+    /// Every pod that is not well, worst first, and owners that cannot create any; also without it, where -s, -A, -n or a selector, but no pod is given
     #[arg(long, conflicts_with = "pod")]
     pub all: bool,
     /// Everything that was ever not well in a recording, in order: begin, length, cause, pod, owner or node; up to --at
@@ -272,6 +315,9 @@ pub struct WhyArgs {
         requires = "ever"
     )]
     pub since: Option<String>,
+    /// With --ever: only what lasted at some moment of this time, as -1h..-30m or 00:40..00:50
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, requires = "ever", conflicts_with = "since")]
+    pub range: Option<Range>,
     /// Stay, and tell again whenever it changes (what runs, no recording)
     #[arg(long, short)]
     pub watch: bool,
@@ -309,7 +355,7 @@ kflow timeline deploy/web -n shop -s night.kflow.zst\n  \
 kflow timeline -s incident.kflow.zst -o csv")]
 pub struct TimelineArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("A pod: ", named!(), " [default: every pod]"))]
+    #[arg(help = concat!("A pod: ", named!(), " [default: every pod]"), value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
@@ -358,7 +404,7 @@ kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace\n  \
 kflow export -s incident.kflow.zst --otlp-to http://127.0.0.1:4318")]
 pub struct ExportArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("Of a pod: ", named!(), " [default: every pod]"))]
+    #[arg(help = concat!("Of a pod: ", named!(), " [default: every pod]"), value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
@@ -428,10 +474,10 @@ fn filter(text: &str) -> Result<String, String> {
 #[command(next_help_heading = "Filter")]
 pub struct CallFilter {
     /// Only calls about these pods.
-    #[arg(help = concat!("Only calls about a pod: ", named!()), long, value_name = "POD")]
+    #[arg(help = concat!("Only calls about a pod: ", named!()), long, value_name = "POD", value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
-    /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'
-    #[arg(long, value_name = "EXPR", value_parser = of_calls)]
+    /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'; `kflow filter` prints the language
+    #[arg(long, value_name = "EXPR", value_parser = of_calls, allow_hyphen_values = true)]
     pub filter: Option<Query>,
     /// Only this method (several: repeat, or separate with commas)
     #[arg(long, value_name = "METHOD", value_delimiter = ',')]
@@ -442,6 +488,9 @@ pub struct CallFilter {
     /// Only calls that took, or take, longer: 100ms, 2s, 1m30s
     #[arg(long, value_name = "DURATION", value_parser = kflow_model::units::parse_duration)]
     pub slower_than: Option<i64>,
+    /// Only calls that lasted at some moment of this time, as -1h..-30m or 00:40..00:50
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "follow")]
+    pub range: Option<Range>,
     /// Fold the loops' own calls (List*, Status, …) that are about nobody and went well
     #[arg(long)]
     pub no_noise: bool,

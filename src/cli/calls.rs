@@ -13,12 +13,12 @@ use super::watched::Watched;
 use super::{ERROR, out, pods};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::query::Field;
+use kflow_core::query::{CallRecord, Field, Record};
 use kflow_core::suggest::suggest;
 use kflow_engine::cluster::NodeHeard;
 use kflow_export::{calls, names};
-use kflow_model::Text;
 use kflow_model::cri::method;
+use kflow_model::{Nanos, Text};
 
 /// `kflow calls`
 pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
@@ -39,7 +39,8 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     {
         return Err(unknown.into());
     }
-    let filter = filter(args, pods.as_deref());
+    let mut filter = filter(args, pods.as_deref());
+    filter.range = source.range(args.filter.range)?;
     known_methods(&args.filter, &world)?;
     let mut out = out::stdout();
     match args.output.rows() {
@@ -55,11 +56,19 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     }
     out.flush()?;
     if let (0, all) = calls::matched(&world, &filter, source.at) {
-        tell_of_no_match("calls", all, asked);
+        tell_of_no_match("calls", all, asked, unmet(args, &world, source.at));
     }
     tell_of_empty_scope(asked);
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
+}
+
+/// Why the filter expression may hold for no call.
+fn unmet(args: &CallsArgs, world: &World, now: Nanos) -> Option<String> {
+    let query = args.filter.filter.as_ref()?;
+    let all = calls::selected(world).map(|call| CallRecord { call, now });
+    let all: Vec<CallRecord<'_>> = all.collect();
+    query.unmet("call", all.iter().map(|r| r as &dyn Record))
 }
 
 fn filter(args: &CallsArgs, pods: Option<&[Pod]>) -> calls::Filter {
@@ -69,6 +78,7 @@ fn filter(args: &CallsArgs, pods: Option<&[Pod]>) -> calls::Filter {
         query: args.filter.filter.clone(),
         errors: args.filter.errors,
         slower_than_ns: args.filter.slower_than,
+        range: None,
         no_noise: args.filter.no_noise,
     }
 }

@@ -246,7 +246,7 @@ async fn answered(
         .iter()
         .chain(&args.compare)
         .map(|r| r.within(known))
-        .collect();
+        .collect::<anyhow::Result<_>>()?;
     let engine = Engine::new(tables, ranges.first().copied().or(usual), cores).await?;
     let times = if ranges.is_empty() {
         vec![known]

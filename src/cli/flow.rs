@@ -83,6 +83,14 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         out.flush()?;
         return Ok(OK);
     }
+    // Words of a label; a single word may be a pod where there is something to look at.
+    let found = match found {
+        Some(None) if what.contains(' ') || args.pod.is_none() && !looks(&args.input) => {
+            let ids = map.labelled(what);
+            Some((!ids.is_empty()).then_some(Asked::Steps(ids)))
+        }
+        found => found,
+    };
     // Without a pod and a source, the command prints the map.
     if !looks(&args.input) && args.pod.is_none() && !matches!(found, Some(None)) {
         let asked = found.flatten().unwrap_or(Asked::All);
@@ -121,6 +129,17 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             return Ok(NO_SUCH);
         }
     };
+    // A word that is nearly one of the map's is not looked for in a cluster that nobody named.
+    if matches!(asked, Asked::All)
+        && args.pod.is_none()
+        && !looks(&args.input)
+        && !what.contains('/')
+        && !map.near(what).is_empty()
+    {
+        out::tell(&not_in_the_map(map, what));
+        out::tell("a pod is named with its namespace: NAMESPACE/NAME, or -n");
+        return Ok(NO_SUCH);
+    }
     let source = Observations::open(&args.input, pod)?;
     let world = source.world()?;
     let asked_of = source.asked(&world);

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::agents::{self, Said};
-use super::args::Input;
 use super::args::live::LiveArgs;
+use super::args::{Input, Range};
 use super::{moment, pods, scope};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
@@ -219,6 +219,12 @@ impl Observations {
             ));
         }
         Ok(since.max(range.0))
+    }
+
+    /// The requested part of the time up to the moment; an error when nothing of it is known.
+    pub fn range(&self, range: Option<Range>) -> anyhow::Result<Option<(Nanos, Nanos)>> {
+        let begin = self.session.range().map_or(self.at, |(begin, _)| begin);
+        range.map(|r| r.within((begin, self.at))).transpose()
     }
 
     /// The world as of the moment. An error when it has nothing in the scope.

@@ -25,11 +25,12 @@ pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
     tell(&format!("there are no {what}{place}"));
 }
 
-/// Reports that a filter matched nothing in the scope.
-pub(super) fn tell_of_no_match(what: &str, of: usize, asked: Asked<'_>) {
+/// Reports that a filter matched nothing in the scope, and why that may be.
+pub(super) fn tell_of_no_match(what: &str, of: usize, asked: Asked<'_>, why: Option<String>) {
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     match of {
         0 => tell_of_none(what, asked),
-        of => tell(&format!("no match among {of} {what}")),
+        of => tell(&format!("no match among {of} {what}{why}")),
     }
 }
 
@@ -146,10 +147,21 @@ pub(super) fn begins_one(query: &str, world: &World) -> anyhow::Result<()> {
 
 /// The message of [`no_pods`], with similar names.
 pub(super) fn absence(query: &str, asked: Asked<'_>) -> Result<String, Unknown> {
-    if let Some(unknown) = unknown::absent(asked, query) {
-        return Err(unknown);
-    }
     let world = asked.world;
+    if let Some(unknown) = unknown::absent(asked, query) {
+        let near = match owner_asked(query) {
+            _ if node_asked(query).is_some() => None,
+            Some(owner) => near_owners(query, owner, world),
+            None => near_pods(pod_asked(query), world),
+        };
+        return Err(match near {
+            Some(near) => Unknown {
+                help: format!("{near} Or {}", unknown.help),
+                ..unknown
+            },
+            None => unknown,
+        });
+    }
     let selection = world.selection();
     let place = if selection.is_all() {
         String::new()
@@ -191,10 +203,26 @@ fn near_owner(query: &str, owner: (Option<&str>, &str, &str), world: &World) -> 
         |ns: &str| namespace.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     let known = of_kind.iter().filter(|o| within(&o.namespace));
     let known: BTreeSet<&str> = known.map(|o| o.name.as_str()).collect();
-    match suggest(name, known.iter().copied(), |n| n).as_slice() {
-        [] => format!("{} of the kind are known", known.len()),
-        near => format!("did you mean {word}/{}?", near.join(&format!(", {word}/"))),
-    }
+    near_owners(query, owner, world).unwrap_or_else(|| match known.len() {
+        1 => "1 of the kind is known".to_owned(),
+        n => format!("{n} of the kind are known"),
+    })
+}
+
+/// A question with the names of known owners that are similar to an unknown one.
+fn near_owners(
+    query: &str,
+    (namespace, kind, name): (Option<&str>, &str, &str),
+    world: &World,
+) -> Option<String> {
+    let (word, _) = query.rsplit_once('/')?;
+    let within =
+        |ns: &str| namespace.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
+    let objects = world.objects().into_iter().map(|o| &o.object);
+    let known = objects.filter(|o| o.kind == kind && within(&o.namespace));
+    let known: BTreeSet<&str> = known.map(|o| o.name.as_str()).collect();
+    let near = suggest(name, known, |n| n);
+    (!near.is_empty()).then(|| format!("did you mean {word}/{}?", near.join(&format!(", {word}/"))))
 }
 
 /// A hint for a pod that does not exist: similar names.
@@ -203,10 +231,16 @@ fn near_pod(query: &str, world: &World) -> String {
     if let Some(p) = world.every_pod().iter().find(bears) {
         return format!("there is {}, which is not of it", p.key());
     }
-    match suggest(query, world.pods().iter().map(|p| p.key()), name_of).as_slice() {
-        [] => format!("{} pods are known", world.pods().len()),
-        near => format!("did you mean {}?", near.join(", ")),
-    }
+    near_pods(query, world).unwrap_or_else(|| match world.pods().len() {
+        1 => "1 pod is known".to_owned(),
+        n => format!("{n} pods are known"),
+    })
+}
+
+/// A question with the names of known pods that are similar to an unknown one.
+fn near_pods(query: &str, world: &World) -> Option<String> {
+    let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
+    (!near.is_empty()).then(|| format!("did you mean {}?", near.join(", ")))
 }
 
 /// The message that all nodes were listed and none has the name, with similar names.

@@ -1,6 +1,5 @@
 //! `kflow requests`
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -10,38 +9,42 @@ use super::args::control::RequestsArgs;
 use super::input::Observations;
 use super::pods::{named, no_pods, tell_of_empty_scope, tell_of_no_match, whole, within};
 use super::{OK, out};
-use kflow_core::correlate::{Pod, World};
+use kflow_core::correlate::{About, World};
 use kflow_core::diagnose::unknown;
 use kflow_export::{names, requests};
-use kflow_model::{Body, Text};
 
 /// `kflow requests`
 pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
     let log = world.requests();
-    let listed = args.list || args.slow.is_some() || args.errors || args.pod.is_some();
+    let listed = args.list
+        || args.slow.is_some()
+        || args.errors
+        || args.pod.is_some()
+        || args.range.is_some();
     if args.output.is_wide() && !listed {
         bail!(
-            "-o wide has more columns of requests: use it with --list, --slow, --errors or --pod"
+            "-o wide has more columns of requests: use it with --list, --slow, --errors, --range or --pod"
         );
     }
     if args.output.is_name() && !listed {
         bail!(
-            "-o name tells the pods that requests are about: use it with --list, --slow, --errors or --pod"
+            "-o name tells the pods that requests are about: use it with --list, --slow, --errors, --range or --pod"
         );
     }
     let asked = source.asked(&world);
-    let ids = match &args.pod {
+    let about = match &args.pod {
         None => None,
         Some(query) => {
             let pods = named(&world, query);
             if pods.is_empty() {
                 return no_pods(query, asked);
             }
-            Some(audit_ids(&pods))
+            Some(About::pods(&world, &pods))
         }
     };
+    let range = source.range(args.range)?;
     let missing = unknown::requests(asked);
     if log.list().is_empty()
         && let Some(unknown) = missing
@@ -88,15 +91,17 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     }
     let in_scope = || log.list().into_iter().filter(|r| world.selects_request(r));
     let chosen = in_scope().filter(|r| {
-        ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
+        about.as_ref().is_none_or(|about| about.is_about(r))
             && (!args.errors || r.is_error())
+            && range
+                .is_none_or(|(from, to)| r.received < to && r.ended.is_none_or(|end| end >= from))
             && args
                 .slow
                 .is_none_or(|ns| !r.is_long_running() && r.duration(source.at) > ns)
     });
     let chosen: Vec<_> = chosen.collect();
     if chosen.is_empty() {
-        tell_of_no_match("requests", in_scope().count(), asked);
+        tell_of_no_match("requests", in_scope().count(), asked, None);
     }
     let chosen = chosen.into_iter();
     let chosen = chosen.map(Arc::as_ref);
@@ -126,16 +131,4 @@ fn lost(world: &World) {
     if spans > 0 {
         out::tell(&format!("{spans} spans found no request, or no room in it"));
     }
-}
-
-/// Audit ids of the requests about pods.
-fn audit_ids(pods: &[Pod]) -> BTreeSet<Text> {
-    pods.iter()
-        .flat_map(|p| p.evidence.iter())
-        .filter_map(|e| match &e.body {
-            Body::Audit(a) => Some(a.audit_id.clone()),
-            Body::Span(s) => s.attribute("audit-id").map(Text::from),
-            _ => None,
-        })
-        .collect()
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::args::terminal::{ConfigArgs, KeysArgs, ThemesArgs};
 use super::replay::options;
 use super::{NO_SUCH, OK, out};
+use kflow_core::query;
 use kflow_core::suggest::suggest;
 use kflow_export::rows;
 use kflow_model::patient;
@@ -25,6 +26,14 @@ struct Bound<'a> {
     /// Empty when the user's configuration unbinds the command.
     keys: Vec<String>,
     about: &'a str,
+}
+
+/// `kflow filter`
+pub(super) fn filter() -> anyhow::Result<u8> {
+    let mut out = out::stdout();
+    out.write_all(query::docs::text().as_bytes())?;
+    out.flush()?;
+    Ok(OK)
 }
 
 pub(super) fn keys(args: &KeysArgs) -> anyhow::Result<u8> {

@@ -5,17 +5,19 @@ use std::path::Path;
 
 use anyhow::{bail, ensure};
 
-use super::args::Input;
-use super::args::stats::{Range, Side, StatsArgs, StatsFormat};
+use super::args::stats::{Side, StatsArgs, StatsFormat};
+use super::args::{Input, Range};
 use super::input::Observations;
 use super::out;
 use super::pods::{tell_of_loss, tell_of_none, whole};
+use kflow_core::correlate::World;
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::query::Query;
+use kflow_core::query::{PodRecord, Query, Record};
 use kflow_core::stats::{self, Chosen, GroupBy, Row};
 use kflow_core::suggest::suggest;
 use kflow_export::stats as export;
+use kflow_model::Nanos;
 
 /// `kflow stats`
 pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
@@ -35,23 +37,23 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     is_there_any(asked)?;
     let begin = source.from(None)?;
     let of = |query: Option<&Query>, range: Option<Range>| {
-        let range = range.map(|r| r.within((begin, source.at)));
+        let range = range.map(|r| r.within((begin, source.at))).transpose()?;
         let rows = stats::rows(&world, source.at, by(args), Chosen { query, range });
-        measured(args, rows)
+        anyhow::Ok(measured(args, rows))
     };
     let filter = args.filter.as_ref();
     let is_empty = match (times, &args.against) {
         (Some((before, after)), _) => {
-            let (before, after) = (of(filter, Some(before)), of(filter, Some(after)));
+            let (before, after) = (of(filter, Some(before))?, of(filter, Some(after))?);
             let none = before.is_empty() && after.is_empty();
             differences(args, before, after)?;
             none
         }
         (None, against) => {
-            let rows = of(filter, args.range);
+            let rows = of(filter, args.range)?;
             let none = rows.is_empty();
             match against {
-                Some(query) => differences(args, of(Some(query), args.range), rows)?,
+                Some(query) => differences(args, of(Some(query), args.range)?, rows)?,
                 None => write(args, &rows)?,
             }
             none
@@ -62,9 +64,24 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
             [] => tell_of_none("starts and calls to measure", asked),
             names => tell_of_none(&format!("lengths of {}", names.join(", ")), asked),
         }
+        if let Some(why) = unmet(args, &world, source.at) {
+            out::tell(&why);
+        }
     }
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
+}
+
+/// Why a filter expression may hold for no pod.
+fn unmet(args: &StatsArgs, world: &World, now: Nanos) -> Option<String> {
+    let record = |pod| PodRecord {
+        pod,
+        verdict: ("", ""),
+        now,
+    };
+    let all: Vec<PodRecord<'_>> = world.pods().iter().map(|p| record(p)).collect();
+    let mut queries = args.filter.iter().chain(&args.against);
+    queries.find_map(|q| q.unmet("pod", all.iter().map(|r| r as &dyn Record)))
 }
 
 /// Compares two recordings.

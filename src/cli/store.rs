@@ -101,7 +101,7 @@ fn session(
 /// Parses an absolute time, or one before now.
 pub(super) fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
     match Moment::parse(text) {
-        Some(m @ (Moment::At(_) | Moment::Earlier(_) | Moment::End)) => {
+        Some(m @ (Moment::At(_) | Moment::Local(_) | Moment::Earlier(_) | Moment::End)) => {
             Ok(m.within((now, now), None, |_| 0))
         }
         // The most recent time at which a clock showed it.
@@ -110,7 +110,7 @@ pub(super) fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos
             Ok(if today > now { today.plus(-DAY) } else { today })
         }
         _ => bail!(
-            "{flag} {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47Z), a time of day (00:27:47, UTC), nanoseconds since \
+            "{flag} {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47Z), a date and time or a time of day (00:27:47, UTC), the time since \
              the epoch, or -26h (before now)"
         ),
     }

@@ -2,23 +2,28 @@
 
 mod heard;
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
-use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
+use super::args::{CausesArgs, Input, WhyArgs, WhyFormat as Format};
 use super::input::Observations;
 use super::watched::Watched;
 use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
-    self, Catalogue, Diagnoser, Incident, Knowledge, Subject, Target, Unknown, Verdict,
+    self, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target, Unknown,
+    Verdict,
 };
 use kflow_core::suggest::suggest;
 use kflow_engine::Overview;
 use kflow_export::rows::Rows;
+use kflow_export::why::escaped;
 use kflow_export::{causes, incidents, names, why};
-use kflow_model::Nanos;
+use kflow_model::units::{clock, date_and_clock};
+use kflow_model::{Nanos, PodUid};
 
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
@@ -49,6 +54,9 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         Answer::Unknown(u) => Err(u.into()),
         Answer::Verdicts(mut verdicts) => {
             let at = heard::heard(args, &source, &world, &mut verdicts)?;
+            if source.recorded.is_some() {
+                of_recording(&args.input, &mut verdicts);
+            }
             let asked = Asked {
                 at,
                 ..source.asked(&world)
@@ -80,6 +88,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let asked = source.asked(&world);
     let since = source.from(args.since.as_deref())?;
     let range = (source.from(None)?, source.at);
+    let within = source.range(args.range)?;
+    let (since, until) = within.unwrap_or((since, source.at.plus(1)));
     let known = source.session.arrived_by(source.at);
     let observations = source.session.observations.iter().take(known);
     let found = Overview::of(
@@ -91,6 +101,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
     let about = |i: &&Incident| {
         i.end.is_none_or(|end| since < end)
+            && i.begin < until
             && targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t))
     };
     let incidents: Vec<&Incident> = found.incidents.iter().filter(about).collect();
@@ -114,20 +125,29 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             range
         }
     };
+    let node = |uid: &PodUid| world.pod(uid).map(|p| p.node.as_str());
     let mut out = out::stdout();
     match args.output {
         Format::Json | Format::Jsonl | Format::Yaml | Format::Csv => {
             let form = args.output.rows().unwrap_or(Rows::Json);
-            incidents::rows(&incidents, source.at, found.within, &mut out, form)?;
+            incidents::rows(&incidents, source.at, found.within, node, &mut out, form)?;
         }
         Format::Name => names::of_incidents(
             &mut out,
             &incidents,
             pods::within(asked, args.pod.as_deref()),
         )?,
-        Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
+        Format::Text => {
+            let text = incidents::text(&incidents, range, source.at, node);
+            out.write_all(text.as_bytes())?;
+        }
         Format::Markdown if incidents.is_empty() => {}
-        Format::Markdown => out.write_all(incidents::markdown(&incidents, source.at).as_bytes())?,
+        Format::Markdown => {
+            let table = incidents::markdown(&incidents, source.at);
+            let [begin, end] = [range.0, range.1].map(|at| date_and_clock(at, 0, 0));
+            let when = format!("From {begin} to {end} UTC");
+            write!(out, "{table}{}", origin(&when, &args.input))?;
+        }
     }
     match (incidents.is_empty(), args.output) {
         (false, _) => {}
@@ -137,8 +157,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             let text = format!(
                 "Nothing was ever wrong{} between {} and {}.",
                 whose.unwrap_or_default(),
-                clear.0.to_rfc3339(),
-                clear.1.to_rfc3339()
+                clear.0.max(since).to_rfc3339(),
+                clear.1.min(until).to_rfc3339()
             );
             if form.is_for_people() {
                 writeln!(out, "{}", kflow_export::text::clean(&text))?;
@@ -238,7 +258,11 @@ fn written(
             };
             let groups = why::groups_of(all, followers.iter().map(AsRef::as_ref));
             match form {
-                Format::Markdown => why::markdown(&groups, at),
+                Format::Markdown => {
+                    let when = format!("As of {} UTC", date_and_clock(at, 0, 0));
+                    let origin = origin(&when, &args.input);
+                    format!("{}{origin}", why::markdown(&groups, at))
+                }
                 _ => why::report(&groups, at, args.each),
             }
         }
@@ -254,7 +278,7 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         let place = place.unwrap_or_default();
         let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
         return match there.count() {
-            0 => format!("There are no pods{place}.\n"),
+            0 => format!("There are no pods{place}.\n{}", were_there(args, asked)),
             1 => format!("There is 1 pod{place}, and it is well.\n"),
             n => format!("There are {n} pods{place}, and all are well.\n"),
         };
@@ -304,6 +328,62 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     text
 }
 
+/// The pods that are gone by the moment of a recording, and how to ask about them; empty when there are none.
+fn were_there(args: &WhyArgs, asked: Asked<'_>) -> String {
+    let gone = asked.world.pods().iter().filter(|p| p.gone.is_some());
+    let (n, Some(flags)) = (gone.count(), args.input.flags()) else {
+        return String::new();
+    };
+    if n == 0 || asked.recorded.is_none() {
+        return String::new();
+    }
+    format!(
+        "{} there before {} and gone by then. What was ever not well:  kflow why --ever{flags}\n\
+         As of an earlier moment:  kflow why --all --at 50%{flags}\n",
+        if n == 1 {
+            "1 pod was".to_owned()
+        } else {
+            format!("{n} pods were")
+        },
+        clock(asked.at, 0, 0)
+    )
+}
+
+/// The last line of a text for a ticket: of which time it is, and of which recording.
+fn origin(when: &str, input: &Input) -> String {
+    let file = input
+        .session
+        .as_deref()
+        .filter(|_| input.store.store.is_none());
+    let name = file.and_then(Path::file_name).map(OsStr::to_string_lossy);
+    let of = match (name, &input.store.store) {
+        (Some(name), _) if name != "-" => format!(", of {}", escaped(&name)),
+        (_, Some(_)) => ", of a store".to_owned(),
+        _ => String::new(),
+    };
+    format!("\n{when}{of} (kflow {}).\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// Completes the next steps of verdicts on a recording: commands of kflow name it, and what was ever not well of a pod
+/// that is gone can be asked.
+fn of_recording(input: &Input, verdicts: &mut [Arc<Verdict>]) {
+    let Some(flags) = input.flags() else { return };
+    for v in verdicts {
+        let v = Arc::make_mut(v);
+        if v.state == State::Gone {
+            v.next.push(NextStep {
+                text: "what was ever not well".to_owned(),
+                command: format!("kflow why --ever {}/{}", v.namespace, v.pod),
+            });
+        }
+        for next in &mut v.next {
+            if next.command.starts_with("kflow ") {
+                next.command.push_str(&flags);
+            }
+        }
+    }
+}
+
 /// `kflow why --watch`: prints the verdicts, and again whenever a cause, stage, state or
 /// attempt changes, until interrupted.
 fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
@@ -311,9 +391,14 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let mut watched = Watched::start(&args.input, args.pod.as_deref())?;
+    // `--for` limits the watch, not the first look.
+    let first = Input {
+        for_time: None,
+        ..args.input.clone()
+    };
+    let mut watched = Watched::start(&first, args.pod.as_deref())?;
     let (mut told, mut last, mut unwritten) = (None, OK, None);
-    super::live::wait(None, || {
+    super::live::wait(args.input.for_time, || {
         if watched.check().is_err() {
             return false;
         }

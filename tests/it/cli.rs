@@ -442,7 +442,10 @@ fn why_says_with_its_exit_code_whether_there_is_a_verdict() {
         run(&["why", "s01/nobody", "-s", &s1()]).status.code(),
         Some(3)
     );
-    assert_eq!(run(&["why", "-s", &s1()]).status.code(), Some(2));
+    let at = ["--at", "50%", "-s", &s2];
+    let [named, alone] = [&["why", "--all"][..], &["why"]].map(|a| run(&[a, &at].concat()));
+    assert_eq!(alone.status.code(), Some(1));
+    assert_eq!(alone.stdout, named.stdout);
 }
 
 #[test]

@@ -286,6 +286,7 @@ impl Scratch {
             "causes",
             "completions",
             "config",
+            "filter",
             "fleet",
             "flow",
             "help",
@@ -462,6 +463,20 @@ fn sections(help: &str) -> Vec<(String, String)> {
         }
     }
     all
+}
+
+/// `docs/filter.md` is made from the program's tables: `KFLOW_UPDATE=1` writes it.
+#[test]
+fn the_filter_language_is_that_of_the_program() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/filter.md");
+    let now = kflow_core::query::docs::markdown();
+    if std::env::var_os("KFLOW_UPDATE").is_some() {
+        fs::write(&page, &now).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&page).unwrap_or_default(), now);
+    let text = kflow(["filter"]).out;
+    assert_eq!(text, kflow_core::query::docs::text());
+    assert!(kflow(["help", "filter"]).out.contains(text.trim_end()));
 }
 
 /// `docs/reference.md` has every flag of every command as help prints it; a section of several commands is in it once.

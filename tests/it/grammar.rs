@@ -313,6 +313,7 @@ fn an_answer_that_is_empty_says_why_in_every_form() {
 #[test]
 fn a_slip_of_the_hand_is_answered_with_what_was_meant() {
     let s = session("S1-basics");
+    let s2 = session("S2-stuck-early");
     for (args, code, meant) in [
         (
             &["calls", "--method", "RunPodSandbxo", "-s", &s][..],
@@ -344,6 +345,53 @@ fn a_slip_of_the_hand_is_answered_with_what_was_meant() {
             3,
             "did you mean RunPodSandbox?",
         ),
+        (
+            &["calls", "--filter", "ns:so1", "-s", &s],
+            0,
+            "did you mean s01",
+        ),
+        (
+            &["calls", "--filter", "code:NotFuond", "-s", &s],
+            0,
+            "no call has code:NotFuond: did you mean NotFound?",
+        ),
+        (
+            &["calls", "--filter", "pod:s01/helathy", "-s", &s],
+            0,
+            "did you mean s01/healthy?",
+        ),
+        (
+            &["calls", "--filter", "kind:event", "-s", &s],
+            0,
+            "no call has kind:event, but call",
+        ),
+        (
+            &["calls", "--filter", "hanging", "-s", &s],
+            0,
+            "inflight is what has not ended",
+        ),
+        (
+            &["stats", "--filter", "ns:so1", "-s", &s],
+            0,
+            "no pod has ns:so1: did you mean s01",
+        ),
+        (&["why", "so1/healthy", "-s", &s], 2, "did you mean s01"),
+        (
+            &["why", "depoly/x", "-s", &s],
+            2,
+            "did you mean deploy/NAME?",
+        ),
+        (
+            &["why", "services/x", "-s", &s],
+            2,
+            "services is a kind that has no pods",
+        ),
+        (
+            &["why", "deploy/quotta", "-s", &s2],
+            2,
+            "did you mean deploy/quota?",
+        ),
+        (&["why", "", "-s", &s], 2, "a value is required"),
         (&["causes", "KF6O4b"], 3, "KF604b"),
         (&["themes", "--print", "drak"], 3, "did you mean dark?"),
         (&["export", "-o", "perfeto", "-s", &s], 2, "'perfetto'"),
@@ -356,6 +404,212 @@ fn a_slip_of_the_hand_is_answered_with_what_was_meant() {
         assert_eq!(said.code, Some(code), "{args:?}: {}", said.err);
         assert!(said.err.contains(meant), "{args:?}: {}", said.err);
     }
+}
+
+#[test]
+fn a_filter_takes_what_flags_take() {
+    let s = session("S1-basics");
+    let lines = |filter: &[&str]| {
+        let said = kflow([&["calls", "-s", &s, "-o", "jsonl"], filter].concat());
+        assert_eq!(said.code, Some(0), "{filter:?}: {}", said.err);
+        said.out
+    };
+    let all = lines(&[]);
+    let row: serde_json::Value = all
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .find(|r: &serde_json::Value| r["pod"] == "healthy")
+        .unwrap();
+    let uid = row["pod_uid"].as_str().unwrap();
+    let of_pod = lines(&["--pod", uid]);
+    assert!(!of_pod.is_empty() && of_pod != all);
+    assert_eq!(lines(&["--filter", &format!("pod:{uid}")]), of_pod);
+    // An expression may begin with a dash.
+    let bad = lines(&["--filter", "-ok"]);
+    assert!(!bad.is_empty());
+    assert_eq!(bad, lines(&["--filter", "!ok"]));
+    assert_eq!(
+        lines(&["--filter", "in-flight"]),
+        lines(&["--filter", "inflight"])
+    );
+}
+
+#[test]
+fn a_part_of_the_time_has_what_lasted_in_it() {
+    let s = session("S4-runtime");
+    let rows = |args: &[&str]| -> Vec<serde_json::Value> {
+        let said = kflow([args, &["-s", &s, "-o", "json"]].concat());
+        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", said.err))
+    };
+    let (from, to) = ("2026-11-21 00:36:30", "2026-11-21T00:38:00Z");
+    let bounds = [from, to].map(|t| {
+        let t = t.replace(' ', "T").trim_end_matches('Z').to_owned() + "Z";
+        kflow_model::Nanos::parse_rfc3339(&t).unwrap().0.0
+    });
+    let range = format!("{from}..{to}");
+    for (args, begin, end) in [
+        (&["calls"][..], "start_ns", "end_ns"),
+        (&["requests", "--list"], "received_ns", "ended_ns"),
+        (&["why", "--ever"], "begin_ns", "end_ns"),
+    ] {
+        let mut all = rows(args);
+        let number = all.len();
+        all.retain(|r| {
+            r[begin].as_i64().unwrap() < bounds[1]
+                && r[end].as_i64().is_none_or(|end| end >= bounds[0])
+        });
+        let some = rows(&[args, &["--range", &range]].concat());
+        assert!(!some.is_empty() && some.len() < number, "{args:?}");
+        assert_eq!(some, all, "{args:?}");
+    }
+    for (range, said) in [
+        ("22:39..22:38", "is empty"),
+        (
+            "2027-01-01 00:00:00..2027-01-02 00:00:00",
+            "after what was recorded",
+        ),
+        (
+            "2025-01-01 00:00:00..2025-01-02 00:00:00",
+            "before what was recorded",
+        ),
+    ] {
+        for command in [
+            &["stats"][..],
+            &["calls"],
+            &["requests"],
+            &["why", "--ever"],
+        ] {
+            let of = kflow([command, &["--range", range, "-s", &s]].concat());
+            assert_eq!(of.code, Some(2), "{command:?} {range}");
+            assert!(of.err.contains(said), "{command:?} {range}: {}", of.err);
+        }
+    }
+}
+
+#[test]
+fn where_no_pod_is_left_it_says_how_to_ask_about_those_that_were() {
+    let s = session("S2-stuck-early");
+    for args in [&["why", "--all", "-s", &s][..], &["why", "-s", &s]] {
+        let said = kflow(args);
+        assert_eq!(said.code, Some(0));
+        let ask = format!("kflow why --ever -s {s}");
+        assert!(said.out.contains(&ask), "{}", said.out);
+    }
+    let gone = kflow(["why", "s02/image-missing", "-s", &s, "-o", "json"]);
+    let rows: serde_json::Value = serde_json::from_str(&gone.out).unwrap();
+    let next = rows[0]["next"][0]["command"].as_str().unwrap();
+    assert_eq!(next, format!("kflow why --ever s02/image-missing -s {s}"));
+    let lives = kflow(["timeline", "s02/image-missing", "-s", &s, "-o", "json"]);
+    let lives: serde_json::Value = serde_json::from_str(&lives.out).unwrap();
+    assert_eq!(rows[0]["since_ns"], lives[0]["gone_ns"]);
+    // Commands that look at the recording name it.
+    let waits = kflow([
+        "why",
+        "s18a/new-pod",
+        "--at",
+        "00:39:00",
+        "-s",
+        &session("S4-runtime"),
+    ]);
+    assert!(
+        waits.out.contains("kflow timeline s18a/new-pod -s "),
+        "{}",
+        waits.out
+    );
+    // A verdict on a pod does not say that it holds up itself.
+    assert!(!waits.out.contains("holds up"), "{}", waits.out);
+}
+
+#[test]
+fn a_text_for_a_ticket_says_of_when_and_of_what_it_is() {
+    let s = session("S4-runtime");
+    let of = |args: &[&str]| kflow([args, &["-s", &s, "-o", "markdown"]].concat()).out;
+    let one = of(&["why", "s18a/new-pod", "--at", "00:39:00"]);
+    let last = one.lines().last().unwrap();
+    assert!(
+        last.starts_with("As of 2026-11-21 00:39:00 UTC, of S4"),
+        "{one}"
+    );
+    let ever = of(&["why", "--ever"]);
+    let last = ever.lines().last().unwrap();
+    assert!(last.starts_with("From 2026-11-21 00:"), "{ever}");
+}
+
+#[test]
+fn a_step_is_found_by_its_label_and_a_failure_is_its_end() {
+    let s = session("S4-runtime");
+    let named = |what: &str| kflow(["flow", what, "s09b/cni-hangs", "-s", &s]).out;
+    assert_eq!(named("F04"), named("f04"));
+    assert_eq!(named("cni add"), named("f04"));
+    let row = named("containerd");
+    let row = row.lines().find(|l| l.contains(" f04 ")).unwrap();
+    assert!(row.contains(" ≤45.0s "), "{row}");
+    // A slip is answered from the map, where nothing is named to look at.
+    let slip = kflow(["flow", "RunPodSandbxo"]);
+    assert_eq!(slip.code, Some(3));
+    assert!(
+        slip.err.contains("did you mean RunPodSandbox?"),
+        "{}",
+        slip.err
+    );
+    assert!(!slip.err.contains("kubeconfig"), "{}", slip.err);
+}
+
+/// S1 with all its times 25 minutes earlier, so that it lasts from one day to the next.
+fn over_midnight(dir: &Path) -> String {
+    let packed = fs::read(session("S1-basics")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let times = regex::Regex::new("1795[0-9]{15}").unwrap();
+    let earlier = times.replace_all(&text, |at: &regex::Captures<'_>| {
+        (at[0].parse::<i64>().unwrap() - 1_500_000_000_000).to_string()
+    });
+    let path = dir.join("night.kflow");
+    fs::write(&path, earlier.as_bytes()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_table_of_several_days_has_their_dates() {
+    let dir = tempfile::tempdir().unwrap();
+    let (s1, night) = (session("S1-basics"), over_midnight(dir.path()));
+    for command in [
+        &["calls"][..],
+        &["requests", "--list"],
+        &["timeline", "s01/healthy"],
+    ] {
+        let dates = |s: &str| {
+            let out = kflow([command, &["-s", s]].concat()).out;
+            let dated = |day: &str| out.lines().any(|l| l.trim_start().starts_with(day));
+            ["2026-11-20 23:", "2026-11-21 00:"].map(dated)
+        };
+        assert_eq!(dates(&s1), [false, false], "{command:?}");
+        assert_eq!(dates(&night), [true, true], "{command:?}");
+    }
+}
+
+#[test]
+fn calls_and_incidents_name_their_node() {
+    let s = session("S4-runtime");
+    let rows = |args: &[&str]| -> Vec<serde_json::Value> {
+        let said = kflow([args, &["-s", &s, "-o", "json"]].concat());
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let calls = rows(&["calls"]);
+    let about_none = calls.iter().filter(|c| c["pod_uid"] == "").count();
+    assert!(about_none > 100);
+    for c in &calls {
+        assert_eq!(c["node"], "node1");
+        let end = c["end_ns"].as_i64();
+        let length = end.map(|end| end - c["start_ns"].as_i64().unwrap());
+        assert_eq!(c["length_ns"].as_i64(), length);
+    }
+    let wide = kflow(["calls", "-o", "wide", "-s", &s]).out;
+    assert!(wide.lines().next().unwrap().contains(" NODE "), "{wide}");
+    for i in rows(&["why", "--ever"]) {
+        assert_eq!(i["nodes"], serde_json::json!(["node1"]), "{i}");
+    }
+    let csv = kflow(["why", "--ever", "-o", "csv", "-s", &s]).out;
+    assert!(csv.lines().next().unwrap().ends_with(",nodes"), "{csv}");
 }
 
 /// Runs every row of the table of exit codes in `docs/commands.md`.

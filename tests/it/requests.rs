@@ -52,6 +52,30 @@ fn with_spans() -> impl Iterator<Item = &'static Recorded> {
 }
 
 #[test]
+fn a_pods_requests_are_all_that_name_it() {
+    let s = crate::fixture("sessions/S4-runtime.kflow.zst");
+    let rows = |more: &[&str]| -> Vec<serde_json::Value> {
+        let mut args: Vec<&std::ffi::OsStr> =
+            vec!["requests".as_ref(), "-s".as_ref(), s.as_os_str()];
+        args.extend(more.iter().map(std::ffi::OsStr::new));
+        args.extend(["-o", "json"].map(std::ffi::OsStr::new));
+        serde_json::from_str(&crate::program::kflow(args).out).unwrap()
+    };
+    let mut all = rows(&["--list"]);
+    // A token of a ServiceAccount names no pod in an audit record of level Metadata.
+    all.retain(|r| {
+        let name = r["name"].as_str().unwrap();
+        r["namespace"] == "s09b" && name.starts_with("cni-hangs")
+    });
+    let kinds = |verb: &str, resource: &str| {
+        let of = |r: &&serde_json::Value| r["verb"] == verb && r["resource"] == resource;
+        all.iter().filter(of).count()
+    };
+    assert!(kinds("get", "pods") > 5 && kinds("create", "events") > 5);
+    assert_eq!(rows(&["--pod", "s09b/cni-hangs"]), all);
+}
+
+#[test]
 fn each_request_is_told_once_whoever_tells_of_it() {
     for (name, world, observations) in with_spans() {
         let mut told: BTreeMap<&str, (usize, usize)> = BTreeMap::new();

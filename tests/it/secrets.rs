@@ -219,7 +219,7 @@ fn no_command_export_or_screen_shows_a_secret() {
 }
 
 /// Commands that print nothing from a session, or that are tested in another way.
-const SILENT: [&str; 16] = [
+const SILENT: [&str; 17] = [
     "agent",
     "fleet",
     "import",
@@ -230,6 +230,7 @@ const SILENT: [&str; 16] = [
     "causes",
     "replay",
     "demo",
+    "filter",
     "keys",
     "themes",
     "store",

@@ -33,7 +33,7 @@ pub use coverage::{Coverage, Failing, Hindsight, Incomplete, Lost};
 pub use kubelet::KubeletActivity;
 pub use lazy::Lazy;
 pub use pulls::ImagePulls;
-pub use requests::{Request, RequestLog};
+pub use requests::{About, Request, RequestLog};
 pub use startup_latency::PodStart;
 pub use view::{ContainerView, PodView, RunState, StageState};
 pub use world::{

@@ -12,6 +12,7 @@
 //! `1m30s`; `64KiB`, `16M`). A single word is searched for in all fields. Pure.
 
 mod complete;
+pub mod docs;
 mod field;
 mod moment;
 mod parse;
@@ -23,6 +24,8 @@ pub use moment::{FORMS, Moment};
 pub use parse::{QueryError, parse};
 pub use record::{CallRecord, OwnerRecord, PodRecord, Record};
 
+use crate::suggest::suggest;
+use kflow_model::scope::is_uid;
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 use std::ops::Range;
@@ -178,7 +181,13 @@ impl Query {
             Self::And(v) => v.iter().all(|q| q.matches(r)),
             Self::Or(v) => v.iter().any(|q| q.matches(r)),
             Self::Not(q) => !q.matches(r),
-            Self::Text(f, p) => r.text(*f, &mut |t| p.matches(t)),
+            Self::Text(f, p) => {
+                r.text(*f, &mut |t| p.matches(t))
+                    || *f == Field::Pod
+                        && p.op == Op::Is
+                        && is_uid(&p.text)
+                        && r.text(Field::Id, &mut |t| p.matches(t))
+            }
             Self::Number(n, c, v) => r.number(*n).is_some_and(|x| c.holds(x, *v)),
             Self::Flag(f) => r.flag(*f),
             Self::Word(p) => FIELDS
@@ -230,10 +239,93 @@ impl Query {
         });
         all
     }
+    /// Returns why the expression may hold for none of these records: a value that no record's field has, with similar
+    /// ones, or a word that is text where a flag may be meant.
+    pub fn unmet<'r>(
+        &self,
+        thing: &str,
+        records: impl Iterator<Item = &'r dyn Record> + Clone,
+    ) -> Option<String> {
+        let mut first = None;
+        self.each(&mut |term| {
+            if first.is_some() {
+                return;
+            }
+            first = match term {
+                Self::Text(field, p) if matches!(p.compiled, Compiled::Equal) => {
+                    unmet(*field, &p.text, term, thing, records.clone())
+                }
+                Self::Word(p) if AS_IN_FLIGHT.contains(&p.text.to_ascii_lowercase().as_str()) => {
+                    Some(format!(
+                        "{} is searched for in texts; inflight is what has not ended",
+                        p.text
+                    ))
+                }
+                _ => None,
+            };
+        });
+        first
+    }
     /// True for the empty expression, which matches everything.
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All)
     }
+}
+
+/// Words that may be meant for [`Flag::InFlight`].
+const AS_IN_FLIGHT: [&str; 6] = [
+    "flying",
+    "hanging",
+    "open",
+    "pending",
+    "running",
+    "unfinished",
+];
+
+/// The most values of a field that are listed.
+const LISTED: usize = 8;
+
+/// Says that no record's field has a value, with similar ones; `None` when one has.
+fn unmet<'r>(
+    field: Field,
+    value: &str,
+    term: &Query,
+    thing: &str,
+    records: impl Iterator<Item = &'r dyn Record>,
+) -> Option<String> {
+    let mut known = std::collections::BTreeSet::new();
+    for r in records {
+        if term.matches(r) {
+            return None;
+        }
+        r.text(field, &mut |t| {
+            if !known.contains(t) {
+                known.insert(t.to_owned());
+            }
+            false
+        });
+    }
+    let name = field.name();
+    let near = suggest(value, known.iter(), last);
+    let qualified = |t: &&&String| field != Field::Pod || t.contains('/');
+    let near: Vec<&str> = near.iter().filter(qualified).map(|t| t.as_str()).collect();
+    Some(match (near.as_slice(), known.len()) {
+        ([], 0) => format!("no {thing} has a {name}"),
+        ([], 1..=LISTED) => {
+            let all: Vec<&str> = known.iter().map(String::as_str).collect();
+            format!("no {thing} has {name}:{value}, but {}", all.join(", "))
+        }
+        ([], _) => format!("no {thing} has {name}:{value}"),
+        (near, _) => format!(
+            "no {thing} has {name}:{value}: did you mean {}?",
+            near.join(", ")
+        ),
+    })
+}
+
+/// The name of `ns/name`.
+fn last(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
 }
 
 fn quoted(f: &mut fmt::Formatter<'_>, p: &Pattern) -> fmt::Result {

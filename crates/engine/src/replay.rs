@@ -300,7 +300,7 @@ impl Player {
             let to = wanted.clamp(begin, end);
             let within = match start {
                 Moment::Begin => true,
-                Moment::At(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
+                Moment::At(_) | Moment::Local(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
                 Moment::End | Moment::Share(_) | Moment::Earlier(_) => false,
             };
             if within || self.loaded.report.is_some() {

@@ -1,18 +1,18 @@
 //! CRI calls as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::rows::{self, Rows};
-use super::text::{clean, cut};
+use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
 use kflow_core::diagnose::pulls::Progress;
 use kflow_core::query::{CallRecord, Query};
 use kflow_model::cri::{CallOutcome, Service, code_name};
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
 
 /// Which calls are shown.
@@ -28,6 +28,8 @@ pub struct Filter {
     pub errors: bool,
     /// Only calls that took longer than this so far, ns.
     pub slower_than_ns: Option<i64>,
+    /// Only calls that lasted at some moment from the first of these to before the second.
+    pub range: Option<(Nanos, Nanos)>,
     /// Fold the successful calls of the kubelet's loops.
     pub no_noise: bool,
 }
@@ -46,6 +48,9 @@ impl Filter {
                 .as_ref()
                 .is_none_or(|q| q.matches(&CallRecord { call: c, now }))
             && (!self.errors || c.is_error())
+            && self
+                .range
+                .is_none_or(|(from, to)| c.start < to && c.end.is_none_or(|end| end >= from))
             && self.slower_than_ns.is_none_or(|ns| c.duration(now) > ns)
     }
     /// True when a call is folded.
@@ -141,11 +146,57 @@ impl<'a> CallJson<'a> {
 }
 
 #[derive(Default, Serialize)]
-struct Followed<'a> {
+struct Placed<'a> {
     /// Empty when the node is unknown.
     node: &'a str,
     #[serde(flatten)]
     call: CallJson<'a>,
+    length_ns: Option<i64>,
+}
+
+impl<'a> Placed<'a> {
+    fn of(node: &'a str, c: &'a Call) -> Self {
+        Self {
+            node,
+            call: CallJson::of(c),
+            length_ns: c.end.map(|end| c.duration(end)),
+        }
+    }
+}
+
+/// Which node a call was made on.
+#[derive(Debug)]
+pub struct Nodes<'w> {
+    world: &'w World,
+    /// The only node of the pods that calls are about, or the only known one.
+    only: Option<&'w str>,
+    /// Width of the longest name, columns; `None` when there are not several.
+    several: Option<usize>,
+}
+
+impl<'w> Nodes<'w> {
+    pub fn of(world: &'w World) -> Self {
+        let pods = selected(world).filter_map(|c| world.pod(&c.pod_uid));
+        let nodes: BTreeSet<&str> = pods.map(|p| p.node.as_str()).collect();
+        let nodes: Vec<&str> = nodes.into_iter().filter(|n| !n.is_empty()).collect();
+        let only = match (nodes.as_slice(), world.nodes().as_slice()) {
+            ([only], _) => Some(*only),
+            ([], [only]) => Some(only.name.as_str()),
+            _ => None,
+        };
+        let widest = nodes.iter().map(|n| clean(n).chars().count()).max();
+        Self {
+            world,
+            only,
+            several: widest.filter(|_| nodes.len() > 1),
+        }
+    }
+    /// Returns the node of a call: its pod's; of a call about no pod the only one. Empty when it is unknown.
+    pub fn node(&self, call: &Call) -> &'w str {
+        let pod = self.world.pod(&call.pod_uid).map(|p| p.node.as_str());
+        let known = pod.filter(|node| !node.is_empty());
+        known.or(self.only).unwrap_or_default()
+    }
 }
 
 /// Returns the row of a call.
@@ -161,9 +212,10 @@ pub fn rows(
     now: Nanos,
     form: Rows,
 ) -> io::Result<()> {
+    let nodes = Nodes::of(world);
     let rows = selected(world)
         .filter(|c| filter.takes(c, now) && !filter.folds(c))
-        .map(|c| CallJson::of(c));
+        .map(|c| Placed::of(nodes.node(c), c));
     rows::write(out, form, rows)
 }
 
@@ -234,10 +286,7 @@ impl Follow {
             // A head, or an empty list, is written even if no calls come.
             _ if new.is_empty() && !(first && last) => Ok(()),
             Some(form) => {
-                let new = new.into_iter().map(|(of, c)| Followed {
-                    node: of.node,
-                    call: CallJson::of(c),
-                });
+                let new = new.into_iter().map(|(of, c)| Placed::of(of.node, c));
                 if first {
                     rows::write(out, form, new)
                 } else {
@@ -253,11 +302,12 @@ impl Follow {
                 let another = first || self.several != several;
                 self.several = several;
                 if another && !new.is_empty() {
-                    head(out, width, wide, &paint)?;
+                    head(out, Times::default(), width, wide, &paint)?;
                 }
                 new.into_iter().try_for_each(|(of, c)| {
                     let node = width.map(|width| (of.node, width));
-                    line(out, (of.world, c), node, of.now, wide, &paint)
+                    let times = Times::default();
+                    line(out, (of.world, c), (times, node), of.now, wide, &paint)
                 })
             }
         }
@@ -274,19 +324,32 @@ pub fn text(
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
+    let nodes = Nodes::of(world);
+    let width = match nodes.several {
+        Some(width) => Some(width.clamp(4, NODE)),
+        None if wide => Some(
+            nodes
+                .only
+                .map_or(4, |n| clean(n).chars().count())
+                .clamp(4, NODE),
+        ),
+        None => None,
+    };
+    let times = Times::of(chosen(world, filter, now).map(|c| c.start));
     let mut folded = 0_u64;
-    for (n, c) in selected(world).filter(|c| filter.takes(c, now)).enumerate() {
+    for (n, c) in chosen(world, filter, now).enumerate() {
         if n == 0 {
-            head(out, None, wide, &paint)?;
+            head(out, times, width, wide, &paint)?;
         }
         if filter.folds(c) {
             folded += 1;
             continue;
         }
-        fold(out, &mut folded, &paint)?;
-        line(out, (world, c), None, now, wide, &paint)?;
+        fold(out, &mut folded, times, &paint)?;
+        let node = width.map(|width| (nodes.node(c), width));
+        line(out, (world, c), (times, node), now, wide, &paint)?;
     }
-    fold(out, &mut folded, &paint)
+    fold(out, &mut folded, times, &paint)
 }
 
 /// Returns how many calls pass the filter, and how many the world's selection admits.
@@ -309,19 +372,20 @@ pub fn chosen<'w>(
 }
 
 /// Returns the calls that the world's selection admits, by start.
-fn selected(world: &World) -> impl Iterator<Item = &Arc<Call>> {
+pub fn selected(world: &World) -> impl Iterator<Item = &Arc<Call>> {
     world.calls().iter().filter(|c| world.selects_call(c))
 }
 
-fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()> {
+fn fold(out: &mut impl Write, folded: &mut u64, times: Times, paint: &Paint) -> io::Result<()> {
     if *folded > 0 {
         let s = if *folded == 1 { "" } else { "s" };
         writeln!(
             out,
             "{}",
             paint.dim(&format!(
-                "{:>18}            … {folded} List/Status call{s}",
-                ""
+                "{:>width$}            … {folded} List/Status call{s}",
+                "",
+                width = times.width(18)
             ))
         )?;
         *folded = 0;
@@ -330,16 +394,23 @@ fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()>
 }
 
 /// Writes the head. `node` is the width of the nodes' column, if there is one.
-fn head(out: &mut impl Write, node: Option<usize>, wide: bool, paint: &Paint) -> io::Result<()> {
+fn head(
+    out: &mut impl Write,
+    times: Times,
+    node: Option<usize>,
+    wide: bool,
+    paint: &Paint,
+) -> io::Result<()> {
     let more = if wide { wide_head() } else { String::new() };
     let node = node.map(|width| format!("{:<width$} ", "NODE"));
     let head = format!(
-        "{:<18} {:>8} {:<16} {:<24} {}{more}ABOUT",
+        "{:<start$} {:>8} {:<16} {:<24} {}{more}ABOUT",
         "START (UTC)",
         "LENGTH",
         "STATUS",
         "METHOD",
         node.unwrap_or_default(),
+        start = times.width(18),
     );
     writeln!(out, "{}", paint.bold(&head))
 }
@@ -369,7 +440,7 @@ fn wide_cells(c: &Call) -> String {
 fn line(
     out: &mut impl Write,
     (world, c): (&World, &Call),
-    node: Option<(&str, usize)>,
+    (times, node): (Times, Option<(&str, usize)>),
     now: Nanos,
     wide: bool,
     paint: &Paint,
@@ -412,12 +483,13 @@ fn line(
     }
     let node = node.map(|(node, width)| format!("{:<width$} ", cut(&clean(node), width)));
     let row = format!(
-        "{:<18} {:>8} {status} {:<24} {}{}{about}",
-        time_of_day(c.start, 1),
+        "{:<start$} {:>8} {status} {:<24} {}{}{about}",
+        times.at(c.start, 1),
         duration(c.duration(now)),
         clean(&c.method),
         node.unwrap_or_default(),
         if wide { wide_cells(c) } else { String::new() },
+        start = times.width(18),
     );
     writeln!(out, "{}", row.trim_end())
 }

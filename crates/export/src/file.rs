@@ -122,7 +122,9 @@ impl<S: BuildHasher> Told<'_, S> {
     /// True when these are all pods of a world. Pods of the past are left out of exports by default and do
     /// not count as missing.
     fn is_of_all(world: &World, pods: &[Pod]) -> bool {
-        pods.len() >= world.pods().iter().filter(|p| !p.past).count()
+        let given: HashSet<&PodUid> = pods.iter().map(|p| &p.uid).collect();
+        let mut of_world = world.pods().iter().filter(|p| !p.past);
+        of_world.all(|p| given.contains(&p.uid))
     }
     /// Returns the verdicts on nodes and owners of these pods; for all pods of a world, those on
     /// owners without pods too.
@@ -190,6 +192,34 @@ pub fn write<S: BuildHasher>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kflow_model::pod::PodSeen;
+    use kflow_model::{Body, Observation, Source, Stamp};
+
+    #[test]
+    fn pods_are_all_of_a_world_by_who_they_are_and_not_by_their_number() {
+        let mut world = World::new();
+        world.observe(&Arc::new(Observation {
+            stamp: Stamp::exact(Nanos(1)),
+            source: Source::Kube,
+            body: Body::Pod(Box::new(PodSeen {
+                uid: "there".into(),
+                namespace: "shop".into(),
+                name: "web".into(),
+                ..PodSeen::default()
+            })),
+        }));
+        world.refresh();
+        let other = |uid: &str| -> Pod {
+            let view = PodView {
+                uid: uid.into(),
+                ..PodView::default()
+            };
+            Arc::new(view.into())
+        };
+        let is_of_all = |pods: &[Pod]| Told::<std::hash::RandomState>::is_of_all(&world, pods);
+        assert!(is_of_all(world.pods()));
+        assert!(!is_of_all(&[other("a"), other("b")]));
+    }
 
     #[test]
     fn every_format_has_a_name_that_leads_back_and_says_something_of_a_pod() {

@@ -11,7 +11,7 @@ use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_core::flow::signature::SignatureKind;
 use kflow_core::flow::{Stage, docs};
 use kflow_model::units::{duration, time_of_day};
-use kflow_model::{Nanos, Source};
+use kflow_model::{Body, Nanos, Observation, Source};
 
 /// One pass of a flow: a start of the flow's component, or the whole flow if nothing begins it anew.
 #[derive(Clone, Debug)]
@@ -332,13 +332,13 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         clean(&step.function),
         indent = depth * 2
     );
-    let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, _)| *k == SignatureKind::Metric);
+    let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, o)| is_of_the_end(*k, o));
     let kinds: Vec<&str> = l.evidence.iter().map(|(k, _)| k.name()).collect();
     let mut row = format!(
         "  {} {:<18} {:>9} {took:>8} {times:>6} {sign} {} {}",
         step.id,
         time_of_day(l.first.at, l.first.precision),
-        // A scrape shows that the step was done before, not when.
+        // The step began before.
         format!(
             "{}{}",
             if only_by { "≤" } else { "+" },
@@ -384,6 +384,14 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         }
     }
     Ok(())
+}
+
+/// True for evidence that comes after a step: a scrape, which shows that it was done before, and the Event of a failure.
+fn is_of_the_end(kind: SignatureKind, o: &Observation) -> bool {
+    match &o.body {
+        Body::Event(e) => e.reason.starts_with("Failed"),
+        _ => kind == SignatureKind::Metric,
+    }
 }
 
 #[derive(Serialize)]

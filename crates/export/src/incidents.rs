@@ -1,5 +1,6 @@
 //! Incidents as text of at most 80 columns, as JSON and as a Markdown table.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -8,8 +9,8 @@ use crate::rows::{self, Rows};
 use crate::text::{clean, cut};
 use crate::why::{WIDTH, escaped, wrap};
 use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
-use kflow_model::Nanos;
 use kflow_model::units::{DAY, age, clock, date_and_clock};
+use kflow_model::{Nanos, PodUid};
 
 /// Width of a length, columns: `2m41s`, with a `+` while the incident lasts.
 const LENGTH: usize = 7;
@@ -17,12 +18,21 @@ const LENGTH: usize = 7;
 const NAMED: usize = 12;
 
 /// Returns a paragraph per incident, by begin. `now` is the last moment that was searched.
-pub fn text(incidents: &[&Incident], range: (Nanos, Nanos), now: Nanos) -> String {
+///
+/// `nodes` returns the node of a pod; nodes are written where the incidents are of several.
+pub fn text<'w>(
+    incidents: &[&Incident],
+    range: (Nanos, Nanos),
+    now: Nanos,
+    nodes: impl Fn(&PodUid) -> Option<&'w str>,
+) -> String {
+    let several: BTreeSet<&str> = incidents.iter().flat_map(|i| nodes_of(i, &nodes)).collect();
     let Some(first) = incidents.first() else {
         return String::new();
     };
     // With dates if the time of day alone would be ambiguous.
-    let dated = now.since(first.begin.min(range.0)) >= DAY;
+    let day = |at: Nanos| at.0.div_euclid(DAY);
+    let dated = day(now) != day(first.begin.min(range.0));
     let at = |at: Nanos| {
         if dated {
             date_and_clock(at, 0, 0)
@@ -47,7 +57,13 @@ pub fn text(incidents: &[&Incident], range: (Nanos, Nanos), now: Nanos) -> Strin
             wide = wide.max(11)
         );
         let room = WIDTH.saturating_sub(head.chars().count());
-        let who = subject(i);
+        let mut who = subject(i);
+        if several.len() > 1 && !matches!(i.subject, Subject::Node(_)) {
+            let of: Vec<&str> = nodes_of(i, &nodes).into_iter().collect();
+            if !of.is_empty() {
+                who.push_str(&format!(" on {}", of.join(", ")));
+            }
+        }
         out.push_str(&head);
         out.push_str(cut(&clean(&who), room.max(20)).trim_end());
         out.push('\n');
@@ -83,6 +99,19 @@ pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
         out.push_str(&format!("| {} |\n", row.join(" | ")));
     }
     out
+}
+
+/// Returns the nodes of an incident's pods, or the node that it befell.
+fn nodes_of<'a, 'w: 'a>(
+    i: &'a Incident,
+    nodes: impl Fn(&PodUid) -> Option<&'w str>,
+) -> BTreeSet<&'a str> {
+    if let Subject::Node(name) = &i.subject {
+        return BTreeSet::from([name.as_str()]);
+    }
+    let pods = i.parts.iter().map(|p| &p.verdict.uid);
+    let all = pods.filter(|uid| !uid.is_empty()).filter_map(nodes);
+    all.filter(|n| !n.is_empty()).collect()
 }
 
 /// Returns the subject, with its number of pods: `shop/deployment/web (12 pods)`.
@@ -181,9 +210,10 @@ struct JsonIncident<'a> {
     state: &'static str,
     sentence: &'a str,
     parts: Vec<JsonPart<'a>>,
+    nodes: Vec<&'a str>,
 }
 
-fn json_of(i: &Incident, now: Nanos, within: i64) -> JsonIncident<'_> {
+fn json_of<'a>(i: &'a Incident, now: Nanos, within: i64, nodes: Vec<&'a str>) -> JsonIncident<'a> {
     let v = &i.verdict;
     JsonIncident {
         begin_ns: i.begin.0,
@@ -198,6 +228,7 @@ fn json_of(i: &Incident, now: Nanos, within: i64) -> JsonIncident<'_> {
         state: v.state.name(),
         sentence: &v.sentence,
         parts: i.parts.iter().map(JsonPart::of).collect(),
+        nodes,
     }
 }
 
@@ -245,27 +276,40 @@ impl<'a> CsvIncident<'a> {
     }
 }
 
-/// Returns the CSV row of an incident. `within` is how exactly ends are known, ns.
-pub fn row(i: &Incident, now: Nanos, within: i64) -> impl Serialize + '_ {
-    CsvIncident::of(json_of(i, now, within), i.pods())
+/// The CSV row, with the nodes separated by spaces.
+#[derive(Default, Serialize)]
+struct Placed<'a> {
+    #[serde(flatten)]
+    incident: CsvIncident<'a>,
+    nodes: String,
 }
 
-/// Writes a row per incident. `within` is how exactly ends are known, ns.
-pub fn rows(
+/// Returns the CSV row of an incident, without its nodes. `within` is how exactly ends are known, ns.
+pub fn row(i: &Incident, now: Nanos, within: i64) -> impl Serialize + '_ {
+    CsvIncident::of(json_of(i, now, within, Vec::new()), i.pods())
+}
+
+/// Writes a row per incident. `within` is how exactly ends are known, ns; `nodes` returns the node of a pod.
+pub fn rows<'w>(
     incidents: &[&Incident],
     now: Nanos,
     within: i64,
+    nodes: impl Fn(&PodUid) -> Option<&'w str>,
     out: &mut impl Write,
     form: Rows,
 ) -> io::Result<()> {
+    let of = |i| nodes_of(i, &nodes).into_iter().collect::<Vec<&str>>();
     match form {
         Rows::Csv => {
             let rows = incidents.iter();
-            let rows = rows.map(|i| CsvIncident::of(json_of(i, now, within), i.pods()));
+            let rows = rows.map(|i| Placed {
+                incident: CsvIncident::of(json_of(i, now, within, Vec::new()), i.pods()),
+                nodes: of(i).join(" "),
+            });
             rows::write(out, form, rows)
         }
         Rows::Json | Rows::Jsonl | Rows::Yaml => {
-            let rows = incidents.iter().map(|i| json_of(i, now, within));
+            let rows = incidents.iter().map(|i| json_of(i, now, within, of(i)));
             rows::nested(out, form, rows)
         }
     }

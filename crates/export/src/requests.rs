@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 use super::rows::{self, Rows};
-use super::text::{clean, cut};
+use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::Request;
 use kflow_core::correlate::requests::{RequestGroup, RequestStep, Webhook};
@@ -63,19 +63,21 @@ pub fn object(r: &Request) -> String {
 /// Writes requests for people, one per line.
 pub fn list<'a>(
     out: &mut impl Write,
-    requests: impl Iterator<Item = &'a Request>,
+    requests: impl Iterator<Item = &'a Request> + Clone,
     now: Nanos,
     wide: bool,
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
+    let times = Times::of(requests.clone().map(|r| r.received));
+    let start = times.width(15);
     for (n, r) in requests.enumerate() {
         if n == 0 {
             writeln!(
                 out,
                 "{}",
                 paint.bold(&format!(
-                    "{:<15} {:>8} {:>4} {:<7} {:<24} {:<40} {}CLIENT  AUDIT ID",
+                    "{:<start$} {:>8} {:>4} {:<7} {:<24} {:<40} {}CLIENT  AUDIT ID",
                     "START (UTC)",
                     "LENGTH",
                     "CODE",
@@ -104,8 +106,8 @@ pub fn list<'a>(
             String::new()
         };
         let mut row = format!(
-            "{:<15} {:>8}  {code} {:<7} {:<24} {:<40} {more}{}",
-            time_of_day(r.received, r.precision.max(1000)),
+            "{:<start$} {:>8}  {code} {:<7} {:<24} {:<40} {more}{}",
+            times.at(r.received, r.precision.max(1000)),
             duration(r.duration(now)),
             clean(&r.verb),
             clean(&r.resource),

@@ -2,6 +2,38 @@
 
 use std::borrow::Cow;
 
+use kflow_model::Nanos;
+use kflow_model::units::{DAY, date_and_clock, digits, time_of_day};
+
+/// How the moments of a table are written: as times of day, or, where they are of several days (UTC), with the date.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    dated: bool,
+}
+
+impl Times {
+    pub(crate) fn of(moments: impl IntoIterator<Item = Nanos>) -> Self {
+        let mut days = moments.into_iter().map(|at| at.0.div_euclid(DAY));
+        let first = days.next();
+        Self {
+            dated: days.any(|day| Some(day) != first),
+        }
+    }
+    /// A moment with the digits that its precision (ns) allows.
+    pub(crate) fn at(self, at: Nanos, precision: u32) -> String {
+        if self.dated {
+            date_and_clock(at, digits(precision), 0)
+        } else {
+            time_of_day(at, precision)
+        }
+    }
+    /// The width of a column that is so wide for times of day.
+    pub(crate) const fn width(self, of_day: usize) -> usize {
+        const DATE: usize = "2026-11-21 ".len();
+        if self.dated { of_day + DATE } else { of_day }
+    }
+}
+
 /// True for characters that control a terminal or change how a text reads: control characters, bidirectional marks and
 /// overrides, zero-width and other invisible characters.
 pub fn is_hostile(c: char) -> bool {
@@ -50,6 +82,17 @@ mod tests {
         assert_eq!(clean("\u{202e}gnp.exe\u{200b}"), "·gnp.exe·");
         assert_eq!(clean("\u{9b}31m"), "·31m");
         assert!(matches!(clean("größe 日本"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn moments_of_several_days_have_the_date() {
+        let at = |hours: i64| Nanos(1_790_035_200_000_000_000 + hours * 3_600_000_000_000);
+        let one = Times::of([at(0), at(23)]);
+        assert_eq!(one.at(at(1), 1_000_000_000), "01:00:00");
+        assert_eq!(one.width(18), 18);
+        let two = Times::of([at(-1), at(1)]);
+        assert_eq!(two.at(at(1), 1_000_000_000), "2026-09-22 01:00:00");
+        assert_eq!(two.width(18), 18 + "2026-09-22 ".len());
     }
 
     proptest! {

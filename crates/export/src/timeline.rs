@@ -4,12 +4,12 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 use super::rows::{self, Rows};
-use super::text::{clean, cut};
+use super::text::{Times, clean, cut};
 use kflow_core::correlate::{Pod, PodStart, PodView, StageState, World, startup_latency};
 use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, summary};
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Source};
 
 /// Writes a row per pod: in JSON with its timeline, in CSV with the time that each stage took.
@@ -274,23 +274,34 @@ pub fn text(
     colour: bool,
 ) -> io::Result<()> {
     let pulls = Pulls::of(world, now);
+    let times = Times::of(pods.iter().flat_map(|p| moments(p)));
     for (n, p) in pods.iter().enumerate() {
         if n > 0 {
             writeln!(out)?;
         }
-        pod(out, p, (world, &pulls), now, colour)?;
+        pod(out, p, (world, &pulls), times, now, colour)?;
     }
     Ok(())
+}
+
+/// The moments that lines begin with.
+fn moments(p: &PodView) -> impl Iterator<Item = Nanos> {
+    let t = &p.timeline;
+    let spans = t.spans.iter().map(|s| s.start.at);
+    let marks = t.marks.iter().map(|m| m.at.at);
+    spans.chain(marks).chain(t.gaps.iter().map(|g| g.start))
 }
 
 fn pod(
     out: &mut impl Write,
     p: &PodView,
     (world, pulls): (&World, &Pulls),
+    times: Times,
     now: Nanos,
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
+    let start = times.width(18);
     writeln!(
         out,
         "{}  {}  {}/{} ready{}{}",
@@ -329,7 +340,7 @@ fn pod(
     let t = &p.timeline;
     for s in &t.spans {
         let work = summary::work_ns(t, s, now);
-        let mut row = span(s, work, depth(s, &t.spans), now, &paint);
+        let mut row = span(s, work, depth(s, &t.spans), (times, now), &paint);
         if let Some(ahead) = pulls.ahead(p, s, now) {
             let text = format!(", queued {}", clean(&ahead.text(now)));
             row.push_str(&paint.yellow(&text));
@@ -338,20 +349,24 @@ fn pod(
             let text = format!(", {}", progress.whole(now));
             row.push_str(&paint.yellow(&text));
             for (_, number, text) in progress.fetching(now) {
-                row.push_str(&paint.dim(&format!("\n{:>34}layer {number}  {text}", "")));
+                row.push_str(&paint.dim(&format!(
+                    "\n{:>indent$}layer {number}  {text}",
+                    "",
+                    indent = start + 16
+                )));
             }
         }
         rows.push((s.start.at, row));
     }
     for m in &t.marks {
-        let times = if m.count > 1 {
+        let often = if m.count > 1 {
             format!(" ×{}", m.count)
         } else {
             String::new()
         };
         let line = format!(
-            "  {:<18}             {} {}{}{times}",
-            time_of_day(m.at.at, m.at.precision),
+            "  {:<start$}             {} {}{}{often}",
+            times.at(m.at.at, m.at.precision),
             if m.bad {
                 paint.red("!")
             } else {
@@ -364,8 +379,8 @@ fn pod(
     }
     for g in &t.gaps {
         let line = format!(
-            "  {:<18} {:>8}    ? {}: unknown, {}",
-            time_of_day(g.start, 1_000_000),
+            "  {:<start$} {:>8}    ? {}: unknown, {}",
+            times.at(g.start, 1_000_000),
             duration(g.end.unwrap_or(now) - g.start),
             g.stage,
             clean(&g.why)
@@ -435,7 +450,13 @@ fn container(name: &str) -> String {
     }
 }
 
-fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> String {
+fn span(
+    s: &Span,
+    work_ns: i64,
+    depth: usize,
+    (times, now): (Times, Nanos),
+    paint: &Paint,
+) -> String {
     let took = format!(
         "{}{}",
         // A length is marked as inexact if an edge of its span is.
@@ -453,8 +474,8 @@ fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> Stri
         Outcome::Cancelled => paint.yellow("∅"),
     };
     let mut line = format!(
-        "  {:<18} {took:>8} {sign}  {:indent$}{}{}",
-        time_of_day(s.start.at, s.start.precision),
+        "  {:<start$} {took:>8} {sign}  {:indent$}{}{}",
+        times.at(s.start.at, s.start.precision),
         "",
         container(&s.container),
         if s.is_stage() {
@@ -463,6 +484,7 @@ fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> Stri
             clean(&s.step).into_owned()
         },
         indent = depth * 2,
+        start = times.width(18),
     );
     if s.attempt > 0 {
         line.push_str(&format!(" #{}", s.attempt));

@@ -1,9 +1,10 @@
 //! Arguments of `kflow flow` and `kflow requests`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
-use super::{Input, RowsFormat, TableFormat};
+use super::{Input, Range, RowsFormat, TableFormat};
 
 /// `kflow flow`
 #[derive(Debug, ClapArgs)]
@@ -19,11 +20,11 @@ kflow flow runtime-sync deploy/web -n shop -s night.kflow.zst\n  \
 kflow flow kubelet-startup --all -s incident.kflow.zst -o json"
 )]
 pub struct FlowArgs {
-    /// A flow (letter or name), a step (id or function), a word of their sentences, or a pod
-    #[arg(value_name = "FLOW|STEP|POD")]
+    /// A flow (letter or name), a step (id, function or words of its label), a word of their sentences, or a pod
+    #[arg(value_name = "FLOW|STEP|POD", value_parser = NonEmptyStringValueParser::new())]
     pub what: Option<String>,
     /// Only what these pods did.
-    #[arg(help = concat!("Only what a pod did: ", named!()))]
+    #[arg(help = concat!("Only what a pod did: ", named!()), value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
     /// Lay this file over the map [default: flow.toml beside the configuration, if there is one]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -69,8 +70,11 @@ pub struct RequestsArgs {
     /// Only requests that failed
     #[arg(long)]
     pub errors: bool,
+    /// Only requests that lasted at some moment of this time, as -1h..-30m or 00:40..00:50
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "id")]
+    pub range: Option<Range>,
     /// Only requests about these pods.
-    #[arg(help = concat!("Only requests about a pod: ", named!()), long, value_name = "POD")]
+    #[arg(help = concat!("Only requests for a pod, its subresources and Events about it: ", named!()), long, value_name = "POD", value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
     /// Input.
     #[command(flatten)]

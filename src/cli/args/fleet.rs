@@ -5,8 +5,8 @@ use kflow_export::rows::Rows;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Range;
 use super::live::duration;
-use super::stats::Range;
 use super::store::StoreArgs;
 
 /// How `kflow fleet` writes its result.

@@ -3,11 +3,10 @@
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use std::path::{Path, PathBuf};
 
-use super::{Input, of_pods};
-use kflow_core::query::{self, Moment, Query};
+use super::{Input, Range, of_pods};
+use kflow_core::query::Query;
 use kflow_core::stats::GroupBy;
 use kflow_export::rows::Rows;
-use kflow_model::Nanos;
 
 /// How sums are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -66,41 +65,6 @@ impl From<By> for GroupBy {
     }
 }
 
-/// A time range as written on the command line: begin included, end excluded.
-#[derive(Clone, Copy, Debug)]
-pub struct Range {
-    from: Moment,
-    to: Moment,
-}
-
-impl Range {
-    /// Parses `00:40..00:50`, `-1h..-30m` or `..50%`; a missing side stands for the begin or the end.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (from, to) = text
-            .split_once("..")
-            .ok_or_else(|| "a range is FROM..TO".to_owned())?;
-        let side = |text: &str, default: Moment| match text.trim() {
-            "" => Ok(default),
-            text => Moment::parse(text)
-                .ok_or_else(|| format!("{text:?} is not a time: {}", query::FORMS)),
-        };
-        Ok(Self {
-            from: side(from, Moment::Begin)?,
-            to: side(to, Moment::End)?,
-        })
-    }
-
-    /// Resolves the range within the known time.
-    pub fn within(self, known: (Nanos, Nanos)) -> (Nanos, Nanos) {
-        let to = match self.to {
-            // The last moment is included.
-            Moment::End => known.1.plus(1),
-            to => to.within(known, None, |_| 0),
-        };
-        (self.from.within(known, None, |_| 0), to)
-    }
-}
-
 /// One side of a comparison.
 #[derive(Clone, Debug)]
 pub enum Side {
@@ -142,11 +106,11 @@ pub struct StatsArgs {
     /// Only these measures: start, stage, stage/image, call/RunPodSandbox (several: repeat, or separate with commas)
     #[arg(long, value_name = "MEASURE", value_delimiter = ',')]
     pub measure: Vec<String>,
-    /// Only pods that an expression holds for, and their calls: 'owner:web age<1h'
-    #[arg(long, value_name = "EXPR", value_parser = of_pods)]
+    /// Only pods that an expression holds for, and their calls: 'owner:web age<1h'; `kflow filter` prints the language
+    #[arg(long, value_name = "EXPR", value_parser = of_pods, allow_hyphen_values = true)]
     pub filter: Option<Query>,
     /// Compare with these pods of the same input
-    #[arg(long, value_name = "EXPR", value_parser = of_pods)]
+    #[arg(long, value_name = "EXPR", value_parser = of_pods, allow_hyphen_values = true)]
     pub against: Option<Query>,
     /// Only pods created and calls begun in this time, as -1h..-30m or 00:40..00:50
     #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "compare")]

@@ -20,7 +20,7 @@ pub struct StoreArgs {
     /// Cluster [default: the only one of the store]
     #[arg(long, value_name = "NAME", requires = "store")]
     pub cluster: Option<String>,
-    /// Fetch what was recorded from this moment on: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-26h) [default: 1h before --to, or before --at]
+    /// Fetch what was recorded from this moment on: RFC 3339, a date and time or a time of day (UTC), the time since the epoch, or before now (-26h) [default: 1h before --to or --at]
     #[arg(
         long,
         value_name = "TIME",

@@ -29,7 +29,7 @@ pub struct ReplayArgs {
     /// Play at once, this fast: 1x, 10x, 0.5x, max; else space plays, 1x
     #[arg(long, value_name = "FACTOR", value_parser = speed)]
     pub speed: Option<Speed>,
-    /// Begin at this moment and pause there: RFC 3339, a time of day (UTC), ns since the epoch, -5m (before the end), +90s (after the begin)
+    /// Begin at this moment and pause there: RFC 3339, a date and time or a time of day (UTC), the time since the epoch, -5m (before the end), +90s (after the begin)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Filter of calls and log to begin with: 'method:RunPodSandbox dur>2s !ok pod:web*'

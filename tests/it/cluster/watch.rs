@@ -132,8 +132,12 @@ impl Watching {
         }
     }
     /// Interrupts the program, and returns its exit code.
-    async fn ends(mut self) -> Option<i32> {
+    async fn ends(self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        self.ended().await
+    }
+    /// Waits for the end of the program, and returns its exit code.
+    async fn ended(mut self) -> Option<i32> {
         let ended = tokio::task::spawn_blocking(move || self.child.wait().unwrap().code());
         tokio::time::timeout(PATIENCE, ended)
             .await
@@ -186,6 +190,15 @@ fn verdicts_that_are_watched_know_of_the_calls_of_all_nodes() {
             .tells("pods of simulated-4, simulated-5 are judged by the API alone: no agent that is ready (namespace kflow)")
             .await;
         assert_eq!(watching.ends().await, Some(1));
+    });
+}
+
+#[test]
+fn a_watch_ends_when_its_time_is_over() {
+    block_on(async {
+        let played = Played::of(sick(1, 0, &[])).await;
+        let watching = Watching::start(&played, &["-A", "--no-agent", "--for", "2s"]);
+        assert_eq!(watching.ended().await, Some(1));
     });
 }
 

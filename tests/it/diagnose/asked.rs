@@ -19,7 +19,10 @@ fn a_node_is_asked_about_as_a_pod_is() {
     assert!(text.starts_with("node/node1   stuck in admit"), "{text}");
     assert!(text.contains("KF302"), "{text}");
     // The node's pods that are not well follow.
-    assert!(text.contains("2 more: "), "{text}");
+    assert!(
+        text.contains("  holds up  s18a/already-running and 1 more"),
+        "{text}"
+    );
     assert!(text.contains("s18a/new-pod"), "{text}");
     let (_, each, _) = why("S4-runtime", &["node/node1", "--each", "--at", DOWN]);
     assert!(each.contains("\ns18a/new-pod   "), "{each}");

@@ -146,8 +146,9 @@ const READERS: [(&str, &str); 7] = [
 ];
 
 /// Other arguments that some flags need: command, flag, arguments.
-const BESIDE: [(&str, &str, &str); 8] = [
+const BESIDE: [(&str, &str, &str); 9] = [
     ("why", "--since", "--ever"),
+    ("why", "--range", "--ever"),
     ("stats", "--compare", "incident.kflow.zst"),
     ("fleet", "--compare", "50%.."),
     ("stats", "--against", "--filter node:*"),

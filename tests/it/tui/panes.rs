@@ -175,7 +175,7 @@ fn why_names_cause_evidence_and_what_to_do_next() {
         "which does not exist in namespace s03.",
         "EVIDENCE",
         "NEXT",
-        "kubectl -n s03 get configmap not-there",
+        "kubectl -n s03 get configmap",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }

@@ -8,9 +8,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+mod about;
 mod target;
 mod waterfall;
 
+pub use about::About;
 pub use waterfall::RequestStep;
 
 use smallvec::SmallVec;

@@ -2,6 +2,7 @@
 
 use super::{Verdict, why, why_node, why_owner};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
+use crate::suggest::suggest;
 use kflow_model::scope::pod_asked;
 use kflow_model::{Nanos, ObjectRef};
 
@@ -49,6 +50,43 @@ const KINDS: [(&str, &[&str]); 8] = [
         &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
     ),
 ];
+
+/// Words for kinds that have no pods of their own.
+const WITHOUT_PODS: [&str; 18] = [
+    "cm",
+    "configmap",
+    "endpoints",
+    "hpa",
+    "ing",
+    "ingress",
+    "namespace",
+    "netpol",
+    "networkpolicy",
+    "ns",
+    "pv",
+    "quota",
+    "resourcequota",
+    "sa",
+    "sc",
+    "secret",
+    "service",
+    "svc",
+];
+
+/// True if a word stands for a kind that has no pods of its own.
+pub(super) fn has_no_pods(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    let singular = lower.strip_suffix('s').unwrap_or(&lower);
+    WITHOUT_PODS.iter().any(|w| *w == lower || *w == singular)
+}
+
+/// Returns the word for a kind with pods that a word is closest to.
+pub(super) fn near_kind(word: &str) -> Option<&'static str> {
+    let words = KINDS.iter().flat_map(|(_, words)| words.iter().copied());
+    suggest(word, words.chain(["pod", "node"]), |w| w)
+        .into_iter()
+        .next()
+}
 
 /// Finds what a query names among the selected objects, newest first. A query is `ns/name`, `name`, `pod/name`,
 /// `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name` or a UID. An owner is found also when it has no pod.

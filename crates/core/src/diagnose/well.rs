@@ -105,10 +105,10 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         },
         container: kflow_model::Text::default(),
         state,
-        since: if recovered {
-            since
-        } else {
-            f.since(Stage::Ready)
+        since: match (gone, v.gone) {
+            (true, Some(at)) => at,
+            _ if recovered => since,
+            _ => f.since(Stage::Ready),
         },
         in_flight: None,
         attempt: 0,

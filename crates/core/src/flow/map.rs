@@ -113,7 +113,7 @@ impl Map {
         self.flows
             .iter()
             .enumerate()
-            .find(|(_, f)| f.id == name || f.name == name)
+            .find(|(_, f)| f.id.eq_ignore_ascii_case(name) || f.name.eq_ignore_ascii_case(name))
     }
     /// All steps, sorted by id.
     pub fn steps(&self) -> &[Step] {

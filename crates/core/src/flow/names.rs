@@ -9,7 +9,7 @@ impl Map {
     /// Returns every step with this name: by id, by a function of today, by a name of another version; best match
     /// first. Without an exact match, case is ignored and a method is found without its receiver.
     pub fn named(&self, name: &str) -> Vec<StepId> {
-        if let Some((id, _)) = self.step(name) {
+        if let Some((id, _)) = self.step(&name.to_ascii_lowercase()) {
             return vec![id];
         }
         let by = |same: &dyn Fn(&str) -> bool| {
@@ -35,6 +35,23 @@ impl Map {
         } else {
             exact
         }
+    }
+
+    /// Returns the steps whose labels contain these words, in order.
+    pub fn labelled(&self, words: &str) -> Vec<StepId> {
+        let words = words.to_lowercase();
+        let steps = self.steps().iter().enumerate();
+        let found = steps.filter(|(_, s)| {
+            let label = s.label.to_lowercase();
+            let mut parts = label.match_indices(&words).map(|(at, m)| {
+                let before = label.get(..at).and_then(|l| l.chars().next_back());
+                let after = label.get(at + m.len()..).and_then(|l| l.chars().next());
+                before.is_none_or(|c| !c.is_alphanumeric())
+                    && after.is_none_or(|c| !c.is_alphanumeric())
+            });
+            !words.is_empty() && parts.any(|whole| whole)
+        });
+        found.map(|(n, _)| StepId(n as u16)).collect()
     }
 
     /// Returns names of flows, steps and functions that are spelt nearly like `name`, the nearest first.
@@ -66,9 +83,27 @@ mod tests {
     }
 
     #[test]
+    fn whole_words_of_labels_lead_to_steps() {
+        let map = Map::embedded();
+        for (words, want) in [
+            ("cni add", vec!["f04", "m07"]),
+            ("cni ad", vec![]),
+            ("", vec![]),
+        ] {
+            let ids = map.labelled(words);
+            let ids: Vec<&str> = ids
+                .iter()
+                .filter_map(|i| Some(map.get(*i)?.id.as_str()))
+                .collect();
+            assert_eq!(ids, want, "{words}");
+        }
+    }
+
+    #[test]
     fn a_name_leads_to_every_step_that_bears_or_bore_it() {
         for (name, want) in [
             ("e10", vec!["e10"]),
+            ("E10", vec!["e10"]),
             // Today's function of the status manager, and the former name of SyncPod.
             ("syncPod", vec!["g06", "c09"]),
             ("dispatchWork", vec!["c06"]),

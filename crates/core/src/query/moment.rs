@@ -3,6 +3,7 @@
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::{DAY, parse_duration};
+use std::borrow::Cow;
 
 /// A moment of a session, before the session's range is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,6 +15,8 @@ pub enum Moment {
     End,
     /// An absolute time.
     At(Nanos),
+    /// A date and time in the zone that times are shown in; ns since the epoch if that is UTC.
+    Local(Nanos),
     /// A time of day, ns since midnight.
     Clock(i64),
     /// A fraction of the way from the begin to the end, 0 to 1.
@@ -25,12 +28,12 @@ pub enum Moment {
 }
 
 /// The forms that [`Moment::parse`] reads, for the message about any other text.
-pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a time of day (00:27:47.2), nanoseconds since the epoch, \
-                         40%, start, end, -5m (before the end) or +90s (after the begin)";
+pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a date and time (2026-11-21 00:27:47.2), a time of day (00:27:47.2), \
+                         the time since the epoch (10 digits for seconds, 19 for nanoseconds), 40%, start, end, -5m (before the end) or +90s (after the begin)";
 
 impl Moment {
-    /// Parses `12:00:05.5`, RFC 3339, ns since the epoch, `+3s`, `-1m30s`, `40%`, `start`, `end`. `None`
-    /// for any other text.
+    /// Parses `12:00:05.5`, RFC 3339, a date and time with or without a zone, the time since the epoch, `+3s`,
+    /// `-1m30s`, `40%`, `start`, `end`. `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         match text {
@@ -50,13 +53,10 @@ impl Moment {
         if let Some(rest) = text.strip_prefix('-') {
             return parse_duration(rest).ok().map(Self::Earlier);
         }
-        if let Ok(ns) = text.parse() {
-            return Some(Self::At(Nanos(ns)));
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            return since_epoch(text).map(Self::At);
         }
-        if let Some((at, _)) = Nanos::parse_rfc3339(text) {
-            return Some(Self::At(at));
-        }
-        clock(text).map(Self::Clock)
+        dated(text).or_else(|| clock(text).map(Self::Clock))
     }
 
     /// Resolves the moment in a session of this range. `from` is the current position, if there is one. A time of day
@@ -75,6 +75,10 @@ impl Moment {
             Self::Share(share) => begin.plus((end.since(begin) as f64 * share) as i64),
             Self::Later(ns) => from.unwrap_or(begin).plus(ns),
             Self::Earlier(ns) => from.unwrap_or(end).plus(-ns),
+            Self::Local(local) => {
+                let offset = |at| i64::from(east(at)) * SECOND;
+                local.plus(-offset(local.plus(-offset(local))))
+            }
             Self::Clock(ns) => {
                 let offset = |at| i64::from(east(at)) * SECOND;
                 let here = from.unwrap_or(begin);
@@ -94,6 +98,35 @@ impl Moment {
             }
         }
     }
+}
+
+/// Parses a time since the epoch. The number of digits tells the unit, from 2001 to 2286: 10 are s, 13 ms, 16 us, 19 ns.
+fn since_epoch(digits: &str) -> Option<Nanos> {
+    let unit = match digits.len() {
+        10 => SECOND,
+        13 => SECOND / 1_000,
+        16 => SECOND / 1_000_000,
+        19 => 1,
+        _ => return None,
+    };
+    digits.parse::<i64>().ok()?.checked_mul(unit).map(Nanos)
+}
+
+/// Parses RFC 3339; with a space for the `T`, ` UTC` for the `Z`, or without a zone.
+fn dated(text: &str) -> Option<Moment> {
+    let (text, utc) = match text.strip_suffix("UTC") {
+        Some(rest) => (rest.trim_end(), "Z"),
+        None => (text, ""),
+    };
+    let text = match text.split_once(' ') {
+        Some((day, time)) => Cow::Owned(format!("{day}T{}{utc}", time.replace(' ', ""))),
+        None => Cow::Owned(format!("{text}{utc}")),
+    };
+    if let Some((at, _)) = Nanos::parse_rfc3339(&text) {
+        return Some(Moment::At(at));
+    }
+    let (at, _) = Nanos::parse_rfc3339(&format!("{text}Z"))?;
+    Some(Moment::Local(at))
 }
 
 /// Parses `12:00`, `12:00:05`, `12:00:05.5` to ns since midnight.
@@ -149,6 +182,29 @@ mod tests {
             ),
             (&BEGIN.to_rfc3339(), after(0), after(0)),
             (&BEGIN.0.to_string(), after(0), after(0)),
+            ("1790000007", after(7 * SECOND), after(7 * SECOND)),
+            ("1790000007250", after(7_250_000_000), after(7_250_000_000)),
+            (
+                "1790000007250000",
+                after(7_250_000_000),
+                after(7_250_000_000),
+            ),
+            ("2026-09-21 14:13:27", after(7 * SECOND), after(7 * SECOND)),
+            ("2026-09-21T14:13:27", after(7 * SECOND), after(7 * SECOND)),
+            (
+                "2026-09-21 14:13:27.25 UTC",
+                after(7_250_000_000),
+                after(7_250_000_000),
+            ),
+            ("2026-09-21 14:13:27Z", after(7 * SECOND), after(7 * SECOND)),
+            (
+                "2026-09-21 16:13:27 +02:00",
+                after(7 * SECOND),
+                after(7 * SECOND),
+            ),
+            ("2026-09-21 14:13", None, None),
+            ("50", None, None),
+            ("99999999999999999999", None, None),
             ("", None, None),
             ("soon", None, None),
             ("-", None, None),
@@ -185,5 +241,8 @@ mod tests {
         assert_eq!(clock("00:00:30", 0), Some(midnight.plus(30 * SECOND)));
         assert_eq!(clock("01:00:30", 3600), Some(midnight.plus(30 * SECOND)));
         assert_eq!(clock("22:59:30", -3600), Some(midnight.plus(-30 * SECOND)));
+        let begin = Some(midnight.plus(-60 * SECOND));
+        assert_eq!(clock("2026-09-22 00:59:00", 3600), begin);
+        assert_eq!(clock("2026-09-21 23:59:00 UTC", 3600), begin);
     }
 }

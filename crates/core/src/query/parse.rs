@@ -180,6 +180,7 @@ impl Parser {
                     None => self.wrong("something is missing here"),
                     Some(c) => self.wrong(format!("'{c}' is not expected here")),
                 }),
+                _ if name.eq_ignore_ascii_case("in-flight") => Ok(Query::Flag(Flag::InFlight)),
                 _ => match Flag::parse(&name) {
                     Some(f) => Ok(Query::Flag(f)),
                     None => {

@@ -134,13 +134,21 @@ fn rows_of_every_recording_are_what_the_commands_say_of_it() {
         let mut found: Vec<_> = known.overview.incidents.iter().collect();
         found.sort_by_key(|i| i.begin);
         let mut out = Vec::new();
-        incidents::rows(&found, at, known.overview.within, &mut out, Rows::Jsonl).unwrap();
+        incidents::rows(
+            &found,
+            at,
+            known.overview.within,
+            |_| None,
+            &mut out,
+            Rows::Jsonl,
+        )
+        .unwrap();
         let of_verdicts = rows(Table::Verdicts);
         same(
             Table::Verdicts,
             &of_verdicts,
             &lines(&out),
-            &["subject", "parts"],
+            &["subject", "parts", "nodes"],
         );
 
         let pods = rows(Table::Pods);

@@ -16,8 +16,8 @@ use kflow_core::diagnose::incidents::weight;
 use kflow_core::diagnose::{Incident, Subject};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
-use kflow_model::Nanos;
 use kflow_model::units::{age, duration};
+use kflow_model::{Nanos, PodUid};
 use ratatui::style::Style;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +69,12 @@ const LANES_FROM: u16 = 110;
 /// Returns the end of the part of the session that was searched for incidents.
 fn upto(snap: &Snapshot) -> Nanos {
     snap.overview.upto.unwrap_or(snap.range.1)
+}
+
+/// Formats incidents as `kflow why --ever` does.
+fn text(all: &[&Incident], snap: &Snapshot) -> String {
+    let node = |uid: &PodUid| snap.world.pod(uid).map(|p| p.node.as_str());
+    kflow_export::incidents::text(all, snap.range, upto(snap), node)
 }
 
 /// Formats the subject, such as `s29/deployment/quota`, and for an owner the number of its pods that were affected.
@@ -325,7 +331,7 @@ impl Pane for Incidents {
                 Reply::Write(Written {
                     about: "incidents".to_owned(),
                     ending: "txt",
-                    text: kflow_export::incidents::text(&all, snap.range, upto(snap)),
+                    text: text(&all, snap),
                 })
             }
             Action::IncidentsSort => match Sort::parse(&command.arg) {
@@ -408,7 +414,7 @@ impl Pane for Incidents {
     }
     fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
         let i = self.at(snap, self.scroll.at)?;
-        Some(kflow_export::incidents::text(&[i], snap.range, upto(snap)))
+        Some(text(&[i], snap))
     }
 }
 

@@ -44,6 +44,7 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
     };
     let f = PodHistory::gather(&view, cx.now);
     let (x, since) = runtime(cx, Finding::new(cause::KF302, &f), name, Some(health))
+        .map(|(x, since)| (holding(cx, x, name), since))
         .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))
         .or_else(|| pressure(cx, Finding::new(cause::KF318, &f), health))?;
     let x = x.since(since);
@@ -102,11 +103,15 @@ pub(super) fn runtime<'a>(
         x = x.proof_if(n.evidence.as_ref());
         since = since.or(n.ready_since);
     }
-    let held = cx.shared.held_up(cx.world, node);
-    if held.len() > 1 {
-        x = x.name("held", &list(held));
-    }
     Some((x, since?))
+}
+
+/// Adds the pods that the trouble of a node holds up. A verdict on one of them does not name them.
+fn holding<'a>(cx: Context<'a>, x: Finding<'a>, node: &str) -> Finding<'a> {
+    match cx.shared.held_up(cx.world, node) {
+        [] => x,
+        held => x.name("held", &list(held)),
+    }
 }
 
 /// Adds the evidence that a node is low on a resource, and returns since when: its conditions, or a line of its

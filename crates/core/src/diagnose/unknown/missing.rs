@@ -2,7 +2,9 @@
 
 use super::{Asked, Reason, Unknown};
 use crate::correlate::{Presence, World};
+use crate::diagnose::target::{has_no_pods, near_kind};
 use crate::diagnose::text::list;
+use crate::suggest::suggest;
 use kflow_model::Source;
 
 /// Returns why nothing can be said about the scope: the recording holds nothing of its namespace or node, or the
@@ -41,8 +43,24 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
             asked.so_far(),
             list(&held)
         ),
-        help: MEANT.to_owned(),
+        help: meant(namespace, &held),
     })
+}
+
+/// Returns what may have been meant by an unknown namespace, which may be the first part of `NAMESPACE/NAME`: a
+/// similar namespace, or a kind.
+fn meant(namespace: &str, held: &[&str]) -> String {
+    let near = suggest(namespace, held.iter().copied(), |n| n);
+    if !near.is_empty() {
+        return format!("did you mean {}?", near.join(", "));
+    }
+    if has_no_pods(namespace) {
+        return format!("{namespace} is a kind that has no pods: name a pod, or what has pods");
+    }
+    near_kind(namespace).map_or_else(
+        || MEANT.to_owned(),
+        |kind| format!("did you mean {kind}/NAME?"),
+    )
 }
 
 const MEANT: &str = "check that it is a recording of the cluster that is meant";
