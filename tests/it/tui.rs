@@ -82,6 +82,24 @@ fn taken(
     }
 }
 
+/// A session in which a pod has another name.
+fn renamed(name: &str, permille: i64, pod: &str, to: &str) -> Snapshot {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let s = kflow_model::session::load(&path).expect("fixture");
+    let (a, z) = s.range().expect("not empty");
+    let now = a.plus(z.since(a) / 1000 * permille);
+    let mut pipeline = Pipeline::new();
+    for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
+        let text = serde_json::to_string(&**o).expect("an observation");
+        let text = text.replace(pod, to);
+        pipeline.observe(Arc::new(
+            serde_json::from_str(&text).expect("an observation"),
+        ));
+    }
+    pipeline.snapshot(now, Mode::paused(name), (a, z), Vec::new())
+}
+
 pub(crate) fn empty() -> Snapshot {
     churn::snapshot(&mut Pipeline::new(), churn::BEGIN)
 }

@@ -255,7 +255,7 @@ impl Player {
 
     /// Starts to look for incidents as soon as everything is read, and takes what was found.
     fn take_overview(&mut self) {
-        if self.looking.is_none() && self.loaded.report.is_some() && !self.is_empty() {
+        if self.looking.is_none() && self.loaded.report.is_some() {
             let selection = Arc::clone(self.pipeline.world().selection());
             self.looking = Looking::begin(self.loaded.log.clone(), selection, self.range());
         }

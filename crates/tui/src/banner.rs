@@ -324,6 +324,12 @@ pub fn no_nodes(snap: &Snapshot) -> (String, String) {
             r.help,
         );
     }
+    if matches!(snap.mode, Mode::Replay { .. }) {
+        return (
+            "The recording has no list of nodes.".to_owned(),
+            "A recording with an apiserver has one, and so has an imported one.".to_owned(),
+        );
+    }
     (
         "No node has been seen yet.".to_owned(),
         "Watching nodes needs `list` and `watch` on nodes; `kflow doctor` says what is missing."

@@ -54,8 +54,12 @@ impl Help {
             rows.push(Row::Head(title));
             rows.extend(part);
         };
+        let pane = model.pane(model.focus);
         let commands = |scope: KeyScope| -> Vec<Row> {
-            let all = Action::ALL.iter().filter(|a| a.scope() == scope);
+            let all = Action::ALL.iter().filter(|a| {
+                let own = matches!(scope, KeyScope::Pane(_));
+                a.scope() == scope && (!own || pane.is_none_or(|p| p.takes(**a)))
+            });
             let fitting = all.filter_map(|a| {
                 let keys = match model.keys.text(*a) {
                     keys if keys.is_empty() => format!(":{}", a.name()),
@@ -91,7 +95,9 @@ impl Help {
             );
         }
         section(model.focus.name(), commands(KeyScope::Pane(model.focus)));
-        section("Signs here", meanings(signs(model.focus, g)));
+        let here = pane.and_then(|p| p.signs(g));
+        let here = here.unwrap_or_else(|| signs(model.focus, g));
+        section("Signs here", meanings(here));
         section("Lists", commands(KeyScope::List));
         section("Everywhere", commands(KeyScope::Global));
         section("Signs everywhere", meanings(everywhere(g)));

@@ -250,12 +250,15 @@ impl Model {
             self.sync_pane(s, snap);
         }
         // The pods pane sets the selection. While it is not on the screen, the first unhealthy pod is selected, or
-        // else the first.
-        if self.shared.pod.is_none() && self.shared.owner.is_none() && !self.shared.sought {
+        // else the first. What is first changes while a recording is read.
+        let proposed = !self.shared.touched && self.shared.is_proposed();
+        let none = self.shared.pod.is_none() && self.shared.owner.is_none() && !self.shared.sought;
+        if none || proposed {
             let pods = snap.world.pods();
             let unwell = |p: &&Pod| (snap.verdicts.get(&p.uid)).is_some_and(|v| !v.state.is_well());
             let chosen = pods.iter().find(unwell).or(pods.first());
             self.shared.pod = chosen.map(|p| p.uid.clone());
+            self.shared.proposed.clone_from(&self.shared.pod);
         }
     }
     /// Brings one pane up to date for a place, whether the pane is on the screen or not.
@@ -289,6 +292,10 @@ impl Model {
             self.trail.push(Place { pane, pod: None });
         }
         self.focus = id;
+        // What the user has looked at stays selected.
+        if !matches!(id, PaneId::Pods | PaneId::Incidents) {
+            self.shared.proposed = None;
+        }
         if id != PaneId::Pods {
             self.other = id;
         }

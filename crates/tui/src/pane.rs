@@ -8,6 +8,7 @@ use std::fmt;
 use super::action::{Action, Command};
 use super::backend::Drive;
 use super::canvas::Canvas;
+use super::glyph::Glyphs;
 use super::shared::{Ctx, Shared};
 use super::widget::page::Lead;
 use kflow_core::diagnose::awaited::Awaited;
@@ -159,6 +160,14 @@ pub trait Pane: fmt::Debug {
     fn title(&self, ctx: &Ctx<'_>) -> String;
     /// Returns the commands for the footer, most useful first.
     fn commands(&self) -> &'static [Action];
+    /// Returns false for a command of the pane that does nothing in the view that it shows now.
+    fn takes(&self, _action: Action) -> bool {
+        true
+    }
+    /// Returns the signs of the view that the pane shows now with their meanings, if they are not those of the pane.
+    fn signs(&self, _g: &Glyphs) -> Option<Vec<(String, &'static str)>> {
+        None
+    }
     /// Brings the pane's rows up to date with the snapshot, for a pane of this size (columns, rows). Cheap when
     /// nothing changed.
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16));
@@ -273,6 +282,10 @@ fn follow(lead: Option<Lead>, snap: &Snapshot, shared: &mut Shared) -> Reply {
 /// Draws the hint of a pane about one pod while no pod is selected.
 fn no_pod(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let Some(o) = &ctx.shared.owner else {
+        if ctx.snap.world.pods().is_empty() {
+            let (text, hint) = super::banner::no_pods(ctx.snap);
+            return empty(ctx, canvas, &text, &hint);
+        }
         let hint = "Choose one in the list of pods (1).";
         return empty(ctx, canvas, "No pod is selected.", hint);
     };

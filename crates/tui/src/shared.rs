@@ -44,6 +44,8 @@ impl IncidentId {
 pub struct Shared {
     /// The selected pod.
     pub pod: Option<PodUid>,
+    /// The pod that was selected for the user because a pane needs one, until the user looks at it.
+    pub proposed: Option<PodUid>,
     /// The selected owner, if no pod is selected: one that cannot create pods, or a node.
     pub owner: Option<ObjectRef>,
     /// Whether the selection was made at another moment than the shown one. It then stays, even if the shown world
@@ -84,6 +86,10 @@ impl Shared {
     /// Returns the time of the cursor, or else that of the snapshot.
     pub fn at(&self, snap: &Snapshot) -> Nanos {
         self.cursor.unwrap_or(snap.now)
+    }
+    /// Returns true while the selected pod is not the user's choice.
+    pub fn is_proposed(&self) -> bool {
+        self.pod.is_some() && self.pod == self.proposed
     }
     /// Returns the view of the selected pod.
     pub fn view<'a>(&self, snap: &'a Snapshot) -> Option<&'a kflow_core::correlate::world::Pod> {

@@ -71,6 +71,25 @@ pub fn cut_middle(s: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns the longest end of `s` that fits into `columns`; if something is cut off, it begins with `…`.
+pub fn cut_start(s: &str, columns: usize) -> Cow<'_, str> {
+    if width(s) <= columns {
+        return Cow::Borrowed(s);
+    }
+    let mut used = 1;
+    let mut tail = Vec::new();
+    for g in s.graphemes(true).rev() {
+        used += g.width();
+        if used > columns {
+            break;
+        }
+        tail.push(g);
+    }
+    let mut out = "…".to_owned();
+    out.extend(tail.into_iter().rev());
+    Cow::Owned(out)
+}
+
 /// Breaks a text into lines of at most `columns`, at spaces if possible.
 pub fn wrap(s: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(4);

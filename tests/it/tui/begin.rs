@@ -2,6 +2,7 @@
 //! palette, the mouse.
 
 use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
 use kflow_tui::glyph::{ASCII, Glyphs, UNICODE};
 use kflow_tui::help;
 use kflow_tui::model::{Effect, Model, Overlay};
@@ -230,4 +231,77 @@ fn the_mouse_reaches_headings_footer_menus_and_help() {
     press(&mut m, &snap, "?");
     m.mouse(Mouse::Wheel(10, 10, true), &snap);
     assert!(matches!(m.overlays.last(), Some(Overlay::Help(h)) if h.top > 0));
+}
+
+/// What is wrong with a filter is read at 80 columns too: it used to be cut before it said what was meant.
+#[test]
+fn what_is_wrong_with_a_filter_is_told_in_full() {
+    for size in [(80, 24), (200, 60)] {
+        let (mut m, snap) = open(size);
+        press(&mut m, &snap, "1 /");
+        type_in(&mut m, &snap, "namespace=s03");
+        let text = screen(&mut m, &snap);
+        assert!(text.contains("did you mean ns?"), "{text}");
+        // The end of a line that is longer than the screen is in sight.
+        type_in(&mut m, &snap, &" ready".repeat(40));
+        let text = screen(&mut m, &snap);
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with(" /…") && last.contains("ready ready"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn help_lists_what_the_view_takes() {
+    let (mut m, snap) = open((120, 40));
+    press(&mut m, &snap, "2 ?");
+    let text = screen(&mut m, &snap);
+    assert!(text.contains("zoom in at the cursor"), "{text}");
+    press(&mut m, &snap, "esc 1 M j M ?");
+    let text = screen(&mut m, &snap);
+    assert!(
+        text.contains("a stage: A to the left, B to the right"),
+        "{text}"
+    );
+    assert!(
+        text.contains("open or close") && !text.contains("zoom in"),
+        "{text}"
+    );
+}
+
+/// While another pane is shown, a pod is selected for the user: the list of pods begins with what is in trouble all the
+/// same, and what the user has looked at stays.
+#[test]
+fn the_list_of_pods_begins_with_what_is_in_trouble_after_another_pane() {
+    let early = session("S2-stuck-early", 20);
+    let later = session("S2-stuck-early", 450);
+    let first = |keys: &str| {
+        let mut m = model((80, 24), "dark").expect("theme");
+        m.show(PaneId::Incidents);
+        // Nothing is wrong yet.
+        frame(&mut m, &early);
+        frame(&mut m, &later);
+        press(&mut m, &later, keys);
+        frame(&mut m, &later);
+        m.shared.pod
+    };
+    let (mut m, snap) = open((80, 24));
+    frame(&mut m, &snap);
+    assert!(m.shared.pod.is_some());
+    assert_eq!(first("1"), m.shared.pod);
+    assert_eq!(first("2 1"), first("2"));
+}
+
+#[test]
+fn the_footer_of_a_live_view_offers_to_hold_it() {
+    let (mut m, mut snap) = open((200, 60));
+    assert!(screen(&mut m, &snap).contains("space play"));
+    snap.mode = Mode::Live {
+        scope: "all".into(),
+        following: true,
+        recording: "".into(),
+    };
+    assert!(screen(&mut m, &snap).contains("space hold"));
 }

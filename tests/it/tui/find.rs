@@ -336,3 +336,16 @@ fn the_percentiles_are_lengths_that_were_measured() {
         assert!(row.contains(&shown), "{permille}: {shown}: {row}");
     }
 }
+
+/// What is not seen is told with the words that would show it, which say what to switch on.
+#[test]
+fn a_step_that_was_not_seen_names_what_would_show_it() {
+    let snap = session("S1-basics", 900);
+    let mut m = model((120, 40), "dark").expect("theme");
+    frame(&mut m, &snap);
+    select(&mut m, &snap, "s01/healthy");
+    press(&mut m, &snap, ": f l o w space f 0 4 enter d");
+    let text = screen(&mut m, &snap);
+    assert!(text.contains("No source showed it."), "{text}");
+    assert!(text.contains("cni.setup_pod_network"), "{text}");
+}

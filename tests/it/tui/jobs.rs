@@ -162,3 +162,45 @@ fn the_request_that_created_a_pod_and_its_admission() {
         assert!(told, "{text}");
     }
 }
+
+/// A recording without an observation is read at once, and says what is not known of it.
+#[test]
+fn an_empty_recording_is_not_being_read_for_ever() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("empty.kflow");
+    std::fs::write(&path, "{\"kflow\":1,\"created\":1795220700000000000}\n").expect("session");
+    let player = Player::open(&path, Moment::Begin, Arc::default()).expect("session");
+    let mut backend = Replay::new(player);
+    let (mut now, mut tries) = (kflow_model::clock::monotonic(), 0);
+    while !backend.player().overview().whole && tries < 1000 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        now += std::time::Duration::from_millis(10);
+        backend.snapshot(now);
+        tries += 1;
+    }
+    let mut model = model((80, 24), "dark").expect("theme");
+    model.begin(PaneId::Incidents);
+    let mut p = Played {
+        model,
+        backend,
+        now,
+    };
+    let text = svg::plain(&p.frame());
+    assert!(!text.contains("being read"), "{text}");
+    assert!(text.contains("no list of pods"), "{text}");
+    // No pane asks for a choice where there is nothing to choose.
+    for key in ["2", "5", "7"] {
+        p.press(key);
+        let text = svg::plain(&p.frame());
+        assert!(
+            !text.contains("Choose one") && text.contains("is not known"),
+            "{text}"
+        );
+    }
+    p.press("6");
+    let text = svg::plain(&p.frame());
+    assert!(
+        text.contains("No node has been seen.") && !text.contains("doctor"),
+        "{text}"
+    );
+}

@@ -1,7 +1,7 @@
 //! What the Node pane says about recorded nodes.
 
 use kflow_tui::model::Model;
-use kflow_tui::offscreen::press;
+use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::pane::PaneId;
 
 use super::panes::{open, shown};
@@ -180,4 +180,19 @@ fn the_kubelets_own_start_is_a_waterfall() {
         slow.is_some_and(|l| l.contains("201ms") && l.contains("▄▄")),
         "the step that takes longest has the longest bar: {text}"
     );
+}
+
+/// Names of pods that a controller made differ in their ends only, so a long one is cut in its middle.
+#[test]
+fn a_pull_of_a_pod_with_a_long_name_shows_the_ends_of_the_name() {
+    let name = format!("image-missing-{}-x7k2p", "long".repeat(20));
+    let snap = super::renamed("S2-stuck-early", 450, "image-missing", &name);
+    for size in [(80, 24), (200, 60)] {
+        let mut m = model(size, "dark").expect("theme");
+        frame(&mut m, &snap);
+        press(&mut m, &snap, "6");
+        let text = shown(&mut m, &snap);
+        let row = text.lines().find(|l| l.contains("s02/image-missing"));
+        assert!(row.is_some_and(|r| r.contains("x7k2p c")), "{text}");
+    }
 }

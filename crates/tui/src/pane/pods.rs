@@ -87,7 +87,9 @@ impl Pods {
     fn follow(&mut self, snap: &Snapshot, shared: &mut Shared) {
         // Until the user acts, the first row stays selected, whichever pod it shows; or that of the first pod that is
         // not well, if an owner without pods is above it, because most panes show a pod.
-        if !shared.touched && (shared.pod.is_none() || shared.pod == self.first) {
+        let first = !shared.touched && (shared.pod.is_none() || shared.pod == self.first);
+        if first || shared.is_proposed() {
+            shared.proposed = None;
             let unwell = |p: &Pod| (snap.verdicts.get(&p.uid)).is_some_and(|v| !v.state.is_well());
             let rows = 0..self.list.rows.len();
             let pod = rows
@@ -428,7 +430,12 @@ impl Pane for Pods {
                         ],
                     );
                     if *bad > 0 {
-                        canvas.text(used, y, &format!("  {bad} not well"), ctx.theme.fail);
+                        canvas.text(
+                            used,
+                            y,
+                            &format!("  {} not well", count(*bad)),
+                            ctx.theme.fail,
+                        );
                     }
                 }
                 None => {}

@@ -16,6 +16,7 @@ use rustc_hash::FxHashSet;
 use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
+use crate::glyph::Glyphs;
 use crate::shared::{Ctx, Shared};
 use crate::widget::ruler::{self, Window};
 use crate::widget::scroll::Scroll;
@@ -293,6 +294,20 @@ impl Pane for TimelinePane {
             Action::Fold,
             Action::Detail,
         ]
+    }
+    fn takes(&self, action: Action) -> bool {
+        match (&self.abreast, &self.compared) {
+            (Some(_), _) => false,
+            (None, Some(_)) => matches!(action, Action::Fold | Action::FoldAll),
+            (None, None) => true,
+        }
+    }
+    fn signs(&self, g: &Glyphs) -> Option<Vec<(String, &'static str)>> {
+        match (&self.abreast, &self.compared) {
+            (Some(_), _) => Some(abreast::signs(g)),
+            (None, Some(_)) => Some(compare::signs(g)),
+            (None, None) => None,
+        }
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let before = self.abreast.take();

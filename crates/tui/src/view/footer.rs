@@ -5,6 +5,7 @@ use crate::canvas::Canvas;
 use crate::model::{Model, Tone};
 use crate::shared::Ctx;
 use crate::text::width;
+use kflow_engine::snapshot::Mode;
 
 pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let t = ctx.theme;
@@ -17,10 +18,16 @@ pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         canvas.text(1, 0, m, style);
         return;
     }
+    let live = matches!(ctx.snap.mode, Mode::Live { .. });
     for (x, a) in hints(model, canvas.width()) {
         let key = model.keys.first(a);
         let x = x + canvas.text(x, 0, &key, t.bar.patch(t.key)) + 1;
-        canvas.text(x, 0, word(a), t.bar.patch(t.key_text));
+        // As long as the word for a replay, so that hints have the same places.
+        let word = match a {
+            Action::PlayPause if live => "hold",
+            a => word(a),
+        };
+        canvas.text(x, 0, word, t.bar.patch(t.key_text));
     }
 }
 

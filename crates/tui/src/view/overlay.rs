@@ -8,7 +8,7 @@ use crate::help::{Help, Row};
 use crate::model::{Model, Prompt, PromptKind};
 use crate::pane::Menu;
 use crate::shared::Ctx;
-use crate::text::width;
+use crate::text::{cut_start, width, wrap};
 use crate::widget::scroll;
 
 /// Draws an empty box with a frame and a title; returns its inside.
@@ -264,10 +264,28 @@ pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
         let below = p.candidates.len() - (top + shown.len());
         scroll::draw_more(ctx, &mut c, shown.len() as u16 - 1, top, below);
     }
+    let (hint, style) = match &p.hint {
+        Ok(h) => (h, t.dim),
+        Err(e) => (e, t.fail),
+    };
+    let room = w.saturating_sub((width(sign) + width(&p.text) + 5) as u16);
+    // What is wrong is told in full, in lines of its own if need be.
+    let apart = p.hint.is_err() && width(hint) > usize::from(room);
+    if apart {
+        let lines = wrap(hint, usize::from(w.saturating_sub(2)));
+        let above = 1 + shown.len() + lines.len();
+        for (y, text) in (h.saturating_sub(above as u16)..).zip(&lines) {
+            let mut line = canvas.part(0, y, w, 1);
+            line.clear(t.popup);
+            line.text(1, 0, text, t.popup.patch(style));
+        }
+    }
     let mut line = canvas.part(0, h - 1, w, 1);
     line.clear(t.popup);
     let mut x = 1 + line.text(1, 0, sign, t.popup.patch(t.prompt));
     let before: String = p.text.chars().take(p.at).collect();
+    // Of a long line, the part before the cursor is shown.
+    let before = cut_start(&before, usize::from(w.saturating_sub(x + 2)));
     let under: String = p.text.chars().skip(p.at).take(1).collect();
     let after: String = p.text.chars().skip(p.at + 1).collect();
     x += line.text(x, 0, &before, t.popup);
@@ -278,11 +296,8 @@ pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
     };
     let block = t.popup.add_modifier(ratatui::style::Modifier::REVERSED);
     x += line.text(x, 0, &under, block);
-    x += line.text(x, 0, &after, t.popup);
-    let (hint, style) = match &p.hint {
-        Ok(h) => (h, t.dim),
-        Err(e) => (e, t.fail),
-    };
-    let room = w.saturating_sub(x + 3);
-    line.text_right(w - 1, 0, room, hint, t.popup.patch(style));
+    line.text(x, 0, &after, t.popup);
+    if !apart {
+        line.text_right(w - 1, 0, room, hint, t.popup.patch(style));
+    }
 }

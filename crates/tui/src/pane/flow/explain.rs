@@ -58,8 +58,8 @@ pub(super) fn step(ctx: &Ctx<'_>, id: StepId, l: Option<&StepRuns>) -> Details {
             t.dim,
         ),
         (None, None) => {
-            let kinds: Vec<&str> = s.kinds().iter().map(|k| k.name()).collect();
-            let said = format!("Not seen; it would show as {}.", kinds.join(", "));
+            let signs: Vec<String> = s.signatures.iter().map(ToString::to_string).collect();
+            let said = format!("No source showed it. These would: {}.", signs.join("; "));
             d.fact("this pod", said, t.dim);
         }
     }

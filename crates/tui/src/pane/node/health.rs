@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::banner;
 use crate::describe;
 use crate::pane::PaneId;
 use crate::shared::Ctx;
@@ -236,11 +237,21 @@ pub(super) fn nodes(
         }
     }
     if out.len() == before {
-        out.push(line(&[("No node has been seen yet.", t.dim)]));
-        out.push(line(&[(
-            "Watching nodes needs `list` and `watch` on nodes; `kflow doctor` says what is missing.",
-            t.faint,
-        )]));
+        // Why nothing is known stands above already.
+        let unknown = !banner::reasons(ctx.snap).is_empty();
+        let (text, hint) = if unknown {
+            ("No node has been seen.".to_owned(), String::new())
+        } else {
+            banner::no_nodes(ctx.snap)
+        };
+        for (text, style) in [(text, t.dim), (hint, t.faint)] {
+            if text.is_empty() {
+                continue;
+            }
+            for l in wrap(&text, usize::from(w.saturating_sub(2))) {
+                out.push(line(&[(&l, style)]));
+            }
+        }
     }
 }
 

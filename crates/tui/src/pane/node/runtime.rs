@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::banner::{Weight, reasons};
 use crate::pane::PaneId;
 use crate::shared::Ctx;
-use crate::text::count;
+use crate::text::{count, cut_middle, width};
 use crate::widget::page::{Lead, Line, column, heading, layers, line, list, lists, right, spark};
 use kflow_core::correlate::Call;
 use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
@@ -28,6 +28,8 @@ const BAR: usize = 10;
 /// Limit on the columns of the time axis of pulls, and columns of the text beside a lane.
 const LANE: usize = 40;
 const LANE_TEXT: usize = 60;
+/// Columns before a lane: what the pull does, and for how long.
+const LANE_LEAD: usize = 20;
 
 /// Statistics of a method's calls within the last minute. `total` and `worst` are durations in ns.
 #[derive(Clone, Debug, Default)]
@@ -254,7 +256,10 @@ impl Operations {
                 l.push(bar(since, glyph), style);
                 l.push("  ", t.text);
             }
-            l.push(pod, t.text);
+            // The ends of names tell pods apart.
+            let before = LANE_LEAD + if columns > 0 { columns + 2 } else { 0 };
+            let room = usize::from(w).saturating_sub(before + width(container) + 4);
+            l.push(cut_middle(&pod, room.max(12)), t.text);
             l.push(" ", t.text);
             l.push(container.as_str(), t.accent);
             l.push("  ", t.text);

@@ -2,6 +2,7 @@
 //! of the nodes.
 
 use crate::canvas::Canvas;
+use crate::glyph::Glyphs;
 use crate::pane::named;
 use crate::pane::pods::lanes;
 use crate::shared::{Ctx, Shared};
@@ -197,3 +198,11 @@ impl Abreast {
 
 /// Rows above the list: the headings, which share a row with the axis.
 pub(super) const HEAD: u16 = 1;
+
+pub(super) fn signs(g: &Glyphs) -> Vec<(String, &'static str)> {
+    vec![
+        (g.full.to_owned(), "a stage, in its colour"),
+        (g.rule.to_owned(), "the pod lives, and is in no stage"),
+        (g.growing.to_owned(), "a stage goes on"),
+    ]
+}

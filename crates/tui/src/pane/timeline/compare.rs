@@ -1,6 +1,7 @@
 //! Two starts side by side: stages and their parts as rows, with the bars of A and B back to back.
 
 use crate::canvas::Canvas;
+use crate::glyph::Glyphs;
 use crate::shared::Ctx;
 use crate::text::cut_middle;
 use crate::widget::scroll::Scroll;
@@ -175,3 +176,10 @@ impl Compared {
 
 /// Rows above the list: the names and the headings.
 pub(super) const HEAD: u16 = 2;
+
+pub(super) fn signs(g: &Glyphs) -> Vec<(String, &'static str)> {
+    vec![
+        (g.full.to_owned(), "a stage: A to the left, B to the right"),
+        (g.thin.to_owned(), "a part of the stage above it"),
+    ]
+}
