@@ -8,6 +8,7 @@ mod bars;
 mod compare;
 mod critical;
 mod detail;
+mod draw;
 mod rows;
 mod walk;
 
@@ -18,13 +19,13 @@ use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::glyph::Glyphs;
 use crate::shared::{Ctx, Shared};
-use crate::widget::ruler::{self, Window};
+use crate::widget::ruler::Window;
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
 use kflow_core::correlate::startup_latency;
 use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline, summary};
+use kflow_core::timeline::{Span, Timeline};
 use kflow_engine::Snapshot;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
@@ -166,68 +167,6 @@ impl TimelinePane {
     fn show(&mut self, w: Window) {
         self.window = Some(w);
         self.fit = Fit::Free;
-    }
-}
-
-impl TimelinePane {
-    fn draw_tree(
-        &self,
-        ctx: &Ctx<'_>,
-        canvas: &mut Canvas<'_>,
-        p: &PodView,
-        (left, columns): (u16, u16),
-        window: Window,
-    ) {
-        let w = canvas.width();
-        let right = self.sides(w).1;
-        for (i, row) in self.scroll.visible().enumerate() {
-            let y = i as u16;
-            let Some(r) = self.rows.get(row) else {
-                continue;
-            };
-            let Some(s) = p.timeline.spans.get(r.span as usize) else {
-                continue;
-            };
-            let on = row == self.scroll.at;
-            bars::name(ctx, &mut canvas.part(0, y, left, 1), r, s);
-            let lane = &mut canvas.part(left + 1, y, columns, 1);
-            bars::bar(ctx, lane, s, window, r.open || s.is_stage());
-            // A folded stage is the envelope of its steps; the time of the steps themselves is drawn solid.
-            if s.is_stage() && !r.open {
-                let below = p.timeline.spans.iter().filter(|c| c.parent == Some(r.span));
-                for step in below {
-                    bars::bar(ctx, lane, step, window, false);
-                }
-            }
-            if s.is_stage() {
-                bars::gaps(
-                    ctx,
-                    &mut canvas.part(left + 1, y, columns, 1),
-                    p,
-                    s.stage,
-                    window,
-                );
-            }
-            if s.is_stage() && s.stage == Stage::Terminate {
-                let mut lane = canvas.part(left + 1, y, columns, 1);
-                bars::grace(ctx, &mut lane, p, window);
-            }
-            let style = if s.outcome == Outcome::InFlight && !s.is_run() {
-                ctx.theme.run
-            } else {
-                ctx.theme.dim
-            };
-            canvas.text_right(
-                w - 1,
-                y,
-                right,
-                &duration(summary::work_ns(&p.timeline, s, ctx.snap.now)),
-                style,
-            );
-            if on {
-                super::calls::select(ctx, canvas, y);
-            }
-        }
     }
 }
 
@@ -568,57 +507,7 @@ impl Pane for TimelinePane {
         let Some(window) = self.window.filter(|_| !self.rows.is_empty()) else {
             return super::empty(ctx, canvas, "Nothing has been seen of this pod yet.", "");
         };
-        let (w, h) = (canvas.width(), canvas.height());
-        let (left, right) = self.sides(w);
-        let columns = w.saturating_sub(left + right + 2).max(1);
-        let below = self.detail_height(h);
-        let tree = h.saturating_sub(HEAD + below);
-        ruler::draw(
-            ctx,
-            &mut canvas.part(left + 1, 0, columns, h - below),
-            window,
-            p.zero(),
-            tree + 1,
-        );
-        let head = match &self.path {
-            Some(_) => ("WAITED FOR", "TIME SHARE"),
-            None => ("STAGE  STEP", "TIME"),
-        };
-        canvas.text_in(1, 0, left, head.0, ctx.theme.head);
-        canvas.text_right(w - 1, 0, right, head.1, ctx.theme.head);
-        bars::marks(ctx, &mut canvas.part(left + 1, 1, columns, 1), p, window);
-        let n = p.timeline.marks.len();
-        canvas.text_in(1, 1, left, &format!("{n} marks"), ctx.theme.faint);
-        let rows = &mut canvas.part(0, HEAD, w, tree);
-        match &self.path {
-            Some(path) => path.draw(ctx, rows, p, (left, columns), window),
-            None => self.draw_tree(ctx, rows, p, (left, columns), window),
-        }
-        bars::cursors(
-            ctx,
-            &mut canvas.part(left + 1, 1, columns, tree + 1),
-            window,
-        );
-        if below > 0 {
-            let y = h - below;
-            canvas.line(0, y, w, ctx.glyphs.rule, ctx.theme.rule);
-            let s = self.selected(&p.timeline);
-            let told = self.path.as_ref().map(|path| {
-                let waits = path.waits_for(ctx.snap.now);
-                (path.told(p), waits.unwrap_or_default())
-            });
-            detail::draw(
-                ctx,
-                &mut canvas.part(1, y + 1, w.saturating_sub(2), below - 1),
-                p,
-                (told, s, &self.pulls),
-                window,
-            );
-        }
-        if tree > 0 {
-            let scroll = self.path.as_ref().map_or(&self.scroll, |path| &path.scroll);
-            scroll.draw(ctx, &mut canvas.part(0, 0, w, HEAD + tree), HEAD);
-        }
+        self.draw_life(ctx, canvas, p, window);
     }
     fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, shared: &mut Shared) -> bool {
         if let Some(abreast) = &mut self.abreast {
