@@ -303,6 +303,7 @@ fn verdict(pod: &str, cause: &str, since: i64) -> Arc<Verdict> {
         container: "".into(),
         state: State::Stuck,
         since: at(since),
+        at_least: false,
         in_flight: None,
         attempt: 0,
         next_retry: None,

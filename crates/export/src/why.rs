@@ -222,7 +222,10 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
 /// Returns the state and its duration: `stuck in image for 2m41s, backing off`,
 /// `crash-looping in start, now running for 12 s`.
 pub fn standing(v: &Verdict, now: Nanos) -> String {
-    let since = span(now.since(v.since));
+    let mut since = span(now.since(v.since));
+    if v.at_least {
+        since = format!("at least {since}");
+    }
     let stage = v.stage.name();
     let up = v.recurrence.and_then(|r| r.up).map(|t| span(now.since(t)));
     let often = v
@@ -242,7 +245,7 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
             None => format!("flapping in {stage}{often}"),
         },
         State::Blocked => format!("waiting in {stage} for {since}"),
-        State::Failed => format!("failed in {stage} {since} ago"),
+        State::Failed => format!("failed in {stage} {} ago", span(now.since(v.since))),
         State::Recovered => format!("recovered, well for {since}"),
         State::Healthy => "well".to_owned(),
         State::Gone => "gone".to_owned(),

@@ -214,11 +214,14 @@ fn the_runtimes_own_log_names_the_container_that_cannot_be_started() {
     let pod = world.find("s31/starterror");
     let now = all.last().expect("a recording").stamp.seen;
     let v = diagnose::why(&world, pod.first().expect("its log names it"), now);
-    let sentence = v.expect("it is stuck").sentence;
+    let v = v.expect("it is stuck");
     assert!(
-        sentence.starts_with("Container c cannot be started: command /no/such"),
-        "{sentence}"
+        v.sentence
+            .starts_with("Container c cannot be started: command /no/such"),
+        "{}",
+        v.sentence
     );
+    assert!(!v.at_least, "the log shows how its sandbox is made");
 }
 
 /// Every text of the scenarios, and of Events and logs as components write them: an error of several lines says what

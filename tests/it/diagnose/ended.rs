@@ -97,3 +97,34 @@ fn no_incident_lies_in_a_time_in_which_nobody_recorded() {
     let hole = gap(ended, begun, Gap::UNRECORDED);
     assert!(!incidents(Some(hole)).contains(&of_kubelet));
 }
+
+/// A log that begins while the pod is tried again and again does not show since when.
+#[test]
+fn what_was_so_before_a_log_begins_has_been_so_at_least_as_long() {
+    let all = recorded("S2-stuck-early");
+    let log: Vec<&Evidence> = all.iter().filter(|o| o.source == Source::Kubelet).collect();
+    // The newest back-off before the fourth pull.
+    let (amid, _) = Nanos::parse_rfc3339("2026-11-21T00:28:49.4Z").expect("a time");
+    let now = amid.plus(SECOND);
+    let standing = |from: Nanos| {
+        let mut world = World::new();
+        let seen = |o: &&&Evidence| (from..=now).contains(&o.stamp.at);
+        for o in log.iter().filter(seen) {
+            world.observe(o);
+        }
+        world.refresh();
+        let pods = world.find("s02/image-missing");
+        let v = diagnose::why(&world, pods.first().expect("its log"), now).expect("it is stuck");
+        (v.at_least, kflow_export::why::standing(&v, now))
+    };
+    let (at_least, said) = standing(amid);
+    assert!(
+        at_least && said.starts_with("stuck in image for at least "),
+        "{said}"
+    );
+    let (at_least, said) = standing(Nanos(0));
+    assert!(
+        !at_least && said.starts_with("stuck in image for 1m0"),
+        "{said}"
+    );
+}

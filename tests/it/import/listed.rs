@@ -130,3 +130,45 @@ fn a_description_of_one_pod_does_not_vouch_for_another() {
     let (code, said) = why(&session, &["handy/fine", "--at", "2026-11-21T08:45:01Z"]);
     assert_eq!(code, Some(0), "{said}");
 }
+
+/// A list is read long after what it shows: the evidence has the time that the pod's state itself tells.
+#[test]
+fn evidence_of_a_listed_state_has_the_time_of_that_state() {
+    let desk = Desk::new();
+    let began = "2026-11-21T08:10:00Z";
+    let unschedulable = pod("fine", |p| {
+        p["spec"].as_object_mut().unwrap().remove("nodeName");
+        p["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu.",
+            "lastTransitionTime": began}]});
+    });
+    let crashing = pod("fine", |p| {
+        p["status"]["conditions"] = json!([]);
+        let status = &mut p["status"]["containerStatuses"][0];
+        status["ready"] = json!(false);
+        status["restartCount"] = json!(3);
+        status["state"] = json!({"waiting": {"reason": "CrashLoopBackOff",
+            "message": "back-off 40s restarting failed container=c"}});
+        status["lastState"] = json!({"terminated": {"exitCode": 1, "reason": "Error",
+            "startedAt": "2026-11-21T08:09:59Z", "finishedAt": began}});
+    });
+    let began = kflow_model::Nanos::parse_rfc3339(began).unwrap().0.0;
+    for (n, list, said) in [
+        (0, unschedulable, "status FailedScheduling"),
+        (1, crashing, "status CrashLoopBackOff"),
+    ] {
+        let file = write(&desk, &format!("{n}.json"), &list, READ);
+        let out = format!("{n}.kflow");
+        let (session, _) = desk.import(&out, &["--watch", &file, "--taken", READ]);
+        let (_, rows) = why(&session, &["handy/fine", "-o", "json"]);
+        let rows: Value = serde_json::from_str(&rows).unwrap();
+        let proofs = rows[0]["evidence"].as_array().unwrap();
+        let is_it = |p: &&Value| p["text"].as_str().unwrap().starts_with(said);
+        let proof = proofs.iter().find(is_it).unwrap();
+        let time = (proof["at_ns"].as_i64(), proof["precision_ns"].as_i64());
+        assert_eq!(time, (Some(began), Some(1_000_000_000)), "{rows}");
+        let read = kflow_model::Nanos::parse_rfc3339(READ).unwrap().0.0;
+        let late = |p: &&Value| p["at_ns"].as_i64() == Some(read);
+        assert_eq!(proofs.iter().find(late), None, "{rows}");
+    }
+}

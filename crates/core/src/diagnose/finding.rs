@@ -330,6 +330,7 @@ impl<'a> Finding<'a> {
             container: self.container,
             state: self.state,
             since: self.since,
+            at_least: f.began_before(),
             in_flight: self.waits_on.or_else(|| {
                 self.in_flight.map(|c| InFlightCall {
                     method: c.start.method.clone(),

@@ -89,6 +89,8 @@ pub struct PodHistory<'a> {
     pub sandbox_stopped: Option<Nanos>,
     /// When the kubelet or the runtime removed the pod.
     pub removed: Option<Nanos>,
+    /// The evidence shows how the pod began, or its sandbox.
+    begun: bool,
     ids: Vec<(ContainerId, Text)>,
     /// The evidence holds the runtime's own events about containers.
     told: bool,
@@ -191,6 +193,7 @@ impl<'a> PodHistory<'a> {
             answered: None,
             sandbox_stopped: None,
             removed: None,
+            begun: false,
             ids: Vec::new(),
             told: false,
         };
@@ -307,6 +310,7 @@ impl<'a> PodHistory<'a> {
                 ) {
                     self.sign(at);
                     if c.action == FsAction::Created {
+                        self.begun = true;
                         self.volumes_wait.get_or_insert((at, o));
                     }
                 }
@@ -427,6 +431,7 @@ impl<'a> PodHistory<'a> {
             text,
             at,
             first: at,
+            stated: None,
             count: count.max(1),
             source: o.source,
             evidence: o,
@@ -436,6 +441,13 @@ impl<'a> PodHistory<'a> {
     /// True when the pod was started within what was observed, and not found as an earlier time had left it.
     pub fn is_ours(&self) -> bool {
         self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
+    }
+    /// True when only sources of the node tell of the pod, and they begin after the pod did: whatever holds it up has
+    /// done so for longer than they show.
+    pub fn began_before(&self) -> bool {
+        let begun = self.begun || self.bound.is_some() || self.sandbox_attempts > 0;
+        let mut evidence = self.view.evidence.iter();
+        !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
     }
     /// True when the pod has ended, by the node's own sources alone.
     pub fn is_over_on_node(&self) -> bool {

@@ -159,6 +159,8 @@ pub struct Signal<'a> {
     pub at: Nanos,
     /// Time of the first occurrence in an unbroken row.
     pub first: Nanos,
+    /// When the pod's state says that it began (1 s); `None` for other evidence, and where the state has no time of it.
+    pub stated: Option<Nanos>,
     /// Number of occurrences, as far as the source counts them.
     pub count: u32,
     pub source: Source,

@@ -156,6 +156,8 @@ pub struct Verdict {
     /// The pod's state: healthy, slow, blocked, stuck, …
     pub state: State,
     pub since: Nanos,
+    /// The sources begin in the middle: it has been so since `since` at least.
+    pub at_least: bool,
     /// The call that the pod waits for.
     pub in_flight: Option<InFlightCall>,
     /// Number of the attempt in a retry loop, from 1; 0 when there is no such loop.

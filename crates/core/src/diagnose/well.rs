@@ -110,6 +110,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
             _ if recovered => since,
             _ => f.since(Stage::Ready),
         },
+        at_least: false,
         in_flight: None,
         attempt: 0,
         next_retry: None,

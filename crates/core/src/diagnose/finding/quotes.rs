@@ -8,12 +8,13 @@ use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
 use kflow_model::units::size;
 use kflow_model::{
-    Body, Source, Text,
+    Body, Nanos, Source, Text,
     cri::{CallOutcome, code_name},
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
     node::NodeSeen,
-    pod::Condition,
+    pod::{Condition, ContainerState, PodSeen, WatchEvent},
+    stamp::SECOND,
 };
 
 /// The largest number of lines of evidence: more of them would say the same.
@@ -88,6 +89,7 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
         Body::Pod(_) if s.source != Source::Cri => {
             p.what = format!("status {}", s.reason);
             p.words = Some(shorten(&s.text, MESSAGE));
+            state(&mut p, s.stated);
         }
         _ => {}
     }
@@ -98,7 +100,7 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
 /// Returns an observation as a line of evidence.
 pub fn proof(o: &Evidence) -> Proof {
     let (what, words) = quoted(o);
-    Proof {
+    let mut p = Proof {
         at: o.stamp.at,
         precision: o.stamp.precision,
         source: o.source,
@@ -106,7 +108,36 @@ pub fn proof(o: &Evidence) -> Proof {
         words,
         times: 1,
         evidence: Some(o.clone()),
+    };
+    if let Body::Pod(pod) = &o.body
+        && pod.event == WatchEvent::Listed
+    {
+        state(&mut p, changed(pod));
     }
+    p
+}
+
+/// Sets the time that an object itself has for what it shows, which a list shows long after that. Within the second of
+/// that time, the observation's own is as good, and finer.
+fn state(p: &mut Proof, stated: Option<Nanos>) {
+    if let Some(at) = stated.filter(|at| p.at.since(*at) >= SECOND) {
+        p.at = at;
+        p.precision = SECOND as u32;
+    }
+}
+
+/// The newest time in a pod's state: nothing that has a time changed since.
+fn changed(p: &PodSeen) -> Option<Nanos> {
+    let conditions = p.status.conditions.iter().filter_map(|c| c.transition);
+    let containers = p.statuses().filter_map(|s| match &s.state {
+        ContainerState::Running { started } => Some(*started),
+        ContainerState::Terminated(t) => t.finished,
+        ContainerState::Waiting { .. } => s.last.as_ref()?.finished,
+    });
+    let grace = p.deletion_grace_s.unwrap_or(0).saturating_mul(-SECOND);
+    let asked = p.deletion.map(|at| at.plus(grace));
+    let all = conditions.chain(containers).chain(asked);
+    all.chain(p.status.start_time).filter(|at| at.0 > 0).max()
 }
 
 /// Returns what an observation is, and the message that it carries.

@@ -3,13 +3,21 @@
 use super::{PodHistory, Turn};
 use crate::diagnose::signal;
 use crate::flow::{self, Fact, Line};
-use kflow_model::{Evidence, Text, log::LogLine};
+use kflow_model::{
+    Evidence, Text,
+    log::{Component, LogLine},
+};
 
 impl<'a> PodHistory<'a> {
     pub(super) fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
         // Most lines of a runtime have an id only; those that create a container have its name too.
         if !l.container.is_empty() {
             self.learn(&l.container_id, &l.container);
+        }
+        // The runtime names a pod and its sandbox together when it has made the sandbox.
+        let of_runtime = matches!(l.component, Component::Containerd | Component::Crio);
+        if of_runtime && !l.pod.is_empty() && l.field("sandbox").is_some() {
+            self.begun = true;
         }
         match flow::line(l) {
             Some(said) => self.line(o, &said),
@@ -27,11 +35,18 @@ impl<'a> PodHistory<'a> {
                 }
             }
             Fact::VolumesAwaited => self.volumes_wait = Some((at, o)),
-            Fact::PodAdded | Fact::SyncBegan => self.sign(at),
+            Fact::PodAdded => {
+                self.begun = true;
+                self.sign(at);
+            }
+            Fact::SyncBegan => self.sign(at),
             Fact::VolumesMounted => self.volumes = self.volumes.max(Some(at)),
             Fact::NetworkAwaited => self.network_wait = Some((o, l.line())),
             Fact::NetworkArrived => self.network_wait = None,
-            Fact::SandboxCreated => self.sandbox = self.sandbox.max(Some(at)),
+            Fact::SandboxCreated => {
+                self.begun = true;
+                self.sandbox = self.sandbox.max(Some(at));
+            }
             Fact::ContainerBegan => {
                 if let Some(kind) = l.name("containerType").filter(|_| !l.container.is_empty()) {
                     self.container(&l.container).kind = kind;

@@ -1,9 +1,12 @@
 //! What the newest API state adds to a pod's history.
 
+use std::sync::Arc;
+
 use super::{PodHistory, Signal};
 use crate::flow::Map;
+use kflow_model::Nanos;
 use kflow_model::{
-    pod::{ContainerState, PodPhase},
+    pod::{ContainerState, ContainerStatus, PodPhase},
     stamp::SECOND,
 };
 
@@ -33,6 +36,7 @@ impl PodHistory<'_> {
         }
         for c in &api.status.conditions {
             let reason = c.reason.as_str();
+            let stated = c.transition;
             match (c.kind.as_str(), c.status.as_str()) {
                 ("PodScheduled", "False") => {
                     let reason = if reason == "Unschedulable" {
@@ -41,8 +45,12 @@ impl PodHistory<'_> {
                         reason
                     };
                     self.push(reason, "", c.message.as_str(), o, 0);
+                    self.state(reason, "", stated);
                 }
-                ("DisruptionTarget", "True") => self.push(reason, "", c.message.as_str(), o, 0),
+                ("DisruptionTarget", "True") => {
+                    self.push(reason, "", c.message.as_str(), o, 0);
+                    self.state(reason, "", stated);
+                }
                 ("PodResizePending", "True") => {
                     self.push(
                         "PodResizePending",
@@ -51,9 +59,11 @@ impl PodHistory<'_> {
                         o,
                         1,
                     );
+                    self.state("PodResizePending", "", stated);
                 }
                 ("PodResizeInProgress", _) if reason == "Error" => {
                     self.push("PodResizeInProgress", "", c.message.as_str(), o, 0);
+                    self.state("PodResizeInProgress", "", stated);
                 }
                 _ => {}
             }
@@ -64,6 +74,9 @@ impl PodHistory<'_> {
                 .and_then(|s| s.name("message"))
                 .unwrap_or(&api.status.message);
             self.push(api.status.reason.as_str(), "", message, o, 0);
+            let ended = api.statuses().filter_map(ended).max();
+            let stated = ended.or(api.status.start_time);
+            self.state(&api.status.reason, "", stated);
         }
         for s in api.statuses() {
             self.container(&s.name).status = Some(s);
@@ -84,11 +97,35 @@ impl PodHistory<'_> {
                     Some(told) => told.reason = reason.as_str().into(),
                     None => self.push(reason.as_str(), &s.name, message.as_str(), o, 0),
                 }
+                if reason == "CrashLoopBackOff" {
+                    self.state(reason, &s.name, ended(s));
+                }
             }
             if !s.id.is_empty() {
                 // A container with an id has a sandbox and an image.
                 self.sandbox = self.sandbox.max(Some(api.created));
             }
         }
+    }
+
+    /// Adds the time that the newest API state has of what it was just read to say.
+    fn state(&mut self, reason: &str, container: &str, at: Option<Nanos>) {
+        let api = self.api_evidence;
+        let said = |s: &&mut Signal<'_>| {
+            s.reason == reason
+                && s.container == container
+                && api.is_some_and(|o| Arc::ptr_eq(s.evidence, o))
+        };
+        if let Some(s) = self.signals.iter_mut().find(said) {
+            s.stated = at;
+        }
+    }
+}
+
+/// When a container last ended, as its status tells (1 s).
+fn ended(s: &ContainerStatus) -> Option<Nanos> {
+    match &s.state {
+        ContainerState::Terminated(t) => t.finished,
+        _ => s.last.as_ref()?.finished,
     }
 }

@@ -302,6 +302,11 @@ fn crash<'a>(
     let ended = match last.code {
         Some(code) => Proof {
             at: last.at,
+            // A status has whole seconds, a runtime has not.
+            precision: match last.at.0 % SECOND {
+                0 => SECOND as u32,
+                _ => 1,
+            },
             what: format!("container {} ended: exit code {code}{why}", c.name),
             words: None,
             ..shown
