@@ -1,6 +1,9 @@
 //! A pod's evidence by kind.
 
-use std::collections::hash_map::Entry;
+mod logged;
+
+pub(crate) use logged::Logged;
+
 use std::sync::Arc;
 
 use crate::flow::{self, Fact, Line};
@@ -8,7 +11,7 @@ use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, PodUid, SpanId, Text, TraceId,
-    audit::AuditRecord,
+    audit::{AuditRecord, AuditStage},
     cri::{
         CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, InventoryItem, RuntimeState,
         code_name, method,
@@ -19,7 +22,6 @@ use kflow_model::{
     pod::PodSeen,
     runtime::RuntimeEvent,
     span::{SpanKind, SpanRecord},
-    stamp::MILLI,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -163,52 +165,19 @@ impl<'a> PodEvidence<'a> {
         shift_ns: i64,
     ) -> Self {
         let mut f = Self {
-            events: logged.events.iter().map(|(o, e)| (*o, e)).collect(),
             lines,
             shift_ns,
             ..Self::default()
         };
-        let mut ends: FxHashMap<CallKey, (&Evidence, &CallEnd)> = FxHashMap::default();
-        let mut requests: FxHashMap<&str, usize> = FxHashMap::default();
-        let mut seen: FxHashMap<CallKey, usize> = FxHashMap::default();
-        let mut told: FxHashMap<(&str, u32, Nanos), usize> = FxHashMap::default();
+        let (mut events, mut audits) = (Vec::new(), Vec::new());
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for o in evidence {
             match &o.body {
                 Body::Pod(p) => f.states.push((o, p)),
                 Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
-                Body::Event(_) if logged.sums(o) => {}
-                // A recorder that restarts its watch lists Events again.
-                Body::Event(e) if !e.name.is_empty() => {
-                    match told.entry((&e.name, e.count, o.stamp.at)) {
-                        Entry::Vacant(new) => {
-                            new.insert(f.events.len());
-                            f.events.push((o, e));
-                        }
-                        Entry::Occupied(known) => {
-                            if let Some(known) = f.events.get_mut(*known.get())
-                                && known.1.listed
-                                && !e.listed
-                            {
-                                *known = (o, e);
-                            }
-                        }
-                    }
-                }
-                Body::Event(e) => f.events.push((o, e)),
-                Body::CallStart(c) if seen.insert(c.key, f.calls.len()).is_none() => {
-                    f.calls.push(CallEvidence {
-                        o,
-                        c,
-                        end: None,
-                        span: None,
-                    });
-                }
-                Body::CallEnd(c) => {
-                    let end = ends.entry(c.key).or_insert((o, c));
-                    if end.1.outcome == CallOutcome::Lost && c.outcome != CallOutcome::Lost {
-                        *end = (o, c);
-                    }
-                }
+                Body::Event(e) => events.push((o, &**e)),
+                Body::CallStart(c) => starts.push((o, &**c)),
+                Body::CallEnd(c) => ends.push((o, &**c)),
                 Body::ContainerEvent(c) => f.container_events.push((o, c)),
                 Body::RuntimeEvent(e) => f.runtime_events.push((o, e)),
                 Body::Inventory(i) => f.items.extend(i.items.iter().map(|item| (o, item))),
@@ -216,67 +185,83 @@ impl<'a> PodEvidence<'a> {
                 Body::Log(l) if flow::line(l).is_some_and(|l| l.fact() == Fact::PodPreempted) => {
                     f.preemptions.push((o, l));
                 }
-                Body::Audit(a) => {
-                    let at = f.api_edge(o.stamp.at, o.stamp.precision);
-                    let complete = match a.stage {
-                        kflow_model::audit::AuditStage::RequestReceived => None,
-                        _ => Some(at),
-                    };
-                    let received = f.api_edge(a.received, 1_000);
-                    match requests.get(a.audit_id.as_str()).copied() {
-                        Some(i) if !a.audit_id.is_empty() => {
-                            if let Some(r) = f.requests.get_mut(i) {
-                                if complete.is_some() {
-                                    r.complete = complete;
-                                    r.a = a;
-                                    r.evidence.insert(0, o.clone());
-                                } else {
-                                    r.evidence.push(o.clone());
-                                }
-                            }
-                        }
-                        _ => {
-                            requests.insert(a.audit_id.as_str(), f.requests.len());
-                            f.requests.push(Request {
-                                a,
-                                received,
-                                complete,
-                                evidence: vec![o.clone()],
-                            });
-                        }
-                    }
-                }
+                Body::Audit(a) => audits.push((o, &**a)),
                 Body::Span(s) => f.spans.push((o, s)),
                 Body::Fs(x) => f.fs.push((o, x.action, &x.object)),
                 _ => {}
             }
         }
-        if !logged.events.is_empty() {
-            f.events.sort_by_key(|(o, _)| o.stamp.at);
-        }
-        for (id, state, o) in listed {
-            if let Body::Inventory(i) = &o.body {
-                f.items.extend(
-                    i.items
-                        .iter()
-                        .filter(|item| {
-                            item.state == *state
-                                && (item.subject.container_id.0 == *id
-                                    || item.subject.sandbox_id.0 == *id)
-                        })
-                        .map(|item| (o, item)),
-                );
+        f.events = logged.with(events);
+        f.requests = f.requests_of(audits);
+        f.calls = calls(starts, ends, &f.spans);
+        f.list(listed);
+        // Resource versions order states better than arrival does.
+        f.states
+            .sort_by_key(|(o, p)| (p.resource_version, o.stamp.at));
+        f.index();
+        f
+    }
+    /// API requests from their audit records, of which each stage has one.
+    fn requests_of(&self, audits: Vec<(&'a Evidence, &'a AuditRecord)>) -> Vec<Request<'a>> {
+        let mut places: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut requests: Vec<Request<'_>> = Vec::new();
+        for (o, a) in audits {
+            let at = self.api_edge(o.stamp.at, o.stamp.precision);
+            let complete = match a.stage {
+                AuditStage::RequestReceived => None,
+                _ => Some(at),
+            };
+            match places.get(a.audit_id.as_str()).copied() {
+                Some(i) if !a.audit_id.is_empty() => {
+                    if let Some(r) = requests.get_mut(i) {
+                        if complete.is_some() {
+                            r.complete = complete;
+                            r.a = a;
+                            r.evidence.insert(0, o.clone());
+                        } else {
+                            r.evidence.push(o.clone());
+                        }
+                    }
+                }
+                _ => {
+                    places.insert(a.audit_id.as_str(), requests.len());
+                    requests.push(Request {
+                        a,
+                        received: self.api_edge(a.received, 1_000),
+                        complete,
+                        evidence: vec![o.clone()],
+                    });
+                }
             }
         }
-        for (i, (_, l)) in (0..).zip(&f.lines) {
-            f.by_fact.entry(l.fact()).or_default().push(i);
+        requests.sort_by_key(|r| r.received.at);
+        requests
+    }
+    /// Adds the states of lists of the runtime, each from the earliest list that shows it.
+    fn list(&mut self, listed: &'a [(Text, RuntimeState, Evidence)]) {
+        for (id, state, o) in listed {
+            let Body::Inventory(i) = &o.body else {
+                continue;
+            };
+            let shown = i.items.iter().filter(|item| {
+                let of_it = [&item.subject.container_id.0, &item.subject.sandbox_id.0];
+                item.state == *state && of_it.contains(&id)
+            });
+            self.items.extend(shown.map(|item| (o, item)));
         }
-        for (i, (_, s)) in (0..).zip(&f.spans) {
+        self.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
+    }
+    /// Indexes lines by fact, and spans by request.
+    fn index(&mut self) {
+        for (i, (_, l)) in (0..).zip(&self.lines) {
+            self.by_fact.entry(l.fact()).or_default().push(i);
+        }
+        for (i, (_, s)) in (0..).zip(&self.spans) {
             if s.kind == SpanKind::Server
                 && let Some(id) = s.attribute("audit-id")
             {
                 // Handlers repeat the audit id on their own spans: the first span is the request's.
-                f.by_audit.entry(id).or_insert(i);
+                self.by_audit.entry(id).or_insert(i);
             } else if matches!(
                 flow::span(s),
                 Some(
@@ -285,28 +270,9 @@ impl<'a> PodEvidence<'a> {
                         | Fact::ValidatingWebhookCalled
                 )
             ) {
-                f.in_request.entry(s.trace).or_default().push(i);
+                self.in_request.entry(s.trace).or_default().push(i);
             }
         }
-        f.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
-        f.requests.sort_by_key(|r| r.received.at);
-        // Resource versions order states better than arrival does.
-        f.states
-            .sort_by_key(|(o, p)| (p.resource_version, o.stamp.at));
-        let by_span: FxHashMap<SpanId, &Evidence> = f
-            .spans
-            .iter()
-            .filter(|(_, s)| s.service == "kubelet")
-            .map(|(o, s)| (s.span, *o))
-            .collect();
-        for call in &mut f.calls {
-            call.end = ends.get(&call.c.key).copied();
-            call.span = call
-                .c
-                .traceparent
-                .and_then(|(_, span)| by_span.get(&span).copied());
-        }
-        f
     }
     /// Converts a time of the apiserver to an edge on the node's clock.
     pub(crate) fn api_edge(&self, at: Nanos, precision: u32) -> Edge {
@@ -390,6 +356,34 @@ impl<'a> PodEvidence<'a> {
     }
 }
 
+/// Calls with their ends, and with the kubelet's client spans.
+fn calls<'a>(
+    starts: Vec<(&'a Evidence, &'a CallStart)>,
+    ends: Vec<(&'a Evidence, &'a CallEnd)>,
+    spans: &[(&'a Evidence, &'a SpanRecord)],
+) -> Vec<CallEvidence<'a>> {
+    let mut by_call: FxHashMap<CallKey, (&Evidence, &CallEnd)> = FxHashMap::default();
+    for (o, c) in ends {
+        let end = by_call.entry(c.key).or_insert((o, c));
+        if end.1.outcome == CallOutcome::Lost && c.outcome != CallOutcome::Lost {
+            *end = (o, c);
+        }
+    }
+    let by_kubelet = spans.iter().filter(|(_, s)| s.service == "kubelet");
+    let by_span: FxHashMap<SpanId, &Evidence> = by_kubelet.map(|(o, s)| (s.span, *o)).collect();
+    let mut seen: FxHashSet<CallKey> = FxHashSet::default();
+    let once = starts.into_iter().filter(|(_, c)| seen.insert(c.key));
+    let calls = once.map(|(o, c)| CallEvidence {
+        o,
+        c,
+        end: by_call.get(&c.key).copied(),
+        span: c
+            .traceparent
+            .and_then(|(_, span)| by_span.get(&span).copied()),
+    });
+    calls.collect()
+}
+
 /// Lines of the kubelet and the runtime that state a fact.
 pub(crate) fn lines(evidence: &[Evidence]) -> Vec<(&Evidence, Line<'_>)> {
     let of_node = evidence.iter().filter_map(|o| match &o.body {
@@ -402,90 +396,6 @@ pub(crate) fn lines(evidence: &[Evidence]) -> Vec<(&Evidence, Line<'_>)> {
 fn is_of_node(l: &LogLine) -> bool {
     use Component::{Containerd, Crio, Kubelet};
     matches!(l.component, Kubelet | Containerd | Crio)
-}
-
-/// The kubelet's Events as its log has them.
-#[derive(Debug, Default)]
-pub(crate) struct Logged<'a> {
-    /// By time, without those that the API tells: every one of a reason and container that a watch showed, and those of
-    /// a list that occurred once.
-    events: Vec<(&'a Evidence, EventSeen)>,
-    /// Events of a list that occurred several times, the last time in `events`. Such an Event has no other time than
-    /// that, so the log says more.
-    summed: Vec<&'a Evidence>,
-}
-
-/// Longest time between an Event and the line of the kubelet's log that repeats it, ns.
-const LOGGED: i64 = 100 * MILLI;
-
-impl<'a> Logged<'a> {
-    pub(crate) fn of(lines: &[(&'a Evidence, Line<'a>)], evidence: &'a [Evidence]) -> Self {
-        if !lines.iter().any(|(_, l)| l.fact() == Fact::EventLogged) {
-            return Self::default();
-        }
-        let key = |e: &'a EventSeen| (e.reason.as_str(), e.container.as_str());
-        let told = || {
-            evidence.iter().filter_map(|o| match &o.body {
-                Body::Event(e) => Some((o, &**e)),
-                _ => None,
-            })
-        };
-        let watched = told().filter(|(_, e)| !e.listed).map(|(_, e)| key(e));
-        let watched: FxHashSet<(&str, &str)> = watched.collect();
-        let mut events: Vec<Option<(&Evidence, EventSeen)>> = Vec::new();
-        let mut places: FxHashMap<(&str, &str), Vec<usize>> = FxHashMap::default();
-        for (o, line) in lines {
-            let Some(e) = line.event() else { continue };
-            if watched.contains(&(e.reason, e.container)) {
-                continue;
-            }
-            let of_key = places.entry((e.reason, e.container)).or_default();
-            of_key.push(events.len());
-            let seen = EventSeen {
-                reason: e.reason.into(),
-                message: e.message.into(),
-                container: e.container.into(),
-                warning: e.warning,
-                count: 1,
-                component: "kubelet".into(),
-                ..EventSeen::default()
-            };
-            events.push(Some((*o, seen)));
-        }
-        let mut summed = Vec::new();
-        for (o, e) in told() {
-            let places = places.get(&key(e)).map_or(&[][..], Vec::as_slice);
-            let at = |i: &&usize| events.get(**i).and_then(Option::as_ref);
-            let same = |i: &&usize| at(i).is_some_and(|(line, _)| is_same(line, o));
-            let worded = |i: &&usize| at(i).is_some_and(|(_, l)| l.message == e.message);
-            let near = || places.iter().filter(same);
-            let Some(logged) = (near().find(worded).or_else(|| near().next_back()))
-                .and_then(|i| events.get_mut(*i))
-            else {
-                continue;
-            };
-            if e.count > 1 {
-                summed.push(o);
-                if let Some((_, logged)) = logged {
-                    logged.count = e.count;
-                    logged.first = e.first;
-                }
-            } else {
-                *logged = None;
-            }
-        }
-        let events = events.into_iter().flatten().collect();
-        Self { events, summed }
-    }
-    fn sums(&self, event: &Evidence) -> bool {
-        self.summed.iter().any(|o| Arc::ptr_eq(o, event))
-    }
-}
-
-/// True for a line of the kubelet's log that tells the last occurrence of an Event.
-fn is_same(line: &Evidence, event: &Evidence) -> bool {
-    let (line, event) = (line.stamp.at, event.stamp);
-    event.at.plus(-LOGGED) <= line && line <= event.until().plus(LOGGED)
 }
 
 /// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.
