@@ -41,169 +41,175 @@ pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
 
 /// Adds the spans of `admit`.
 pub(crate) fn admit(b: &mut Build<'_>) {
-    let f = b.seen;
     let bound = b.ends(Stage::Schedule).or_else(|| b.ends(Stage::Api));
-    let received = f.line(&RECEIVED);
-    let add = f.line(&[Fact::PodAdded]);
-    let handed = f.line(&HANDED);
-    let sync = first_sync(b);
-    if let Some((denied, reason, message)) = rejection(b) {
-        let start = add
-            .map(|(o, _)| edge(o))
-            .or(bound)
-            .unwrap_or_else(|| edge(&denied));
-        let mut evidence = vec![denied.clone()];
-        evidence.extend(add.map(|(o, _)| o.clone()));
-        let certainty = if add.is_some() {
-            Certainty::Inferred
-        } else {
-            Certainty::Bounded
-        };
-        let end = edge(&denied);
-        let mut s = Span::new(
+    if rejected(b, bound) {
+        return;
+    }
+    let received = b.seen.line(&RECEIVED).map(|(o, _)| o);
+    // The earliest action of the pod's worker that any source shows.
+    let handed = b.seen.line(&HANDED);
+    let worked = handed
+        .map(|(o, _)| (edge(o), o.clone()))
+        .or_else(|| first_sync(b))
+        .or_else(|| first_work(b))
+        .or_else(|| first_mount(b));
+    match (received, worked) {
+        (Some(r), Some(worked)) if worked.0.at >= r.stamp.at => handed_over(b, r, worked),
+        (Some(r), None) => waiting(b, r),
+        (_, Some(worked)) => bounded(b, bound, worked),
+        (None, None) => not_taken(b, bound),
+    }
+}
+
+/// Adds the admission that the kubelet refused; false when it did not.
+fn rejected(b: &mut Build<'_>, bound: Option<Edge>) -> bool {
+    let Some((denied, reason, message)) = rejection(b) else {
+        return false;
+    };
+    let add = b.seen.line(&[Fact::PodAdded]);
+    let start = add
+        .map(|(o, _)| edge(o))
+        .or(bound)
+        .unwrap_or_else(|| edge(&denied));
+    let mut evidence = vec![denied.clone()];
+    evidence.extend(add.map(|(o, _)| o.clone()));
+    let certainty = if add.is_some() {
+        Certainty::Inferred
+    } else {
+        Certainty::Bounded
+    };
+    let end = edge(&denied);
+    b.add(Span {
+        outcome: Outcome::Error,
+        code: reason.into(),
+        message: message.into(),
+        ..Span::new(
             Stage::Admit,
             "canAdmitPod",
             start.min(end),
             Some(end),
             certainty,
             evidence,
-        );
-        s.outcome = Outcome::Error;
-        s.code = reason.into();
-        s.message = message.into();
-        b.add(s);
+        )
+    });
+    true
+}
+
+/// Adds the way of a pod from the kubelet's first line about it to the first action of its worker.
+fn handed_over(b: &mut Build<'_>, received: &Evidence, (at, worked): (Edge, Evidence)) {
+    let f = b.seen;
+    let add = f.line(&[Fact::PodAdded]).map(|(o, _)| o);
+    let busy = add.filter(|a| (received.stamp.at.plus(BUSY)..=at.at).contains(&a.stamp.at));
+    if let Some(a) = busy {
+        b.add(Span::new(
+            Stage::Admit,
+            WAITS,
+            edge(received),
+            Some(edge(a)),
+            Certainty::Measured,
+            vec![received.clone(), a.clone()],
+        ));
+    }
+    let taken = busy.unwrap_or(received);
+    let whole = b.add(Span::new(
+        Stage::Admit,
+        "HandlePodAdditions",
+        edge(taken),
+        Some(at),
+        Certainty::Measured,
+        vec![taken.clone(), worked],
+    ));
+    let (Some(a), Some((h, _))) = (add, f.line(&HANDED)) else {
+        return;
+    };
+    let admitted = f
+        .line(&[Fact::Admitted])
+        .filter(|(o, _)| o.stamp.at >= a.stamp.at && o.stamp.at <= h.stamp.at)
+        .map_or(h, |(o, _)| o);
+    b.add(Span {
+        parent: Some(whole),
+        ..Span::new(
+            Stage::Admit,
+            "canAdmitPod",
+            edge(a),
+            Some(edge(admitted)),
+            Certainty::Inferred,
+            vec![admitted.clone(), a.clone()],
+        )
+    });
+    if let Some((at, o)) = first_sync(b).filter(|(at, _)| at.at >= h.stamp.at) {
+        b.add(Span::new(
+            Stage::Admit,
+            "UpdatePod",
+            edge(h),
+            Some(at),
+            Certainty::Measured,
+            vec![h.clone(), o],
+        ));
+    }
+}
+
+/// Adds the wait of a pod that the kubelet saw and has not handed to a worker: the sync loop is busy.
+fn waiting(b: &mut Build<'_>, received: &Evidence) {
+    let step_name = if b.seen.line(&[Fact::PodAdded]).is_some() {
+        "HandlePodAdditions"
+    } else {
+        WAITS
+    };
+    let mut s = Span::new(
+        Stage::Admit,
+        step_name,
+        edge(received),
+        None,
+        Certainty::Inferred,
+        vec![received.clone()],
+    );
+    give_up(b, &mut s);
+    b.add(s);
+}
+
+/// Adds the hand-over that no line shows. The worker acted, so it was between the binding and that action.
+fn bounded(b: &mut Build<'_>, bound: Option<Edge>, worked: (Edge, Evidence)) {
+    // The worker may have acted before its first log line.
+    let earlier = first_work(b).into_iter().chain(told_work(b));
+    let (at, w) = earlier
+        .filter(|(at, _)| at.at < worked.0.at)
+        .min_by_key(|(at, _)| *at)
+        .unwrap_or(worked);
+    let start = bound.filter(|start| start.at <= at.at).unwrap_or(at);
+    b.add(Span::new(
+        Stage::Admit,
+        "HandlePodAdditions",
+        start,
+        Some(at),
+        Certainty::Bounded,
+        vec![w],
+    ));
+}
+
+/// Adds the wait of a bound pod whose kubelet shows nothing of it.
+fn not_taken(b: &mut Build<'_>, bound: Option<Edge>) {
+    let Some(start) = bound.filter(|start| b.watched_at(start.at)) else {
+        return;
+    };
+    let last = b.of(Stage::Schedule).last();
+    let last = last.or_else(|| b.of(Stage::Api).last());
+    let Some(proof) = last.and_then(|s| s.evidence.first().cloned()) else {
+        return;
+    };
+    if b.view.node.is_empty() || b.started_by_api() {
         return;
     }
-    // The earliest action of the pod's worker that any source shows.
-    let worked = handed
-        .map(|(o, _)| (edge(o), o.clone()))
-        .or_else(|| sync.clone())
-        .or_else(|| first_work(b))
-        .or_else(|| first_mount(b));
-    match (received, worked) {
-        (Some((r, _)), Some((at, w))) if at.at >= r.stamp.at => {
-            let busy = add.filter(|(a, _)| (r.stamp.at.plus(BUSY)..=at.at).contains(&a.stamp.at));
-            if let Some((a, _)) = busy {
-                b.add(Span::new(
-                    Stage::Admit,
-                    WAITS,
-                    edge(r),
-                    Some(edge(a)),
-                    Certainty::Measured,
-                    vec![r.clone(), a.clone()],
-                ));
-            }
-            let taken = busy.map_or(r, |(a, _)| a);
-            let whole = b.add(Span::new(
-                Stage::Admit,
-                "HandlePodAdditions",
-                edge(taken),
-                Some(at),
-                Certainty::Measured,
-                vec![taken.clone(), w.clone()],
-            ));
-            if let (Some((a, _)), Some((h, _))) = (add, handed) {
-                let admitted = f
-                    .line(&[Fact::Admitted])
-                    .filter(|(o, _)| o.stamp.at >= a.stamp.at && o.stamp.at <= h.stamp.at)
-                    .map_or(h, |(o, _)| o);
-                let mut s = Span::new(
-                    Stage::Admit,
-                    "canAdmitPod",
-                    edge(a),
-                    Some(edge(admitted)),
-                    Certainty::Inferred,
-                    vec![admitted.clone(), a.clone()],
-                );
-                s.parent = Some(whole);
-                b.add(s);
-                if let Some((at, o)) = sync
-                    && at.at >= h.stamp.at
-                {
-                    b.add(Span::new(
-                        Stage::Admit,
-                        "UpdatePod",
-                        edge(h),
-                        Some(at),
-                        Certainty::Measured,
-                        vec![h.clone(), o],
-                    ));
-                }
-            }
-        }
-        (Some((r, _)), None) => {
-            // The kubelet saw the pod and has not handed it to a worker: the sync loop is busy.
-            let step_name = if add.is_some() {
-                "HandlePodAdditions"
-            } else {
-                WAITS
-            };
-            let mut s = Span::new(
-                Stage::Admit,
-                step_name,
-                edge(r),
-                None,
-                Certainty::Inferred,
-                vec![r.clone()],
-            );
-            give_up(b, &mut s);
-            b.add(s);
-        }
-        (_, Some(worked)) => {
-            // The worker may have acted before its first log line.
-            let earlier = first_work(b).into_iter().chain(told_work(b));
-            let (at, w) = earlier
-                .filter(|(at, _)| at.at < worked.0.at)
-                .min_by_key(|(at, _)| *at)
-                .unwrap_or(worked);
-            // No line shows the hand-over, but the worker acted, so the hand-over was between the
-            // binding and that action.
-            if let Some(start) = bound
-                && start.at <= at.at
-            {
-                b.add(Span::new(
-                    Stage::Admit,
-                    "HandlePodAdditions",
-                    start,
-                    Some(at),
-                    Certainty::Bounded,
-                    vec![w],
-                ));
-            } else {
-                b.add(Span::new(
-                    Stage::Admit,
-                    "HandlePodAdditions",
-                    at,
-                    Some(at),
-                    Certainty::Bounded,
-                    vec![w],
-                ));
-            }
-        }
-        (None, None) => {
-            if let Some(start) = bound
-                && b.watched_at(start.at)
-                && let Some(proof) = b
-                    .of(Stage::Schedule)
-                    .last()
-                    .or_else(|| b.of(Stage::Api).last())
-                    .and_then(|s| s.evidence.first().cloned())
-                && !b.view.node.is_empty()
-                && !b.started_by_api()
-            {
-                let mut s = Span::new(
-                    Stage::Admit,
-                    "HandlePodAdditions",
-                    start,
-                    None,
-                    Certainty::Bounded,
-                    vec![proof],
-                );
-                give_up(b, &mut s);
-                b.add(s);
-            }
-        }
-    }
+    let mut s = Span::new(
+        Stage::Admit,
+        "HandlePodAdditions",
+        start,
+        None,
+        Certainty::Bounded,
+        vec![proof],
+    );
+    give_up(b, &mut s);
+    b.add(s);
 }
 
 /// Ends an open step of a pod that was deleted in the meantime.
