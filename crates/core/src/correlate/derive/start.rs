@@ -102,18 +102,38 @@ fn relists(b: &mut Build<'_>, runs: &[Run]) {
 
 /// All known runs, sorted by container and start.
 fn runs(b: &Build<'_>) -> Vec<Run> {
-    let f = b.seen;
     let mut runs: Vec<Run> = Vec::new();
-    let sandbox = |id: &str| {
-        b.work
-            .iter()
-            .any(|w| w.method == method::RUN_POD_SANDBOX && w.sandbox_id == id)
-    };
-    for w in b
-        .work
-        .iter()
-        .filter(|w| w.method == method::START_CONTAINER && w.ok() && !w.container_id.is_empty())
-    {
+    by_calls(b, &mut runs);
+    by_items(b, &mut runs);
+    by_container_events(b, &mut runs);
+    by_relist(b, &mut runs);
+    by_status(b, &mut runs);
+    by_events(b, &mut runs);
+    by_stops(b, &mut runs);
+    for r in &mut runs {
+        if let (Some(s), Some(e)) = (r.start, r.end)
+            && e.at < s.at
+        {
+            // A process may exit before the call that started it returns.
+            r.start = Some(Edge {
+                at: e.at,
+                precision: u32::try_from(s.at.since(e.at)).unwrap_or(u32::MAX).max(1),
+            });
+            r.certainty = r.certainty.max(Certainty::Inferred);
+        }
+    }
+    runs.retain(|r| !r.container.is_empty());
+    runs.sort_by(|a, b| {
+        (&a.container, a.start, a.attempt, &a.id).cmp(&(&b.container, b.start, b.attempt, &b.id))
+    });
+    runs
+}
+
+/// Adds the runs that StartContainer began.
+fn by_calls(b: &Build<'_>, runs: &mut Vec<Run>) {
+    let started = (b.work.iter())
+        .filter(|w| w.method == method::START_CONTAINER && w.ok() && !w.container_id.is_empty());
+    for w in started {
         if runs.iter().any(|r| r.id == w.container_id) {
             continue;
         }
@@ -129,13 +149,21 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             evidence: w.proof_of_end().cloned().into_iter().collect(),
         });
     }
-    // Exits from the runtime's status, exact to the nanosecond.
-    for (o, i) in &f.items {
+}
+
+/// Adds starts and exits from the runtime's status, exact to the nanosecond.
+fn by_items(b: &Build<'_>, runs: &mut Vec<Run>) {
+    let sandbox = |id: &str| {
+        b.work
+            .iter()
+            .any(|w| w.method == method::RUN_POD_SANDBOX && w.sandbox_id == id)
+    };
+    for (o, i) in &b.seen.items {
         let s = &i.subject;
         if s.container_id.is_empty() || sandbox(s.container_id.as_str()) {
             continue;
         }
-        let r = of_id(&mut runs, &s.container_id.0, &s.container, s.attempt);
+        let r = of_id(runs, &s.container_id.0, &s.container, s.attempt);
         if r.start.is_none() && i.started.0 > 0 {
             r.start = Some(Edge {
                 at: i.started,
@@ -158,16 +186,16 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             }
         }
     }
-    for (o, e) in &f.container_events {
-        if e.subject.container_id.0 == e.subject.sandbox_id.0 {
+}
+
+/// Adds starts and exits that the runtime reported as they happened.
+fn by_container_events(b: &Build<'_>, runs: &mut Vec<Run>) {
+    for (o, e) in &b.seen.container_events {
+        let s = &e.subject;
+        if s.container_id.0 == s.sandbox_id.0 {
             continue;
         }
-        let r = of_id(
-            &mut runs,
-            &e.subject.container_id.0,
-            &e.subject.container,
-            e.subject.attempt,
-        );
+        let r = of_id(runs, &s.container_id.0, &s.container, s.attempt);
         match e.kind {
             ContainerEventKind::Started if r.start.is_none() => {
                 r.start = Some(edge(o));
@@ -191,8 +219,11 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             _ => {}
         }
     }
-    // PLEG finds an exit at its next relist: an upper bound.
-    for (o, l) in f.lines(&[Fact::ExitFound]) {
+}
+
+/// Adds exits that PLEG found at its next relist: an upper bound.
+fn by_relist(b: &Build<'_>, runs: &mut [Run]) {
+    for (o, l) in b.seen.lines(&[Fact::ExitFound]) {
         if l.container_id.is_empty() {
             continue;
         }
@@ -208,40 +239,19 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
         }
         r.evidence.push(o.clone());
     }
-    by_status(b, &mut runs);
-    by_events(b, &mut runs);
-    // A container that was stopped with success does not run.
-    for w in b
-        .work
-        .iter()
-        .filter(|w| w.method == method::STOP_CONTAINER && w.ok())
-    {
-        if let Some(r) = runs
-            .iter_mut()
-            .find(|r| r.id == w.container_id && r.end.is_none())
-        {
+}
+
+/// Ends runs that nothing else ends: a container that was stopped with success does not run.
+fn by_stops(b: &Build<'_>, runs: &mut [Run]) {
+    let stopped = (b.work.iter()).filter(|w| w.method == method::STOP_CONTAINER && w.ok());
+    for w in stopped {
+        let mut open = runs.iter_mut();
+        if let Some(r) = open.find(|r| r.id == w.container_id && r.end.is_none()) {
             r.end = w.end;
             r.certainty = Certainty::Inferred;
             r.evidence.extend(w.proof_of_end().cloned());
         }
     }
-    for r in &mut runs {
-        if let (Some(s), Some(e)) = (r.start, r.end)
-            && e.at < s.at
-        {
-            // A process may exit before the call that started it returns.
-            r.start = Some(Edge {
-                at: e.at,
-                precision: u32::try_from(s.at.since(e.at)).unwrap_or(u32::MAX).max(1),
-            });
-            r.certainty = r.certainty.max(Certainty::Inferred);
-        }
-    }
-    runs.retain(|r| !r.container.is_empty());
-    runs.sort_by(|a, b| {
-        (&a.container, a.start, a.attempt, &a.id).cmp(&(&b.container, b.start, b.attempt, &b.id))
-    });
-    runs
 }
 
 fn of_id<'r>(
