@@ -15,6 +15,9 @@ const SHORT_LIFE: i64 = 3;
 const START: (f64, f64) = (0.35, 0.8);
 /// A quiet time is folded if it is longer than this many starts.
 const QUIET: i64 = 2;
+/// What was before a quiet time cannot be seen beside it if that is longer by this: in less than five columns of a
+/// hundred.
+const STILL: i64 = 20;
 /// Width of the start, in widths of what lasts as long as it later. Chosen: a start of half a second beside four
 /// back-offs gets a third of the axis.
 const START_WEIGHT: f64 = 20.0;
@@ -178,21 +181,24 @@ fn edges(t: &Timeline, first: Nanos, length: i64) -> Vec<i64> {
     all
 }
 
-/// Returns how long the start took: until the pod was ready first. Of one that was not, until the last quiet time that is
-/// longer than twice all that was before it.
+/// Returns how long the start took: until the pod was ready first, or until it stood still so long that all that was
+/// before could not be seen beside it. A pod that was never ready stood still in its last quiet time that is longer than
+/// twice what was before.
 fn start(t: &Timeline, first: Nanos, edges: &[i64]) -> i64 {
-    let ready = t.stage(Stage::Ready).and_then(|s| s.end);
-    if let Some(ready) = ready {
-        // A little room, so that the last step of the start does not end at the fold.
-        let took = ready.at.since(first);
-        return took.saturating_add(took / 40);
-    }
+    let ready = t.stage(Stage::Ready).filter(|s| s.outcome == Outcome::Ok);
+    let ready = ready.and_then(|s| s.end).map(|e| e.at.since(first));
+    let (until, times) = match ready {
+        Some(ready) => (ready, STILL),
+        None => (i64::MAX, QUIET),
+    };
     let mut newest = edges.windows(2).rev();
     let quiet = newest.find_map(|w| match w {
-        [a, b] if *a > 0 && b - a > 2 * a => Some(a.saturating_add(a / 40)),
+        [a, b] if *a > 0 && *b <= until && b - a > a.saturating_mul(times) => Some(*a),
         _ => None,
     });
-    quiet.or(edges.last().copied()).unwrap_or(1)
+    let took = quiet.or(ready).or(edges.last().copied()).unwrap_or(1);
+    // A little room, so that the last step of the start does not end at the fold.
+    took.saturating_add(took / 40)
 }
 
 /// Returns the pieces after the start: begin, end, weight, and whether it is folded.
@@ -425,6 +431,24 @@ mod tests {
         let axis = Axis::of(&t, Nanos(3_600_000 * MS)).unwrap();
         assert!(axis.place(Nanos(500 * MS)) > 0.3);
         assert_eq!(axis.folds().count(), 1);
+    }
+
+    #[test]
+    fn the_start_of_a_pod_whose_pull_took_a_minute_can_be_read() {
+        let t = Timeline {
+            spans: vec![
+                span(Stage::Volumes, "WaitForAttachAndMount", 0, (0, Some(300))),
+                span(Stage::Sandbox, "RunPodSandbox", 0, (300, Some(450))),
+                span(Stage::Image, "PullImage", 0, (450, Some(60_000))),
+                span(Stage::Ready, "ready", 0, (60_000, Some(60_500))),
+            ],
+            ..Timeline::default()
+        };
+        let axis = Axis::of(&t, Nanos(0)).unwrap();
+        assert!(axis.place(Nanos(300 * MS)) > 0.3);
+        // Of a pod that starts in half a second, no step is long enough to be folded.
+        let axis = Axis::of(&crash_loop(0), Nanos(0)).unwrap();
+        assert_eq!(axis.folds().count(), 0);
     }
 
     #[test]
