@@ -420,6 +420,9 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                     .iter()
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
                     .collect();
+                if matches!(&told, Some(Ok(told)) if *told == now) {
+                    return true;
+                }
                 let mut text = Vec::new();
                 // Writing into memory cannot fail.
                 written(&mut text, args, &v, asked).ok();

@@ -172,3 +172,25 @@ fn evidence_of_a_listed_state_has_the_time_of_that_state() {
         assert_eq!(proofs.iter().find(late), None, "{rows}");
     }
 }
+
+#[test]
+fn evidence_of_a_listed_node_has_the_time_of_its_condition() {
+    let desk = Desk::new();
+    let began = "2026-11-21T08:10:00Z";
+    let mut nodes = read("nodes.json");
+    let node = &mut nodes["items"][0];
+    node["status"]["conditions"] = json!([
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready",
+            "lastTransitionTime": "2026-11-21T07:00:00Z"},
+        {"type": "MemoryPressure", "status": "True", "reason": "KubeletHasInsufficientMemory",
+            "message": "kubelet has insufficient memory available", "lastTransitionTime": began},
+    ]);
+    let name = format!("node/{}", node["metadata"]["name"].as_str().unwrap());
+    let file = write(&desk, "nodes.json", &nodes, READ);
+    let (session, _) = desk.import("a.kflow", &["--watch", &file, "--taken", READ]);
+    let (_, rows) = why(&session, &[&name, "-o", "json"]);
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    assert_eq!(rows[0]["cause"], "KF318", "{rows}");
+    let began = kflow_model::Nanos::parse_rfc3339(began).unwrap().0.0;
+    assert_eq!(rows[0]["evidence"][0]["at_ns"], began, "{rows}");
+}

@@ -109,11 +109,12 @@ pub fn proof(o: &Evidence) -> Proof {
         times: 1,
         evidence: Some(o.clone()),
     };
-    if let Body::Pod(pod) = &o.body
-        && pod.event == WatchEvent::Listed
-    {
-        state(&mut p, changed(pod));
-    }
+    let stated = match &o.body {
+        Body::Pod(pod) if pod.event == WatchEvent::Listed => changed(pod),
+        Body::Node(n) if n.event == WatchEvent::Listed => telling(n).and_then(|c| c.transition),
+        _ => None,
+    };
+    state(&mut p, stated);
     p
 }
 
