@@ -258,3 +258,157 @@ fn events_of_a_table_are_of_the_pod_of_that_name() {
     assert_eq!(said.matches("uid ").count(), 1, "{said}");
     assert!(said.contains("uid c3cc4508"), "{said}");
 }
+
+/// A table that a real kubectl printed, and when.
+struct Listed {
+    file: &'static str,
+    taken: &'static str,
+    /// The recording that its pods are of.
+    recording: &'static str,
+    truth: &'static str,
+}
+
+const LISTED: [Listed; 3] = [
+    Listed {
+        file: "s2-pods-wide-1.36.txt",
+        taken: "2026-11-21T00:30:07Z",
+        recording: "S2-",
+        truth: "expected.json",
+    },
+    Listed {
+        file: "s3-pods-wide-1.36.txt",
+        taken: "2026-11-21T00:33:28Z",
+        recording: "S3-",
+        truth: "expected.json",
+    },
+    Listed {
+        file: "s15-pods-1.36.txt",
+        taken: "2026-11-26T02:12:00Z",
+        recording: "S15-",
+        truth: "versions/expected.json",
+    },
+];
+
+/// What a status says where a message would say more: the cause that it stands for, and the truer ones.
+const LESS: [(&str, &[&str]); 5] = [
+    ("KF613", &["KF601", "KF604"]),
+    ("KF316", &["KF303"]),
+    ("KF701", &["KF414"]),
+    ("KF703", &["KF704"]),
+    ("KF704", &["KF714"]),
+];
+
+impl Listed {
+    fn text(&self) -> String {
+        std::fs::read_to_string(fixture("kubectl").join(self.file)).unwrap()
+    }
+    /// The causes that are true of each pod, by `namespace/name`.
+    fn truth(&self) -> std::collections::BTreeMap<String, Vec<String>> {
+        let all = std::fs::read(fixture(self.truth)).unwrap();
+        let all: Vec<serde_json::Value> = serde_json::from_slice(&all).unwrap();
+        let mut out = std::collections::BTreeMap::<String, Vec<String>>::new();
+        for row in all {
+            if row["session"].as_str().unwrap().starts_with(self.recording) {
+                let causes = row["causes"].as_array().unwrap().iter();
+                let of_pod = out.entry(row["target"].as_str().unwrap().to_owned());
+                of_pod
+                    .or_default()
+                    .extend(causes.map(|c| c.as_str().unwrap().to_owned()));
+            }
+        }
+        out
+    }
+}
+
+#[test]
+fn a_table_of_pods_tells_their_statuses_and_no_cause_that_is_not_true() {
+    let desk = Desk::new();
+    let (mut told, mut wrong) = (0, Vec::new());
+    for t in LISTED {
+        let table = desk.file(t.file, t.text());
+        let (session, said) =
+            desk.import(&format!("{}.kflow", t.file), &[&table, "--taken", t.taken]);
+        assert!(!said.contains("malformed"), "{said}");
+        let truth = t.truth();
+        for row in t.text().lines().skip(1) {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            let (pod, ready, status) = (format!("{}/{}", cells[0], cells[1]), cells[2], cells[3]);
+            let o = run(&["why", &pod, "-s", &session, "-o", "json"]);
+            let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+            let cause = got[0]["cause"].as_str().unwrap_or_default();
+            let right = match o.status.code() {
+                Some(0) => matches!((ready, status), ("1/1", "Running") | (_, "Completed")),
+                Some(1) => {
+                    told += 1;
+                    let less = LESS
+                        .iter()
+                        .find(|(c, _)| *c == cause)
+                        .map_or(&[][..], |l| l.1);
+                    let of_pod = truth.get(&pod).unwrap_or_else(|| panic!("{pod}"));
+                    of_pod
+                        .iter()
+                        .any(|c| c == cause || less.contains(&c.as_str()))
+                }
+                // What is not known is told with the status that is.
+                _ => text(&o.stderr).contains(&format!("({status} when it was last seen)")),
+            };
+            if !right {
+                let said = text(&o.stderr);
+                wrong.push(format!("{pod}: {cause} {:?} {said}", o.status.code()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(told >= 20, "{told}");
+}
+
+#[test]
+fn a_table_says_nothing_of_pods_that_another_capture_tells_more_of() {
+    let desk = Desk::new();
+    let table = desk.file("pods.txt", LISTED[0].text());
+    let p = image_missing();
+    let described = desk.file(
+        "describe.txt",
+        std::fs::read(fixture("kubectl").join(&p.file)).unwrap(),
+    );
+    let taken = LISTED[0].taken;
+    let (session, _) = desk.import("a.kflow", &[&table, &described, "--taken", taken]);
+    let o = run(&["why", &p.pod, "-s", &session, "-o", "json"]);
+    let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+    assert_eq!(got.as_array().map(Vec::len), Some(1), "{got}");
+    assert_eq!(got[0]["cause"], "KF601");
+    // The kubelet's log says more of its pod than the word of a table.
+    let log = desk.file(
+        "kubelet.log",
+        "E1121 00:30:06.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with CreateContainerConfigError\" pod=\"s04/secret-missing\" podUID=\"c3cc4508-dddb-4946-bb9c-13a558746751\"\n",
+    );
+    let states = |files: &[&str]| {
+        let (session, _) = desk.import("b.kflow", &[files, &["--taken", taken]].concat());
+        let lines = std::fs::read_to_string(session).unwrap();
+        let states = lines.lines().filter(|l| l.contains(r#""b":{"pod""#));
+        states.filter(|l| l.contains("secret-missing")).count()
+    };
+    assert_eq!(states(&[&table]), 1);
+    assert_eq!(states(&[&table, "--kubelet-log", &log]), 0);
+}
+
+/// A ticket has the command that printed a table, and other tables around it.
+#[test]
+fn a_pasted_table_of_pods_is_of_the_namespace_of_its_command() {
+    let desk = Desk::new();
+    let rows = "NAME             READY   STATUS             RESTARTS   AGE\n\
+                pod/image-missing   0/1     ErrImageNeverPull   0          2m23s\n";
+    let ticket = format!(
+        "It hangs:\n\n$ kubectl get all -n shop\n{rows}\nNAME          TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\n\
+         service/web   ClusterIP   10.0.0.1     <none>        80/TCP    3h\n\nThanks!\n"
+    );
+    let ticket = desk.file("ticket.md", ticket);
+    let (session, _) = desk.import("a.kflow", &[&ticket, "--taken", "2026-11-21T00:30:07Z"]);
+    let o = run(&["why", "shop/image-missing", "-s", &session, "-o", "json"]);
+    let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+    assert_eq!(got[0]["cause"], "KF607", "{o:?}");
+    // Without it nothing says whose pods they are.
+    let bare = desk.file("pods.txt", rows);
+    let said = desk.refused(&["--watch", &bare]);
+    assert!(said.contains("with -A"), "{said}");
+}

@@ -374,7 +374,10 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
         match listed::known(asked, pod, what) {
             Some(Ok(())) => {}
             Some(Err(unknown)) => return Some(unknown),
-            None => return Some(asked.because(what(), "pods", &why)),
+            None => {
+                let unexplained = listed::unexplained(asked, pod, what());
+                return unexplained.or_else(|| Some(asked.because(what(), "pods", &why)));
+            }
         }
     }
     let why = coverage.unread("events", asked.at)?;

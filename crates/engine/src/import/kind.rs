@@ -176,7 +176,8 @@ impl Kind {
             && (json || is(&["yaml", "yml"]))
         {
             Self::Watch
-        } else if (starts("events") || words().any(|w| w == "describe")) && is(&["txt", "log", ""])
+        } else if (starts("events") || starts("pods") || words().any(|w| w == "describe"))
+            && is(&["txt", "log", ""])
         {
             // What kubectl prints.
             Self::Watch
@@ -347,7 +348,7 @@ mod tests {
             ("describe.txt", Some(Kind::Watch)),
             ("pod-web-0-describe.txt", Some(Kind::Watch)),
             ("describe_pods.log", Some(Kind::Watch)),
-            ("pods.txt", None),
+            ("pods.txt", Some(Kind::Watch)),
             ("kubelet", Some(Kind::Kubelet)),
             ("audit", Some(Kind::Audit)),
             ("described.txt", None),

@@ -8,7 +8,7 @@ use kflow_sources::{Fed, TimeHint, klog, runtime};
 const CUT: usize = super::stream::BEGIN;
 /// Most lines that are tried.
 const LINES: usize = 2_000;
-const TABLE: &str = "it is a table: ask kubectl for it with -o json";
+const TABLE: &str = "it is a table of which kflow reads nothing: ask kubectl for it with -o json, or for pods with -A";
 /// First bytes of files of other kinds, and what users are told about them.
 const FOREIGN: [(&[u8], &str); 9] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
@@ -34,7 +34,7 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
         return None;
     }
     let not = format!("{name} is not {}", said.noun());
-    if let Some((_, what)) = FOREIGN.iter().find(|(front, _)| text.starts_with(front)) {
+    if let Some(what) = foreign(text) {
         return Some(format!("{not}: {what}"));
     }
     if begin.get(257..262) == Some(b"ustar") {
@@ -68,8 +68,8 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
 /// Returns what a file is and what to do, when it was given without a flag and its name does not tell its kind.
 pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
     let text = begin.trim_ascii_start();
-    if let Some((_, what)) = FOREIGN.iter().find(|(front, _)| text.starts_with(front)) {
-        return Some((*what).to_owned());
+    if let Some(what) = foreign(text) {
+        return Some(what.to_owned());
     }
     Some(match kind_of(text)? {
         k if k.klog() => {
@@ -82,8 +82,17 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
 /// True for a text in which is what kubectl prints for people.
 pub(super) fn is_printed(begin: &[u8]) -> bool {
     let text = begin.trim_ascii_start();
-    let foreign = FOREIGN.iter().any(|(front, _)| text.starts_with(front));
-    !foreign && kind_of(text) == Some(Kind::Watch)
+    // Of a ticket the smaller part may be what kubectl printed.
+    let is = |kind| kind == Kind::Watch;
+    foreign(text).is_none() && kind_of(text).map_or_else(|| read(Kind::Watch, text).0 > 0, is)
+}
+
+/// Returns what a file of another kind is.
+fn foreign(text: &[u8]) -> Option<&'static str> {
+    let (_, what) = FOREIGN.iter().find(|(front, _)| text.starts_with(front))?;
+    // Tables of pods and of Events are read.
+    let is_read = *what == TABLE && fits(Kind::Watch, text) > 0;
+    (!is_read).then_some(what)
 }
 
 /// Returns the kind whose decoder makes the most of the first lines.
@@ -102,6 +111,12 @@ fn kind_of(begin: &[u8]) -> Option<Kind> {
 /// Returns how many of the first lines are in the format of a kind, less those that are not; lines that say nothing
 /// that kflow uses are in it too. Zero for a begin of another kind.
 pub(super) fn fits(kind: Kind, begin: &[u8]) -> usize {
+    let (fits, others) = read(kind, begin);
+    fits.saturating_sub(others)
+}
+
+/// Returns how many of the first lines are in the format of a kind, and how many are not.
+fn read(kind: Kind, begin: &[u8]) -> (usize, usize) {
     let mut decoder = kind.decoder(TimeHint::default());
     let mut out = Vec::new();
     let (mut fits, mut others) = (0, 0);
@@ -116,7 +131,7 @@ pub(super) fn fits(kind: Kind, begin: &[u8]) -> usize {
     }
     let before = out.len();
     decoder.finish(&mut out);
-    (fits + out.len() - before).saturating_sub(others)
+    (fits + out.len() - before, others)
 }
 
 /// The lines of a begin, without the last one if it may be cut.

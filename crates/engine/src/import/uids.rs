@@ -1,10 +1,15 @@
-//! What `kubectl describe` does not print of pods, taken from the other captures: their UIDs, and when they were created.
+//! What kubectl does not print of pods, taken from the other captures: their UIDs, when they were created, and of a
+//! table's rows the container.
 
-use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use kflow_model::log::Component;
+use kflow_model::pod::PodSeen;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, PodUid, Text};
-use kflow_sources::kube::decode::MADE_UID;
+use kflow_sources::kube::decode::{MADE_UID, ROW_UID};
 
 /// A description that is no further than this from the pod's JSON, ns, says nothing new of the pod.
 const TOGETHER: i64 = 60 * SECOND;
@@ -12,6 +17,7 @@ const TOGETHER: i64 = 60 * SECOND;
 /// Replaces each made UID by the last one that another capture tells for a pod of that name. Where that has the pod's
 /// JSON, the time of creation is taken from there; the description itself is left out if both are of one moment.
 pub(super) fn resolve(observations: &mut Vec<Observation>) {
+    rows(observations);
     let made =
         |o: &Observation| matches!(&o.body, Body::Pod(p) if p.uid.as_str().starts_with(MADE_UID));
     if !observations.iter().any(made) {
@@ -69,5 +75,60 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
             _ => {}
         }
         true
+    });
+}
+
+/// Makes a table's rows descriptions of their pods. A row is left out where JSON, a description or the kubelet's
+/// log tells of its pod: a status in one word would stand against what they say in full.
+fn rows(observations: &mut Vec<Observation>) {
+    let of_row = |p: &PodSeen| p.uid.as_str().starts_with(ROW_UID);
+    let is_row = |o: &Observation| matches!(&o.body, Body::Pod(p) if of_row(p));
+    if !observations.iter().any(is_row) {
+        return;
+    }
+    let mut told: FxHashSet<(Text, Text)> = FxHashSet::default();
+    let mut containers: FxHashMap<(Text, Text), BTreeSet<Text>> = FxHashMap::default();
+    for o in observations.iter() {
+        let (namespace, name, container) = match &o.body {
+            Body::Pod(p) if !of_row(p) => {
+                told.insert((p.namespace.clone(), p.name.clone()));
+                continue;
+            }
+            Body::Event(e) => (&e.object.namespace, &e.object.name, &e.container),
+            Body::Log(l) if l.component != Component::Kubelet => {
+                (&l.pod.namespace, &l.pod.name, &*l.container)
+            }
+            Body::Log(l) => {
+                for pod in std::iter::once(&l.pod).chain(l.more_pods.iter()) {
+                    told.insert((pod.namespace.clone(), pod.name.clone()));
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        if !container.is_empty() {
+            let of_pod = containers.entry((namespace.clone(), name.clone()));
+            of_pod.or_default().insert(container.clone());
+        }
+    }
+    observations.retain_mut(|o| {
+        let Body::Pod(p) = &mut o.body else {
+            return true;
+        };
+        if !of_row(p) {
+            return true;
+        }
+        let key = (p.namespace.clone(), p.name.clone());
+        p.uid = PodUid(format!("{MADE_UID}{}/{}", key.0, key.1).into());
+        // The only container that anything tells of is the one that the status is about.
+        let mut names = containers.get(&key).into_iter().flatten();
+        if let (Some(name), None) = (names.next(), names.next()) {
+            let of_status = p.status.containers.iter_mut().map(|c| &mut c.name);
+            let of_spec = p.spec.containers.iter_mut().map(|c| &mut c.name);
+            for unnamed in of_status.chain(of_spec) {
+                unnamed.clone_from(name);
+            }
+        }
+        !told.contains(&key)
     });
 }

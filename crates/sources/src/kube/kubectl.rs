@@ -1,4 +1,4 @@
-//! What kubectl prints for people: `kubectl describe`, `kubectl get events`, `kubectl events`. Pure.
+//! What kubectl prints for people: `kubectl describe`, `kubectl get pods`, `kubectl get events`, `kubectl events`. Pure.
 //!
 //! Such text is often all that is left of a pod: in a ticket, in a chat, in a support bundle. Objects are put together
 //! as the API would have written them, and decoded like those of the API ([`super::decode`]), so that one place decides
@@ -12,6 +12,7 @@
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
 //! | `age` | `28s (x9 over 6m40s)` |
+//! | `pods` | rows of pods, of every release |
 //! | `pod`, `object` | a description as an object of the API |
 
 use serde_json::{Value, json};
@@ -26,8 +27,11 @@ mod age;
 mod object;
 mod outline;
 mod pod;
+mod pods;
 mod table;
 
+pub use pods::ROW_UID;
+use pods::Taken;
 use table::{Columns, Row};
 
 /// Begin of the UIDs that are made here, of namespace and name.
@@ -48,6 +52,10 @@ pub(super) struct KubectlText {
     rows: Vec<Row>,
     /// True when the description said of its Events that these are all.
     has_events: bool,
+    /// The table of pods that is being read.
+    pods: pods::Table,
+    /// True in a table of other objects.
+    of_others: bool,
     /// True after a blank line and at the begin.
     after_blank: bool,
     occurrences: Occurrences,
@@ -93,8 +101,13 @@ impl KubectlText {
         let text = std::mem::take(&mut self.lines);
         let rows = std::mem::take(&mut self.rows);
         let whole = std::mem::take(&mut self.has_events);
+        let pods = self.pods.end();
         self.columns = None;
+        self.of_others = false;
         self.bytes = 0;
+        if !pods.is_empty() {
+            return self.listed(&pods, out);
+        }
         if text.is_empty() && rows.is_empty() {
             return Fed::Partial;
         }
@@ -136,6 +149,23 @@ impl KubectlText {
                 Fed::Observed(out.len() - before)
             }
             (Fed::Observed(_), other) | (other, _) => other,
+        }
+    }
+
+    /// Decodes rows of a table of pods.
+    fn listed(&self, rows: &[pods::Row], out: &mut Vec<Observation>) -> Fed {
+        let moment = self.moment(&[], &[]);
+        let before = out.len();
+        let mut fed = Fed::Observed(0);
+        for row in rows {
+            match decode(&row.object(moment), Stamp::exact(moment.0)) {
+                Ok(o) => out.push(o),
+                Err(why) => fed = why,
+            }
+        }
+        match fed {
+            Fed::Observed(_) => Fed::Observed(out.len() - before),
+            other => other,
         }
     }
 
@@ -198,6 +228,7 @@ impl LineDecoder for KubectlText {
         let text = text.trim_end();
         let after_blank = std::mem::replace(&mut self.after_blank, text.trim().is_empty());
         if text.trim().is_empty() {
+            self.of_others = false;
             return if self.is_open() {
                 Fed::Partial
             } else {
@@ -212,6 +243,11 @@ impl LineDecoder for KubectlText {
             self.keep(text);
             return fed;
         }
+        if let Some(columns) = pods::Columns::of_titles(text) {
+            let fed = self.flush(out);
+            self.pods.begin(columns);
+            return fed;
+        }
         if let Some(columns) = Columns::of_titles(text) {
             // The Events of a description are indented; a list of its own is not.
             let fed = if self.lines.is_empty() || (top && self.columns.is_some()) {
@@ -221,6 +257,30 @@ impl LineDecoder for KubectlText {
             };
             self.columns = Some(columns);
             return fed;
+        }
+        if self.pods.is_open() {
+            match self.pods.line(text) {
+                Taken::Row => return Fed::Partial,
+                Taken::Nowhere => {
+                    return Fed::Ignored(
+                        "pod of a namespace that is not named (ask kubectl with -A)",
+                    );
+                }
+                Taken::No => {
+                    let rows = self.flush(out);
+                    return match (rows, self.line(text.as_bytes(), out)) {
+                        (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
+                        (Fed::Observed(n), _) if n > 0 => Fed::Observed(n),
+                        (Fed::Malformed(why), _) => Fed::Malformed(why),
+                        (_, next) => next,
+                    };
+                }
+            }
+        }
+        if !self.is_open()
+            && let Some(ignored) = self.other(text)
+        {
+            return ignored;
         }
         if top && text.starts_with("Events:") && self.is_open() {
             self.has_events = true;
@@ -275,7 +335,23 @@ impl LineDecoder for KubectlText {
 
 impl KubectlText {
     fn is_open(&self) -> bool {
-        !self.lines.is_empty() || self.columns.is_some()
+        !self.lines.is_empty() || self.columns.is_some() || self.pods.is_open()
+    }
+
+    /// Takes a line between what is read: a command, or a line of a table of other objects. `None` for every other line.
+    fn other(&mut self, text: &str) -> Option<Fed> {
+        if self.pods.command(text) {
+            return Some(Fed::Ignored("command"));
+        }
+        let title = |w: &str| {
+            w.bytes()
+                .all(|b| b.is_ascii_uppercase() || b"-()".contains(&b))
+        };
+        if text.starts_with("NAME") && text.split_whitespace().all(title) {
+            self.of_others = true;
+        }
+        self.of_others
+            .then_some(Fed::Ignored("table of other objects"))
     }
 
     fn keep(&mut self, text: &str) {

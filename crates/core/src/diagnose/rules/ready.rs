@@ -239,14 +239,17 @@ fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) 
 }
 
 fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
-    if f.api.is_none() || found.iter().any(|k| k.cause.id != cause::KF808) {
+    let Some(api) = f.api else { return };
+    if found.iter().any(|k| k.cause.id != cause::KF808) {
         return;
     }
     // While kflow cannot read the API, it does not know what the API shows.
     if cx.world.coverage().unread("pods", cx.now).is_some() {
         return;
     }
-    for c in f.containers.iter().filter(|c| !c.name.is_empty()) {
+    // A row of a table names no containers.
+    let named = |c: &&ContainerHistory<'_>| api.container(&c.name).is_some();
+    for c in f.containers.iter().filter(named) {
         let waiting = c
             .status
             .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));

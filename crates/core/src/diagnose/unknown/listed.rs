@@ -113,6 +113,24 @@ pub(super) fn known(
     }))
 }
 
+/// Says of a pod that a plain list shows in trouble, or about to be, that nothing tells why.
+pub(super) fn unexplained(asked: Asked<'_>, pod: &PodView, what: String) -> Option<Unknown> {
+    asked.recorded?;
+    let read = listed(asked.world, pod)?.stamp.at;
+    let (namespace, name) = (&pod.namespace, &pod.name);
+    Some(Unknown {
+        what,
+        reason: Reason::NotRecorded,
+        why: format!(
+            "the list that was read at {} shows it so, and nothing in the recording says why",
+            exact(read)
+        ),
+        help: format!(
+            "import more of it: kubectl describe pod -n {namespace} {name}, or the log of its node's kubelet"
+        ),
+    })
+}
+
 /// Adds to the verdict on a pod that is well that this rests on a plain list.
 pub(in crate::diagnose) fn resting(world: &World, f: &PodHistory<'_>, mut v: Verdict) -> Verdict {
     let Some(o) = shown_well(world, f) else {

@@ -83,9 +83,9 @@ fn of_the_api(begin: &[u8]) -> bool {
     }
 }
 
-/// True for what begins like a description or a table of Events.
+/// True for what begins like a description, or a table of Events or pods.
 fn printed_by_kubectl(begin: &[u8]) -> bool {
-    const FRONTS: [&[u8]; 3] = [b"Name:", b"LAST SEEN", b"NAMESPACE"];
+    const FRONTS: [&[u8]; 3] = [b"Name:", b"LAST SEEN", b"NAME"];
     let text = begin.trim_ascii_start();
     FRONTS.iter().any(|front| text.starts_with(front))
 }

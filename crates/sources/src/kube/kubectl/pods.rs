@@ -1,0 +1,578 @@
+//! Tables of pods: `kubectl get pods`, with and without `-o wide`, of every release.
+//!
+//! A row is the pod as far as kube-apiserver's printer shows it (1.36: pkg/printers/internalversion/printers.go,
+//! `printPod`). `STATUS` is one word for all of a pod's status: the first of these that there is, the reason of a
+//! container that waits or has ended, the pod's own reason, its phase. It does not say of which container.
+
+use serde_json::{Map, Value, json};
+
+use super::age::{Age, age};
+use super::pod::put;
+use super::{Moment, seconds};
+
+/// Begin of the UIDs of pods that only a row shows. kflow's import gives them the UID that another capture tells, or
+/// that of a description ([`super::MADE_UID`]).
+pub const ROW_UID: &str = "row:";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Namespace,
+    Name,
+    Ready,
+    Status,
+    Restarts,
+    Age,
+    Ip,
+    Node,
+    Nominated,
+    Gates,
+    /// Labels, and columns that were asked for.
+    Other,
+}
+
+/// Titles of columns. Those of two words are written as one.
+const TITLES: [(&str, Column); 10] = [
+    ("NAMESPACE", Column::Namespace),
+    ("NAME", Column::Name),
+    ("READY", Column::Ready),
+    ("STATUS", Column::Status),
+    ("RESTARTS", Column::Restarts),
+    ("AGE", Column::Age),
+    ("IP", Column::Ip),
+    ("NODE", Column::Node),
+    ("NOMINATED-NODE", Column::Nominated),
+    ("READINESS-GATES", Column::Gates),
+];
+
+/// The columns of a table, from its line of titles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Columns(Vec<Column>);
+
+/// A row, as it stands there. What has no column, or `<none>` in it, is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    namespace: String,
+    name: String,
+    /// Containers that are ready, and all that count (no init containers but sidecars).
+    ready: (u32, u32),
+    status: String,
+    restarts: i32,
+    age: Option<Age>,
+    ip: String,
+    /// `None` without such a column.
+    node: Option<String>,
+    nominated: String,
+    /// Readiness gates that are met, and all.
+    gates: Option<(u32, u32)>,
+}
+
+/// A table while it is read.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    columns: Option<Columns>,
+    pub(super) rows: Vec<Row>,
+    /// The namespace of the command that printed it, where a ticket has the command.
+    namespace: String,
+}
+
+/// What a table makes of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Row,
+    /// A pod of a namespace that nothing names.
+    Nowhere,
+    No,
+}
+
+impl Table {
+    pub(super) fn is_open(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Begins a table, and ends the one before.
+    pub(super) fn begin(&mut self, columns: Columns) {
+        self.columns = Some(columns);
+    }
+
+    /// Ends it, and returns its rows.
+    pub(super) fn end(&mut self) -> Vec<Row> {
+        self.columns = None;
+        std::mem::take(&mut self.rows)
+    }
+
+    pub(super) fn line(&mut self, line: &str) -> Taken {
+        let Some(mut row) = self.columns.as_ref().and_then(|c| c.row(line)) else {
+            return Taken::No;
+        };
+        if row.namespace.is_empty() {
+            row.namespace.clone_from(&self.namespace);
+        }
+        if row.namespace.is_empty() {
+            return Taken::Nowhere;
+        }
+        self.rows.push(row);
+        Taken::Row
+    }
+
+    /// Takes the namespace from a line with a command, `$ kubectl get pods -n shop`. False for every other line.
+    pub(super) fn command(&mut self, line: &str) -> bool {
+        let mut words = line.split_whitespace();
+        if !words
+            .by_ref()
+            .take(4)
+            .any(|w| matches!(w, "kubectl" | "oc" | "k"))
+        {
+            return false;
+        }
+        let mut words = words.peekable();
+        let mut is_get = false;
+        self.namespace.clear();
+        while let Some(word) = words.next() {
+            let flag = word.split_once('=');
+            let value = match (word, flag) {
+                ("get", _) => {
+                    is_get = true;
+                    continue;
+                }
+                ("-n" | "--namespace", _) => words.peek().copied(),
+                (_, Some(("-n" | "--namespace", value))) => Some(value),
+                _ => word.strip_prefix("-n"),
+            };
+            if let Some(value) = value.filter(|v| is_name(v)) {
+                value.clone_into(&mut self.namespace);
+            }
+        }
+        is_get
+    }
+}
+
+impl Columns {
+    /// Reads a line of titles; `None` for every other line.
+    pub(super) fn of_titles(line: &str) -> Option<Self> {
+        let line = line
+            .replace("NOMINATED NODE", "NOMINATED-NODE")
+            .replace("READINESS GATES", "READINESS-GATES");
+        let column = |title: &str| TITLES.iter().find(|(t, _)| *t == title).map(|(_, c)| *c);
+        let all = line.split_whitespace();
+        let all: Vec<Column> = all.map(|t| column(t).unwrap_or(Column::Other)).collect();
+        let has = |c| all.contains(&c);
+        let is_pods =
+            has(Column::Name) && has(Column::Ready) && has(Column::Status) && has(Column::Restarts);
+        is_pods.then_some(Self(all))
+    }
+
+    /// Reads a row. `None` for a line that is none.
+    pub(super) fn row(&self, line: &str) -> Option<Row> {
+        let mut row = Row::default();
+        let mut rest = line.trim();
+        for column in &self.0 {
+            if *column == Column::Other {
+                break;
+            }
+            let (cell, after) = super::age::word(rest);
+            rest = row.take(*column, cell, after)?;
+        }
+        (!row.name.is_empty()).then_some(row)
+    }
+}
+
+impl Row {
+    /// Takes a cell, and returns what follows it. `None` where it cannot be of that column.
+    fn take<'a>(&mut self, column: Column, cell: &str, after: &'a str) -> Option<&'a str> {
+        let told = || match cell {
+            "<none>" | "<unset>" => String::new(),
+            cell => cell.to_owned(),
+        };
+        match column {
+            Column::Namespace if is_name(cell) => self.namespace = told(),
+            Column::Name => {
+                // `kubectl get all` writes the kind before it.
+                let name = cell.strip_prefix("pod/").unwrap_or(cell);
+                if !is_name(name) {
+                    return None;
+                }
+                name.clone_into(&mut self.name);
+            }
+            Column::Ready => self.ready = fraction(cell)?,
+            Column::Status if !cell.is_empty() => self.status = told(),
+            Column::Restarts => {
+                self.restarts = cell.parse().ok()?;
+                // `4 (72s ago)`, since 1.22.
+                if let Some((ago, after)) = after
+                    .trim_start()
+                    .strip_prefix('(')
+                    .and_then(|a| a.split_once(" ago)"))
+                {
+                    age(ago)?;
+                    return Some(after);
+                }
+            }
+            Column::Age => {
+                self.age = age(cell);
+                if self.age.is_none() && !cell.starts_with('<') {
+                    return None;
+                }
+            }
+            Column::Ip => self.ip = told(),
+            Column::Node => self.node = Some(told()),
+            Column::Nominated => self.nominated = told(),
+            Column::Gates => self.gates = fraction(cell),
+            Column::Namespace | Column::Status | Column::Other => return None,
+        }
+        Some(after)
+    }
+
+    /// Returns the object, as the API would have written it. kubectl ran at `moment`.
+    pub(super) fn object(&self, moment: Moment) -> Value {
+        let mut metadata = Map::new();
+        let mut spec = Map::new();
+        let mut status = Map::new();
+        put(&mut metadata, "name", Some(&self.name));
+        put(&mut metadata, "namespace", Some(&self.namespace));
+        let uid = format!("{ROW_UID}{}/{}", self.namespace, self.name);
+        put(&mut metadata, "uid", Some(&uid));
+        let created = self.age.map_or(moment.0, |a| moment.before(a));
+        put(&mut metadata, "creationTimestamp", Some(&seconds(created)));
+        let node = self.node.as_deref().filter(|n| !n.is_empty());
+        put(&mut spec, "nodeName", node);
+        let some = |text: &'static str| Some(text).filter(|t| !t.is_empty());
+        let told = Told::of(&self.status, self.restarts);
+        put(&mut status, "phase", some(told.phase));
+        if told.is_deleted {
+            // Since when is not told: now, at the latest.
+            put(&mut metadata, "deletionTimestamp", Some(&seconds(moment.0)));
+            metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
+        }
+        if told.of_pod {
+            put(&mut status, "reason", Some(&self.status));
+        }
+        put(
+            &mut status,
+            "podIP",
+            Some(self.ip.as_str()).filter(|i| !i.is_empty()),
+        );
+        let nominated = Some(self.nominated.as_str()).filter(|n| !n.is_empty());
+        put(&mut status, "nominatedNodeName", nominated);
+
+        let (ready, all) = self.ready;
+        let mut conditions = Vec::new();
+        // The kubelet has taken on a pod with containers that wait, run or have ended.
+        let is_bound = node.is_some() || told.container.is_some() || told.init.is_some();
+        conditions.push(match self.status.as_str() {
+            "SchedulingGated" => {
+                json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"})
+            }
+            _ if is_bound => json!({"type": "PodScheduled", "status": "True"}),
+            _ => json!({"type": "PodScheduled", "status": "Unknown"}),
+        });
+        let of_gates = self.gates.is_none_or(|(met, gates)| met == gates);
+        let is_ready = ready == all && all > 0 && of_gates && told.phase == "Running";
+        let is_ready = if is_ready { "True" } else { "False" };
+        conditions.push(json!({"type": "Ready", "status": is_ready}));
+        status.insert("conditions".into(), Value::Array(conditions));
+
+        // The one that the status is about; its name is not told.
+        let one = |state: Value| json!([{"name": "", "ready": ready == all && all > 0, "restartCount": self.restarts, "state": state}]);
+        for (state, of_spec, of_status) in [
+            (told.init, "initContainers", "initContainerStatuses"),
+            (told.container, "containers", "containerStatuses"),
+        ] {
+            let Some(state) = state else { continue };
+            spec.insert(of_spec.into(), json!([{"name": ""}]));
+            status.insert(of_status.into(), one(state));
+        }
+        json!({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    }
+}
+
+/// What a status says.
+#[derive(Debug, Default)]
+struct Told {
+    /// Empty where it does not tell.
+    phase: &'static str,
+    is_deleted: bool,
+    /// State of the init container that the pod waits for.
+    init: Option<Value>,
+    /// State of a container.
+    container: Option<Value>,
+    /// True if the pod has it for its own reason, or it says no more than that.
+    of_pod: bool,
+}
+
+/// Reasons of containers that have ended, with the exit code that each stands for (1.36: pkg/kubelet/kubelet_pods.go,
+/// pkg/kubelet/kuberuntime; `StartError` is containerd's). `Error` stands for any but 0.
+const ENDED: [(&str, i32); 4] = [
+    ("Completed", 0),
+    ("OOMKilled", 137),
+    ("StartError", 128),
+    ("ContainerStatusUnknown", 137),
+];
+
+/// Reasons by which containers wait (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go,
+/// staging/src/k8s.io/cri-api/pkg/errors).
+const WAITS: [&str; 17] = [
+    "ContainerCreating",
+    "PodInitializing",
+    "ImagePullBackOff",
+    "CrashLoopBackOff",
+    "ErrImagePull",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "InvalidImageName",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "PreCreateHookError",
+    "PreStartHookError",
+    "RunContainerError",
+    "PostStartHookError",
+    "RestartingAllContainers",
+];
+
+impl Told {
+    fn of(status: &str, restarts: i32) -> Self {
+        let phase = |phase| Self {
+            phase,
+            ..Self::default()
+        };
+        match status {
+            "Pending" | "SchedulingGated" => phase("Pending"),
+            "Succeeded" => phase("Succeeded"),
+            "Failed" => phase("Failed"),
+            "Running" | "NotReady" => Self {
+                container: Some(json!({"running": {}})),
+                ..phase("Running")
+            },
+            "Completed" => Self {
+                container: state(status),
+                ..phase("Succeeded")
+            },
+            "Terminating" => Self {
+                is_deleted: true,
+                ..phase("Running")
+            },
+            "Unknown" => Self {
+                is_deleted: true,
+                ..phase("Unknown")
+            },
+            "Error" | "ContainerCannotRun" => Self {
+                of_pod: true,
+                ..phase("Running")
+            },
+            _ => match status.strip_prefix("Init:") {
+                Some(of_init) => {
+                    let running = fraction(of_init).map(|_| json!({"running": {}}));
+                    let init = running.or_else(|| state(of_init));
+                    Self {
+                        of_pod: init.is_none(),
+                        init,
+                        ..phase("Pending")
+                    }
+                }
+                None => match state(status) {
+                    Some(state) => Self {
+                        container: Some(state),
+                        ..phase(if restarts > 0 { "Running" } else { "Pending" })
+                    },
+                    // A pod's own reason stands with the phase Failed alone.
+                    None => Self {
+                        of_pod: true,
+                        ..phase("Failed")
+                    },
+                },
+            },
+        }
+    }
+}
+
+/// The state of a container of this reason; `None` where it is none of a container, or does not tell the exit code.
+fn state(reason: &str) -> Option<Value> {
+    if WAITS.contains(&reason) {
+        return Some(json!({"waiting": {"reason": reason}}));
+    }
+    if let Some((_, code)) = ENDED.iter().find(|(r, _)| *r == reason) {
+        return Some(json!({"terminated": {"reason": reason, "exitCode": code}}));
+    }
+    // A container that ended without a reason: `ExitCode:1`, `Signal:9`.
+    let (word, number) = reason.split_once(':')?;
+    let number: i32 = number.parse().ok()?;
+    match word {
+        "ExitCode" => Some(json!({"terminated": {"exitCode": number}})),
+        "Signal" => {
+            Some(json!({"terminated": {"exitCode": number.saturating_add(128), "signal": number}}))
+        }
+        _ => None,
+    }
+}
+
+/// `1/2`
+fn fraction(cell: &str) -> Option<(u32, u32)> {
+    let (some, all) = cell.split_once('/')?;
+    Some((some.parse().ok()?, all.parse().ok()?))
+}
+
+/// True for what can be a name of the API.
+fn is_name(cell: &str) -> bool {
+    let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
+    !cell.is_empty() && cell.bytes().all(of_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::Nanos;
+
+    fn rows(text: &str) -> Vec<Option<Row>> {
+        let mut lines = text.lines();
+        let columns = Columns::of_titles(lines.next().unwrap()).unwrap();
+        lines.map(|l| columns.row(l)).collect()
+    }
+
+    #[test]
+    fn rows_of_every_form_are_read() {
+        let wide = "NAMESPACE   NAME    READY   STATUS    RESTARTS      AGE    IP            NODE    NOMINATED NODE   READINESS GATES   LABELS\n\
+                    s42         gate    1/1     Running   4 (72s ago)   92s    10.244.2.31   node1   <none>           0/1               app=gate,x=y";
+        // Before 1.22 restarts had no time; a chat makes one blank of several.
+        let old = "NAMESPACE NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES\n\
+                   s42 gate 1/1 Running 4 92s 10.244.2.31 node1 <none> 0/1";
+        for text in [wide, old] {
+            let row = rows(text).pop().flatten().unwrap();
+            assert_eq!((row.namespace.as_str(), row.name.as_str()), ("s42", "gate"));
+            assert_eq!(
+                (row.ready, row.status.as_str(), row.restarts),
+                ((1, 1), "Running", 4)
+            );
+            assert_eq!(row.age.map(|a| a.seconds), Some(92));
+            assert_eq!(
+                (row.ip.as_str(), row.node.as_deref()),
+                ("10.244.2.31", Some("node1"))
+            );
+            assert_eq!((row.nominated.as_str(), row.gates), ("", Some((0, 1))));
+        }
+        // Titles alone, other tables, and the lines between.
+        for line in [
+            "NAME STATUS ROLES AGE VERSION",
+            "NAME  READY  STATUS",
+            "",
+            "Thanks!",
+        ] {
+            assert_eq!(Columns::of_titles(line), None, "{line}");
+        }
+        let others = "NAME   READY   STATUS    RESTARTS   AGE\n\
+                      No resources found\nweb-0 of Running 0 5s\nweb-0  1/1  Running  many  5s\nweb-0  1/1  Running  0  soon";
+        assert!(rows(others).iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn the_command_of_a_ticket_names_the_namespace() {
+        for (line, want) in [
+            ("$ kubectl get pods -n shop", Some("shop")),
+            ("# oc get po --namespace=shop -o wide", Some("shop")),
+            ("k -n shop get pods", Some("shop")),
+            ("kubectl get pods -nshop", Some("shop")),
+            ("kubectl get pods -A", Some("")),
+            ("kubectl get pods -n $NS", Some("")),
+            ("kubectl describe pod web-0 -n shop", None),
+            ("It hangs:", None),
+        ] {
+            let mut table = Table::default();
+            let is = table.command(line);
+            assert_eq!(is.then_some(table.namespace.as_str()), want, "{line}");
+        }
+    }
+
+    /// Reasons that are not known are the pod's own, with which it has failed; nothing is made up for a container.
+    #[test]
+    fn a_status_is_the_state_that_it_stands_for() {
+        let moment = Moment(Nanos::from_secs(1_000_000));
+        let of = |status: &str, ready: &str| {
+            let text =
+                format!("NAMESPACE NAME READY STATUS RESTARTS AGE\na b {ready} {status} 0 60s");
+            let row = rows(&text).remove(0).unwrap();
+            row.object(moment)
+        };
+        for (status, phase, pointer, want) in [
+            (
+                "Pending",
+                "Pending",
+                "/status/containerStatuses",
+                json!(null),
+            ),
+            (
+                "ErrImagePull",
+                "Pending",
+                "/status/containerStatuses/0/state",
+                json!({"waiting": {"reason": "ErrImagePull"}}),
+            ),
+            (
+                "OOMKilled",
+                "Pending",
+                "/status/containerStatuses/0/state",
+                json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}}),
+            ),
+            (
+                "ExitCode:3",
+                "Pending",
+                "/status/containerStatuses/0/state",
+                json!({"terminated": {"exitCode": 3}}),
+            ),
+            (
+                "Signal:9",
+                "Pending",
+                "/status/containerStatuses/0/state",
+                json!({"terminated": {"exitCode": 137, "signal": 9}}),
+            ),
+            (
+                "Init:1/2",
+                "Pending",
+                "/status/initContainerStatuses/0/state",
+                json!({"running": {}}),
+            ),
+            (
+                "Init:CrashLoopBackOff",
+                "Pending",
+                "/status/initContainerStatuses/0/state",
+                json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+            ),
+            (
+                "Init:Error",
+                "Pending",
+                "/status/reason",
+                json!("Init:Error"),
+            ),
+            ("Error", "Running", "/status/reason", json!("Error")),
+            ("Evicted", "Failed", "/status/reason", json!("Evicted")),
+            (
+                "Terminating",
+                "Running",
+                "/metadata/deletionGracePeriodSeconds",
+                json!(0),
+            ),
+            (
+                "SchedulingGated",
+                "Pending",
+                "/status/conditions/0/reason",
+                json!("SchedulingGated"),
+            ),
+        ] {
+            let object = of(status, "0/1");
+            assert_eq!(object["status"]["phase"], phase, "{status}");
+            assert_eq!(
+                object.pointer(pointer).cloned().unwrap_or_default(),
+                want,
+                "{status}"
+            );
+            assert_eq!(
+                object["status"]["conditions"][1]["status"], "False",
+                "{status}"
+            );
+        }
+        let well = of("Running", "2/2");
+        assert_eq!(well["status"]["conditions"][1]["status"], "True");
+        assert_eq!(
+            well["metadata"]["creationTimestamp"],
+            "1970-01-12T13:45:40Z"
+        );
+    }
+}
