@@ -154,6 +154,33 @@ pub struct Item {
     pub checked: Option<bool>,
 }
 
+impl Menu {
+    /// Returns the menu of a list's orders, at the one that it has. `again` says what choosing that one does.
+    pub fn of_orders<'s>(
+        action: Action,
+        names: impl IntoIterator<Item = &'s str>,
+        now: &str,
+        again: &str,
+    ) -> Self {
+        let item = |name: &str| Item {
+            label: name.to_owned(),
+            help: if name == now { again } else { "" }.to_owned(),
+            command: Command {
+                action,
+                arg: name.to_owned(),
+            },
+            checked: Some(name == now),
+        };
+        let items: Vec<Item> = names.into_iter().map(item).collect();
+        Self {
+            title: "Sort by".to_owned(),
+            at: (items.iter().position(|i| i.checked == Some(true))).unwrap_or_default(),
+            items,
+            keep: false,
+        }
+    }
+}
+
 pub trait Pane: fmt::Debug {
     fn id(&self) -> PaneId;
     /// Returns the text on the pane's rule beside its name: counts, the filter and the order.

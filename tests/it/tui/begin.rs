@@ -305,3 +305,28 @@ fn the_footer_of_a_live_view_offers_to_hold_it() {
     };
     assert!(screen(&mut m, &snap).contains("space hold"));
 }
+
+#[test]
+fn the_order_of_a_list_is_seen() {
+    let (mut m, snap) = open((80, 24));
+    press(&mut m, &snap, "1");
+    assert!(!screen(&mut m, &snap).contains("trouble last"));
+    press(&mut m, &snap, "r");
+    assert!(screen(&mut m, &snap).contains("trouble last"));
+    for (pane, chosen, next) in [("1", "trouble", "name"), ("0", "begin", "length")] {
+        press(&mut m, &snap, pane);
+        press(&mut m, &snap, "o");
+        let text = screen(&mut m, &snap);
+        assert!(text.contains(&format!("☑ {chosen}")), "{text}");
+        assert!(text.contains(&format!("☐ {next}")), "{text}");
+        // The menu begins at the order of the list.
+        press(&mut m, &snap, "down enter o");
+        let text = screen(&mut m, &snap);
+        assert!(text.contains(&format!("☑ {next}")), "{text}");
+        press(&mut m, &snap, "up enter");
+        press(&mut m, &snap, "o");
+        let text = screen(&mut m, &snap);
+        assert!(text.contains(&format!("☑ {chosen}")), "{text}");
+        press(&mut m, &snap, "esc");
+    }
+}

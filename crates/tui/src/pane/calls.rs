@@ -6,7 +6,7 @@ mod index;
 mod list;
 mod stats;
 
-use super::{Item, Menu, Pane, PaneId, Reply};
+use super::{Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::filter::Filter;
@@ -98,21 +98,9 @@ impl Calls {
         };
         self.cursor = shared.cursor;
     }
-    fn sort_menu() -> Menu {
-        let item = |s: Sort| Item {
-            label: s.name().to_owned(),
-            help: String::new(),
-            command: Command {
-                action: Action::CallsSort,
-                arg: s.name().to_owned(),
-            },
-            checked: None,
-        };
-        Menu {
-            title: "Sort by".to_owned(),
-            items: Sort::ALL.into_iter().map(item).collect(),
-            ..Menu::default()
-        }
+    fn sort_menu(&self) -> Menu {
+        let names = Sort::ALL.into_iter().map(Sort::name);
+        Menu::of_orders(Action::CallsSort, names, self.order.sort.name(), "")
     }
     /// Sets the order and goes to the top of the list.
     fn set_order(&mut self, order: Order) {
@@ -289,7 +277,7 @@ impl Pane for Calls {
                     sort,
                     reverse: false,
                 }),
-                None if command.arg.is_empty() => return Reply::Menu(Self::sort_menu()),
+                None if command.arg.is_empty() => return Reply::Menu(self.sort_menu()),
                 None => return Reply::Say(format!("there is no column \"{}\"", command.arg)),
             },
             Action::CallsReverse => self.set_order(Order {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Item, Menu, Pane, PaneId, Reply, Written};
+use super::{Menu, Pane, PaneId, Reply, Written};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, IncidentId, Shared};
@@ -119,23 +119,9 @@ impl Incidents {
     fn keep(&mut self, snap: &Snapshot) {
         self.selected = self.at(snap, self.scroll.at).map(IncidentId::of);
     }
-    fn sort_menu() -> Menu {
-        Menu {
-            title: "Sort by".to_owned(),
-            items: Sort::ALL
-                .iter()
-                .map(|s| Item {
-                    label: s.name().to_owned(),
-                    help: String::new(),
-                    command: Command {
-                        action: Action::IncidentsSort,
-                        arg: s.name().to_owned(),
-                    },
-                    checked: None,
-                })
-                .collect(),
-            ..Menu::default()
-        }
+    fn sort_menu(&self) -> Menu {
+        let names = Sort::ALL.iter().map(|s| s.name());
+        Menu::of_orders(Action::IncidentsSort, names, self.sort.name(), "")
     }
     /// Returns the rows of the list and of the text below it.
     fn heights(h: u16) -> (u16, u16) {
@@ -342,7 +328,7 @@ impl Pane for Incidents {
                     self.scroll.at = 0;
                     Reply::Done
                 }
-                None if command.arg.is_empty() => Reply::Menu(Self::sort_menu()),
+                None if command.arg.is_empty() => Reply::Menu(self.sort_menu()),
                 None => Reply::Say("sort by: begin, length, worst".to_owned()),
             },
             _ => Reply::Ignored,

@@ -13,7 +13,7 @@ pub use order::{GroupBy, Sort};
 pub use row::Chosen;
 use wanted::{NotShown, Wanted};
 
-use super::{Item, Menu, Pane, PaneId, Reply};
+use super::{Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::banner;
 use crate::canvas::Canvas;
@@ -178,23 +178,9 @@ impl Pods {
         let named = |s: &Sort| Sort::parse(s.name()) == Some(*s);
         let stages = Stage::ALL.into_iter().map(Sort::Took).filter(named);
         let stages = stages.filter(|_| self.lanes.is_some());
-        Menu {
-            title: "Sort by".to_owned(),
-            items: Sort::ALL
-                .into_iter()
-                .chain(stages)
-                .map(|s| Item {
-                    label: s.name().to_owned(),
-                    help: String::new(),
-                    command: Command {
-                        action: Action::SortNext,
-                        arg: s.name().to_owned(),
-                    },
-                    checked: None,
-                })
-                .collect(),
-            ..Menu::default()
-        }
+        let names = Sort::ALL.into_iter().chain(stages).map(Sort::name);
+        let now = self.wanted.sort.name();
+        Menu::of_orders(Action::SortNext, names, now, "turns it round")
     }
 }
 
@@ -238,6 +224,10 @@ impl Pane for Pods {
                 (sort, _) => sort.name(),
             };
             s.push_str(&format!(" {dot} lanes by {by}"));
+        }
+        // No heading has the sign of this order.
+        if self.lanes.is_none() && self.wanted.sort == Sort::Trouble && self.wanted.reverse {
+            s.push_str(&format!(" {dot} trouble last"));
         }
         if self.wanted.group != GroupBy::None {
             s.push_str(&format!(
