@@ -196,3 +196,21 @@ fn a_pull_of_a_pod_with_a_long_name_shows_the_ends_of_the_name() {
         assert!(row.is_some_and(|r| r.contains("x7k2p c")), "{text}");
     }
 }
+
+#[test]
+fn calls_and_requests_of_pods_with_long_names_show_the_ends_of_the_names() {
+    let name = format!("burst-{}", "long".repeat(10));
+    let snap = super::renamed("S5-burst", 600, "burst-69c5447696", &name);
+    let mut m = model((80, 24), "dark").expect("theme");
+    frame(&mut m, &snap);
+    for (keys, word) in [("6", "StopContainer"), ("9 p a", "pods/status")] {
+        press(&mut m, &snap, keys);
+        let text = shown(&mut m, &snap);
+        let rows: Vec<&str> = text.lines().filter(|l| l.contains(word)).collect();
+        assert!(rows.len() > 2, "{text}");
+        for row in rows {
+            let row = row.trim_end_matches(['┃', '│', ' ']);
+            assert!(row.contains('…') && !row.ends_with('…'), "{row}: {text}");
+        }
+    }
+}

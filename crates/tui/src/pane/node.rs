@@ -103,7 +103,7 @@ impl Node {
             (&mut a, left)
         };
         page::gap(flight);
-        self.operations.in_flight(ctx, flight);
+        self.operations.in_flight(ctx, room, flight);
         page::gap(flight);
         self.operations.pulls(ctx, room, flight);
         page::gap(&mut a);

@@ -31,6 +31,9 @@ const LANE_TEXT: usize = 60;
 /// Columns before a lane: what the pull does, and for how long.
 const LANE_LEAD: usize = 20;
 
+/// Columns that a pod's name gets in any case.
+const LEAST_NAME: usize = 12;
+
 /// Statistics of a method's calls within the last minute. `total` and `worst` are durations in ns.
 #[derive(Clone, Debug, Default)]
 struct Method {
@@ -182,13 +185,13 @@ impl Operations {
     }
 
     /// Draws the calls in flight except image pulls, with the used share of their deadline.
-    pub(super) fn in_flight(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+    pub(super) fn in_flight(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
         out.push(heading(
             ctx,
             "RUNTIME OPERATIONS IN FLIGHT",
             &self.operations(blind(ctx.snap)),
         ));
-        list(ctx, self.flying(false), SHOWN, out, |c| call(ctx, c));
+        list(ctx, self.flying(false), SHOWN, out, |c| call(ctx, c, w));
     }
 
     /// Draws image pulls as lanes on one time axis: in progress, queued, or backing off.
@@ -259,7 +262,7 @@ impl Operations {
             // The ends of names tell pods apart.
             let before = LANE_LEAD + if columns > 0 { columns + 2 } else { 0 };
             let room = usize::from(w).saturating_sub(before + width(container) + 4);
-            l.push(cut_middle(&pod, room.max(12)), t.text);
+            l.push(cut_middle(&pod, room.max(LEAST_NAME)), t.text);
             l.push(" ", t.text);
             l.push(container.as_str(), t.accent);
             l.push("  ", t.text);
@@ -326,7 +329,7 @@ fn blind(snap: &Snapshot) -> bool {
     snap.world.calls().is_empty() && !snap.sources.iter().any(taps)
 }
 
-fn call(ctx: &Ctx<'_>, c: &Call) -> Line {
+fn call(ctx: &Ctx<'_>, c: &Call, w: u16) -> Line {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let took = c.duration(ctx.snap.now);
     let mut l = line(&[
@@ -343,9 +346,13 @@ fn call(ctx: &Ctx<'_>, c: &Call) -> Line {
         l.push(g.absent.repeat(BAR - full.min(BAR)), t.faint);
         l.push(format!(" of {}  ", duration(d)), t.dim);
     }
-    l.push(c.pod.as_str(), t.text);
-    if !c.container.is_empty() {
-        l.push(format!(" {}", c.container), t.accent);
-    }
+    let container = match c.container.as_str() {
+        "" => String::new(),
+        name => format!(" {name}"),
+    };
+    // Two columns are the page's margin.
+    let room = usize::from(w).saturating_sub(l.width() + width(&container) + 2);
+    l.push(cut_middle(&c.pod, room.max(LEAST_NAME)), t.text);
+    l.push(container, t.accent);
     l.to(Lead::Call(c.key))
 }

@@ -3,7 +3,7 @@
 use super::{Requests, SLOW};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::count;
+use crate::text::{count, cut_middle};
 use crate::widget::scroll;
 use crate::widget::table::{self, Column};
 use kflow_core::correlate::Request;
@@ -186,7 +186,7 @@ impl Requests {
                         canvas.text_in(x, y, w, &r.resource, t.strong);
                     }
                     Col::Object => {
-                        canvas.text_in(x, y, w, &object(r), t.text);
+                        canvas.text_in(x, y, w, &cut_middle(&object(r), usize::from(w)), t.text);
                     }
                     Col::Message => {
                         canvas.text_in(x, y, w, message(r), t.fail);
