@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::diagnose;
+use kflow_model::event::ROW;
 use kflow_model::pod::{PodPhase, WatchEvent};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Source, Stamp};
@@ -50,15 +51,15 @@ fn events_of_a_list_leave_the_attempts_that_the_log_tells() {
     assert_eq!(alone, with_list);
 }
 
-/// An Event that `kubectl describe` prints has no name, and its time is as coarse as its age.
+/// An Event that `kubectl describe` prints has the number of its row for a name, and its time is as coarse as its age.
 #[test]
 fn an_event_of_two_captures_is_one() {
     let all = session("S2-stuck-early");
     let list = listed(&all);
-    let printed = list.iter().map(|o| {
+    let printed = list.iter().zip(0..).map(|(o, n)| {
         let mut o = (**o).clone();
         if let Body::Event(e) = &mut o.body {
-            e.name = "".into();
+            e.name = format!("{}{ROW}{n}", e.object.name).into();
         }
         o.stamp = Stamp::new(o.stamp.at.plus(-SECOND), SECOND as u32, o.stamp.seen);
         Arc::new(o)

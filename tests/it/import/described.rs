@@ -2,6 +2,7 @@
 
 use super::{Desk, fixture, run, text};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
@@ -131,6 +132,42 @@ fn a_description_beside_the_json_of_its_pod_adds_no_state() {
     let alone = states(&[&json]);
     assert_eq!(alone.len(), 1);
     assert_eq!(states(&[&json, &text_file]), alone);
+}
+
+/// The Events of the description as JSON, with names and whole seconds as the API has them.
+#[test]
+fn an_event_that_a_description_and_json_hold_is_one() {
+    let desk = Desk::new();
+    let described = image_missing().copy(&desk);
+    let marks = |name: &str, files: &[&str]| {
+        let args: Vec<&str> = files.iter().flat_map(|f| ["--watch", f]).collect();
+        let (session, _) = desk.import(name, &args);
+        let o = run(&["timeline", "-s", &session, "-o", "json"]);
+        let pods: Value = serde_json::from_slice(&o.stdout).unwrap();
+        let marks = pods[0]["marks"].as_array().unwrap().clone();
+        let events: Vec<Value> = marks.into_iter().filter(|m| m["kind"] == "event").collect();
+        (session, events)
+    };
+    let (session, alone) = marks("a.kflow", &[&described]);
+    assert_eq!(alone.len(), 6, "{alone:?}");
+    let read = std::fs::read_to_string(session).unwrap();
+    let events = read.lines().filter(|l| l.contains(r#""b":{"event""#));
+    let items = events.zip(0..).map(|(line, n)| {
+        let o: Value = serde_json::from_str(line).unwrap();
+        let e = &o["b"]["event"];
+        let at = kflow_model::Nanos(o["t"].as_i64().unwrap()).to_rfc3339();
+        let part = e["c"].as_str().map(|c| format!("spec.containers{{{c}}}"));
+        json!({"kind": "Event", "apiVersion": "v1", "type": "Normal",
+            "metadata": {"name": format!("image-missing.18e9e7dd6f0df06{n}"), "namespace": "s02"},
+            "involvedObject": {"kind": "Pod", "namespace": "s02", "name": "image-missing",
+                "uid": "c3cc4508-dddb-4946-bb9c-13a558746751", "fieldPath": part},
+            "reason": e["r"], "message": e["m"], "count": e["x"], "source": {"component": e["by"]},
+            "firstTimestamp": at, "lastTimestamp": at})
+    });
+    let list = json!({"kind": "List", "apiVersion": "v1", "items": items.collect::<Vec<_>>()});
+    let json = desk.file("events.json", list.to_string());
+    let (_, both) = marks("b.kflow", &[&described, &json]);
+    assert_eq!(both.len(), alone.len(), "{both:?}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::super::{Fed, LineDecoder, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
+use kflow_model::event::ROW;
 use kflow_model::gap::WatchKind;
 use kflow_model::scope::{bounds, is_uid};
 use kflow_model::{Body, Nanos, Observation, Stamp, pod::WatchEvent, stamp::SECOND};
@@ -452,7 +453,7 @@ fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value
     let last = row.ages.last.map(|a| seconds(moment.before(a)));
     let first = row.ages.first.map(|a| seconds(moment.before(a)));
     let own = if row.name.is_empty() {
-        format!("{name}.row-{n}")
+        format!("{name}{ROW}{n}")
     } else {
         row.name.clone()
     };

@@ -89,7 +89,7 @@ pub(crate) struct PodFile {
     pub(crate) retired: bool,
     /// True when a source on the node saw the pod.
     pub(crate) on_node: bool,
-    /// True when the evidence has Events as kubectl prints them for people: without names, with ages for times.
+    /// True when the evidence has Events as kubectl prints them for people.
     pub(crate) printed: bool,
     /// True when the pod was counted for its node's name.
     pub(crate) voted: bool,
@@ -212,7 +212,7 @@ fn on_node(o: &Evidence) -> bool {
 }
 
 fn is_printed(o: &Evidence) -> bool {
-    matches!(&o.body, Body::Event(e) if e.name.is_empty())
+    matches!(&o.body, Body::Event(e) if e.is_printed())
 }
 
 /// Longest time between what two captures tell of the last occurrence of one Event, ns: the time at which a text was
@@ -221,29 +221,31 @@ const RETOLD: i64 = 2 * SECOND;
 /// The same where both captures tell how often it occurred and agree, or one has its name, ns.
 const COUNTED: i64 = 60 * SECOND;
 
-/// Removes from sorted evidence the Events without a name that another capture tells too.
+/// Removes from sorted evidence the Events that kubectl printed for people and that another capture tells too.
 fn drop_retold(all: &mut Vec<Evidence>) {
     type Told<'a> = (usize, &'a Evidence, &'a EventSeen);
-    let mut alike: FxHashMap<(&str, &str, &str), Vec<Told<'_>>> = FxHashMap::default();
+    let mut alike: FxHashMap<(&str, &str), Vec<Told<'_>>> = FxHashMap::default();
     for (i, o) in all.iter().enumerate() {
         if let Body::Event(e) = &o.body {
-            let key = (e.reason.as_str(), e.container.as_str(), e.message.as_str());
+            let key = (e.reason.as_str(), e.message.as_str());
             alike.entry(key).or_default().push((i, o, e));
         }
     }
     // Of two, the one stays that says more.
     let rank = |(i, o, e): &Told<'_>| {
         let count = std::cmp::Reverse(e.count);
-        (e.name.is_empty(), count, o.stamp.precision, *i)
+        (e.is_printed(), count, o.stamp.precision, *i)
     };
     let is_same = |(_, a, x): &Told<'_>, (_, b, y): &Told<'_>| {
         let apart = (a.stamp.at.since(b.stamp.until())).max(b.stamp.at.since(a.stamp.until()));
-        let counted = x.count == y.count && (x.count > 1 || !y.name.is_empty());
-        apart <= if counted { COUNTED } else { RETOLD }
+        let counted = x.count == y.count && (x.count > 1 || !y.is_printed());
+        // Tables of old kubectls do not name the container.
+        let container = x.container.is_empty() || x.container == y.container;
+        container && apart <= if counted { COUNTED } else { RETOLD }
     };
     let mut retold = vec![false; all.len()];
     for events in alike.values() {
-        for one in events.iter().filter(|(_, _, e)| e.name.is_empty()) {
+        for one in events.iter().filter(|(_, _, e)| e.is_printed()) {
             let says_more = |other: &&Told<'_>| {
                 rank(other) < rank(one) && one.2.count <= other.2.count && is_same(one, other)
             };

@@ -91,7 +91,7 @@ impl<'a> Logged<'a> {
             if self.summed.iter().any(|x| Arc::ptr_eq(x, o)) {
                 continue;
             }
-            if e.name.is_empty() {
+            if e.is_printed() {
                 events.push((o, e));
                 continue;
             }
