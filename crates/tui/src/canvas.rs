@@ -3,7 +3,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
+use ratatui::style::{Color, Modifier, Style};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::{cut, width};
@@ -64,6 +64,7 @@ impl<'a> Canvas<'a> {
                 continue;
             }
             if let Some(cell) = self.buf.cell_mut((x0 + used, y0)) {
+                cell.modifier &= Modifier::REVERSED;
                 cell.set_symbol(g).set_style(style);
             }
             // A wide glyph occupies the cells after its first one too.
@@ -102,6 +103,8 @@ impl<'a> Canvas<'a> {
             && y < self.area.height
             && let Some(cell) = self.buf.cell_mut((self.area.x + x, self.area.y + y))
         {
+            // How the covered symbol was drawn is over with it; reversed is the background of themes without colours.
+            cell.modifier &= Modifier::REVERSED;
             cell.set_symbol(symbol).set_style(style);
         }
     }
@@ -173,6 +176,22 @@ impl<'a> Canvas<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bar_over_the_grid_is_as_bright_as_beside_it() {
+        let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
+        let mut c = Canvas::new(&mut buf, Rect::new(0, 0, 3, 1));
+        c.clear(Style::new().add_modifier(Modifier::REVERSED));
+        c.symbol(1, 0, "┊", Style::new().add_modifier(Modifier::DIM));
+        c.line(0, 0, 2, "█", Style::new());
+        c.symbol(2, 0, "┊", Style::new().add_modifier(Modifier::DIM));
+        c.text(2, 0, "x", Style::new());
+        assert!(
+            buf.content()
+                .iter()
+                .all(|c| c.modifier == Modifier::REVERSED)
+        );
+    }
 
     #[test]
     fn nothing_is_drawn_outside_and_wide_glyphs_are_never_halved() {
