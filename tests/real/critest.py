@@ -153,8 +153,6 @@ def prepare():
     }
     with open(f"{REAL}/cni/conf/10-critest.conflist", "w") as f:
         json.dump(network, f)
-    with open(f"{REAL}/config.toml", "a") as f:
-        f.write(f'  [plugins."io.containerd.grpc.v1.cri".registry]\n    config_path = "{REAL}/certs.d"\n')
     subprocess.run([f"{REAL}/stop"], check=True)
     subprocess.run([f"{REAL}/start"], check=True)
     wait(lambda: subprocess.run(["ctr", "-a", SOCKET, "version"], capture_output=True).returncode == 0, "containerd")

@@ -83,6 +83,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   restrict_oom_score_adj = true
   disable_apparmor = true
   stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "$dir/certs.d"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -125,7 +127,10 @@ finish() {
 trap finish EXIT
 "$dir/start"
 for _ in $(seq 100); do ctr -a "$dir/run/containerd.sock" version >/dev/null 2>&1 && break; sleep 0.1; done
-ctr -a "$dir/run/containerd.sock" -n k8s.io images import --snapshotter native "$dir/tiny.tar" >/dev/null
+# A ctr 2 has containerd unpack it, which does so for the snapshotters of its configuration alone: `--local` unpacks as ctr 1 does.
+here=()
+if ctr images import --help | grep -q -- --local; then here=(--local); fi
+ctr -a "$dir/run/containerd.sock" -n k8s.io images import "${here[@]}" --snapshotter native "$dir/tiny.tar" >/dev/null
 "${KFLOW_CONTAINERD:-containerd}" --version
 
 if [ ! -e /sys/kernel/tracing/events ] && [ ! -e /sys/kernel/debug/tracing/events ]; then

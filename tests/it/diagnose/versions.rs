@@ -104,7 +104,8 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 
 * A kubelet 1.34.9 without tracing: the bytes of its calls are in `fixtures/cri/untraced`, and the decoder is held against them; nothing
   else of it was recorded.
-* containerd 1.6.20: `tests/real` runs it in every CI, behind the proxy and under the tap, with its events, without a kubelet.
+* containerd 1.6.20: `tests/real` runs it in every CI, behind the proxy and under the tap, with its events, without a kubelet. They passed
+  with 2.3.4 as well (2026-11-27).
 * cri-dockerd 0.3.25, which stands before Docker 20.10.24: a node names dockerd alone.
 * Releases of CRI-O, and kubelets before 1.27, have no recording here.
 ";
