@@ -362,7 +362,7 @@ fn answer(to: &mut TcpStream, code: u16, kind: &str, body: &str) -> std::io::Res
     to.flush()
 }
 
-/// Returns the answer of an apiserver with one pod.
+/// Returns the answer of an apiserver with one pod and its node.
 fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
     let kind = match asked.resource.as_str() {
         "pods" => "Pod",
@@ -393,10 +393,10 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
         }
         _ => return "{}".to_owned(),
     };
-    let items = if kind == "Pod" && asked.namespace.as_deref().is_none_or(|n| n == "shop") {
-        vec![pod()]
-    } else {
-        Vec::new()
+    let items = match kind {
+        "Pod" if asked.namespace.as_deref().is_none_or(|n| n == "shop") => vec![pod()],
+        "Node" => vec![node()],
+        _ => Vec::new(),
     };
     json!({
         "kind": format!("{kind}List"), "apiVersion": "v1",
@@ -432,6 +432,15 @@ pub(super) fn odd() -> Vec<Value> {
         with("/status/containerStatuses/0/restartCount", json!(-1)),
         with("/status/containerStatuses/0/restartCount", json!(1e300)),
     ]
+}
+
+/// Returns the node of `shop/web-0`.
+fn node() -> Value {
+    let since = "2026-01-01T00:00:00Z";
+    json!({
+        "metadata": {"name": "played", "uid": "00000000-0000-0000-0000-000000000002", "resourceVersion": "901", "creationTimestamp": since},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}]},
+    })
 }
 
 /// Returns `shop/web-0`, which runs and has been ready for long.

@@ -125,7 +125,8 @@ fn objects_of_another_kind_that_are_none_leave_pods_known() {
             &["export", "-o", "json"],
         ] {
             let said = run(&api, args, None);
-            assert_eq!(said.code, Some(0), "{resource}, {args:?}: {}", said.err);
+            let all = format!("{}{}", said.out, said.err);
+            assert_eq!(said.code, Some(0), "{resource}, {args:?}: {all}");
             assert!(
                 said.err.contains(&told),
                 "{resource}, {args:?}: {}",
