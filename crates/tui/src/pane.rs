@@ -155,7 +155,7 @@ pub struct Item {
 }
 
 impl Menu {
-    /// Returns the menu of a list's orders, at the one that it has. `again` says what choosing that one does.
+    /// Returns the menu of a list's orders, the one that it has checked. `again` says what choosing that one does.
     pub fn of_orders<'s>(
         action: Action,
         names: impl IntoIterator<Item = &'s str>,
@@ -174,9 +174,8 @@ impl Menu {
         let items: Vec<Item> = names.into_iter().map(item).collect();
         Self {
             title: "Sort by".to_owned(),
-            at: (items.iter().position(|i| i.checked == Some(true))).unwrap_or_default(),
             items,
-            keep: false,
+            ..Self::default()
         }
     }
 }
