@@ -120,7 +120,7 @@ def read_back(session):
 
 def why():
     print('why --watch', flush=True)
-    run = Run('why', '--watch', '--all', '--for', '1s')
+    run = Run('why', '--watch', '--all')
     run.write('first')
     run.until('the first verdict is told', lambda: 's01/first' in run.text())
     for n, offset in enumerate([-3600, 0]):

@@ -230,7 +230,7 @@ def watching():
             'pod="s01/%s" podUID="4ac3c3e9-1ad8-496b-869a-%012d"\n')
     other = dir + '/other.log'
     open(other, 'w').close()
-    process = subprocess.Popen([KFLOW, 'why', '--watch', '--all', '--for', '1s', '--no-api', '--kubelet-log', other, '--scheduler-log',
+    process = subprocess.Popen([KFLOW, 'why', '--watch', '--all', '--no-api', '--kubelet-log', other, '--scheduler-log',
                                 dir + '/mnt/kubelet.log'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     atexit.register(lambda: process.poll() is None and process.kill())
     said = []
