@@ -51,7 +51,12 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             out::tell(&said);
             Ok(NO_SUCH)
         }
-        Answer::Unknown(u) => Err(u.into()),
+        Answer::Unknown(u) => {
+            if args.pod.is_none() {
+                tell_of_unexplained(source.asked(&world), &[]);
+            }
+            Err(u.into())
+        }
         Answer::Verdicts(mut verdicts) => {
             let at = heard::heard(args, &source, &world, &mut verdicts)?;
             if source.recorded.is_some() {
@@ -64,6 +69,9 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             let mut out = out::stdout();
             written(&mut out, args, &verdicts, asked)?;
             out.flush()?;
+            if args.pod.is_none() {
+                tell_of_unexplained(asked, &verdicts);
+            }
             if let (None, Some(u)) = (&args.pod, unknown::every(asked)) {
                 // There may be more of them.
                 out::conclude(&u.to_string());
@@ -74,6 +82,13 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             }
             Ok(code(&verdicts))
         }
+    }
+}
+
+/// Names the pods that a list shows in trouble, and of which nothing tells why.
+fn tell_of_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) {
+    if let Some(unknown) = unknown::all_unexplained(asked, verdicts) {
+        out::tell(&unknown.to_string());
     }
 }
 

@@ -397,6 +397,13 @@ fn a_table_of_pods_tells_their_statuses_and_no_cause_that_is_not_true() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(told >= 20, "{told}");
+    // Of all of them, those are named of which nothing tells why.
+    let table = desk.file("pods.txt", LISTED[1].text());
+    let (session, _) = desk.import("all.kflow", &[&table, "--taken", LISTED[1].taken]);
+    let o = run(&["why", "--all", "-s", &session]);
+    let said = text(&o.stderr);
+    let names = "how s11/crash (Error), s12/liveness (CrashLoopBackOff) and 7 more are";
+    assert!(said.contains(names), "{said}");
 }
 
 #[test]

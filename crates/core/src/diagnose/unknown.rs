@@ -23,6 +23,7 @@ use kflow_model::gap::{Failure, Gap};
 use kflow_model::pod::WatchEvent;
 use kflow_model::scope::{OfOwner, covers, excludes, is_of, namespace_of};
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
+pub use listed::all_unexplained;
 pub(super) use listed::resting;
 pub use missing::elsewhere;
 use trouble::help;

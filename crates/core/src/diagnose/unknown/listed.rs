@@ -2,14 +2,17 @@
 //! says nothing about pods that it lacks; but a pod that it shows was so when it was read.
 
 use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, second};
-use crate::correlate::{BLINK, PodView, Presence, RunState, World};
+use crate::correlate::{BLINK, Pod, PodView, Presence, RunState, World};
 use crate::diagnose::Verdict;
 use crate::diagnose::finding::proof;
 use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::rules::{Health, health};
+use crate::diagnose::text::list;
 use kflow_model::pod::{PodPhase, WatchEvent};
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Evidence, Nanos, Source};
+use kflow_model::{Body, Evidence, Nanos, PodUid, Source};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
 /// Reasons of signals after which a pod does not stay: its object may be older than they are.
 const ENDING: [&str; 8] = [
@@ -117,18 +120,44 @@ pub(super) fn known(
 pub(super) fn unexplained(asked: Asked<'_>, pod: &PodView, what: String) -> Option<Unknown> {
     asked.recorded?;
     let read = listed(asked.world, pod)?.stamp.at;
+    Some(unknown_why(what, read, pod))
+}
+
+/// Says of the pods that plain lists show in trouble, or about to be, and on which there is no verdict, that nothing
+/// tells why; `None` without such pods.
+pub fn all_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Unknown> {
+    asked.recorded?;
+    let told: FxHashSet<&PodUid> = verdicts.iter().map(|v| &v.uid).collect();
+    let pods = asked.world.pods().iter();
+    let mut left: Vec<(&Pod, Nanos)> = pods
+        .filter(|p| p.gone.is_none() && !p.past && !told.contains(&p.uid))
+        .filter_map(|p| Some((p, listed(asked.world, p)?.stamp.at)))
+        .filter(|(p, _)| shown_well(asked.world, &PodHistory::gather(p, asked.at)).is_none())
+        .collect();
+    left.sort_by_key(|(p, _)| (&p.namespace, &p.name));
+    let (first, _) = left.first()?;
+    let read = left.iter().map(|(_, read)| *read).max()?;
+    let each = left
+        .iter()
+        .map(|(p, _)| format!("{} ({})", p.key(), p.status));
+    let what = format!("how {} are", list(&each.collect::<Vec<_>>()));
+    Some(unknown_why(what, read, first))
+}
+
+/// `read`: when the list was read; `pod`: the one that is named as an example.
+fn unknown_why(what: String, read: Nanos, pod: &PodView) -> Unknown {
     let (namespace, name) = (&pod.namespace, &pod.name);
-    Some(Unknown {
+    Unknown {
         what,
         reason: Reason::NotRecorded,
         why: format!(
-            "the list that was read at {} shows it so, and nothing in the recording says why",
+            "the list that was read at {} does not say why, nor does anything else in the recording",
             exact(read)
         ),
         help: format!(
             "import more of it: kubectl describe pod -n {namespace} {name}, or the log of its node's kubelet"
         ),
-    })
+    }
 }
 
 /// Adds to the verdict on a pod that is well that this rests on a plain list.
