@@ -61,7 +61,7 @@ def check(driver, path, name):
     link = driver.find_element(By.CSS_SELECTOR, 'article a[href^="#p"]')
     pod = '#' + link.get_attribute('href').rpartition('#')[2]
     driver.execute_script('arguments[0].click()', link)
-    chart = driver.find_element(By.CSS_SELECTOR, pod + ' .chart[data-ns]')
+    chart = driver.find_element(By.CSS_SELECTOR, pod + ' .chart[data-axis]')
     WebDriverWait(driver, 10).until(lambda _: chart.is_displayed(), '%s: %s stays folded' % (name, pod))
     say = driver.find_element(By.CSS_SELECTOR, pod + ' .say')
     style = lambda: driver.execute_script('return [arguments[0].style.getPropertyValue("--a"), arguments[0].style.getPropertyValue("--k")]', chart)
