@@ -11,6 +11,7 @@ mod moment;
 mod open;
 mod recognise;
 mod repeats;
+mod retold;
 mod stream;
 mod uids;
 mod yaml;
@@ -179,6 +180,7 @@ pub fn run(
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
     uids::resolve(&mut observations);
+    retold::drop_printed(&mut observations);
     // What is missing may be of any time.
     let begin = observations.first().map(|o| o.stamp.seen);
     let cuts = options.cut.iter().zip(begin.into_iter().cycle());

@@ -57,15 +57,7 @@ pub struct EventSeen {
     pub annotations: Vec<(Text, Text)>,
 }
 
-/// What kubectl prints for people has no names of Events: each gets its object's name, this, and the number of its row.
-pub const ROW: &str = ".row-";
-
 impl EventSeen {
-    /// True for an Event that kubectl printed for people: it has no name of its own, and ages in place of times.
-    pub fn is_printed(&self) -> bool {
-        let row = self.name.rsplit_once(ROW).map(|(_, n)| n);
-        self.name.is_empty() || row.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
-    }
     /// Returns the time of the first of several occurrences. `None` when the Event occurred once or the object has no
     /// such time.
     pub fn began(&self) -> Option<Nanos> {

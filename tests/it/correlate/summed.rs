@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::diagnose;
-use kflow_model::event::ROW;
 use kflow_model::pod::{PodPhase, WatchEvent};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Source, Stamp};
@@ -49,31 +48,6 @@ fn events_of_a_list_leave_the_attempts_that_the_log_tells() {
     assert!(alone.len() >= 8, "{alone:?}");
     let with_list = steps(&world(log.iter().copied().chain(&list)), "image-missing");
     assert_eq!(alone, with_list);
-}
-
-/// An Event that `kubectl describe` prints has the number of its row for a name, and its time is as coarse as its age.
-#[test]
-fn an_event_of_two_captures_is_one() {
-    let all = session("S2-stuck-early");
-    let list = listed(&all);
-    let printed = list.iter().zip(0..).map(|(o, n)| {
-        let mut o = (**o).clone();
-        if let Body::Event(e) = &mut o.body {
-            e.name = format!("{}{ROW}{n}", e.object.name).into();
-        }
-        o.stamp = Stamp::new(o.stamp.at.plus(-SECOND), SECOND as u32, o.stamp.seen);
-        Arc::new(o)
-    });
-    let printed: Vec<Evidence> = printed.collect();
-    let marks = |world: World| {
-        let pods = world.pods();
-        let pod = pods.iter().find(|p| p.name == "image-missing").unwrap();
-        pod.timeline.marks.len()
-    };
-    let alone = marks(world(&list));
-    assert!(alone >= 5, "{alone}");
-    assert_eq!(marks(world(list.iter().chain(&printed))), alone);
-    assert_eq!(marks(world(&printed)), alone);
 }
 
 /// What a list shows began when the object says, not when the list was read.

@@ -78,8 +78,8 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
     });
 }
 
-/// Makes a table's rows descriptions of their pods. A row is left out where JSON, a description or the kubelet's
-/// log tells of its pod: a status in one word would stand against what they say in full.
+/// Makes a table's rows descriptions of their pods. A row is dropped if there is JSON, a description or a line of the
+/// kubelet's log about its pod: these have the states of all containers, and the row would override them.
 fn rows(observations: &mut Vec<Observation>) {
     let of_row = |p: &PodSeen| p.uid.as_str().starts_with(ROW_UID);
     let is_row = |o: &Observation| matches!(&o.body, Body::Pod(p) if of_row(p));

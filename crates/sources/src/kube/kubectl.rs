@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::super::{Fed, LineDecoder, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
-use kflow_model::event::ROW;
+use kflow_model::event::EventSeen;
 use kflow_model::gap::WatchKind;
 use kflow_model::scope::{bounds, is_uid};
 use kflow_model::{Body, Nanos, Observation, Stamp, pod::WatchEvent, stamp::SECOND};
@@ -37,6 +37,8 @@ use table::{Columns, Row};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = "described:";
+/// Part of the names that are made here of Events: the object's name, this, and the number of the row.
+const ROW: &str = ".row-";
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -498,6 +500,12 @@ const OF_PODS: [&str; 9] = [
     "NetworkNotReady",
     "SandboxChanged",
 ];
+
+/// True for an Event of a row without a name: its times are ages.
+pub fn is_printed(e: &EventSeen) -> bool {
+    let row = e.name.rsplit_once(ROW).map(|(_, n)| n);
+    row.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+}
 
 /// Returns who reports an Event. Without `-o wide`, `kubectl get events` has no column for it; then the reason tells.
 fn component<'a>(row: &'a Row, kind: &str) -> &'a str {

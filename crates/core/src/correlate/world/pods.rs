@@ -11,11 +11,8 @@ use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
     cri::{CallKey, RuntimeState},
-    event::EventSeen,
     pod::{PodSeen, WatchEvent},
-    stamp::SECOND,
 };
-use rustc_hash::FxHashMap;
 
 /// Index of a pod's file.
 pub(crate) type Slot = u32;
@@ -89,8 +86,6 @@ pub(crate) struct PodFile {
     pub(crate) retired: bool,
     /// True when a source on the node saw the pod.
     pub(crate) on_node: bool,
-    /// True when the evidence has Events as kubectl prints them for people.
-    pub(crate) printed: bool,
     /// True when the pod was counted for its node's name.
     pub(crate) voted: bool,
 }
@@ -129,7 +124,6 @@ impl PodFile {
         // A span that began before the pod did (a retry loop of an informer) does not make the pod older.
         self.first = earlier(self.first, o.stamp.at);
         self.on_node |= on_node(o);
-        self.printed |= is_printed(o);
         self.evidence.push(Arc::clone(o));
         before != (self.birth(), self.deleted)
     }
@@ -162,7 +156,6 @@ impl PodFile {
     pub(crate) fn push_named(&mut self, o: &Evidence) {
         self.first_named = earlier(self.first_named, o.stamp.at);
         self.on_node |= on_node(o);
-        self.printed |= is_printed(o);
         self.named.push(Arc::clone(o));
     }
     /// Files the state of one id from a list of the runtime. Returns false when an earlier list has it.
@@ -195,11 +188,7 @@ impl PodFile {
     }
     /// All evidence, sorted and without duplicates.
     pub(crate) fn sorted(&self) -> Vec<Evidence> {
-        let mut all = sorted([&self.evidence, &self.named]);
-        if self.printed {
-            drop_retold(&mut all);
-        }
-        all
+        sorted([&self.evidence, &self.named])
     }
 }
 
@@ -209,55 +198,6 @@ fn earlier(a: Option<Nanos>, b: Nanos) -> Option<Nanos> {
 
 fn on_node(o: &Evidence) -> bool {
     matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet)
-}
-
-fn is_printed(o: &Evidence) -> bool {
-    matches!(&o.body, Body::Event(e) if e.is_printed())
-}
-
-/// Longest time between what two captures tell of the last occurrence of one Event, ns: the time at which a text was
-/// printed, from which its ages count, is not always known to the second.
-const RETOLD: i64 = 2 * SECOND;
-/// The same where both captures tell how often it occurred and agree, or one has its name, ns.
-const COUNTED: i64 = 60 * SECOND;
-
-/// Removes from sorted evidence the Events that kubectl printed for people and that another capture tells too.
-fn drop_retold(all: &mut Vec<Evidence>) {
-    type Told<'a> = (usize, &'a Evidence, &'a EventSeen);
-    let mut alike: FxHashMap<(&str, &str), Vec<Told<'_>>> = FxHashMap::default();
-    for (i, o) in all.iter().enumerate() {
-        if let Body::Event(e) = &o.body {
-            let key = (e.reason.as_str(), e.message.as_str());
-            alike.entry(key).or_default().push((i, o, e));
-        }
-    }
-    // Of two, the one stays that says more.
-    let rank = |(i, o, e): &Told<'_>| {
-        let count = std::cmp::Reverse(e.count);
-        (e.is_printed(), count, o.stamp.precision, *i)
-    };
-    let is_same = |(_, a, x): &Told<'_>, (_, b, y): &Told<'_>| {
-        let apart = (a.stamp.at.since(b.stamp.until())).max(b.stamp.at.since(a.stamp.until()));
-        let counted = x.count == y.count && (x.count > 1 || !y.is_printed());
-        // Tables of old kubectls do not name the container.
-        let container = x.container.is_empty() || x.container == y.container;
-        container && apart <= if counted { COUNTED } else { RETOLD }
-    };
-    let mut retold = vec![false; all.len()];
-    for events in alike.values() {
-        for one in events.iter().filter(|(_, _, e)| e.is_printed()) {
-            let says_more = |other: &&Told<'_>| {
-                rank(other) < rank(one) && one.2.count <= other.2.count && is_same(one, other)
-            };
-            if events.iter().any(|other| says_more(&other))
-                && let Some(told) = retold.get_mut(one.0)
-            {
-                *told = true;
-            }
-        }
-    }
-    let mut retold = retold.into_iter();
-    all.retain(|_| retold.next() != Some(true));
 }
 
 /// Evidence of several piles, sorted and without duplicates.

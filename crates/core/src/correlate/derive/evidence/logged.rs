@@ -91,7 +91,7 @@ impl<'a> Logged<'a> {
             if self.summed.iter().any(|x| Arc::ptr_eq(x, o)) {
                 continue;
             }
-            if e.is_printed() {
+            if e.name.is_empty() {
                 events.push((o, e));
                 continue;
             }

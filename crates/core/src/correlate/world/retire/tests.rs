@@ -57,7 +57,6 @@ fn event(name: &str, uid: &str, ms: i64) -> Evidence {
         reason: "Started".into(),
         component: "kubelet".into(),
         host: "node1".into(),
-        name: format!("{name}.{ms}").into(),
         ..EventSeen::default()
     };
     o(ms, Source::Kube, Body::Event(Box::new(e)))
