@@ -11,6 +11,7 @@ use super::pods::{named, no_pods, tell_of_empty_scope, tell_of_no_match, whole, 
 use super::{OK, out};
 use kflow_core::correlate::{About, World};
 use kflow_core::diagnose::unknown;
+use kflow_core::query::lasted_in;
 use kflow_export::{names, requests};
 
 /// `kflow requests`
@@ -93,8 +94,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let chosen = in_scope().filter(|r| {
         about.as_ref().is_none_or(|about| about.is_about(r))
             && (!args.errors || r.is_error())
-            && range
-                .is_none_or(|(from, to)| r.received < to && r.ended.is_none_or(|end| end >= from))
+            && range.is_none_or(|range| lasted_in(range, r.received, r.ended))
             && args
                 .slow
                 .is_none_or(|ns| !r.is_long_running() && r.duration(source.at) > ns)

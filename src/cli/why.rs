@@ -17,6 +17,7 @@ use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target, Unknown,
     Verdict,
 };
+use kflow_core::query::lasted_in;
 use kflow_core::suggest::suggest;
 use kflow_engine::Overview;
 use kflow_export::rows::Rows;
@@ -104,7 +105,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let since = source.from(args.since.as_deref())?;
     let range = (source.from(None)?, source.at);
     let within = source.range(args.range)?;
-    let (since, until) = within.unwrap_or((since, source.at.plus(1)));
+    let within = within.unwrap_or((since, source.at.plus(1)));
     let known = source.session.arrived_by(source.at);
     let observations = source.session.observations.iter().take(known);
     let found = Overview::of(
@@ -115,9 +116,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     );
     let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
     let about = |i: &&Incident| {
-        i.end.is_none_or(|end| since < end)
-            && i.begin < until
-            && targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t))
+        lasted_in(within, i.begin, i.end) && targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t))
     };
     let incidents: Vec<&Incident> = found.incidents.iter().filter(about).collect();
     if let Some((query, of_it)) = &targets
@@ -172,8 +171,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             let text = format!(
                 "Nothing was ever wrong{} between {} and {}.",
                 whose.unwrap_or_default(),
-                clear.0.max(since).to_rfc3339(),
-                clear.1.min(until).to_rfc3339()
+                clear.0.max(within.0).to_rfc3339(),
+                clear.1.min(within.1).to_rfc3339()
             );
             if form.is_for_people() {
                 writeln!(out, "{}", kflow_export::text::clean(&text))?;

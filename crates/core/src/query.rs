@@ -20,7 +20,7 @@ mod record;
 
 pub use complete::{Candidate, complete, explain};
 pub use field::{FIELDS, FLAGS, Field, Flag, NUMBERS, Number};
-pub use moment::{FORMS, Moment};
+pub use moment::{FORMS, Moment, lasted_in};
 pub use parse::{QueryError, parse};
 pub use record::{CallRecord, OwnerRecord, PodRecord, Record};
 

@@ -10,7 +10,7 @@ use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
 use kflow_core::diagnose::pulls::Progress;
-use kflow_core::query::{CallRecord, Query};
+use kflow_core::query::{CallRecord, Query, lasted_in};
 use kflow_model::cri::{CallOutcome, Service, code_name};
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
@@ -50,7 +50,7 @@ impl Filter {
             && (!self.errors || c.is_error())
             && self
                 .range
-                .is_none_or(|(from, to)| c.start < to && c.end.is_none_or(|end| end >= from))
+                .is_none_or(|range| lasted_in(range, c.start, c.end))
             && self.slower_than_ns.is_none_or(|ns| c.duration(now) > ns)
     }
     /// True when a call is folded.

@@ -9,14 +9,13 @@ use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 
-/// A start that takes at least this part of the life needs no folding.
+/// A life shorter than this many starts is drawn to scale as a whole.
 const SHORT_LIFE: i64 = 3;
 /// Least and greatest share of the axis for the start, when what comes after it is folded.
 const START: (f64, f64) = (0.35, 0.8);
 /// A quiet time is folded if it is longer than this many starts.
 const QUIET: i64 = 2;
-/// What was before a quiet time cannot be seen beside it if that is longer by this: in less than five columns of a
-/// hundred.
+/// A quiet time this many times longer than all that is before it leaves that less than a twentieth of the axis.
 const STILL: i64 = 20;
 /// Width of the start, in widths of what lasts as long as it later. Chosen: a start of half a second beside four
 /// back-offs gets a third of the axis.

@@ -17,8 +17,11 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// Starts `kflow replay`: at the beginning, with the list of incidents in front, once all incidents are found.
 fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
     let file = format!("fixtures/sessions/{session}.kflow.zst");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    let player = Player::open(&path, Moment::Begin, Arc::default()).expect("fixture");
+    opened(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file), size)
+}
+
+fn opened(path: &Path, size: (u16, u16)) -> Played<Replay> {
+    let player = Player::open(path, Moment::Begin, Arc::default()).expect("session");
     let mut backend = Replay::new(player);
     let now = kflow_model::clock::monotonic();
     while !backend.player().overview().whole {
@@ -169,22 +172,7 @@ fn an_empty_recording_is_not_being_read_for_ever() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("empty.kflow");
     std::fs::write(&path, "{\"kflow\":1,\"created\":1795220700000000000}\n").expect("session");
-    let player = Player::open(&path, Moment::Begin, Arc::default()).expect("session");
-    let mut backend = Replay::new(player);
-    let (mut now, mut tries) = (kflow_model::clock::monotonic(), 0);
-    while !backend.player().overview().whole && tries < 1000 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        now += std::time::Duration::from_millis(10);
-        backend.snapshot(now);
-        tries += 1;
-    }
-    let mut model = model((80, 24), "dark").expect("theme");
-    model.begin(PaneId::Incidents);
-    let mut p = Played {
-        model,
-        backend,
-        now,
-    };
+    let mut p = opened(&path, (80, 24));
     let text = svg::plain(&p.frame());
     assert!(!text.contains("being read"), "{text}");
     assert!(text.contains("no list of pods"), "{text}");

@@ -74,8 +74,7 @@ pub struct SourceState {
     pub lost: u64,
     /// Gaps, newest last; a bounded number.
     pub gaps: Vec<Evidence>,
-    /// True once a tap reported a connection or a call. A list that kflow itself requested from the runtime does not
-    /// count.
+    /// True once a tap reported a connection or a call; lists that kflow itself requests from the runtime are neither.
     pub tapped: bool,
 }
 

@@ -442,8 +442,8 @@ impl<'a> PodHistory<'a> {
     pub fn is_ours(&self) -> bool {
         self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
     }
-    /// True when only sources of the node tell of the pod, and they begin after the pod did: whatever holds it up has
-    /// done so for longer than they show.
+    /// True when the pod's evidence is of sources on the node alone, and the first of it is later than the pod's
+    /// creation: the verdict's state has lasted longer than the evidence shows.
     pub fn began_before(&self) -> bool {
         let begun = self.begun || self.bound.is_some() || self.sandbox_attempts > 0;
         let mut evidence = self.view.evidence.iter();

@@ -31,6 +31,12 @@ pub enum Moment {
 pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a date and time (2026-11-21 00:27:47.2), a time of day (00:27:47.2), \
                          the time since the epoch (10 digits for seconds, 19 for nanoseconds), 40%, start, end, -5m (before the end) or +90s (after the begin)";
 
+/// True for what began in a range (its second moment excluded), or began before and had not ended by then. What has no end
+/// lasts still.
+pub fn lasted_in((from, to): (Nanos, Nanos), begin: Nanos, end: Option<Nanos>) -> bool {
+    begin < to && (begin >= from || end.is_none_or(|end| end > from))
+}
+
 impl Moment {
     /// Parses `12:00:05.5`, RFC 3339, a date and time with or without a zone, the time since the epoch, `+3s`,
     /// `-1m30s`, `40%`, `start`, `end`. `None` for any other text.

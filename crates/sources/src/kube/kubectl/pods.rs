@@ -48,7 +48,7 @@ const TITLES: [(&str, Column); 10] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Columns(Vec<Column>);
 
-/// A row, as it stands there. What has no column, or `<none>` in it, is empty.
+/// A row, as it stands there. A cell that has no column, or `<none>` in it, is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     namespace: String,
@@ -59,8 +59,7 @@ pub(super) struct Row {
     restarts: i32,
     age: Option<Age>,
     ip: String,
-    /// `None` without such a column.
-    node: Option<String>,
+    node: String,
     nominated: String,
     /// Readiness gates that are met, and all.
     gates: Option<(u32, u32)>,
@@ -214,7 +213,7 @@ impl Row {
                 }
             }
             Column::Ip => self.ip = told(),
-            Column::Node => self.node = Some(told()),
+            Column::Node => self.node = told(),
             Column::Nominated => self.nominated = told(),
             Column::Gates => self.gates = fraction(cell),
             Column::Namespace | Column::Status | Column::Other => return None,
@@ -233,11 +232,9 @@ impl Row {
         put(&mut metadata, "uid", Some(&uid));
         let created = self.age.map_or(moment.0, |a| moment.before(a));
         put(&mut metadata, "creationTimestamp", Some(&seconds(created)));
-        let node = self.node.as_deref().filter(|n| !n.is_empty());
-        put(&mut spec, "nodeName", node);
-        let some = |text: &'static str| Some(text).filter(|t| !t.is_empty());
+        put(&mut spec, "nodeName", some(&self.node));
         let told = Told::of(&self.status, self.restarts);
-        put(&mut status, "phase", some(told.phase));
+        put(&mut status, "phase", Some(told.phase));
         if told.is_deleted {
             // Since when is not told: now, at the latest.
             put(&mut metadata, "deletionTimestamp", Some(&seconds(moment.0)));
@@ -246,18 +243,13 @@ impl Row {
         if told.of_pod {
             put(&mut status, "reason", Some(&self.status));
         }
-        put(
-            &mut status,
-            "podIP",
-            Some(self.ip.as_str()).filter(|i| !i.is_empty()),
-        );
-        let nominated = Some(self.nominated.as_str()).filter(|n| !n.is_empty());
-        put(&mut status, "nominatedNodeName", nominated);
+        put(&mut status, "podIP", some(&self.ip));
+        put(&mut status, "nominatedNodeName", some(&self.nominated));
 
         let (ready, all) = self.ready;
         let mut conditions = Vec::new();
         // The kubelet has taken on a pod with containers that wait, run or have ended.
-        let is_bound = node.is_some() || told.container.is_some() || told.init.is_some();
+        let is_bound = !self.node.is_empty() || told.container.is_some() || told.init.is_some();
         conditions.push(match self.status.as_str() {
             "SchedulingGated" => {
                 json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"})
@@ -288,7 +280,6 @@ impl Row {
 /// What a status says.
 #[derive(Debug, Default)]
 struct Told {
-    /// Empty where it does not tell.
     phase: &'static str,
     is_deleted: bool,
     /// State of the init container that the pod waits for.
@@ -406,6 +397,10 @@ fn state(reason: &str) -> Option<Value> {
     }
 }
 
+fn some(cell: &str) -> Option<&str> {
+    Some(cell).filter(|c| !c.is_empty())
+}
+
 /// `1/2`
 fn fraction(cell: &str) -> Option<(u32, u32)> {
     let (some, all) = cell.split_once('/')?;
@@ -445,8 +440,8 @@ mod tests {
             );
             assert_eq!(row.age.map(|a| a.seconds), Some(92));
             assert_eq!(
-                (row.ip.as_str(), row.node.as_deref()),
-                ("10.244.2.31", Some("node1"))
+                (row.ip.as_str(), row.node.as_str()),
+                ("10.244.2.31", "node1")
             );
             assert_eq!((row.nominated.as_str(), row.gates), ("", Some((0, 1))));
         }
