@@ -38,6 +38,7 @@ mod log;
 mod manual;
 mod out;
 mod pods;
+#[cfg(target_os = "linux")]
 mod proxy;
 mod record;
 mod replay;
@@ -267,7 +268,10 @@ fn run(mut args: Args) -> anyhow::Result<u8> {
         #[cfg(not(feature = "fleet"))]
         Command::Fleet(_) => anyhow::bail!(WITHOUT_FLEET),
         Command::Store(a) => store::store(&a),
+        #[cfg(target_os = "linux")]
         Command::Proxy(a) => proxy::proxy(&a),
+        #[cfg(not(target_os = "linux"))]
+        Command::Proxy(_) => Err(live::only_on_a_node("kflow proxy")),
         Command::Agent(a) => agent::agent(&a),
         Command::Tui(a) => match &a.session {
             Some(file) => replay::play(&a, file),

@@ -30,6 +30,9 @@ pub enum Health {
     Off,
 }
 
+/// Whether this machine can be a node: kflow knows nodes that run Linux.
+const MAY_BE_NODE: bool = cfg!(target_os = "linux");
+
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
@@ -124,7 +127,37 @@ pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
 
 async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = vec![system(root)];
-    all.extend(runtimes(root).await);
+    if MAY_BE_NODE {
+        all.extend(ways_to_calls(root, config).await);
+    }
+    let (agent, sent) = agent::agent(config).await;
+    all.extend(agent);
+    all.push(logs::kubelet(root, config).await);
+    if MAY_BE_NODE {
+        let kubelet_root = config.kubelet_root.as_deref();
+        let pods = kubelet_root
+            .unwrap_or(Path::new("/var/lib/kubelet"))
+            .join("pods");
+        all.push(folder(
+            root,
+            "pod volumes",
+            &pods,
+            "directories and mounts of pods",
+        ));
+        all.push(cgroups(root));
+        all.push(inotify(root));
+    }
+    all.push(cluster::kubelet(config).await);
+    all.push(logs::audit(root, &config.control));
+    all.push(logs::spans(&config.control, sent).await);
+    all.extend(cluster::rights(config).await);
+    all.extend(files::late());
+    all
+}
+
+/// Checks the runtimes of this machine, and what can see the calls to them.
+async fn ways_to_calls(root: &Path, config: &Config) -> Vec<Check> {
+    let mut all = runtimes(root).await;
     let tap = tapped(config);
     let followed = config
         .ebpf
@@ -144,30 +177,17 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     ));
     all.push(carried);
     all.push(tap);
-    let (agent, sent) = agent::agent(config).await;
-    all.extend(agent);
-    all.push(logs::kubelet(root, config).await);
-    let kubelet_root = config.kubelet_root.as_deref();
-    let pods = kubelet_root
-        .unwrap_or(Path::new("/var/lib/kubelet"))
-        .join("pods");
-    all.push(folder(
-        root,
-        "pod volumes",
-        &pods,
-        "directories and mounts of pods",
-    ));
-    all.push(cgroups(root));
-    all.push(inotify(root));
-    all.push(cluster::kubelet(config).await);
-    all.push(logs::audit(root, &config.control));
-    all.push(logs::spans(&config.control, sent).await);
-    all.extend(cluster::rights(config).await);
-    all.extend(files::late());
     all
 }
 
 fn system(root: &Path) -> Check {
+    if !MAY_BE_NODE {
+        let found = format!(
+            "{}: no node; kflow asks the apiserver and the nodes' agents",
+            std::env::consts::OS
+        );
+        return Check::new("machine", Health::Works, found);
+    }
     let text = files::text(&root.join("etc/os-release")).unwrap_or_default();
     let value = |key: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(key));
@@ -386,7 +406,7 @@ fn folder(root: &Path, what: &'static str, path: &Path, gives: &str) -> Check {
 
 fn cgroups(root: &Path) -> Check {
     let base = root.join("sys/fs/cgroup");
-    let roots = kflow_sources::fs::live::Roots::of_this_node(Path::new("/var/lib/kubelet"));
+    let roots = kflow_sources::fs::Roots::of_this_node(Path::new("/var/lib/kubelet"));
     if files::exists(&base.join("cgroup.controllers")).unwrap_or(false) {
         Check::new("cgroups", Health::Works, "version 2")
     } else if files::entries(&base).is_ok_and(|all| !all.is_empty()) {

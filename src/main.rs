@@ -19,6 +19,7 @@ fn main() -> std::process::ExitCode {
     // With 2 MiB pages a session takes a tenth more memory, and an agent, which fills few of them, more than twice as
     // much; the kernel clears each page as a whole on its first write. Where the kernel refuses
     // the setting, nothing changes.
+    #[cfg(target_os = "linux")]
     let _kept_where_refused = rustix::thread::disable_transparent_huge_pages(true);
     cli::main()
 }

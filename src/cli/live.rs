@@ -63,6 +63,14 @@ pub(super) fn wait(
     })
 }
 
+/// The error of a command or an option that works only on a node itself.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn only_on_a_node(what: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{what} is for a node itself, and nodes run Linux: from here, name the node with --node, and kflow asks the apiserver and the node's agent"
+    )
+}
+
 /// This machine's host name.
 pub(super) fn hostname() -> String {
     rustix::system::uname()
@@ -73,6 +81,9 @@ pub(super) fn hostname() -> String {
 
 /// True when this machine has the node's name: as its host name, or as the name that its kubelet was given.
 pub(super) fn is_this_machine(node: &str) -> bool {
+    if cfg!(not(target_os = "linux")) {
+        return false;
+    }
     let host = hostname();
     node.eq_ignore_ascii_case(&host)
         || host.split('.').next() == Some(node)
@@ -135,6 +146,14 @@ fn own_log() -> KubeletLog {
 
 /// The configuration of the sources that the arguments name; `pod` is the pod that the command is about, if any.
 pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Config> {
+    #[cfg(not(target_os = "linux"))]
+    for (asked, what) in [
+        (args.local, "--local"),
+        (args.tap == Some(Tap::Ebpf), "--tap ebpf"),
+        (args.reconnect, "--reconnect"),
+    ] {
+        anyhow::ensure!(!asked, only_on_a_node(what));
+    }
     let looked_at = scope::of_cluster(args, pod)?;
     let selection = scope::selection(&looked_at)?;
     let told = patient::late();

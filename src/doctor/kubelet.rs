@@ -322,6 +322,7 @@ pub fn node_name(root: &Path) -> Option<String> {
 }
 
 /// The configuration file of the running kubelet, as given in its flags.
+#[cfg(target_os = "linux")]
 pub fn configuration(root: &Path) -> Option<PathBuf> {
     let args = process_flags(root).ok()??;
     flags(&args, "--config").pop().map(PathBuf::from)

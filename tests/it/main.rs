@@ -1,4 +1,6 @@
-//! All integration tests are one binary, so that a small machine links only once.
+//! All integration tests are one binary, so that a small machine links only once. They run on Linux: agents and proxies are
+//! started in many of them.
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::indexing_slicing,
     clippy::string_slice,

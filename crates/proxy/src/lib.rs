@@ -17,7 +17,9 @@
 //! | [`tap`] | the queue of copies and the decoder's thread |
 //! | [`notify`] | messages to systemd |
 //!
-//! Ring, sockets and service are [`kflow_serve`]'s.
+//! Ring, sockets and service are [`kflow_serve`]'s. The crate is empty on what is not Linux: it stands in the path of a
+//! node's calls, and nodes run Linux.
+#![cfg(target_os = "linux")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

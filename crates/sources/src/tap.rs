@@ -109,7 +109,7 @@ async fn session(
     let config = config.clone();
     // The kernel verifies and attaches the programs, which takes some tenths of a second.
     let start = move || Tap::start(config, move |handed| to.blocking_send(handed).is_ok());
-    let tap = match tokio::task::spawn_blocking(start).await {
+    let _running = match tokio::task::spawn_blocking(start).await {
         Ok(Ok(tap)) => tap,
         Ok(Err(e)) => return Err(e.to_string()),
         Err(_) => return Err("there is no thread to load the eBPF tap in".into()),
@@ -126,6 +126,5 @@ async fn session(
             }
         }
     }
-    drop(tap);
     Err("the eBPF tap's thread failed: please report it, with the log of --log".into())
 }

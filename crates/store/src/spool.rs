@@ -495,6 +495,7 @@ impl Spool {
         state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
         drop(state);
         // It is seldom read soon, and its pages in the cache would count as this process's memory.
+        #[cfg(target_os = "linux")]
         if let Ok(written) = FsFile::open(&to) {
             rustix::fs::fadvise(&written, 0, None, rustix::fs::Advice::DontNeed).ok();
         }

@@ -6,8 +6,8 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, RingBuf};
 use aya::programs::TracePoint;
 use aya::{Ebpf, EbpfLoader};
 
-use crate::Error;
 use crate::node::padded;
+use crate::{Error, InKernel};
 
 /// Compiled by `bpf/build.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/tap.bpf.o");
@@ -158,17 +158,6 @@ impl Loaded {
     }
 }
 
-/// The programs and maps of all taps in this kernel, whichever process loaded them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InKernel {
-    /// Ids of the programs that have names of the tap's programs; each tap loads all of them.
-    pub programs: Vec<u32>,
-    /// Number of maps that have names of the tap's maps.
-    pub maps: usize,
-    /// Number of links that attach these programs; Linux before 5.15 lists none.
-    pub links: usize,
-}
-
 /// The names of the maps in `bpf/tap.bpf.c`.
 const MAPS: [&str; 8] = [
     "ring",
@@ -181,7 +170,9 @@ const MAPS: [&str; 8] = [
     "numbers",
 ];
 
-pub(crate) fn loaded() -> InKernel {
+/// Returns the programs and maps of all taps in this kernel, whichever process loaded them. Empty without
+/// the right to ask.
+pub fn loaded() -> InKernel {
     // The kernel keeps 15 bytes of a program's name.
     let is_program =
         |name: &str| (POINTS.iter()).any(|(own, ..)| own.get(..15).unwrap_or(own) == name);

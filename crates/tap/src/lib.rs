@@ -24,15 +24,25 @@
 //! | `reconnect` | makes clients reconnect, when a person asks for it |
 //! | [`needs`] | what the tap needs and lacks here, and the command or setting that helps |
 //! | `run` | the tap's thread |
+//! | `elsewhere` | the tap of a system that is not Linux: there is none, and it says so |
 
+#[cfg(target_os = "linux")]
 mod apart;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 mod follow;
+#[cfg(target_os = "linux")]
 mod kernel;
 pub mod needs;
+#[cfg(target_os = "linux")]
 mod node;
+#[cfg(target_os = "linux")]
 mod reconnect;
 pub mod record;
+#[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
 mod time;
 
 use std::io;
@@ -40,9 +50,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use kflow_model::Observation;
+
+#[cfg(target_os = "linux")]
 pub use apart::network;
-pub use kernel::InKernel;
-pub use run::{Handed, Tap, loaded, probe};
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{Tap, loaded, network, probe};
+#[cfg(target_os = "linux")]
+pub use kernel::loaded;
+#[cfg(target_os = "linux")]
+pub use run::{Tap, probe};
 
 /// What a tap observes.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +71,26 @@ pub struct Config {
     /// Set this to make those clients reconnect whose connections are not fully understood, each at a moment without
     /// open calls. The tap clears it when it begins. See `reconnect`.
     pub reconnect: Arc<AtomicBool>,
+}
+
+/// What the tap hands over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// New observations, in order; may be empty.
+    pub observations: Vec<Observation>,
+    /// The followed connections, and problems, in words.
+    pub status: String,
+}
+
+/// The programs and maps of all taps in this kernel, whichever process loaded them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InKernel {
+    /// Ids of the programs that have names of the tap's programs; each tap loads all of them.
+    pub programs: Vec<u32>,
+    /// Number of maps that have names of the tap's maps.
+    pub maps: usize,
+    /// Number of links that attach these programs; Linux before 5.15 lists none.
+    pub links: usize,
 }
 
 /// Why the tap cannot start.

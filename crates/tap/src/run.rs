@@ -14,11 +14,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::apart::Apart;
 use crate::follow::{Follower, HOLD, Node, QUIET};
-use crate::kernel::{self, InKernel, Loaded, Maps, Ring};
+use crate::kernel::{Loaded, Maps, Ring};
 use crate::node::{self, Target};
 use crate::reconnect::Reconnect;
 use crate::time::Offset;
-use crate::{Config, Error, needs, record};
+use crate::{Config, Error, Handed, needs, record};
 
 /// How long records gather after the first. The kernel wakes this thread only when it has read everything, so clients
 /// pay for one wake-up instead of one per call.
@@ -37,15 +37,6 @@ const BATCH: usize = 1024;
 /// Most searches in /proc for a socket's descriptor: its process may be hidden, or only just being created.
 pub(crate) const TRIES: u32 = 3;
 
-/// What the tap hands over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Handed {
-    /// New observations, in order; may be empty.
-    pub observations: Vec<Observation>,
-    /// The followed connections, and problems, in words.
-    pub status: String,
-}
-
 /// A running tap. Dropping it asks it to end; [`stop`](Self::stop) also waits.
 #[derive(Debug)]
 pub struct Tap {
@@ -60,12 +51,6 @@ pub fn probe() -> Result<(), Error> {
         return Err(Error::Missing(missing));
     }
     Loaded::load().map(drop)
-}
-
-/// Returns the programs and maps of all taps in this kernel, whichever process loaded them. Empty without
-/// the right to ask.
-pub fn loaded() -> InKernel {
-    kernel::loaded()
 }
 
 impl Tap {

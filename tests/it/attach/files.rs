@@ -6,7 +6,8 @@ use std::path::Path;
 
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::{Body, Observation, Source};
-use kflow_sources::fs::live::{Roots, directories, mounts};
+use kflow_sources::fs::Roots;
+use kflow_sources::fs::live::{directories, mounts};
 use kflow_sources::klog::live::file;
 use kflow_sources::live::Board;
 use tokio::sync::mpsc::Receiver;

@@ -26,7 +26,7 @@ use kflow_sources::kube::live as watch;
 use kflow_sources::live::offload::Offload;
 use kflow_sources::live::{Backoff, Board, Out};
 use kflow_sources::runtime::{containerd, events};
-use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy, tap};
+use kflow_sources::{LineDecoder, TimeHint, cri, metrics, proxy, tap};
 
 fn kubelet_decoder() -> Box<dyn LineDecoder> {
     let hint = TimeHint {
@@ -56,6 +56,18 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     }
 }
 
+/// Follows the node's cgroups, folders of pods and mounts.
+#[cfg(target_os = "linux")]
+fn spawn_files(kubelet: &std::path::Path, board: &Board, tasks: &mut JoinSet<()>) {
+    use kflow_sources::fs::{Roots, live};
+
+    let roots = Roots::of_this_node(kubelet);
+    let mountinfo = roots.mountinfo.clone();
+    let out = board.out(Source::Fs, "directories");
+    tasks.spawn(live::directories(roots, out));
+    tasks.spawn(live::mounts(mountinfo, board.out(Source::Fs, "mounts")));
+}
+
 fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(path) = config.proxy.clone() {
         let out = board.out(Source::Cri, "proxy");
@@ -72,14 +84,9 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
         tasks.spawn(events::follow(path.clone(), out));
         tasks.spawn(inventory(path, board.out(Source::Runtime, "inventory")));
     }
+    #[cfg(target_os = "linux")]
     if let Some(root) = &config.kubelet_root {
-        let roots = fs::live::Roots::of_this_node(root);
-        let mountinfo = roots.mountinfo.clone();
-        tasks.spawn(fs::live::directories(
-            roots,
-            board.out(Source::Fs, "directories"),
-        ));
-        tasks.spawn(fs::live::mounts(mountinfo, board.out(Source::Fs, "mounts")));
+        spawn_files(root, board, tasks);
     }
     let log_of = |name: &str| board.out(Source::Kubelet, name);
     match config.kubelet_log.clone() {

@@ -23,7 +23,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
-use super::{Changes, classify_path};
+use super::{Changes, Roots, classify_path};
 
 use crate::live::{Out, SLOW, Stopped, gap};
 use kflow_model::Source;
@@ -38,40 +38,6 @@ use scan::{Scan, mount_points};
 const RESCAN: Duration = Duration::from_secs(30);
 /// How often it is checked whether the file system hangs.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// The paths that are watched.
-#[derive(Clone, Debug)]
-pub struct Roots {
-    /// A cgroup hierarchy.
-    pub cgroups: PathBuf,
-    /// The kubelet's `pods` folder.
-    pub pods: PathBuf,
-    /// The mount table of the host's mount namespace.
-    pub mountinfo: PathBuf,
-}
-
-impl Roots {
-    /// The usual places on this machine; `kubelet` is the kubelet's root folder.
-    pub fn of_this_node(kubelet: &Path) -> Self {
-        let base = Path::new("/sys/fs/cgroup");
-        // cgroup v1 has a tree for each controller; any of them shows every pod.
-        let cgroups = if base.join("cgroup.controllers").exists() {
-            base.to_path_buf()
-        } else {
-            ["memory", "pids", "systemd", "cpu"]
-                .iter()
-                .map(|c| base.join(c))
-                .find(|p| p.exists())
-                .unwrap_or_else(|| base.to_path_buf())
-        };
-        Self {
-            cgroups,
-            pods: kubelet.join("pods"),
-            // The mount table of process 1: a container with hostPID sees the host's.
-            mountinfo: PathBuf::from("/proc/1/mountinfo"),
-        }
-    }
-}
 
 /// The watched tree that a directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
