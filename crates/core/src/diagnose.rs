@@ -298,7 +298,7 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
             // list it.
             || aside && listed_without(cx, view)
             || only(|b| matches!(b, Body::Audit(a) if history::refused_create(a)))
-            || (cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
+            || (cx.shared.has_objects && only(|b| matches!(b, Body::Event(_))))
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 

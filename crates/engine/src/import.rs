@@ -181,6 +181,7 @@ pub fn run(
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
     uids::resolve(&mut observations);
     retold::drop_printed(&mut observations);
+    moment::drop_late_names(&mut observations);
     // What is missing may be of any time.
     let begin = observations.first().map(|o| o.stamp.seen);
     let cuts = options.cut.iter().zip(begin.into_iter().cycle());

@@ -67,14 +67,14 @@ pub struct ClockStep {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WatchNote {
     /// `pods`, `events`, `nodes` or another plural resource; empty for the apiserver as a whole; or
-    /// [`WatchNote::CALLS`].
+    /// [`WatchNote::CALLS`] or [`WatchNote::NAMES`].
     pub resource: Text,
     /// What happened.
     pub kind: WatchKind,
     /// Selector or namespace that bounds the list, so that the end of a bounded list deletes nothing outside of it.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub scope: Text,
-    /// Resource version; for `Broken` the text of the error.
+    /// Resource version; for `Broken` the text of the error; for [`NAMES`](Self::NAMES) the names.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub detail: Text,
     /// Kind of failure, set for `Broken` only.
@@ -87,6 +87,9 @@ impl WatchNote {
     /// the connection to the agent is lost, and ends when everything that the agent saw meanwhile has arrived. In
     /// between, a call in flight may have ended long ago.
     pub const CALLS: &str = "calls";
+    /// A value of [`WatchNote::resource`]: a table of pods that lacks none of its scope. It is a `ListEnd` alone, with
+    /// their names in `detail`, as `namespace/name`, with blanks between: it says which pods were there, not how they were.
+    pub const NAMES: &str = "names of pods";
 }
 
 /// Why a list or watch failed.

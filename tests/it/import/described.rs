@@ -246,6 +246,156 @@ fn a_pod_of_which_only_old_events_tell_may_be_gone() {
     assert!(code == Some(2) && !said.contains("KF601"), "{said}");
 }
 
+/// What a ticket has of `s02`, printed at `TAKEN`: the Event of a pod that was deleted since, as kubectl 1.36 printed it for
+/// `s02/image-missing`, and behind it a line of that pod's kubelet.
+const OLD_EVENT: &str = "LAST SEEN   TYPE      REASON      OBJECT              MESSAGE\n\
+     4m          Warning   Failed      pod/image-missing   Failed to pull image \"127.0.0.1:5000/nope:1\": rpc error: code = NotFound desc = failed to pull and unpack image \"127.0.0.1:5000/nope:1\": failed to resolve image: 127.0.0.1:5000/nope:1: not found\n";
+const TAKEN: &str = "2026-11-27T00:38:00Z";
+
+/// A line of the kubelet's log that tells of a pod.
+fn logged(time: &str, pod: &str, uid: &str) -> String {
+    format!(
+        "E1127 {time}.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"{pod}\" podUID=\"{uid}\"\n"
+    )
+}
+
+#[test]
+fn a_pod_that_a_whole_table_lacks_is_gone() {
+    const COLUMNS: &str = "NAME    READY   STATUS             RESTARTS   AGE\n";
+    const ROW: &str = "other   0/1     ImagePullBackOff   0          12m\n";
+    const ALL: &str = "NAMESPACE     NAME             READY   STATUS             RESTARTS   AGE   IP           NODE\n";
+    const OTHER: &str = "s02           other            0/1     ImagePullBackOff   0          12m   10.244.2.2   node1\n";
+    const SYSTEM: &str = "kube-system   kube-proxy-x4k   1/1     Running            0          3d    10.99.0.1    node1\n";
+    let desk = Desk::new();
+    // The kubelet's log tells of all pods in the table: its rows give way.
+    let uid = "c3cc4508-dddb-4946-bb9c-13a558746751";
+    let of_others = logged("00:37:30", "s02/other", uid)
+        + &logged(
+            "00:37:30",
+            "kube-system/kube-proxy-x4k",
+            &uid.replace("c3", "d3"),
+        );
+    let log = desk.file("kubelet.log", &of_others);
+    let gone = |ticket: &str, log: &str| {
+        let ticket = desk.file("ticket.md", ticket);
+        let all = [&*ticket, "--kubelet-log", log, "--taken", TAKEN];
+        let (session, _) = desk.import("a.kflow", &all);
+        let o = run(&["why", "s02/image-missing", "-s", &session, "-o", "json"]);
+        let said = text(&o.stdout);
+        let states = (said.contains(r#""state":"gone""#), said.contains("KF601"));
+        assert!(states.0 != states.1, "{ticket}: {said} {}", text(&o.stderr));
+        states.0
+    };
+    let events = format!("\n$ kubectl get events -n s02\n{OLD_EVENT}");
+    for (is_whole, table) in [
+        (true, format!("$ kubectl get pods -n s02\n{COLUMNS}{ROW}")),
+        (
+            true,
+            format!("```\n$ kubectl get pods -n s02\n{COLUMNS}{ROW}```\n"),
+        ),
+        (
+            true,
+            "$ kubectl get pods -n s02\nNo resources found in s02 namespace.\n".to_owned(),
+        ),
+        (true, format!("$ kubectl get pods -A -o wide\n{ALL}{OTHER}")),
+        (
+            true,
+            format!("{ALL}{}{OTHER}", SYSTEM.replace("node1", "node2")),
+        ),
+        // What may lack pods, and does have it.
+        (
+            false,
+            format!("$ kubectl get pods -n s02 -l app=other\n{COLUMNS}{ROW}"),
+        ),
+        (false, format!("$ kubectl get pods -n shop\n{COLUMNS}{ROW}")),
+        (
+            false,
+            format!("$ kubectl get pods -n s02\n{COLUMNS}{ROW}[…]\n"),
+        ),
+        (false, format!("These hang:\n{ALL}{SYSTEM}{OTHER}")),
+        (false, format!("{ALL}{OTHER}")),
+        (
+            false,
+            format!("{ALL}{}", SYSTEM.replace("Running", "Error")),
+        ),
+        // All of one node: the Event does not say of which node its pod was.
+        (false, format!("{ALL}{SYSTEM}{OTHER}")),
+        (
+            false,
+            format!(
+                "$ kubectl get pods -n s02\n{COLUMNS}{ROW}{}",
+                ROW.replace("other", "image-missing")
+            ),
+        ),
+    ] {
+        assert_eq!(gone(&format!("{table}{events}"), &log), is_whole, "{table}");
+    }
+    // The pod was there later: the table is older than its file.
+    let whole = format!("$ kubectl get pods -n s02\n{COLUMNS}{ROW}{events}");
+    let later = of_others + &logged("00:38:30", "s02/image-missing", &uid.replace("c3", "e3"));
+    assert!(!gone(&whole, &desk.file("later.log", later)));
+    // An Event of the time in which the commands of a ticket are typed is of a pod that may be new.
+    assert!(!gone(&whole.replace("4m ", "90s"), &log));
+}
+
+/// The file was copied the next day: when its table was printed is not known.
+#[test]
+fn a_table_that_gives_way_does_not_move_the_end_of_a_log() {
+    let desk = Desk::new();
+    let uid = "c3cc4508-dddb-4946-bb9c-13a558746751";
+    let log = desk.file("kubelet.log", logged("00:37:30", "s02/other", uid));
+    let table = "$ kubectl get pods -n s02\nNAME    READY   STATUS             RESTARTS   AGE\nother   0/1     ImagePullBackOff   0          12m\n";
+    let table = desk.file("ticket.md", table);
+    for (taken, notes) in [(TAKEN, 1), ("2026-11-27T02:38:00Z", 0)] {
+        let all = [&*table, "--kubelet-log", &log, "--taken", taken];
+        let (session, _) = desk.import("a.kflow", &all);
+        let said = std::fs::read_to_string(session).unwrap();
+        assert_eq!(said.matches("names of pods").count(), notes, "{said}");
+    }
+}
+
+/// A description shows a pod as it was when kubectl ran.
+#[test]
+fn a_description_says_nothing_of_what_followed() {
+    let desk = Desk::new();
+    let is = |p: &Printed| p.file == "s1-healthy-1.36.txt";
+    let described = printed().into_iter().find(is).unwrap();
+    let file = described.copy(&desk);
+    let uid = "c3cc4508-dddb-4946-bb9c-13a558746751";
+    let log = desk.file("later.log", logged("00:53:41", "s02/other", uid));
+    let (session, _) = desk.import("a.kflow", &["--watch", &file, "--kubelet-log", &log]);
+    let why = |args: &[&str]| {
+        let o = run(&[&["why", "-s", &session], args].concat());
+        (o.status.code(), text(&o.stdout) + &text(&o.stderr))
+    };
+    let (code, said) = why(&["s01/healthy"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("no watch tells what followed"), "{said}");
+    let (code, said) = why(&["s01/healthy", "--at", "2026-11-27T00:33:42Z"]);
+    assert_eq!(code, Some(0), "{said}");
+    // Nor does it say that there is nothing else.
+    let (code, said) = why(&["--all"]);
+    assert_eq!(code, Some(2), "{said}");
+}
+
+/// The description gives way to the JSON of that minute: the pod is still there.
+#[test]
+fn a_pod_whose_description_gives_way_is_not_gone() {
+    let desk = Desk::new();
+    let is = |p: &Printed| p.file == "s1-healthy-1.36.txt";
+    let described = printed().into_iter().find(is).unwrap();
+    let file = described.copy(&desk);
+    let earlier = Printed {
+        file: "s1-healthy.json".to_owned(),
+        ran_at: "2026-11-27T00:33:11.616Z".to_owned(),
+        ..described
+    };
+    let json = earlier.copy(&desk);
+    let (session, _) = desk.import("a.kflow", &["--watch", &file, "--watch", &json]);
+    let o = run(&["why", "s01/healthy", "-s", &session]);
+    assert!(!text(&o.stdout).contains("gone"), "{o:?}");
+}
+
 #[test]
 fn a_pasted_description_is_known_within_its_ticket() {
     let desk = Desk::new();

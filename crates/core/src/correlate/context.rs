@@ -1,12 +1,16 @@
 //! What a pod's view is derived from besides its evidence: facts about all pods, and a count of the pod's evidence
 //! that was dropped.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::owners::has;
 use kflow_model::Evidence;
+use kflow_model::gap::WatchNote;
 use kflow_model::pod::PodSeen;
+use kflow_model::redact::REDACTED;
 use kflow_model::scope::{covers, shows};
+use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Source, Text};
 
 /// Facts that the views of all pods depend on. When one of them changes, all pods are derived again.
@@ -42,19 +46,43 @@ pub(crate) struct ListWindow {
     pub(crate) end: Nanos,
     /// Scope of the list, see [`bounds`](kflow_model::scope::bounds).
     pub(crate) scope: Text,
+    /// The pods in it, as `namespace/name`, where it is none of objects but of names alone ([`WatchNote::NAMES`]).
+    pub(crate) names: Option<Arc<BTreeSet<Text>>>,
     /// The watch note that ended the list.
     pub(crate) proof: Evidence,
 }
 
+/// How long before the time of its file a table may have been printed, ns: the commands of a ticket are typed one after
+/// the other.
+const TYPED: i64 = 120 * SECOND;
+
 impl ListWindow {
-    /// True when the list would contain the pod if the pod existed.
-    pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
-        covers(&self.scope, namespace, node, name)
+    /// Returns the list of names that a note holds; `None` where redaction took one.
+    pub(crate) fn of_names(proof: &Evidence, note: &WatchNote) -> Option<Self> {
+        let is_whole = !note.detail.contains(REDACTED);
+        let names = note.detail.split(' ').map(Text::from);
+        is_whole.then(|| Self {
+            begin: proof.stamp.at.plus(-TYPED),
+            end: proof.stamp.at,
+            scope: note.scope.clone(),
+            names: Some(Arc::new(names.collect())),
+            proof: Arc::clone(proof),
+        })
     }
-    /// True when the list would contain the pod whose object is given.
+    /// True when the list would contain the pod if the pod existed, as something else than a name that it has.
+    pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
+        covers(&self.scope, namespace, node, name) && !self.has_name(namespace, name)
+    }
+    /// The same of the pod whose object is given.
     pub(crate) fn shows(&self, p: &PodSeen) -> bool {
         let (namespace, node) = (&p.namespace, &p.spec.node);
         shows(&self.scope, namespace, node, &p.name, |o| has(o, p))
+            && !self.has_name(namespace, &p.name)
+    }
+    /// True for a list of names that has this one.
+    pub(crate) fn has_name(&self, namespace: &str, name: &str) -> bool {
+        let key = || Text::from(format!("{namespace}/{name}"));
+        (self.names.as_ref()).is_some_and(|names| names.contains(&key()))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use evidence::PodEvidence;
 
 use std::sync::Arc;
 
-use super::context::{Folded, PodContext};
+use super::context::{Folded, ListWindow, PodContext};
 use super::status::print_pod;
 use super::view::PodView;
 use crate::flow::{Fact, Stage};
@@ -205,7 +205,7 @@ fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
 fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let absent = |after: Nanos, p: &PodSeen| {
         let mut windows = input.context.windows.iter();
-        let missing = windows.find(|w| w.begin > after && w.shows(p))?;
+        let missing = windows.find(|w| w.begin > after && w.shows(p) && !outdated(input, w))?;
         Some(missing.end)
     };
     match f.states.last() {
@@ -266,16 +266,23 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         });
         host.unwrap_or_default()
     };
-    let window = input
-        .context
-        .windows
-        .iter()
-        .find(|w| known < w.begin && w.covers(&input.namespace, node, &input.name))?;
+    let window = input.context.windows.iter().find(|w| {
+        let lacks = known < w.begin && w.covers(&input.namespace, node, &input.name);
+        lacks && !outdated(input, w)
+    })?;
     // A later successful request found the object: the list is wrong.
     let denied = f.requests.iter().any(|r| {
         r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
     });
     (!denied).then_some(window.end)
+}
+
+/// True for a list of names after which something tells of the pod: what it was printed beside says when only about.
+fn outdated(input: &Input<'_>, list: &ListWindow) -> bool {
+    let after = |w: &ListWindow| w.end > list.end && w.has_name(&input.namespace, &input.name);
+    list.names.is_some()
+        && (input.evidence.iter().any(|o| o.stamp.at > list.end)
+            || input.context.windows.iter().any(after))
 }
 
 /// Begin of the first list of pods whose scope includes the pod.

@@ -235,6 +235,8 @@ pub struct Cluster {
     pub has_api: bool,
     /// The API lists pods, so that a pod which the list does not contain does not exist.
     pub has_pods: bool,
+    /// True when the API's objects of any pods were read, and not what kubectl printed of some.
+    pub has_objects: bool,
     usage: OnceLock<Usage>,
     victims: OnceLock<Vec<Victim>>,
     held: OnceLock<FxHashMap<Text, Vec<String>>>,
@@ -366,7 +368,9 @@ impl Cluster {
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
         s.has_api = last(Source::Kube).is_some();
-        s.has_pods = world.every_pod().iter().any(|p| p.api.is_some());
+        let mut objects = world.every_pod().iter().filter_map(|p| p.api.as_ref());
+        s.has_pods = objects.clone().next().is_some();
+        s.has_objects = objects.any(|p| p.resource_version > 0);
         s
     }
     /// Returns the resources that the pods of each node request. Like the following facts, it is computed when it is

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::ImportError;
 use super::stream::Decoded;
-use kflow_model::gap::Gap;
+use kflow_model::gap::{Gap, WatchNote};
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
@@ -147,11 +147,7 @@ pub(super) fn end(streams: &[Decoded]) -> Option<Observation> {
     let all = || streams.iter().flat_map(|d| &d.observations);
     let followed = |o: &&Observation| !is_listed(o) && o.source != Source::Kube;
     let end = all().filter(followed).map(|o| o.stamp.seen).max()?;
-    let guessed = streams.iter().filter(|d| d.guessed);
-    let lists = guessed
-        .flat_map(|d| &d.observations)
-        .filter(|o| is_listed(o));
-    let read = lists.map(|o| o.stamp.seen).max()?;
+    let read = all().filter(|o| is_listed(o)).map(|o| o.stamp.seen).max()?;
     (read > end).then(|| Observation {
         stamp: Stamp::exact(end),
         source: Source::Kflow,
@@ -164,6 +160,19 @@ pub(super) fn end(streams: &[Decoded]) -> Option<Observation> {
             why: "the captures of logs end here, and lists were read later".into(),
         })),
     })
+}
+
+/// Drops what was read of tables of pods (see [`WatchNote::NAMES`]) long after everything else: that moment is the time of
+/// a file that was copied, and how the pods were then is not told.
+pub(super) fn drop_late_names(observations: &mut Vec<Observation>) {
+    let is_names =
+        |o: &Observation| matches!(&o.body, Body::Watch(n) if n.resource == WatchNote::NAMES);
+    if !observations.iter().any(is_names) {
+        return;
+    }
+    let others = observations.iter().filter(|o| !is_names(o));
+    let newest = others.map(|o| o.stamp.seen).max().unwrap_or_default();
+    observations.retain(|o| !is_names(o) || o.stamp.seen <= newest.plus(SOON));
 }
 
 impl File {

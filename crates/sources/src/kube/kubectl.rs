@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use super::super::{Fed, LineDecoder, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
 use kflow_model::event::EventSeen;
-use kflow_model::gap::WatchKind;
-use kflow_model::scope::{bounds, is_uid};
-use kflow_model::{Body, Nanos, Observation, Stamp, pod::WatchEvent, stamp::SECOND};
+use kflow_model::gap::{WatchKind, WatchNote};
+use kflow_model::scope::is_uid;
+use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp::SECOND};
 
 mod age;
 mod object;
@@ -39,6 +39,8 @@ use table::{Columns, Row};
 pub const MADE_UID: &str = "described:";
 /// Part of the names that are made here of Events: the object's name, this, and the number of the row.
 const ROW: &str = ".row-";
+/// Stands before and behind a quotation in a ticket.
+const FENCE: &str = "```";
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -53,14 +55,14 @@ pub(super) struct KubectlText {
     columns: Option<Columns>,
     /// The rows of that table.
     rows: Vec<Row>,
-    /// True when the description said of its Events that these are all.
-    has_events: bool,
     /// The table of pods that is being read.
     pods: pods::Table,
     /// True in a table of other objects.
     of_others: bool,
     /// True after a blank line and at the begin.
     after_blank: bool,
+    /// True after the first line that is not blank.
+    is_begun: bool,
     occurrences: Occurrences,
 }
 
@@ -103,13 +105,12 @@ impl KubectlText {
     fn flush(&mut self, out: &mut Vec<Observation>) -> Fed {
         let text = std::mem::take(&mut self.lines);
         let rows = std::mem::take(&mut self.rows);
-        let whole = std::mem::take(&mut self.has_events);
-        let pods = self.pods.end();
+        let (pods, scope) = self.pods.end();
         self.columns = None;
         self.of_others = false;
         self.bytes = 0;
-        if !pods.is_empty() {
-            return self.listed(&pods, out);
+        if !pods.is_empty() || scope.is_some() {
+            return self.listed(&pods, scope, out);
         }
         if text.is_empty() && rows.is_empty() {
             return Fed::Partial;
@@ -117,7 +118,12 @@ impl KubectlText {
         let lines = outline::read(text.iter().map(String::as_str));
         let moment = self.moment(&lines, &rows);
         if lines.is_empty() {
-            return self.events(rows, &Described::default(), moment, out);
+            let namespace = self.pods.namespace.clone();
+            let of_command = Described {
+                namespace: &namespace,
+                ..Described::default()
+            };
+            return self.events(rows, &of_command, moment, out);
         }
         let Some(kind) = object::kind(&lines) else {
             return Fed::Ignored("description of an object of another kind");
@@ -129,14 +135,8 @@ impl KubectlText {
         } else {
             object::object(kind, &lines)
         };
-        // A whole description shows that a pod is well that is ready. Of any other it leaves out too much (finalizers,
-        // scheduling gates, hooks, when it was created).
-        let listed = kind == "Pod" && whole && pod::is_well(&lines);
         let before = out.len();
         let mut fed = Fed::Observed(0);
-        if listed {
-            out.extend(described.lists(WatchKind::ListBegin, moment));
-        }
         if let Some(object) = object {
             match decode(&object, Stamp::exact(moment.0)) {
                 Ok(o) => out.push(o),
@@ -144,9 +144,6 @@ impl KubectlText {
             }
         }
         let events = self.events(rows, &described, moment, out);
-        if listed {
-            out.extend(described.lists(WatchKind::ListEnd, moment));
-        }
         match (fed, events) {
             (Fed::Observed(_), Fed::Observed(_) | Fed::Partial) => {
                 Fed::Observed(out.len() - before)
@@ -155,8 +152,8 @@ impl KubectlText {
         }
     }
 
-    /// Decodes rows of a table of pods.
-    fn listed(&self, rows: &[pods::Row], out: &mut Vec<Observation>) -> Fed {
+    /// Decodes rows of a table of pods; `scope`: the bounds of the list, if it lacks no pod of them.
+    fn listed(&self, rows: &[pods::Row], scope: Option<Text>, out: &mut Vec<Observation>) -> Fed {
         let moment = self.moment(&[], &[]);
         let before = out.len();
         let mut fed = Fed::Observed(0);
@@ -166,6 +163,7 @@ impl KubectlText {
                 Err(why) => fed = why,
             }
         }
+        out.extend(scope.map(|scope| names(rows, scope, moment)));
         match fed {
             Fed::Observed(_) => Fed::Observed(out.len() - before),
             other => other,
@@ -238,6 +236,13 @@ impl LineDecoder for KubectlText {
                 Fed::Ignored("blank line")
             };
         }
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        if text.starts_with(FENCE) {
+            return match self.flush(out) {
+                Fed::Partial => Fed::Ignored("mark of a ticket"),
+                fed => fed,
+            };
+        }
         let top = outline::indent(text) == 0;
         // kubectl leaves a blank line between two descriptions. A message of several lines may look like the first
         // line of one.
@@ -248,7 +253,7 @@ impl LineDecoder for KubectlText {
         }
         if let Some(columns) = pods::Columns::of_titles(text) {
             let fed = self.flush(out);
-            self.pods.begin(columns);
+            self.pods.begin(columns, is_first);
             return fed;
         }
         if let Some(columns) = Columns::of_titles(text) {
@@ -270,6 +275,8 @@ impl LineDecoder for KubectlText {
                     );
                 }
                 Taken::No => {
+                    let is_next = after_blank || is_titles(text);
+                    self.pods.is_cut = !is_next && !pods::is_command(text);
                     let rows = self.flush(out);
                     return match (rows, self.line(text.as_bytes(), out)) {
                         (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
@@ -281,12 +288,11 @@ impl LineDecoder for KubectlText {
             }
         }
         if !self.is_open()
-            && let Some(ignored) = self.other(text)
+            && let Some(ignored) = self.other(text, out)
         {
             return ignored;
         }
         if top && text.starts_with("Events:") && self.is_open() {
-            self.has_events = true;
             self.columns = Some(Columns::of_describe());
             return Fed::Partial;
         }
@@ -313,7 +319,6 @@ impl LineDecoder for KubectlText {
                 // A container's last message said `Events:`.
                 None if !self.lines.is_empty() => {
                     self.columns = None;
-                    self.has_events = false;
                     self.keep(text);
                     Fed::Partial
                 }
@@ -342,17 +347,15 @@ impl KubectlText {
     }
 
     /// Takes a line between what is read: a command, or a line of a table of other objects. `None` for every other line.
-    fn other(&mut self, text: &str) -> Option<Fed> {
+    fn other(&mut self, text: &str, out: &mut Vec<Observation>) -> Option<Fed> {
         if self.pods.command(text) {
             return Some(Fed::Ignored("command"));
         }
-        let title = |w: &str| {
-            w.bytes()
-                .all(|b| b.is_ascii_uppercase() || b"-()".contains(&b))
-        };
-        if text.starts_with("NAME") && text.split_whitespace().all(title) {
-            self.of_others = true;
+        if text.starts_with("No resources found") {
+            let scope = self.pods.none()?;
+            return Some(self.listed(&[], Some(scope), out));
         }
+        self.of_others |= is_titles(text);
         self.of_others
             .then_some(Fed::Ignored("table of other objects"))
     }
@@ -393,19 +396,18 @@ impl<'a> Described<'a> {
         }
         out
     }
+}
 
-    /// Returns the begin or end of a list of this one pod, and of its Events.
-    fn lists(&self, kind: WatchKind, moment: Moment) -> impl Iterator<Item = Observation> {
-        let name = format!("metadata.name={}", self.name);
-        let scope = bounds(Some(self.namespace), &name, "");
-        ["pods", "events"].into_iter().map(move |resource| {
-            let mut o = note(resource, kind, "", Stamp::exact(moment.0));
-            if let Body::Watch(w) = &mut o.body {
-                w.scope.clone_from(&scope);
-            }
-            o
-        })
+/// Returns the names in a table that lacks no pod of its scope.
+fn names(rows: &[pods::Row], scope: Text, moment: Moment) -> Observation {
+    let stamp = Stamp::exact(moment.0);
+    let mut o = note(WatchNote::NAMES, WatchKind::ListEnd, "", stamp);
+    if let Body::Watch(n) = &mut o.body {
+        n.scope = scope;
+        let names: Vec<String> = rows.iter().map(pods::Row::key).collect();
+        n.detail = names.join(" ").into();
     }
+    o
 }
 
 fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {
@@ -417,6 +419,15 @@ fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {
 fn is_name(text: &str) -> bool {
     let rest = text.trim_start().strip_prefix("Name:");
     rest.is_some_and(|r| r.starts_with([' ', '\t']) && !r.trim().is_empty())
+}
+
+/// The titles of a table of any objects.
+fn is_titles(text: &str) -> bool {
+    let is_title = |w: &str| {
+        let of_title = |b: u8| b.is_ascii_uppercase() || b"-()".contains(&b);
+        w.bytes().all(of_title)
+    };
+    text.starts_with("NAME") && text.split_whitespace().all(is_title)
 }
 
 /// `----     ------   ----`

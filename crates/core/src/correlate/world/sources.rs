@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::SourceState;
 use crate::correlate::context::ListWindow;
-use kflow_model::{Body, Evidence, Nanos, Source, Text, gap::WatchKind};
+use kflow_model::gap::{WatchKind, WatchNote};
+use kflow_model::{Body, Evidence, Nanos, Source, Text};
 
 /// Number of list notes that are kept regardless of their age.
 const LISTS: usize = 64;
@@ -129,7 +130,8 @@ impl Lists {
         let Body::Watch(n) = &o.body else {
             return false;
         };
-        if n.resource != "pods" || !matches!(n.kind, WatchKind::ListBegin | WatchKind::ListEnd) {
+        let of_pods = n.resource == "pods" || n.resource == WatchNote::NAMES;
+        if !of_pods || !matches!(n.kind, WatchKind::ListBegin | WatchKind::ListEnd) {
             return false;
         }
         let at = self.notes.partition_point(|e| e < o);
@@ -146,6 +148,9 @@ impl Lists {
                     open.retain(|(s, _)| *s != n.scope);
                     open.push((&n.scope, e.stamp.at));
                 }
+                WatchKind::ListEnd if n.resource == WatchNote::NAMES => {
+                    windows.extend(ListWindow::of_names(e, n));
+                }
                 WatchKind::ListEnd => {
                     if let Some(i) = open.iter().position(|(s, _)| *s == n.scope) {
                         let (scope, begin) = open.swap_remove(i);
@@ -153,6 +158,7 @@ impl Lists {
                             begin,
                             end: e.stamp.at,
                             scope: scope.clone(),
+                            names: None,
                             proof: Arc::clone(e),
                         });
                     }

@@ -157,19 +157,6 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
     json!({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// True for a pod that is ready, or has ended well.
-pub(super) fn is_well(lines: &[Line<'_>]) -> bool {
-    let ready = get(lines, "Conditions").is_some_and(|table| {
-        let of_ready = |l: &Line<'_>| super::age::word(l.text).0 == "Ready";
-        let row = table.below.iter().find(|l| of_ready(l));
-        row.is_some_and(|l| l.text.ends_with("True"))
-    });
-    match value(lines, "Status") {
-        Some("Running") => ready,
-        status => status == Some("Succeeded"),
-    }
-}
-
 pub(super) fn put(into: &mut Map<String, Value>, key: &str, value: Option<&str>) {
     if let Some(v) = value {
         into.insert(key.into(), json!(v));

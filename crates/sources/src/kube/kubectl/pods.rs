@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use super::age::{Age, age};
 use super::pod::put;
 use super::{Moment, seconds};
+use kflow_model::Text;
+use kflow_model::scope::bounds;
 
 /// Begin of the UIDs of pods that only a row shows. kflow's import gives them the UID that another capture tells, or
 /// that of a description ([`super::MADE_UID`]).
@@ -71,7 +73,13 @@ pub(super) struct Table {
     columns: Option<Columns>,
     pub(super) rows: Vec<Row>,
     /// The namespace of the command that printed it, where a ticket has the command.
-    namespace: String,
+    pub(super) namespace: String,
+    /// What the command asks for, if it asks for every pod of that: a namespace; empty for all.
+    asked: Option<String>,
+    /// True when nothing stands before it in its file.
+    is_first: bool,
+    /// True when it ends with a line that follows no table of kubectl.
+    pub(super) is_cut: bool,
 }
 
 /// What a table makes of a line.
@@ -88,15 +96,32 @@ impl Table {
         self.columns.is_some()
     }
 
-    /// Begins a table, and ends the one before.
-    pub(super) fn begin(&mut self, columns: Columns) {
+    /// Begins a table. The one before has ended.
+    pub(super) fn begin(&mut self, columns: Columns, is_first: bool) {
         self.columns = Some(columns);
+        self.is_first = is_first;
     }
 
-    /// Ends it, and returns its rows.
-    pub(super) fn end(&mut self) -> Vec<Row> {
-        self.columns = None;
-        std::mem::take(&mut self.rows)
+    /// Ends it, and returns its rows, and the bounds of the list that it is if it lacks no pod of them.
+    pub(super) fn end(&mut self) -> (Vec<Row>, Option<Text>) {
+        let columns = self.columns.take();
+        let rows = std::mem::take(&mut self.rows);
+        let is_cut = std::mem::take(&mut self.is_cut);
+        let columns = columns.filter(|_| !is_cut);
+        let scope = columns.and_then(|columns| {
+            let of_all = columns.0.contains(&Column::Namespace);
+            match self.asked.take() {
+                Some(asked) => (of_all == asked.is_empty()).then(|| asked.into()),
+                None if self.is_first && of_all => of_cluster(&rows),
+                None => None,
+            }
+        });
+        (rows, scope)
+    }
+
+    /// Returns the bounds of the list that a command asked for which found no pods.
+    pub(super) fn none(&mut self) -> Option<Text> {
+        self.asked.take().map(Text::from)
     }
 
     pub(super) fn line(&mut self, line: &str) -> Taken {
@@ -115,14 +140,10 @@ impl Table {
 
     /// Takes the namespace from a line with a command, `$ kubectl get pods -n shop`. False for every other line.
     pub(super) fn command(&mut self, line: &str) -> bool {
-        let mut words = line.split_whitespace();
-        if !words
-            .by_ref()
-            .take(4)
-            .any(|w| matches!(w, "kubectl" | "oc" | "k"))
-        {
+        let Some(words) = words_of_command(line) else {
             return false;
-        }
+        };
+        self.asked = asked(line, words.clone());
         let mut words = words.peekable();
         let mut is_get = false;
         self.namespace.clear();
@@ -143,6 +164,88 @@ impl Table {
         }
         is_get
     }
+}
+
+/// True for a line with a command of kubectl.
+pub(super) fn is_command(line: &str) -> bool {
+    words_of_command(line).is_some()
+}
+
+/// Returns the words behind `kubectl`, before which a prompt may stand.
+fn words_of_command(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
+    let mut words = line.split_whitespace();
+    let is_it = words
+        .by_ref()
+        .take(4)
+        .any(|w| matches!(w, "kubectl" | "oc" | "k"));
+    is_it.then_some(words)
+}
+
+/// Returns the namespace of which a command prints every pod, empty for all namespaces. `None` for a command that leaves
+/// pods out, or may: a selector, a name, a pipe, a flag that is not known here.
+fn asked<'a>(line: &str, words: impl Iterator<Item = &'a str>) -> Option<String> {
+    const SHOW: [&str; 6] = [
+        "wide",
+        "-owide",
+        "-o=wide",
+        "--output=wide",
+        "--show-labels",
+        "get",
+    ];
+    const WITH_VALUE: [&str; 4] = ["-n", "--namespace", "--context", "--kubeconfig"];
+    let mut words = words.peekable();
+    let (mut namespace, mut of_all, mut of_pods) = (None, false, false);
+    while let Some(word) = words.next() {
+        let (flag, value) = word.split_once('=').unwrap_or((word, ""));
+        match word {
+            "-A" | "--all-namespaces" | "--all-namespaces=true" => of_all = true,
+            "-o" | "--output" if words.next_if_eq(&"wide").is_some() => {}
+            _ if SHOW.contains(&word) => {}
+            _ if WITH_VALUE.contains(&flag) => {
+                let value = if value.is_empty() {
+                    words.next()?
+                } else {
+                    value
+                };
+                if flag.starts_with("-n") || flag == "--namespace" {
+                    namespace = Some(value);
+                }
+            }
+            _ if word.starts_with("-n") => namespace = word.strip_prefix("-n"),
+            _ if !word.starts_with('-') && !of_pods => {
+                let mut kinds = word.split(',');
+                let is_pods = |k: &str| matches!(k, "pods" | "pod" | "po" | "all");
+                of_pods = kinds.any(is_pods);
+                if !of_pods {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
+    }
+    let namespace = match namespace {
+        _ if of_all => "",
+        Some(name) if is_name(name) => name,
+        _ => return None,
+    };
+    // `watch kubectl` shows what fits on the screen.
+    let is_watched = line.split_whitespace().any(|w| w == "watch");
+    (of_pods && !is_watched).then(|| namespace.to_owned())
+}
+
+/// Returns the bounds of a table of all namespaces whose command is not known, by its rows: all, where pods of the
+/// system run in it, which no filter by name, label, namespace or trouble leaves in. All on one node, where it has no pod of
+/// another.
+fn of_cluster(rows: &[Row]) -> Option<Text> {
+    let of_system =
+        |r: &&Row| r.namespace == "kube-system" || r.namespace.starts_with("openshift-");
+    rows.iter()
+        .filter(of_system)
+        .find(|r| r.status == "Running")?;
+    let node = rows.first().map_or("", |r| r.node.as_str());
+    let on_one = !node.is_empty() && rows.iter().all(|r| r.node == node);
+    let fields = format!("spec.nodeName={node}");
+    Some(bounds(None, if on_one { &fields } else { "" }, ""))
 }
 
 impl Columns {
@@ -176,6 +279,11 @@ impl Columns {
 }
 
 impl Row {
+    /// `namespace/name`
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// Takes a cell, and returns what follows it. `None` where it cannot be of that column.
     fn take<'a>(&mut self, column: Column, cell: &str, after: &'a str) -> Option<&'a str> {
         let told = || match cell {
@@ -474,6 +582,39 @@ mod tests {
             let mut table = Table::default();
             let is = table.command(line);
             assert_eq!(is.then_some(table.namespace.as_str()), want, "{line}");
+        }
+    }
+
+    /// A selector, a name, a pipe, or a flag that is not known may leave pods out.
+    #[test]
+    fn a_command_says_whether_its_table_lacks_pods() {
+        for (line, want) in [
+            ("$ kubectl get pods -n shop", Some("shop")),
+            (
+                "root@host:~# oc -n shop get po -o wide --show-labels",
+                Some("shop"),
+            ),
+            ("kubectl get all --namespace=shop", Some("shop")),
+            ("kubectl --context prod get pods,svc -A", Some("")),
+            ("k get pods --all-namespaces -owide", Some("")),
+            ("kubectl get pods", None),
+            ("kubectl get pods -n $NS", None),
+            ("kubectl get pods -n shop web-0", None),
+            ("kubectl get pod/web-0 -n shop", None),
+            ("kubectl get pods -n shop -l app=web", None),
+            (
+                "kubectl get pods -A --field-selector spec.nodeName=n1",
+                None,
+            ),
+            ("kubectl get pods -A | grep -v Running", None),
+            ("kubectl get pods -A > pods.txt", None),
+            ("kubectl get pods -n shop -w", None),
+            ("watch kubectl get pods -A", None),
+            ("kubectl get svc -n shop", None),
+        ] {
+            let mut table = Table::default();
+            table.command(line);
+            assert_eq!(table.asked.as_deref(), want, "{line}");
         }
     }
 
