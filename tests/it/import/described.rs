@@ -586,6 +586,80 @@ fn a_table_says_nothing_of_pods_that_another_capture_tells_more_of() {
     assert_eq!(states(&[&table, "--kubelet-log", &log]), 0);
 }
 
+/// The tables are of nodes whose runtime did not answer, and that was cordoned.
+#[test]
+fn a_table_of_nodes_tells_what_it_knows_of_them_and_no_cause() {
+    let desk = Desk::new();
+    let node = |files: &[&str], node: &str| {
+        let args = [files, &["--taken", "2026-11-27T00:37:30Z"]].concat();
+        let (session, said) = desk.import("a.kflow", &args);
+        assert!(!said.contains("malformed"), "{said}");
+        let o = run(&["why", node, "-s", &session, "-o", "json"]);
+        let rows: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+        let cause = rows[0]["cause"].as_str().unwrap_or_default().to_owned();
+        (o.status.code(), cause, text(&o.stderr))
+    };
+    let table = |name: &str| fixture("kubectl").join(name).display().to_string();
+    let not_ready = table("s4-nodes-wide-1.36.txt");
+    let (code, cause, said) = node(&[&not_ready], "node/node1");
+    assert_eq!((code, &*cause), (Some(2), ""), "{said}");
+    assert!(said.contains("NotReady when it was last seen"), "{said}");
+    // A pod on it may be ready for the API alone.
+    let pods = desk.file(
+        "pods.txt",
+        "NAMESPACE   NAME    READY   STATUS    RESTARTS   AGE   IP           NODE\n\
+         s01         web-0   1/1     Running   0          12m   10.244.2.2   node1\n",
+    );
+    let (code, _, said) = node(&[&not_ready, &pods], "s01/web-0");
+    assert_eq!(code, Some(2), "{said}");
+    let cordoned = table("s8-nodes-1.20.txt");
+    let (code, _, said) = node(&[&cordoned, &pods], "s01/web-0");
+    assert_eq!(code, Some(0), "{said}");
+    // What describes the node says why, and the row gives way to it, whichever is read later.
+    let described = table("s4-node1-1.36.txt");
+    let (_, _, said) = node(&[&not_ready, &described], "node/node1");
+    assert!(!said.contains("NotReady"), "{said}");
+}
+
+/// The pod's description names the claim, and nothing else says that it is bound by now.
+#[test]
+fn a_table_of_claims_says_which_are_bound() {
+    let desk = Desk::new();
+    let described = fixture("kubectl/s2-pvc-unbound-1.36.txt")
+        .display()
+        .to_string();
+    let claims = std::fs::read_to_string(fixture("kubectl/synthetic-claims-all-1.20.txt")).unwrap();
+    let claim = |claims: &str, more: &[&str]| {
+        let file = desk.file("claims.txt", claims);
+        let args = [
+            &[&*described, &file, "--taken", "2026-11-27T00:37:30Z"],
+            more,
+        ]
+        .concat();
+        let (session, _) = desk.import("a.kflow", &args);
+        let lines = std::fs::read_to_string(&session).unwrap();
+        let claims = lines.lines().filter(|l| {
+            l.contains("\"k\":\"PersistentVolumeClaim\",\"ns\":\"s05\",\"n\":\"data\"")
+                && l.contains("\"b\":{\"object\"")
+        });
+        let claims: Vec<String> = claims.map(str::to_owned).collect();
+        claims
+    };
+    let alone = claim(&claims, &[]);
+    assert_eq!(alone.len(), 1);
+    assert!(
+        alone[0].contains(r#"["phase","Pending"]"#) && !alone[0].contains("row:"),
+        "{alone:?}"
+    );
+    // JSON says more.
+    let json = json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "s05", "uid": "u",
+        "resourceVersion": "7", "creationTimestamp": "2026-11-27T00:30:00Z"}, "status": {"phase": "Bound"}});
+    let json = desk.file("claim.json", json.to_string());
+    let both = claim(&claims, &["--watch", &json]);
+    assert_eq!(both.len(), 1, "{both:?}");
+    assert!(both[0].contains(r#"["phase","Bound"]"#), "{both:?}");
+}
+
 /// A ticket has the command that printed a table, and other tables around it.
 #[test]
 fn a_pasted_table_of_pods_is_of_the_namespace_of_its_command() {

@@ -579,8 +579,31 @@ pub fn known_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
     if !matches!(asked.world.presence(node), Presence::Exists) {
         return without_nodes(asked, what());
     }
+    if let Some(unknown) = not_ready(asked, node) {
+        return Some(unknown);
+    }
     let why = coverage.unread("nodes", asked.at)?;
     Some(asked.because(what(), "nodes", &why))
+}
+
+/// Says of a node that is not Ready that nothing tells why.
+fn not_ready(asked: Asked<'_>, node: &str) -> Option<Unknown> {
+    let state = asked.world.node(node)?;
+    let ready = state.api.as_deref()?.condition("Ready")?;
+    if ready.is_true() {
+        return None;
+    }
+    let why = if ready.reason.is_empty() {
+        "nothing that was read says why".to_owned()
+    } else {
+        format!("{}: {}", ready.reason, ready.message)
+    };
+    Some(Unknown {
+        what: format!("how node {node} is (NotReady when it was last seen)"),
+        reason: Reason::NotRecorded,
+        why,
+        help: format!("see kubectl describe node {node}, and the log of its kubelet"),
+    })
 }
 
 fn without_nodes(asked: Asked<'_>, what: String) -> Option<Unknown> {

@@ -90,7 +90,7 @@ pub(super) fn is_printed(begin: &[u8]) -> bool {
 /// Returns what a file of another kind is.
 fn foreign(text: &[u8]) -> Option<&'static str> {
     let (_, what) = FOREIGN.iter().find(|(front, _)| text.starts_with(front))?;
-    // Tables of pods and of Events are read.
+    // Tables of pods, Events, nodes and claims are read.
     let is_read = *what == TABLE && fits(Kind::Watch, text) > 0;
     (!is_read).then_some(what)
 }

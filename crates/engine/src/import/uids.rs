@@ -1,5 +1,5 @@
 //! What kubectl does not print of pods, taken from the other captures: their UIDs, when they were created, and of a
-//! table's rows the container.
+//! table's rows the container. Rows of tables give way to what says more of their objects.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,7 @@ const TOGETHER: i64 = 60 * SECOND;
 /// JSON, the time of creation is taken from there; the description itself is left out if both are of one moment.
 pub(super) fn resolve(observations: &mut Vec<Observation>) {
     rows(observations);
+    rows_of_others(observations);
     let made =
         |o: &Observation| matches!(&o.body, Body::Pod(p) if p.uid.as_str().starts_with(MADE_UID));
     if !observations.iter().any(made) {
@@ -76,6 +77,35 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
         }
         true
     });
+}
+
+/// Drops the rows of nodes and claims of which JSON or a description tells; the others become descriptions.
+fn rows_of_others(observations: &mut Vec<Observation>) {
+    let is_row = |o: &Observation| match &o.body {
+        // A description has what a node has to give.
+        Body::Node(n) => n.resource_version == 0 && n.allocatable.is_empty(),
+        Body::Object(x) => x.object.uid.starts_with(ROW_UID),
+        _ => false,
+    };
+    let key = |o: &Observation| match &o.body {
+        Body::Node(n) => Some((Text::default(), Text::default(), n.name.clone())),
+        Body::Object(x) => {
+            let (of, object) = (x.object.kind.clone(), &x.object);
+            Some((of, object.namespace.clone(), object.name.clone()))
+        }
+        _ => None,
+    };
+    if !observations.iter().any(is_row) {
+        return;
+    }
+    let told = observations.iter().filter(|o| !is_row(o));
+    let told: FxHashSet<_> = told.filter_map(key).collect();
+    observations.retain(|o| !is_row(o) || key(o).is_none_or(|key| !told.contains(&key)));
+    for o in observations.iter_mut().filter(|o| is_row(o)) {
+        if let Body::Object(x) = &mut o.body {
+            x.object.uid = Text::default();
+        }
+    }
 }
 
 /// Makes a table's rows descriptions of their pods. A row is dropped if there is JSON, a description or a line of the

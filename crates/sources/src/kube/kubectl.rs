@@ -1,4 +1,5 @@
-//! What kubectl prints for people: `kubectl describe`, `kubectl get pods`, `kubectl get events`, `kubectl events`. Pure.
+//! What kubectl prints for people: `kubectl describe`, `kubectl events`, and `kubectl get` of pods, Events, nodes and claims.
+//! Pure.
 //!
 //! Such text is often all that is left of a pod: in a ticket, in a chat, in a support bundle. Objects are put together
 //! as the API would have written them, and decoded like those of the API ([`super::decode`]), so that one place decides
@@ -13,6 +14,7 @@
 //! | `table` | rows of Events, of every release |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `pods` | rows of pods, of every release |
+//! | `listed` | rows of nodes and of claims |
 //! | `pod`, `object` | a description as an object of the API |
 
 use serde_json::{Value, json};
@@ -25,6 +27,7 @@ use kflow_model::scope::is_uid;
 use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp::SECOND};
 
 mod age;
+mod listed;
 mod object;
 mod outline;
 mod pod;
@@ -57,6 +60,8 @@ pub(super) struct KubectlText {
     rows: Vec<Row>,
     /// The table of pods that is being read.
     pods: pods::Table,
+    /// The table of nodes or claims that is being read.
+    listed: Option<listed::Table>,
     /// True in a table of other objects.
     of_others: bool,
     /// True after a blank line and at the begin.
@@ -109,6 +114,10 @@ impl KubectlText {
         self.columns = None;
         self.of_others = false;
         self.bytes = 0;
+        if let Some(table) = self.listed.take() {
+            let moment = self.moment(&[], &[]);
+            return decode_all(table.end(), moment, out);
+        }
         if !pods.is_empty() || scope.is_some() {
             return self.listed(&pods, scope, out);
         }
@@ -155,17 +164,12 @@ impl KubectlText {
     /// Decodes rows of a table of pods; `scope`: the bounds of the list, if it lacks no pod of them.
     fn listed(&self, rows: &[pods::Row], scope: Option<Text>, out: &mut Vec<Observation>) -> Fed {
         let moment = self.moment(&[], &[]);
-        let before = out.len();
-        let mut fed = Fed::Observed(0);
-        for row in rows {
-            match decode(&row.object(moment), Stamp::exact(moment.0)) {
-                Ok(o) => out.push(o),
-                Err(why) => fed = why,
-            }
-        }
-        out.extend(scope.map(|scope| names(rows, scope, moment)));
+        let fed = decode_all(rows.iter().map(|row| row.object(moment)), moment, out);
+        let names = scope.map(|scope| names(rows, scope, moment));
+        let more = names.iter().len();
+        out.extend(names);
         match fed {
-            Fed::Observed(_) => Fed::Observed(out.len() - before),
+            Fed::Observed(n) => Fed::Observed(n + more),
             other => other,
         }
     }
@@ -256,6 +260,11 @@ impl LineDecoder for KubectlText {
             self.pods.begin(columns, is_first);
             return fed;
         }
+        if let Some(table) = listed::Table::of_titles(text) {
+            let fed = self.flush(out);
+            self.listed = Some(table);
+            return fed;
+        }
         if let Some(columns) = Columns::of_titles(text) {
             // The Events of a description are indented; a list of its own is not.
             let fed = if self.lines.is_empty() || (top && self.columns.is_some()) {
@@ -266,26 +275,24 @@ impl LineDecoder for KubectlText {
             self.columns = Some(columns);
             return fed;
         }
-        if self.pods.is_open() {
-            match self.pods.line(text) {
-                Taken::Row => return Fed::Partial,
+        if let Some(taken) = self.row(text) {
+            return match taken {
+                Taken::Row => Fed::Partial,
                 Taken::Nowhere => {
-                    return Fed::Ignored(
-                        "pod of a namespace that is not named (ask kubectl with -A)",
-                    );
+                    Fed::Ignored("object of a namespace that is not named (ask kubectl with -A)")
                 }
                 Taken::No => {
                     let is_next = after_blank || is_titles(text);
                     self.pods.is_cut = !is_next && !pods::is_command(text);
                     let rows = self.flush(out);
-                    return match (rows, self.line(text.as_bytes(), out)) {
+                    match (rows, self.line(text.as_bytes(), out)) {
                         (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
                         (Fed::Observed(n), _) if n > 0 => Fed::Observed(n),
                         (Fed::Malformed(why), _) => Fed::Malformed(why),
                         (_, next) => next,
-                    };
+                    }
                 }
-            }
+            };
         }
         if !self.is_open()
             && let Some(ignored) = self.other(text, out)
@@ -343,7 +350,17 @@ impl LineDecoder for KubectlText {
 
 impl KubectlText {
     fn is_open(&self) -> bool {
-        !self.lines.is_empty() || self.columns.is_some() || self.pods.is_open()
+        let in_table = self.pods.is_open() || self.listed.is_some();
+        in_table || !self.lines.is_empty() || self.columns.is_some()
+    }
+
+    /// Gives a line to the table that is being read, if there is one.
+    fn row(&mut self, text: &str) -> Option<Taken> {
+        let moment = self.moment(&[], &[]);
+        match &mut self.listed {
+            Some(table) => Some(table.line(text, &self.pods.namespace, moment)),
+            None => self.pods.is_open().then(|| self.pods.line(text)),
+        }
     }
 
     /// Takes a line between what is read: a command, or a line of a table of other objects. `None` for every other line.
@@ -408,6 +425,26 @@ fn names(rows: &[pods::Row], scope: Text, moment: Moment) -> Observation {
         n.detail = names.join(" ").into();
     }
     o
+}
+
+/// Decodes the objects of a table that kubectl printed at `moment`.
+fn decode_all(
+    objects: impl Iterator<Item = Value>,
+    moment: Moment,
+    out: &mut Vec<Observation>,
+) -> Fed {
+    let before = out.len();
+    let mut fed = Fed::Observed(0);
+    for object in objects {
+        match decode(&object, Stamp::exact(moment.0)) {
+            Ok(o) => out.push(o),
+            Err(why) => fed = why,
+        }
+    }
+    match fed {
+        Fed::Observed(_) => Fed::Observed(out.len() - before),
+        other => other,
+    }
 }
 
 fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {

@@ -186,11 +186,17 @@ fn kubelet<'a>(
 
 /// Adds the condition by which the control plane marks a node as not Ready.
 pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth) -> Finding<'a> {
+    x.confidence = Confidence::Certain;
     if let Some((status, reason, message)) = &health.ready {
-        let what = format!("node {node} is Ready={status}, {reason}: {message}");
+        let what = if reason.is_empty() {
+            // A row of a table of nodes.
+            x = x.at_most(Confidence::Likely);
+            format!("node {node} is not Ready")
+        } else {
+            format!("node {node} is Ready={status}, {reason}: {message}")
+        };
         x = x.name("what", &what);
     }
-    x.confidence = Confidence::Certain;
     x.proof_if(health.evidence.as_ref())
 }
 

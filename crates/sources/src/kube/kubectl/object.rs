@@ -119,7 +119,7 @@ fn taint(text: &str) -> Value {
 }
 
 /// `RWO` in the API's word.
-fn long_mode(short: &str) -> Value {
+pub(super) fn long_mode(short: &str) -> Value {
     json!(match short {
         "RWO" => "ReadWriteOnce",
         "ROX" => "ReadOnlyMany",

@@ -516,7 +516,7 @@ fn fraction(cell: &str) -> Option<(u32, u32)> {
 }
 
 /// True for what can be a name of the API.
-fn is_name(cell: &str) -> bool {
+pub(super) fn is_name(cell: &str) -> bool {
     let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
     !cell.is_empty() && cell.bytes().all(of_name)
 }

@@ -5,7 +5,7 @@ use super::*;
 use kflow_model::PodUid;
 use kflow_model::event::EventSeen;
 use kflow_model::node::NodeSeen;
-use kflow_model::pod::{ContainerState, PodSeen};
+use kflow_model::pod::{Condition, ContainerState, PodSeen};
 
 fn fixture(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kubectl");
@@ -181,6 +181,79 @@ fn a_node_is_the_node() {
     let moment = "2026-11-27T00:37:30Z";
     let json = node(&read(&fixture("s4-node1.json"), moment));
     assert_eq!(node(&read(&fixture("s4-node1-1.36.txt"), moment)), json);
+}
+
+/// As a chat leaves it: one blank of several, and nothing where a cell is empty.
+fn without_blanks(text: &str) -> String {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines = text.lines().map(|l| words(l) + "\n");
+    lines.collect()
+}
+
+#[test]
+fn a_table_of_nodes_says_which_are_not_ready_or_cordoned() {
+    let wide = fixture("s4-nodes-wide-1.36.txt");
+    let cordoned = fixture("s8-nodes-1.20.txt");
+    for (text, ready, cordoned, runtime) in [
+        (&wide, false, false, "containerd://Unknown"),
+        (&cordoned, true, true, ""),
+        (&without_blanks(&cordoned), true, true, ""),
+    ] {
+        let all = read(text, "2026-11-27T00:37:30Z");
+        let [Body::Node(n)] = all.iter().map(|o| &o.body).collect::<Vec<_>>()[..] else {
+            panic!("{text}: {all:?}");
+        };
+        assert_eq!(n.name, "node1", "{text}");
+        let is_ready = n.condition("Ready").is_some_and(Condition::is_true);
+        assert_eq!((is_ready, n.unschedulable), (ready, cordoned), "{text}");
+        assert_eq!(n.runtime_version.as_str(), runtime, "{text}");
+    }
+}
+
+#[test]
+fn a_table_of_claims_says_their_phase_class_and_volume() {
+    let volume = "pvc-0a8f5f0b-3c63-4b3e-b6f5-2f2b8d5a9d11";
+    let wanted = [
+        ("s05/data", Some("Pending"), Some("nosuch"), None),
+        ("s05/logs", Some("Bound"), Some("standard"), Some(volume)),
+        ("s05/old", Some("Lost"), None, Some("pv-gone")),
+        (
+            "shop/cache",
+            None,
+            Some("fast"),
+            Some("pvc-77a3c1de-1b7a-4a53-8c5b-5c1f6bb7b0aa"),
+        ),
+    ];
+    let ticket = format!(
+        "$ kubectl -n s05 get pvc\n{}",
+        fixture("synthetic-claims-1.36.txt")
+    );
+    let all = fixture("synthetic-claims-all-1.20.txt");
+    // Without blanks a claim that lacks its class cannot be told from one that lacks its volume.
+    let head: Vec<&str> = all.lines().take(3).collect();
+    let all_collapsed = without_blanks(&head.join("\n"));
+    for (text, rows) in [(ticket, 0..3), (all, 0..4), (all_collapsed, 0..2)] {
+        let out = read(&text, "2026-11-27T00:37:30Z");
+        let claims = out.iter().filter_map(|o| match &o.body {
+            Body::Object(x) => Some(x),
+            _ => None,
+        });
+        let told: Vec<_> = claims
+            .map(|x| {
+                let key = format!("{}/{}", x.object.namespace, x.object.name);
+                (
+                    key,
+                    x.fact("phase"),
+                    x.fact("storageClass"),
+                    x.fact("volumeName"),
+                )
+            })
+            .collect();
+        let wanted = wanted[rows]
+            .iter()
+            .map(|(k, p, c, v)| ((*k).to_owned(), *p, *c, *v));
+        assert_eq!(told, wanted.collect::<Vec<_>>(), "{text}");
+    }
 }
 
 #[test]
