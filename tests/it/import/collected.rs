@@ -359,6 +359,14 @@ fn of_several_nodes_one_is_taken_and_the_others_are_named() {
             "{said}"
         );
         assert!(observed(&session).keys().eq(["kube"]), "{said}");
+        // A log that names no host may be of any of them.
+        if !nodes[0].starts_with("10.") {
+            let log = [capture("kubelet.log"), b"\n\n".to_vec()].concat();
+            tree.put("kubelet.log", log);
+            let (session, said) = import(&desk, &tree, &[]);
+            assert!(said.contains("it names no node"), "{said}");
+            assert!(observed(&session).keys().eq(["kube"]), "{said}");
+        }
     }
 }
 

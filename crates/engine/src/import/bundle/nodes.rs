@@ -50,6 +50,15 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
             let name = |host: &&String| names.get(*host).unwrap_or(host).clone();
             bundle.nodes = nodes.iter().map(name).collect();
         }
+        let is_silent = |f: &&Found| f.input.kind.of_node() && f.about.hosts.is_empty();
+        if chosen.is_none() {
+            bundle
+                .left
+                .extend(found.iter().filter(is_silent).map(|f| Left {
+                    name: f.input.name.clone(),
+                    why: "it names no node, and none of several is chosen (--node)".to_owned(),
+                }));
+        }
         found.retain(|f| {
             let own = &f.about.hosts;
             let of_bundle = || hosts.iter().filter(|(n, _)| *n == f.input.bundle);
@@ -59,7 +68,7 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
                     || own.is_empty()
                         && (of_bundle().next().is_none() || of_bundle().any(|(_, h)| h == host))
             };
-            !f.input.kind.of_node() || chosen.as_ref().map_or(own.is_empty(), has)
+            !f.input.kind.of_node() || chosen.as_ref().is_some_and(has)
         });
     }
     leave_what_is_there_twice(&mut found, bundle);
