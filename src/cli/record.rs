@@ -111,7 +111,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
             }
             if let Some((left_out, unnamed)) = s.only {
                 log(&format!(
-                    "left out, as they are about other pods: {left_out}; recorded, though they name none of these: {unnamed}"
+                    "left out, as they are about other pods or what made them: {left_out}; recorded, though they name none of these: {unnamed}"
                 ));
             }
             let made = Made {

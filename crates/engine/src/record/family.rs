@@ -12,6 +12,17 @@ use kflow_model::{ObjectRef, Text};
 /// Most objects whose owners are remembered. Beyond that, owners are told by their names alone.
 const REMEMBERED: usize = 1 << 16;
 
+/// Kinds that make pods, or make what makes them, and their plurals.
+pub(super) const MAKERS: [(&str, &str); 7] = [
+    ("Deployment", "deployments"),
+    ("ReplicaSet", "replicasets"),
+    ("StatefulSet", "statefulsets"),
+    ("DaemonSet", "daemonsets"),
+    ("Job", "jobs"),
+    ("CronJob", "cronjobs"),
+    ("ReplicationController", "replicationcontrollers"),
+];
+
 /// The object whose pods are meant.
 #[derive(Debug)]
 enum Whose {
@@ -88,11 +99,47 @@ impl Family {
                 }
                 // Only the owners of ReplicaSets and Jobs are looked for.
                 let top = owners.last()?;
-                let made = ["ReplicaSet", "Job"].contains(&top.kind.as_str());
-                let known = !made || self.seen(top).is_some();
+                let known = !Self::is_made(top) || self.seen(top).is_some();
                 known.then_some(false)
             }
         }
+    }
+
+    /// Whether an object that makes pods is the one meant, made it, or was made by it; `None` for objects of other kinds, and
+    /// while the owner of one of the two is unknown.
+    pub(super) fn concerns(&self, o: &ObjectRef) -> Option<bool> {
+        let Whose::Owner(kind, name) = &self.whose else {
+            return None;
+        };
+        if !MAKERS.iter().any(|(maker, _)| o.kind == *maker) {
+            return None;
+        }
+        let it = ObjectRef {
+            kind: (*kind).into(),
+            namespace: o.namespace.clone(),
+            name: name.clone(),
+            uid: Text::default(),
+        };
+        let same = |a: &ObjectRef, b: &ObjectRef| a.kind == b.kind && a.name == b.name;
+        let above = |o: &ObjectRef| chain(o, &o.namespace, |o| self.above(o));
+        let (its, own) = (above(&it), above(o));
+        if its.iter().any(|x| same(x, o)) || own.iter().any(|x| same(x, &it)) {
+            return Some(true);
+        }
+        let known = |top: Option<&ObjectRef>| {
+            top.is_none_or(|top| !Self::is_made(top) || self.seen(top).is_some())
+        };
+        (known(its.last()) && known(own.last())).then_some(false)
+    }
+
+    /// The namespace, if it is named.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// True for an object of a kind whose owners are looked for.
+    fn is_made(o: &ObjectRef) -> bool {
+        ["ReplicaSet", "Job"].contains(&o.kind.as_str())
     }
 
     fn seen(&self, o: &ObjectRef) -> Option<&Option<ObjectRef>> {
@@ -181,6 +228,42 @@ mod tests {
         }
         for pod in ["web-0", "shop/web-0", "pod/web-0", "pod/job/web-0"] {
             assert!(Family::new(pod).is_none(), "{pod}");
+        }
+    }
+
+    #[test]
+    fn objects_that_make_pods_concern_it_or_another() {
+        let in_shop = |kind: &str, name: &str| ObjectRef {
+            namespace: "shop".into(),
+            ..of(kind, name)
+        };
+        for (query, kind, name, want) in [
+            ("deploy/web", "Deployment", "web", Some(true)),
+            ("deploy/web", "Deployment", "db", Some(false)),
+            ("deploy/web", "ReplicaSet", "web-6d4b75cb6d", Some(true)),
+            ("deploy/web", "ReplicaSet", "db-6d4b75cb6d", Some(false)),
+            ("deploy/web", "ReplicaSet", "own", None),
+            ("rs/web-6d4b75cb6d", "Deployment", "web", Some(true)),
+            ("rs/web-6d4b75cb6d", "Deployment", "db", Some(false)),
+            ("job/nightly-29", "CronJob", "nightly", None),
+            ("sts/db", "StatefulSet", "web", Some(false)),
+            ("sts/db", "PersistentVolumeClaim", "data", None),
+            ("pvc/data", "Deployment", "web", None),
+        ] {
+            let family = Family::new(query).unwrap();
+            assert_eq!(
+                family.concerns(&in_shop(kind, name)),
+                want,
+                "{query} {name}"
+            );
+        }
+        let mut nightly = Family::new("job/nightly-29").unwrap();
+        nightly.learn(&made(
+            of("Job", "nightly-29"),
+            Some(of("CronJob", "nightly")),
+        ));
+        for (name, want) in [("nightly", true), ("hourly", false)] {
+            assert_eq!(nightly.concerns(&in_shop("CronJob", name)), Some(want));
         }
     }
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::family::Family;
+use super::family::{Family, MAKERS};
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
 use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked};
 use kflow_model::span::SpanRecord;
-use kflow_model::{Body, Observation, SpanId, Text};
+use kflow_model::{Body, ObjectRef, Observation, SpanId, Text};
 
 /// Most sandbox and container ids, and calls about other pods, that are remembered. Beyond that, an observation that
 /// has only an id is kept.
@@ -133,7 +133,7 @@ impl PodFilter {
     /// Returns the part of an observation that belongs into the recording.
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
-            Body::Watch(n) if n.resource == "pods" => {
+            Body::Watch(n) if self.is_narrowed(&n.resource) => {
                 // Only these pods of a list are in the recording, so the list must not claim that others do not exist.
                 // A selection needs no such care: the apiserver was asked for nothing else.
                 let mut n = n.clone();
@@ -204,12 +204,12 @@ impl PodFilter {
             Body::Event(e) if e.object.kind == "Pod" => {
                 self.named(&e.object.namespace, &e.object.name, &e.object.uid)
             }
-            Body::Event(e) => self.of_namespace(&e.object.namespace),
+            Body::Event(e) => self.of_object(&e.object),
             Body::Object(o) => {
                 if let Asked::Family(family) = &mut self.asked {
                     family.learn(o);
                 }
-                self.of_namespace(&o.object.namespace)
+                self.of_object(&o.object)
             }
             Body::Audit(a)
                 if a.resource.split('/').next() == Some("pods") && !a.object.name.is_empty() =>
@@ -337,9 +337,29 @@ impl PodFilter {
         }
     }
 
-    /// Which pods an observation about an object of a namespace, not a pod, concerns.
+    /// True for a kind of whose lists only a part is recorded.
+    fn is_narrowed(&self, resource: &str) -> bool {
+        let of_makers = matches!(self.asked, Asked::Family(_));
+        resource == "pods" || of_makers && MAKERS.iter().any(|(_, plural)| *plural == resource)
+    }
+
+    /// Which pods an observation about an object that is no pod concerns.
+    fn of_object(&self, object: &ObjectRef) -> Of {
+        match &self.asked {
+            Asked::Family(family) if family.concerns(object) == Some(false) => Of::Other,
+            _ => self.of_namespace(&object.namespace),
+        }
+    }
+
+    /// Which pods an observation about a namespace, not a pod, concerns.
     fn of_namespace(&self, namespace: &str) -> Of {
-        if namespace.is_empty() || self.selection.admits_namespace(namespace) {
+        let asked = match &self.asked {
+            Asked::All => None,
+            Asked::One(one) => one.namespace.as_deref(),
+            Asked::Family(family) => family.namespace(),
+        };
+        let is_asked = asked.is_none_or(|asked| asked == namespace);
+        if namespace.is_empty() || is_asked && self.selection.admits_namespace(namespace) {
             Of::Nobody
         } else {
             Of::Other
@@ -372,7 +392,9 @@ impl PodFilter {
 mod tests {
     use super::*;
     use kflow_model::cri::{Inventory, InventoryItem, RuntimeState};
+    use kflow_model::event::EventSeen;
     use kflow_model::gap::{WatchKind, WatchNote};
+    use kflow_model::object::ObjectSeen;
     use kflow_model::pod::PodSeen;
     use kflow_model::{
         ContainerId, Nanos, ObjectRef, PodNames, PodRef, PodUid, SandboxId, Scope, Source, Stamp,
@@ -570,6 +592,59 @@ mod tests {
                 panic!("{kept:?}")
             };
             assert_eq!(n.scope, scope.as_str());
+        }
+    }
+
+    #[test]
+    fn of_an_owner_the_objects_of_others_are_left_out_and_their_lists_say_so() {
+        let mut only = PodFilter::new(Some("ns/deploy/web"), Arc::default()).unwrap();
+        let object = |kind: &str, namespace: &str, name: &str| ObjectRef {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: Text::default(),
+        };
+        let seen = |body: Body| {
+            Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(1)),
+                source: Source::Kube,
+                body,
+            })
+        };
+        for (object, is_kept) in [
+            (object("Deployment", "ns", "web"), true),
+            (object("Deployment", "ns", "db"), false),
+            (object("ConfigMap", "ns", "settings"), true),
+            (object("ConfigMap", "else", "settings"), false),
+            (object("Node", "", "n1"), true),
+        ] {
+            let state = seen(Body::Object(Box::new(ObjectSeen {
+                object: object.clone(),
+                ..ObjectSeen::default()
+            })));
+            assert_eq!(only.keep(&state).is_some(), is_kept, "{object:?}");
+            let event = seen(Body::Event(Box::new(EventSeen {
+                object: object.clone(),
+                ..EventSeen::default()
+            })));
+            assert_eq!(only.keep(&event).is_some(), is_kept, "{object:?}");
+        }
+        assert_eq!(only.left_out, 4);
+        let note = |resource: &str| {
+            seen(Body::Watch(Box::new(WatchNote {
+                resource: resource.into(),
+                kind: WatchKind::ListEnd,
+                scope: Text::default(),
+                detail: "7".into(),
+                failure: None,
+            })))
+        };
+        for (resource, scope) in [("deployments", "ns,of=Deployment/web"), ("nodes", "")] {
+            let kept = only.keep(&note(resource)).unwrap();
+            let Body::Watch(n) = &kept.body else {
+                panic!("{kept:?}")
+            };
+            assert_eq!(n.scope, scope, "{resource}");
         }
     }
 
