@@ -15,6 +15,8 @@ use crate::manifest::PART_OF;
 
 /// How long the apiserver may take for one request.
 const ANSWER: Duration = Duration::from_secs(10);
+/// Most objects of a list that are asked for at once, as kubectl does (`--chunk-size`).
+const PAGE: u32 = 500;
 /// Field manager of the fields that kflow applies.
 pub(crate) const MANAGER: &str = "kflow";
 
@@ -209,13 +211,23 @@ pub(crate) async fn list(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let params = ListParams::default().labels(labels);
     let what = match namespace {
         Some(namespace) => format!("{} of namespace {namespace}", resource.plural),
         None => resource.plural.clone(),
     };
-    let all = asked("list", what, api.list(&params)).await?;
-    Ok(all.items)
+    // Page by page: each has its own time, so a large cluster needs no faster apiserver.
+    let mut params = ListParams::default().labels(labels).limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = asked("list", what.clone(), api.list(&params)).await?;
+        all.extend(page.items);
+        let next = page.metadata.continue_.filter(|next| !next.is_empty());
+        // The same token again would never end.
+        if next.is_none() || next == params.continue_token {
+            return Ok(all);
+        }
+        params.continue_token = next;
+    }
 }
 
 /// True for an object that an installation of kflow made.

@@ -78,10 +78,17 @@ impl Cluster {
             );
         }
         if path == "/api/v1/nodes" {
-            let node = |name| json!({"metadata": {"name": name}});
+            // In two pages, as the apiserver answers where there are more than asked for.
+            assert!(query.contains("limit="), "{query}");
+            let (name, next) = if query.contains("continue=next") {
+                ("node2", "")
+            } else {
+                ("node1", "next")
+            };
             return (
                 200,
-                json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [node("node1"), node("node2")]}),
+                json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": next},
+                    "items": [{"metadata": {"name": name}}]}),
             );
         }
         match *method {
