@@ -3,8 +3,11 @@
 
 use super::{Sources, current, is_general, root, scenario, silence};
 use kflow_core::correlate::World;
-use kflow_core::diagnose::{self, Catalogue, Verdict};
+use kflow_core::diagnose::{self, Catalogue, State, Verdict};
+use kflow_core::flow::Stage;
 use kflow_model::{Body, Source};
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 #[test]
 fn the_list_of_causes_is_current() {
@@ -134,6 +137,113 @@ fn every_cause_is_told_of_its_scenario() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// What Events, the API, the tap and the kubelet's log show of a pod that was admitted and runs.
+fn life() -> [Vec<Value>; 4] {
+    let event = |t: f64, reason: &str, message: &str| json!({"t": t, "event": {"reason": reason, "message": message, "by": "kubelet", "c": "c", "w": false}});
+    [
+        vec![
+            event(
+                0.15,
+                "Pulled",
+                "Container image \"reg.example/team/app:1\" already present on machine",
+            ),
+            event(0.2, "Created", "Created container c"),
+            event(0.25, "Started", "Started container c"),
+        ],
+        vec![
+            json!({"t": 0.27, "pod": {"st": {"ph": "Running", "t0": 0, "cond": [{"k": "PodReadyToStartContainers", "s": "True", "t": 0}, {"k": "Ready", "s": "True", "t": 0}],
+            "css": [{"n": "c", "img": "reg.example/team/app:1", "id": "9a9a00", "rc": 0, "ok": true, "sd": true, "st": {"running": {"t": 0}}}]}}}),
+        ],
+        vec![
+            json!({"t": 0.12, "call": {"id": 7, "method": "RunPodSandbox"}}),
+            json!({"t": 0.14, "end": {"id": 7, "code": 0}}),
+        ],
+        vec![
+            json!({"t": 0.11, "log": {"m": "SyncLoop ADD", "l": "info", "kv": {"source": "api"}}}),
+        ],
+    ]
+}
+
+/// The scenario's pod was admitted and ran before the kubelet refused it: it admits its pods again when it or its node
+/// starts anew. `parts` are the sources that saw it run. A list shows only the last state of the pod, of which the
+/// newest time may be older than its Events.
+fn refused_after_it_ran(
+    mut s: scenario::Scenario,
+    parts: u8,
+    later: f64,
+    listed: bool,
+) -> scenario::Scenario {
+    let t = |step: &Value| step["t"].as_f64().unwrap_or_default();
+    let refused = |step: &Value| {
+        step.pointer("/pod/st/ph") == Some(&json!("Failed"))
+            || step.pointer("/event/w") == Some(&Value::Null)
+    };
+    let from = s
+        .see
+        .iter()
+        .find(|x| refused(x) && x.get("event").is_some())
+        .or_else(|| s.see.iter().find(|x| refused(x)))
+        .map_or(0.3, t);
+    for step in &mut s.see {
+        if t(step) >= from {
+            step["t"] = json!(t(step) + later);
+        }
+    }
+    for (n, steps) in life().into_iter().enumerate() {
+        if parts & (1 << n) != 0 && !(listed && n == 1) {
+            s.see.extend(steps);
+        }
+    }
+    s.see.sort_by(|a, b| t(a).total_cmp(&t(b)));
+    if listed {
+        let mut pods = s.see.iter().filter(|x| x.get("pod").is_some());
+        let (mut first, last) = (
+            pods.next().cloned().unwrap_or_default(),
+            pods.next_back().cloned().unwrap_or_default(),
+        );
+        first["pod"]["st"] = last["pod"]["st"].clone();
+        s.see.retain(|x| x.get("pod").is_none());
+        s.see.insert(0, first);
+    }
+    s
+}
+
+/// The scenarios in which the kubelet does not admit the pod, and it stays Failed.
+fn refused() -> Vec<scenario::Scenario> {
+    let catalogue = Catalogue::get();
+    let mut all = scenarios();
+    all.retain(|s| {
+        catalogue.find(&s.cause).is_some_and(|c| {
+            c.stage == Stage::Admit && c.state == State::Failed && c.id != diagnose::cause::KF317
+        })
+    });
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_pod_that_is_refused_after_it_ran_is_told_why(parts in 1_u8..16, later in 1.0..100_000.0, listed: bool) {
+        // KF308 is refused like the others, but a pod that ran before is told as evicted: it was ended.
+        let fine = |s: &scenario::Scenario, id: &str| id == s.cause || s.cause == "KF308" && id == "KF911";
+        for s in refused() {
+            let s = refused_after_it_ran(s, parts, later, listed);
+            for sources in [Sources::All, Sources::Api] {
+                let mut world = World::new();
+                for o in s.observations().iter().filter(|o| sources.has(o.source)) {
+                    world.observe(o);
+                }
+                world.refresh();
+                let target = diagnose::find(&world, &s.target).into_iter().next();
+                let now = s.now().plus((later * 1e9) as i64);
+                let v = target.and_then(|t| t.verdict(&world, now));
+                let told = v.as_ref().map_or("nothing", Verdict::cause_id);
+                prop_assert!(fine(&s, told), "{} {sources:?}: {told}", s.name);
+            }
+        }
+    }
 }
 
 fn stage_of(cause: &str) -> Option<&'static str> {

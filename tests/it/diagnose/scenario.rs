@@ -47,7 +47,7 @@ pub(super) struct Scenario {
     /// Other causes that are true as well; a part of the sources may tell one of these instead.
     #[serde(default)]
     pub(super) also_fine: Vec<String>,
-    see: Vec<Value>,
+    pub(super) see: Vec<Value>,
 }
 
 fn at(s: f64) -> Nanos {

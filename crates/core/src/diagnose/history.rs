@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::signal::{self, Signal, same_subject};
 use crate::correlate::PodView;
-use crate::flow::Stage;
+use crate::flow::{self, Fact, Stage};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, ContainerId, Nanos, Source, Text,
@@ -23,7 +23,7 @@ use kflow_model::{
     cri::{CallKey, ContainerEventKind, RuntimeState, method},
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
-    pod::{ContainerState, PodSeen},
+    pod::{ContainerState, PodPhase, PodSeen},
     stamp::SECOND,
 };
 
@@ -111,6 +111,16 @@ pub fn refused_delete(a: &AuditRecord) -> bool {
 /// True for a request to create a pod that was refused. 409 does not count: the pod exists already.
 pub fn refused_create(a: &AuditRecord) -> bool {
     a.verb == "create" && a.resource == "pods" && a.code >= 400 && a.code != 409
+}
+
+/// True for the kubelet's lines about a pod that it does not admit as it is, which it writes for a resize too.
+fn is_check(s: &Signal<'_>) -> bool {
+    let Body::Log(l) = &s.evidence.body else {
+        return false;
+    };
+    let fact = flow::line(l).map(|l| l.fact());
+    matches!(fact, Some(Fact::ResourceLacked | Fact::AdmissionDenied))
+        && l.field("operation").is_none_or(|o| o == "resize")
 }
 
 /// A refused deletion is reported for this long, ns, unless a later one is let through.
@@ -413,7 +423,8 @@ impl<'a> PodHistory<'a> {
                 // A source often reports one failure twice in the same moment: as a log line and as an Event.
                 let again = count > 0 && at.since(old.at) > SECOND / 2;
                 old.count = old.count.saturating_add(u32::from(again)).max(count);
-                old.at = at;
+                // A state comes after all Events here, and the one in a list has an older time.
+                old.at = old.at.max(at);
                 // A state without a message says only that the failure holds.
                 if !text.is_empty() || old.text.is_empty() {
                     old.text = text;
@@ -449,6 +460,11 @@ impl<'a> PodHistory<'a> {
         let mut evidence = self.view.evidence.iter();
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
     }
+    /// True when the pod's state says that it has failed for this reason.
+    fn ended_with(&self, reason: &str) -> bool {
+        let status = self.api.map(|p| &p.status);
+        status.is_some_and(|s| s.phase == PodPhase::Failed && s.reason == reason)
+    }
     /// True when the pod has ended, by the node's own sources alone.
     pub fn is_over_on_node(&self) -> bool {
         self.api.is_none()
@@ -475,7 +491,12 @@ impl<'a> PodHistory<'a> {
         match stage {
             Stage::Api => false,
             Stage::Schedule => self.bound.is_some(),
-            Stage::Admit => self.sandbox.is_some(),
+            // A kubelet admits each of its pods again after a restart of its own or of the node: a pod that ran may be
+            // refused later.
+            Stage::Admit if self.api.is_some() => {
+                self.sandbox.is_some() && !self.ended_with(&s.reason)
+            }
+            Stage::Admit => after(self.sandbox) || (self.sandbox.is_some() && is_check(s)),
             Stage::Cgroup | Stage::Volumes => {
                 // Events alone may tell nothing of the volumes but what follows them.
                 let follows = |o: &Signal<'_>| {

@@ -34,7 +34,7 @@ use super::told::Texts;
 use super::{Catalogue, State, cause, limits};
 use crate::backoff;
 use crate::correlate::World;
-use crate::flow::Stage;
+use crate::flow::{Fact, Map, Stage};
 use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
 use kflow_model::{Body, Nanos, Source};
@@ -270,11 +270,15 @@ fn refused<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(status) = f.api.map(|p| &p.status).filter(|s| !s.reason.is_empty()) else {
         return;
     };
-    if f.sandbox.is_none() {
+    // A pod that had a sandbox was refused later where the kubelet says so: it admits its pods again when it restarts.
+    let said = Map::active().status(&status.message);
+    let rejected = said.filter(|s| s.fact == Fact::PodRejected);
+    if f.sandbox.is_none() || rejected.is_some() {
+        let what = rejected.and_then(|s| s.name("message"));
         let x = Finding::new(cause::KF316, f);
         found.push(
             x.name("reason", &status.reason)
-                .name("what", &status.message)
+                .name("what", what.unwrap_or(&status.message))
                 .proof_if(f.api_evidence),
         );
     }
@@ -286,7 +290,7 @@ fn ended(f: &PodHistory<'_>) -> bool {
         matches!(
             s.reason.as_ref(),
             "Evicted" | "DeadlineExceeded" | "Preempting" | "NodeShutdown"
-        ) || (f.sandbox.is_none()
+        ) || (!f.is_over(Stage::Admit, s)
             && Catalogue::get()
                 .under(&s.reason)
                 .any(|c| c.stage == Stage::Admit && c.state == State::Failed))

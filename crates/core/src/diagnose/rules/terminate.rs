@@ -346,6 +346,8 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     let node = node_of(f.view, f.api);
     let who = match s.reason.as_ref() {
         "Evicted" | "TerminationByKubelet" => format!("the kubelet of {} (eviction)", named(node)),
+        // pkg/kubelet/nodeshutdown, `nodeShutdownReason`.
+        "Terminated" => format!("the kubelet of {}, which shuts down", named(node)),
         "Preempting" => format!("the kubelet of {}, for a critical pod", named(node)),
         "Preempted" | "PreemptionByScheduler" => {
             "the scheduler, for a pod with a higher priority (preemption)".into()
