@@ -93,6 +93,8 @@ pub struct NodeHealth {
     /// The kubelet's newest line that says why it exits: when, and why. [`NodeHealth::heard`] shows whether it has
     /// logged since.
     pub fatal: Option<(Nanos, Text, Evidence)>,
+    /// The kubelet's newest line that says that its client certificate has expired.
+    pub expired: Option<(Nanos, Evidence)>,
     /// The kubelet's newest line that says that the runtime's network is not ready.
     pub network: Option<(Nanos, Evidence)>,
     /// The node's pressure conditions that are true.
@@ -150,6 +152,9 @@ impl NodeHealth {
             }
             Fact::SyncSkipped => {
                 self.skips.get_or_insert_with(why);
+            }
+            Fact::CertificateExpired => {
+                self.expired.get_or_insert_with(|| (at, o.clone()));
             }
             Fact::NetworkNotReady => {
                 self.network.get_or_insert_with(|| (at, o.clone()));
@@ -529,7 +534,8 @@ impl Cluster {
                 .and_then(|f| f.lease)
                 .map(|l| l.is_over(self.followed(now)));
             let missing = f.map(|f| f.missing.is_some());
-            f.map(|f| (&f.ready, f.skipping(now).is_some(), late, missing))
+            let expired = f.map(|f| f.expired.is_some());
+            f.map(|f| (&f.ready, f.skipping(now).is_some(), late, missing, expired))
                 .hash(&mut h);
         }
         h.finish()

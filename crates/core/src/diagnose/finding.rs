@@ -255,6 +255,10 @@ impl<'a> Finding<'a> {
                 };
                 self.names.set("who", &who);
             }
+            cause::KF615 if self.names.get("answer").is_none() => {
+                let image = self.names.get("image").unwrap_or_default().to_owned();
+                self.names.set("asked", &image);
+            }
             cause::KF213 => self.names.set("unbound", "which is not bound to a volume"),
             cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::text::uncoded;
+
 use crate::flow::{self, Fact, Line, Map, Needle, Template};
 use kflow_model::cri::method;
 use kflow_model::{
@@ -257,8 +259,8 @@ fn unframed(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the message as the catalogue's patterns see it: without its frame ([`unframed`]), on one line, because
-/// errors of mount(8), fsck, hooks and CSI drivers have several, with empty ones among them, and of two joined errors
-/// the one that decides ([`unjoined`]).
+/// errors of mount(8), fsck, hooks and CSI drivers have several, with empty ones among them, of two joined errors
+/// the one that decides ([`unjoined`]), and without `: unknown` behind the cause ([`uncoded`]).
 pub(super) fn searched(text: &str) -> Cow<'_, str> {
     let breaks = ['\n', '\r', '\t'];
     let one_line = |text: &str| {
@@ -266,13 +268,17 @@ pub(super) fn searched(text: &str) -> Cow<'_, str> {
         let lines: Vec<&str> = lines.filter(|l| !l.is_empty()).collect();
         lines.join(" ")
     };
+    let plain = |text: &str| uncoded(&unjoined(text)).into_owned();
     let text = unframed(text);
     if text.contains(breaks) {
-        return Cow::Owned(unjoined(&one_line(&text)).into_owned());
+        return Cow::Owned(plain(&one_line(&text)));
     }
     match text {
-        Cow::Borrowed(text) => unjoined(text.trim_end()),
-        Cow::Owned(text) => Cow::Owned(unjoined(&text).into_owned()),
+        Cow::Borrowed(text) => match unjoined(text.trim_end()) {
+            Cow::Borrowed(text) => uncoded(text),
+            Cow::Owned(text) => Cow::Owned(uncoded(&text).into_owned()),
+        },
+        Cow::Owned(text) => Cow::Owned(plain(&text)),
     }
 }
 

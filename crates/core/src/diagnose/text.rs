@@ -183,7 +183,7 @@ pub fn unframed(message: &str) -> Cow<'_, str> {
 }
 
 /// Returns the message without `: unknown` at its end, and at the end of each message that it quotes.
-fn uncoded(message: &str) -> Cow<'_, str> {
+pub(super) fn uncoded(message: &str) -> Cow<'_, str> {
     const UNKNOWN: &str = ": unknown";
     if !message.contains(UNKNOWN) {
         return Cow::Borrowed(message);

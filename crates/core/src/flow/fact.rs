@@ -206,6 +206,8 @@ facts! {
     KubeletStarted,
     /// The kubelet's command failed; the error says why.
     KubeletFailed,
+    /// The kubelet's client certificate has expired.
+    CertificateExpired,
     /// The container runtime answered the kubelet.
     RuntimeReady,
     /// The container runtime reports that it is not ready.

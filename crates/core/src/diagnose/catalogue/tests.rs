@@ -152,6 +152,92 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
             r#"Failed to inspect image "x:1": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused""#,
             cause::KF515,
         ),
+        (
+            "ErrImagePull",
+            r#"initializing source docker://reg.example/x:1: pinging container registry reg.example: StatusCode: 410, "Gone""#,
+            cause::KF604b,
+        ),
+        (
+            "ErrImagePull",
+            r#"failed to resolve reference "reg.example/x:1": unexpected status from HEAD request to https://reg.example/v2/x/manifests/1: 520 "#,
+            cause::KF604b,
+        ),
+        (
+            "ErrImagePull",
+            r#"failed to resolve reference "reg.example/x:1": unexpected status from HEAD request to https://reg.example/v2/x/manifests/1: 401"#,
+            cause::KF602,
+        ),
+        (
+            "ErrImagePull",
+            r#"failed to resolve reference "reg.example/x:1": unexpected status from HEAD request to https://reg.example/v2/x/manifests/1: 429 "#,
+            cause::KF603,
+        ),
+        (
+            "ErrImagePull",
+            "reading manifest 1 in reg.example/x: too many requests to registry",
+            cause::KF603,
+        ),
+        (
+            "ErrImagePull",
+            "short-name resolution enforced but cannot prompt without a TTY",
+            cause::KF608,
+        ),
+        (
+            "ImageInspectError",
+            r#"Failed to inspect image "x:1": rpc error: code = Unknown desc = readlink /var/lib/containers/storage/overlay: invalid argument"#,
+            cause::KF615,
+        ),
+        ("InvalidImageName", "", cause::KF608),
+        (
+            "UnexpectedAdmissionError",
+            "Allocate failed due to [memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available, which is unexpected",
+            cause::KF303,
+        ),
+        (
+            "SMTAlignmentError",
+            "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2",
+            cause::KF305,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            r#"failed to setup network for sandbox "5e1f": plugin type="azure-vnet" failed (add): Failed to get IP address from CNS: http request failed: Post "http://localhost:10090/network/requestipconfigs": dial tcp 127.0.0.1:10090: connect: connection refused"#,
+            cause::KF518,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            r#"failed to setup network for sandbox "5e1f": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://127.0.0.1:7445/apis/crd.projectcalico.org/v1/clusterinformations/default": dial tcp 127.0.0.1:7445: connect: connection refused"#,
+            cause::KF504,
+        ),
+        (
+            "ContainerError",
+            r#"Error: error creating read-write layer with ID "9a9a": write /var/lib/containers/storage/overlay/x: no space left on device"#,
+            cause::KF612,
+        ),
+        (
+            "ContainerError",
+            r#"Error: sandbox container "5e1f" is not running"#,
+            cause::KF715,
+        ),
+        (
+            "RunContainerError",
+            "container create failed: error executing hook `/usr/bin/nvidia-container-toolkit` (exit code: 1)",
+            cause::KF715,
+        ),
+        (
+            "RunContainerError",
+            r#"failed to start container "c": Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error running createRuntime hook #0: exit status 1, stdout: , stderr: nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1"#,
+            cause::KF715,
+        ),
+        (
+            "RunContainerError",
+            "container create failed: mount `/var/lib/kubelet/pods/u/volumes/kubernetes.io~configmap/conf` to `etc/app.conf`: Not a directory",
+            cause::KF716,
+        ),
+        (
+            "FailedMount",
+            r#"MountVolume.SetUp failed for volume "s3" : rpc error: code = Internal desc = stat /var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/s3/mount: transport endpoint is not connected"#,
+            cause::KF421,
+        ),
     ] {
         let best = Catalogue::get().best(reason, text, |_| true);
         assert_eq!(best.map(|(c, _)| c.id), Some(id), "{text}");
@@ -203,5 +289,48 @@ fn what_to_do_is_of_what_is_missing_and_not_of_what_else_the_cause_may_be() {
             assert!(step.command.contains(command), "{text}: {steps:?}");
             assert!(!step.text.contains(['[', '?']), "{text}: {steps:?}");
         }
+    }
+}
+
+/// Where one cause has several origins, the words of the error say which of them it is, and so what to do.
+#[test]
+fn what_to_do_follows_from_the_words_of_the_error() {
+    let all = Catalogue::parse(DATA).unwrap();
+    let of_mount = |said: &str| {
+        format!(
+            "MountVolume.MountDevice failed for volume \"v\" : rpc error: code = Internal desc = {said}"
+        )
+    };
+    let mount = |kind: &str, output: &str| {
+        of_mount(&format!(
+            "mount failed: exit status 32 Mounting command: mount Mounting arguments: -t {kind} -o defaults /dev/vde /mnt Output: {output}"
+        ))
+    };
+    let cni = |plugin: &str, said: &str| {
+        format!(
+            "failed to setup network for sandbox \"5e1f\": plugin type=\"{plugin}\" failed (add): {said}"
+        )
+    };
+    let cluster = "error getting ClusterInformation: Get \"https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default\": Forbidden";
+    for (id, reason, text, has, lacks) in [
+        (cause::KF504, "FailedCreatePodSandBox", cni("calico", cluster), "NO_PROXY", "token"),
+        (cause::KF504, "FailedCreatePodSandBox", cni("calico", "connection is unauthorized: Unauthorized"), "token", "NO_PROXY"),
+        (cause::KF501, "FailedCreatePodSandBox", cni("multus", "[ns/p/u:left]: error adding container to network \"left\": SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is required"), "resourceName", "eth0"),
+        (cause::KF501, "FailedCreatePodSandBox", cni("kube-ovn", "RPC failed; request ip return 500 no address allocated to pod ns/p provider ovn, please see kube-ovn-controller logs to find errors"), "deployment/kube-ovn-controller", "resourceName"),
+        (cause::KF501, "FailedCreatePodSandBox", "failed to setup network for sandbox \"5e1f\": failed to find network info for sandbox \"5e1f\"".to_owned(), "eth0", "resourceName"),
+        (cause::KF502, "FailedCreatePodSandBox", cni("azure-vnet", "AllocateIPConfig failed: not enough IPs available of type IPv4 for nc, waiting on Azure CNS to allocate more with NC Status: x"), "azure-cns", "cilium"),
+        (cause::KF409, "FailedMount", mount("ext4", "mount: /mnt: /dev/vde already mounted or mount point busy."), "multipath", "nouuid"),
+        (cause::KF409, "FailedMount", mount("xfs", "mount: /mnt: wrong fs type, bad option, bad superblock on /dev/vde, missing codepage or helper program, or other error."), "nouuid", "multipath"),
+        (cause::KF409, "FailedMount", of_mount("failed to mount secrets store objects for pod ns/p, err: error connecting to provider \"azure\": provider not found: provider \"azure\""), "provider azure", "nouuid"),
+        (cause::KF409, "FailedMount", mount("nfs", "mount.nfs: access denied by server while mounting 10.0.0.9:/x"), "exportfs", "nouuid"),
+        (cause::KF615, "ImageInspectError", "Failed to inspect image \"x:1\": Id or size of image \"x:1\" is not set".to_owned(), "cri-dockerd", "?"),
+        (cause::KF715, "RunContainerError", "namespace path: lstat /proc/0/ns/ipc: no such file or directory".to_owned(), "delete pod", "nvidia-smi"),
+    ] {
+        let (cause, names) = all.best(reason, &text, |_| true).unwrap();
+        assert_eq!(cause.id, id, "{text}");
+        let steps = crate::diagnose::finding::steps(cause, &names);
+        let said: Vec<String> = steps.iter().map(|s| format!("{}: {}", s.text, s.command)).collect();
+        let said = said.join("\n");
+        assert!(said.contains(has) && !said.contains(lacks), "{text}: {said}");
     }
 }

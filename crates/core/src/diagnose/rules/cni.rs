@@ -8,13 +8,19 @@ use crate::diagnose::history::PodHistory;
 use kflow_model::pod::{Condition, ContainerState, PodSeen};
 
 /// A word of an error, the network that writes it, and the prefix of its agent pods' names in its own manifests.
-const AGENTS: [(&str, &str, &str); 6] = [
+const AGENTS: [(&str, &str, &str); 12] = [
     ("cilium", "Cilium", "cilium-"),
     ("calico", "Calico", "calico-node-"),
     ("annel", "Flannel", "kube-flannel-"),
     ("add cmd: ", "AWS VPC", "aws-node-"),
     ("multus", "Multus", "kube-multus-"),
     ("readinessindicatorfile", "Multus", "kube-multus-"),
+    ("weave", "Weave", "weave-net-"),
+    ("azure", "Azure CNS", "azure-cns-"),
+    ("antrea", "Antrea", "antrea-agent-"),
+    ("kube-ovn", "Kube-OVN", "kube-ovn-cni-"),
+    ("ovnkube", "OVN-Kubernetes", "ovnkube-node-"),
+    ("ovn-k8s", "OVN-Kubernetes", "ovnkube-node-"),
 ];
 
 /// Sets names for the network whose agent failed, and for the health of the agent's pod on the node.

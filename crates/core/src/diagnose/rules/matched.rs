@@ -6,7 +6,7 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::Signal;
-use crate::diagnose::{Catalogue, Cause, Confidence};
+use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
 use kflow_model::{ObjectRef, Source};
 
@@ -133,7 +133,8 @@ fn low_node(cx: Context<'_>, f: &PodHistory<'_>) -> Option<ObjectRef> {
 }
 
 /// Returns the stage in which a signal holds the pod up. A runtime that fails as a whole fails every call, so the
-/// signal's reason decides, and not the cause. A container's error is in the stage that the timeline gives it.
+/// signal's reason decides, and not the cause. A container's error is in the stage that the timeline gives it, also
+/// where its image or a volume is the cause.
 fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
     let whole = cause.stage == Stage::Sandbox;
     let made = matches!(cause.stage, Stage::Create | Stage::Start);
@@ -144,11 +145,8 @@ fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
         reason @ ("CreateContainerConfigError"
         | "CreateContainerError"
         | "ContainerError"
-        | "RunContainerError")
-            if whole || made =>
-        {
-            container_error_stage(reason, &s.text)
-        }
+        | "RunContainerError") => container_error_stage(reason, &s.text),
+        "StartError" | "ContainerCannotRun" => Stage::Start,
         "FailedCreatePodSandBox" if made => Stage::Sandbox,
         "@stop" | "FailedKillPod" if whole => Stage::Terminate,
         _ => cause.stage,
@@ -210,6 +208,7 @@ fn polish<'a>(
             }
         }
         cause::KF406 => attacher(cx, &mut x),
+        cause::KF615 if x.names.get("answer").is_some() => x.state = State::Stuck,
         cause::KF214 => super::claims::gave_up(cx, f, s, &mut x),
         _ => {}
     }

@@ -12,13 +12,15 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Confidence, InFlightCall, Verdict, cause, limits};
-use kflow_model::{Nanos, ObjectRef, Source, Text};
+use kflow_model::{Nanos, ObjectRef, Source, Text, stamp::SECOND};
 
 /// A kubelet that is alive calls the runtime or logs a line every second.
 const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 /// While no pod waits for it, a silent kubelet is reported no sooner than the control plane would report it: a kubelet
 /// that is restarted is back by then.
 const UNMISSED_NS: i64 = limits::LEASE.ns;
+/// The check of the certificate runs every five minutes (pkg/kubelet/certificate/transport.go, `UpdateTransport`).
+const EXPIRED_NS: i64 = 600 * SECOND;
 
 /// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is empty.
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
@@ -197,7 +199,15 @@ pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth)
         };
         x = x.name("what", &what);
     }
-    x.proof_if(health.evidence.as_ref())
+    x = x.proof_if(health.evidence.as_ref());
+    // The kubelet repeats this with each certificate check; what it logged long before it fell silent is another trouble.
+    let last = |at: Nanos| health.heard.is_none_or(|h| h.since(at) < EXPIRED_NS);
+    if let Some((_, o)) = health.expired.as_ref().filter(|(at, _)| last(*at)) {
+        x = x
+            .name("certificate", "its client certificate has expired")
+            .proof(o);
+    }
+    x
 }
 
 /// Adds that the kubelet of this node has neither logged nor called the runtime since a moment.

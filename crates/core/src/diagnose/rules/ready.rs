@@ -3,11 +3,12 @@
 use super::Context;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of};
-use crate::diagnose::history::{ContainerHistory, KillWhy, PodHistory};
+use crate::diagnose::history::{ContainerHistory, KillWhy, PodHistory, ProbeResult};
 use crate::diagnose::limits;
 use crate::diagnose::signal::cause_in;
 use crate::diagnose::text::{list, shorten, span};
-use crate::diagnose::{Confidence, Recurrence, State};
+use crate::diagnose::{Catalogue, Cause, Confidence, Recurrence, State};
+use crate::flow::Stage;
 use kflow_model::{
     Body,
     pod::{ContainerState, ProbeSpec},
@@ -74,7 +75,7 @@ pub(super) fn unready_by_node(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> b
     // The kubelet would have logged a change of the probe's result.
     let still_ready = matches!(f.readiness_turned, Some((t, true)) if t >= started);
     let few = c.readiness.as_ref().is_some_and(|p| p.count < FAILURES);
-    let failing = |p: &Option<crate::diagnose::history::ProbeResult<'_>>| {
+    let failing = |p: &Option<ProbeResult<'_>>| {
         p.as_ref().is_some_and(|p| {
             // A probe that cannot be run leaves the container as it was: not ready, unless the log has said that it is
             // since it started.
@@ -115,6 +116,18 @@ pub(super) fn said(text: &str) -> String {
     shorten(cause_in(text).trim(), 200).to_string()
 }
 
+/// Returns the cause that keeps a probe's command from being run at all: the node refuses it, and the application was
+/// not asked.
+fn unrun<'a>(f: &PodHistory<'a>, p: &ProbeResult<'a>, kind: &str) -> Option<Finding<'a>> {
+    let of_node = |c: &Cause| matches!(c.id, cause::KF512 | cause::KF715);
+    let (cause, names) = (p.errored)
+        .then(|| Catalogue::get().best("RunContainerError", p.text, of_node))
+        .flatten()?;
+    let mut x = Finding::of(cause, f).at(Stage::Ready);
+    x.names = names;
+    Some(x.name("probe", &format!("its {kind} probe")))
+}
+
 fn probes<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -137,7 +150,7 @@ fn probes<'a>(
             .iter()
             .any(|k| k.cause.id == cause::KF802 && k.container == c.name)
     {
-        let x = Finding::new(cause::KF802, f);
+        let x = unrun(f, p, "startup").unwrap_or_else(|| Finding::new(cause::KF802, f));
         let x = if c.kills > 0 {
             x.varying("times", &crate::diagnose::text::times(c.kills))
         } else {
@@ -176,6 +189,10 @@ fn probes<'a>(
     x.recurrence = flapping;
     match failing {
         Some(p) if (by_api && (slow || was_ready)) || flapping.is_some() => {
+            let x = match unrun(f, p, "readiness") {
+                Some(unrun) => unrun.container(&c.name).since(started),
+                None => x,
+            };
             let x = x.name("what", &said(p.text)).proof(p.evidence);
             found.push(x.proof_if(f.api_evidence));
         }

@@ -344,10 +344,13 @@ fn named(node: &str) -> String {
 /// Sets the name `who` to the component that ended the pod.
 pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     let node = node_of(f.view, f.api);
+    // pkg/kubelet/nodeshutdown, `nodeShutdownReason`; the condition beside it does not say why.
+    let shuts_down = f.api.is_some_and(|p| p.status.reason == "Terminated");
     let who = match s.reason.as_ref() {
+        "Terminated" | "TerminationByKubelet" if shuts_down => {
+            format!("the kubelet of {}, which shuts down", named(node))
+        }
         "Evicted" | "TerminationByKubelet" => format!("the kubelet of {} (eviction)", named(node)),
-        // pkg/kubelet/nodeshutdown, `nodeShutdownReason`.
-        "Terminated" => format!("the kubelet of {}, which shuts down", named(node)),
         "Preempting" => format!("the kubelet of {}, for a critical pod", named(node)),
         "Preempted" | "PreemptionByScheduler" => {
             "the scheduler, for a pod with a higher priority (preemption)".into()
