@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kflow_core::correlate::PodView;
 use kflow_core::diagnose::State;
 use kflow_core::flow::Stage;
+use kflow_core::timeline::Span;
 use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::pod::{PodSeen, WatchEvent};
 use kflow_model::stamp::SECOND;
@@ -31,6 +32,30 @@ fn later(json: &mut serde_json::Value, by: i64) {
         serde_json::Value::Object(m) => m.values_mut().for_each(|x| later(x, by)),
         _ => {}
     }
+}
+
+/// The kubelet's log alone shows when a pod's worker begins to stop it, and not that the pod is gone.
+#[test]
+fn what_a_pod_waited_for_has_ended_when_its_worker_stops_it() {
+    let mut stopped = 0;
+    for name in SESSIONS {
+        let log = session(name);
+        let log = log.iter().filter(|o| o.source == Source::Kubelet);
+        let world = world(log);
+        for pod in world.pods() {
+            let spans = &pod.timeline.spans;
+            let of_worker = |s: &&Span| s.step == "SyncTerminatingPod";
+            let Some(stop) = spans.iter().filter(of_worker).map(|s| s.start.at).max() else {
+                continue;
+            };
+            stopped += 1;
+            let waits = |s: &&Span| s.end.is_none() && s.start.at <= stop;
+            let waits = |s: &&Span| waits(s) && s.stage != Stage::Terminate && !s.is_run();
+            let open: Vec<&Span> = spans.iter().filter(waits).collect();
+            assert!(open.is_empty(), "{name} {}: {open:?}", pod.key());
+        }
+    }
+    assert!(stopped > 50, "{stopped}");
 }
 
 /// Two pods have one name, one after the other: an observation with only the name belongs to the pod that existed then.

@@ -206,14 +206,38 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Ends the open waits of a pod that is gone, except calls, which end by themselves. Nobody saw the end of what a
-    /// pod of the past waited for: the end is set to the list that does not contain the pod, as the upper bound.
+    /// Ends what the pod's worker waited for before it began to stop the pod: it does one after the other
+    /// (pkg/kubelet/pod_workers.go, `podWorkerLoop`).
+    fn close_before_stop(&mut self) {
+        let of_worker =
+            |s: &&Span| matches!(s.step.as_str(), "SyncTerminatingPod" | "SyncTerminatedPod");
+        let stops = self.of(Stage::Terminate).filter(of_worker);
+        let stops: Vec<(Edge, Option<Evidence>)> = stops
+            .map(|s| (s.start, s.evidence.first().cloned()))
+            .collect();
+        for s in &mut self.spans {
+            let waits = s.end.is_none() && s.call.is_none() && !s.is_run();
+            let stop = stops.iter().filter(|(e, _)| e.at >= s.start.at);
+            if let Some((end, proof)) = stop.min_by_key(|(e, _)| *e)
+                && waits
+                && s.stage != Stage::Terminate
+            {
+                s.end = Some(*end);
+                s.certainty = s.certainty.max(Certainty::Inferred);
+                s.evidence.extend(proof.clone());
+                s.outcome = Outcome::Cancelled;
+            }
+        }
+    }
+
+    /// Ends the open waits of a pod that is gone or is being stopped, except calls, which end by themselves. Nobody saw
+    /// the end of what a pod of the past waited for: the end is set to the list that does not contain the pod, as the upper bound.
     fn close(&mut self) {
         let past = self.view.past;
         let over = self.view.gone;
         let listed = || super::first_list(self.input).filter(|_| past);
         let Some(at) = over.or_else(listed) else {
-            return;
+            return self.close_before_stop();
         };
         for s in &mut self.spans {
             if s.end.is_none() && s.call.is_none() && !s.is_run() {
