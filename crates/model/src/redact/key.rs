@@ -17,185 +17,42 @@ pub enum Kind {
 }
 
 /// Words that mark a credential wherever they stand in a name.
-const STRONG: [&str; 29] = [
-    "bindpw",
-    "password",
-    "passwords",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "passwort",
-    "kennwort",
-    "motdepasse",
-    "wachtwoord",
-    "sessionid",
-    "jsessionid",
-    "phpsessid",
-    "authorization",
-    "apikey",
-    "apitoken",
-    "secretkey",
-    "accesskey",
-    "privatekey",
-    "clientsecret",
-    "accesstoken",
-    "authtoken",
-    "idtoken",
-    "refreshtoken",
-    "bearertoken",
-    "identitytoken",
-    "registrytoken",
-    "dockerconfigjson",
-];
+const STRONG: &str = "\
+    bindpw password passwords passwd passphrase passcode pwd passwort kennwort motdepasse wachtwoord sessionid \
+    jsessionid phpsessid authorization apikey apitoken secretkey accesskey privatekey clientsecret accesstoken \
+    authtoken idtoken refreshtoken bearertoken identitytoken registrytoken dockerconfigjson";
 
 /// Endings of words that do the same: `PGPASSWORD`, `dbpasswd`, `keypass`.
 const STRONG_ENDS: [&str; 4] = ["password", "passwd", "passphrase", "pass"];
 
 /// Words with such an ending that do not mark a credential.
-const NO_PASSWORDS: [&str; 6] = [
-    "pass",
-    "bypass",
-    "compass",
-    "encompass",
-    "surpass",
-    "trespass",
-];
+const NO_PASSWORDS: &str = "pass bypass compass encompass surpass trespass";
 
 /// Words that mark a credential when they are the last word of a name: `X-Vault-Token`, `db_pass`. In the name of an
 /// environment variable (`TOKEN_PROD`) they do so anywhere.
-const WEAK: [&str; 14] = [
-    "token",
-    "secret",
-    "pass",
-    "pw",
-    "credential",
-    "credentials",
-    "creds",
-    "auth",
-    "signature",
-    "sig",
-    "cookie",
-    "jwt",
-    "dockercfg",
-    "dockerconfig",
-];
+const WEAK: &str = "token secret pass pw credential credentials creds auth signature sig cookie jwt dockercfg dockerconfig";
 
 /// Words before `key` with which the `key` is a credential.
-const OF_KEYS: [&str; 14] = [
-    "api",
-    "access",
-    "private",
-    "secret",
-    "signing",
-    "encryption",
-    "master",
-    "session",
-    "shared",
-    "account",
-    "ssh",
-    "license",
-    "hmac",
-    "storage",
-];
+const OF_KEYS: &str = "api access private secret signing encryption master session shared account ssh license hmac storage";
 
 /// Last words of names whose value is a place, a name or a number, not the credential.
-const HARMLESS: [&str; 30] = [
-    "count",
-    "dir",
-    "directory",
-    "enabled",
-    "endpoint",
-    "exists",
-    "expiration",
-    "expired",
-    "expires",
-    "file",
-    "files",
-    "kind",
-    "length",
-    "mode",
-    "mount",
-    "name",
-    "names",
-    "path",
-    "policy",
-    "ref",
-    "refs",
-    "required",
-    "seconds",
-    "size",
-    "source",
-    "ttl",
-    "type",
-    "url",
-    "version",
-    "volume",
-];
+const HARMLESS: &str = "\
+    count dir directory enabled endpoint exists expiration expired expires file files kind length mode mount name \
+    names path policy ref refs required seconds size source ttl type url version volume";
 
 /// Words before `secret` in names whose value is the name of a Secret object.
-const OBJECTS: [&str; 6] = ["pull", "tls", "image", "publish", "stage", "expand"];
+const OBJECTS: &str = "pull tls image publish stage expand";
 
 /// Names of lists and maps whose content people choose freely, without separators.
-const OPAQUE: [&str; 43] = [
-    "annotations",
-    "arg",
-    "args",
-    "argv",
-    "attributes",
-    "auths",
-    "binarydata",
-    "body",
-    "cmd",
-    "cmdline",
-    "command",
-    "commandline",
-    "commands",
-    "data",
-    "entrypoint",
-    "env",
-    "environment",
-    "environ",
-    "envs",
-    "execcommand",
-    "fromliteral",
-    "header",
-    "headers",
-    "httpheaders",
-    "lastappliedconfiguration",
-    "nodepublishsecrets",
-    "nodestagesecrets",
-    "parameters",
-    "publishcontext",
-    "requestbody",
-    "requestheaders",
-    "requestobject",
-    "responsebody",
-    "responseheaders",
-    "responseobject",
-    "secrets",
-    "setliteral",
-    "setstring",
-    "stdin",
-    "stringdata",
-    "volumecontext",
-    "volumeattributes",
-    "publishvolumecontext",
-];
+const OPAQUE: &str = "\
+    annotations arg args argv attributes auths binarydata body cmd cmdline command commandline commands data \
+    entrypoint env environment environ envs execcommand fromliteral header headers httpheaders \
+    lastappliedconfiguration nodepublishsecrets nodestagesecrets parameters publishcontext requestbody \
+    requestheaders requestobject responsebody responseheaders responseobject secrets setliteral setstring stdin \
+    stringdata volumecontext volumeattributes publishvolumecontext";
 /// Last words of names of the same kind: `container-args`, `extraEnv`.
-const OPAQUE_LAST: [&str; 11] = [
-    "annotations",
-    "args",
-    "argv",
-    "cmd",
-    "cmdline",
-    "command",
-    "entrypoint",
-    "env",
-    "environment",
-    "envs",
-    "headers",
-];
+const OPAQUE_LAST: &str =
+    "annotations args argv cmd cmdline command entrypoint env environment envs headers";
 
 /// Longest name that is classified, bytes.
 const LONGEST: usize = 128;
@@ -217,17 +74,17 @@ mod is {
 static LISTS: LazyLock<FxHashMap<&str, u8>> = LazyLock::new(|| {
     let mut all = FxHashMap::default();
     for (list, bit) in [
-        (&STRONG[..], is::STRONG),
-        (&NO_PASSWORDS, is::NO_PASSWORD),
-        (&WEAK, is::WEAK),
-        (&OF_KEYS, is::OF_KEY),
-        (&HARMLESS, is::HARMLESS),
-        (&OBJECTS, is::OBJECT),
-        (&OPAQUE, is::OPAQUE),
-        (&OPAQUE_LAST, is::OPAQUE_LAST),
+        (STRONG, is::STRONG),
+        (NO_PASSWORDS, is::NO_PASSWORD),
+        (WEAK, is::WEAK),
+        (OF_KEYS, is::OF_KEY),
+        (HARMLESS, is::HARMLESS),
+        (OBJECTS, is::OBJECT),
+        (OPAQUE, is::OPAQUE),
+        (OPAQUE_LAST, is::OPAQUE_LAST),
     ] {
-        for word in list {
-            *all.entry(*word).or_default() |= bit;
+        for word in list.split_ascii_whitespace() {
+            *all.entry(word).or_default() |= bit;
         }
     }
     all
