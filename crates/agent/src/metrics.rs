@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use kflow_export::open_metrics::{Kind, Page};
+use kflow_export::open_metrics::{Durations, Kind, Page, seconds};
 use kflow_model::cri::{CallEnd, CallKey, CallOutcome, code_name, method};
 use kflow_model::{Body, Evidence, Nanos, Source};
 use kflow_sources::live::{SourceStatus, Status};
@@ -25,20 +25,12 @@ const OTHER: &str = "other";
 /// Label value for a method or code that was not observed.
 const UNKNOWN: &str = "unknown";
 
-/// Histogram of the durations of the calls of one method.
-#[derive(Clone, Debug, Default)]
-struct Lengths {
-    /// Number of calls by the first bound that their duration does not exceed; the last bucket has no bound.
-    buckets: [u64; BOUNDS.len() + 1],
-    sum_ns: i64,
-}
-
 /// What was counted since the agent started.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Number of calls that ended, by method and code.
     ended: BTreeMap<(&'static str, &'static str), u64>,
-    lengths: BTreeMap<&'static str, Lengths>,
+    lengths: BTreeMap<&'static str, Durations>,
     /// Method and start of each call in flight.
     open: HashMap<CallKey, (&'static str, Nanos)>,
     untracked: u64,
@@ -94,7 +86,7 @@ impl Counts {
                 {
                     self.lengths
                         .entry(method)
-                        .or_default()
+                        .or_insert_with(|| Durations::by(&BOUNDS))
                         .add(o.stamp.at.since(at).max(0));
                 }
             }
@@ -107,21 +99,6 @@ impl Counts {
             _ => {}
         }
     }
-}
-
-impl Lengths {
-    fn add(&mut self, ns: i64) {
-        let seconds = seconds(ns);
-        let place = BOUNDS.iter().position(|b| seconds <= *b);
-        if let Some(n) = self.buckets.get_mut(place.unwrap_or(BOUNDS.len())) {
-            *n += 1;
-        }
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-    }
-}
-
-fn seconds(ns: i64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// State that the page shows besides the counts.
@@ -138,25 +115,26 @@ pub struct State {
 pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Result<()> {
     let mut page = Page::new(out);
     calls(&mut page, counts)?;
-    page.family("kflow_observations", Kind::Counter, "What sources saw.")?;
-    by_source(
-        &mut page,
-        "kflow_observations_total",
-        &counts.observations,
-        state,
-    )?;
-    page.family(
-        "kflow_gaps",
-        Kind::Counter,
-        "Times of which a source does not know everything.",
-    )?;
-    by_source(&mut page, "kflow_gaps_total", &counts.gaps, state)?;
-    page.family(
-        "kflow_lost",
-        Kind::Counter,
-        "Lines, chunks or observations that are known to be lost, by source.",
-    )?;
-    by_source(&mut page, "kflow_lost_total", &counts.lost, state)?;
+    for (name, help, counts) in [
+        (
+            "kflow_observations",
+            "What sources saw.",
+            &counts.observations,
+        ),
+        (
+            "kflow_gaps",
+            "Times of which a source does not know everything.",
+            &counts.gaps,
+        ),
+        (
+            "kflow_lost",
+            "Lines, chunks or observations that are known to be lost, by source.",
+            &counts.lost,
+        ),
+    ] {
+        page.family(name, Kind::Counter, help)?;
+        by_source(&mut page, &format!("{name}_total"), counts, state)?;
+    }
     sources(&mut page, &state.sources)?;
     if let Some(kept) = &state.spool {
         spool(&mut page, kept)?;
@@ -223,28 +201,8 @@ fn calls(page: &mut Page<impl io::Write>, counts: &Counts) -> io::Result<()> {
         Kind::Histogram,
         "Length of CRI calls whose begin and end were seen.",
     )?;
-    let bucket = format!("{LENGTH}_bucket");
     for (method, lengths) in &counts.lengths {
-        let mut below = 0;
-        for (n, bound) in lengths
-            .buckets
-            .iter()
-            .zip(BOUNDS.iter().map(Some).chain([None]))
-        {
-            below += n;
-            let bound = bound.map_or("+Inf".to_owned(), |b| format!("{b:?}"));
-            page.sample(
-                &bucket,
-                &[("method", *method), ("le", bound.as_str())],
-                below,
-            )?;
-        }
-        page.sample(&format!("{LENGTH}_count"), &[("method", *method)], below)?;
-        page.sample(
-            &format!("{LENGTH}_sum"),
-            &[("method", *method)],
-            seconds(lengths.sum_ns),
-        )?;
+        page.durations(LENGTH, &[("method", *method)], lengths)?;
     }
     page.family(
         "kflow_cri_calls_in_flight",
@@ -258,12 +216,12 @@ fn calls(page: &mut Page<impl io::Write>, counts: &Counts) -> io::Result<()> {
     for (method, n) in open {
         page.sample("kflow_cri_calls_in_flight", &[("method", method)], n)?;
     }
-    page.family(
+    page.single(
         "kflow_cri_calls_untracked",
         Kind::Counter,
         "CRI calls that were too many to be followed.",
+        counts.untracked,
     )?;
-    page.sample("kflow_cri_calls_untracked_total", &[], counts.untracked)?;
     page.family(
         "kflow_cri_message_bytes",
         Kind::Counter,
@@ -283,24 +241,24 @@ fn calls(page: &mut Page<impl io::Write>, counts: &Counts) -> io::Result<()> {
 }
 
 fn spool(page: &mut Page<impl io::Write>, s: &kflow_store::Status) -> io::Result<()> {
-    page.family(
+    page.single(
         "kflow_spool_bytes",
         Kind::Gauge,
         "Bytes that are kept on this disk.",
+        s.bytes,
     )?;
-    page.sample("kflow_spool_bytes", &[], s.bytes)?;
-    page.family(
+    page.single(
         "kflow_spool_failing",
         Kind::Gauge,
         "1 while nothing can be written on this disk.",
+        u8::from(s.failing.is_some()),
     )?;
-    page.sample("kflow_spool_failing", &[], u8::from(s.failing.is_some()))?;
-    page.family(
+    page.single(
         "kflow_spool_lost",
         Kind::Counter,
         "Observations that were not written on this disk.",
-    )?;
-    page.sample("kflow_spool_lost_total", &[], s.lost)
+        s.lost,
+    )
 }
 
 fn store(
@@ -308,54 +266,50 @@ fn store(
     sent: &kflow_store::upload::Status,
     spool: &kflow_store::Status,
 ) -> io::Result<()> {
-    page.family(
+    page.single(
         "kflow_store_segments_sent",
         Kind::Counter,
         "Segments that the store got.",
+        sent.sent,
     )?;
-    page.sample("kflow_store_segments_sent_total", &[], sent.sent)?;
-    page.family(
+    page.single(
         "kflow_store_sent_bytes",
         Kind::Counter,
         "Bytes of segments that the store got.",
+        sent.bytes,
     )?;
-    page.sample("kflow_store_sent_bytes_total", &[], sent.bytes)?;
-    page.family(
+    page.single(
         "kflow_store_segments_waiting",
         Kind::Gauge,
         "Segments that wait to be sent.",
+        spool.waiting,
     )?;
-    page.sample("kflow_store_segments_waiting", &[], spool.waiting)?;
-    page.family(
+    page.single(
         "kflow_store_segments_dropped",
         Kind::Counter,
         "Segments that had to go before the store had them.",
+        spool.dropped.0,
     )?;
-    page.sample("kflow_store_segments_dropped_total", &[], spool.dropped.0)?;
     if let Some(last) = sent.last {
-        page.family(
+        page.single(
             "kflow_store_last_sent_timestamp_seconds",
             Kind::Gauge,
             "When the store got the last segment.",
-        )?;
-        page.sample(
-            "kflow_store_last_sent_timestamp_seconds",
-            &[],
             seconds(last.0),
         )?;
     }
     if let Some(tidied) = &sent.tidied {
-        page.family(
+        page.single(
             "kflow_store_segments_removed",
             Kind::Counter,
             "Segments of the cluster that this agent removed because they were too old.",
+            tidied.segments,
         )?;
-        page.sample("kflow_store_segments_removed_total", &[], tidied.segments)?;
     }
-    page.family(
+    page.single(
         "kflow_store_failing",
         Kind::Gauge,
         "1 while the store takes nothing.",
-    )?;
-    page.sample("kflow_store_failing", &[], u8::from(sent.failing.is_some()))
+        u8::from(sent.failing.is_some()),
+    )
 }

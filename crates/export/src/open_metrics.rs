@@ -17,6 +17,41 @@ pub enum Kind {
     Summary,
 }
 
+/// A histogram of durations.
+#[derive(Clone, Debug)]
+pub struct Durations {
+    /// Upper bounds of the buckets, s, in ascending order.
+    bounds: &'static [f64],
+    /// Counts by the first bound that is not exceeded; the last one counts what is beyond all bounds.
+    buckets: Vec<u64>,
+    sum_ns: i64,
+}
+
+impl Durations {
+    /// An empty histogram with these upper bounds, s, in ascending order.
+    pub fn by(bounds: &'static [f64]) -> Self {
+        Self {
+            bounds,
+            buckets: vec![0; bounds.len() + 1],
+            sum_ns: 0,
+        }
+    }
+
+    /// Counts a duration, ns.
+    pub fn add(&mut self, ns: i64) {
+        let place = self.bounds.iter().position(|b| seconds(ns) <= *b);
+        if let Some(n) = self.buckets.get_mut(place.unwrap_or(self.bounds.len())) {
+            *n += 1;
+        }
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+}
+
+/// Returns nanoseconds as seconds.
+pub fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// Writes metric families one after another.
 #[derive(Debug)]
 pub struct Page<W> {
@@ -61,6 +96,39 @@ impl<W: Write> Page<W> {
         }
         let end = if labels.is_empty() { "" } else { "}" };
         writeln!(self.out, "{end} {value}")
+    }
+
+    /// Writes a family of one sample without labels.
+    pub fn single(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        help: &str,
+        value: impl Display,
+    ) -> io::Result<()> {
+        self.family(name, kind, help)?;
+        let total = if kind == Kind::Counter { "_total" } else { "" };
+        self.sample(&format!("{name}{total}"), &[], value)
+    }
+
+    /// Writes the samples of a histogram of the current family.
+    pub fn durations(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        of: &Durations,
+    ) -> io::Result<()> {
+        let bucket = format!("{name}_bucket");
+        let mut below = 0;
+        let bounds = of.bounds.iter().map(Some).chain([None]);
+        for (n, bound) in of.buckets.iter().zip(bounds) {
+            below += n;
+            let bound = bound.map_or("+Inf".to_owned(), |b| format!("{b:?}"));
+            let labels = [labels, &[("le", bound.as_str())]].concat();
+            self.sample(&bucket, &labels, below)?;
+        }
+        self.sample(&format!("{name}_count"), labels, below)?;
+        self.sample(&format!("{name}_sum"), labels, seconds(of.sum_ns))
     }
 
     /// Writes the end marker.

@@ -10,7 +10,7 @@ use kflow_core::diagnose::Verdict;
 use kflow_model::PodUid;
 use rustc_hash::FxHashSet;
 
-use crate::open_metrics::{Kind, Page};
+use crate::open_metrics::{Durations, Kind, Page};
 
 /// Buckets of the kubelet's `kubelet_pod_start_sli_duration_seconds`, s (kubernetes, `pkg/kubelet/metrics/metrics.go`).
 const BOUNDS: [f64; 25] = [
@@ -23,13 +23,20 @@ const START: &str = "kflow_pod_start_sli_duration_seconds";
 const UNKNOWN: &str = "unknown";
 
 /// A histogram of the starts of pods.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Starts {
     /// The counted pods that are still in the world.
     counted: FxHashSet<PodUid>,
-    /// Counts by the first bound that is not exceeded; the last one counts starts beyond all bounds.
-    buckets: [u64; BOUNDS.len() + 1],
-    sum_ns: i64,
+    durations: Durations,
+}
+
+impl Default for Starts {
+    fn default() -> Self {
+        Self {
+            counted: FxHashSet::default(),
+            durations: Durations::by(&BOUNDS),
+        }
+    }
 }
 
 impl Starts {
@@ -41,24 +48,12 @@ impl Starts {
             if self.counted.contains(&pod.uid) {
                 there.insert(pod.uid.clone());
             } else if let Some(start) = startup_latency::start(pod) {
-                self.add(start.sli_ns.max(0));
+                self.durations.add(start.sli_ns.max(0));
                 there.insert(pod.uid.clone());
             }
         }
         self.counted = there;
     }
-
-    fn add(&mut self, ns: i64) {
-        let place = BOUNDS.iter().position(|b| seconds(ns) <= *b);
-        if let Some(n) = self.buckets.get_mut(place.unwrap_or(BOUNDS.len())) {
-            *n += 1;
-        }
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-    }
-}
-
-fn seconds(ns: i64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// Writes the families: the starts, and the causes of these verdicts.
@@ -72,16 +67,7 @@ pub fn write<'a>(
         Kind::Histogram,
         "How long pods took to start by the kubelet's SLI, without pulls and init containers.",
     )?;
-    let bucket = format!("{START}_bucket");
-    let bounds = BOUNDS.iter().map(Some).chain([None]);
-    let mut below = 0;
-    for (n, bound) in starts.buckets.iter().zip(bounds) {
-        below += n;
-        let bound = bound.map_or("+Inf".to_owned(), |b| format!("{b:?}"));
-        page.sample(&bucket, &[("le", bound.as_str())], below)?;
-    }
-    page.sample(&format!("{START}_count"), &[], below)?;
-    page.sample(&format!("{START}_sum"), &[], seconds(starts.sum_ns))?;
+    page.durations(START, &[], &starts.durations)?;
     page.family(
         "kflow_verdicts",
         Kind::Gauge,
