@@ -60,192 +60,54 @@ const SANDBOXES: Answer = Answer::List { sandboxes: true };
 const CONTAINERS: Answer = Answer::List { sandboxes: false };
 
 /// `RuntimeService`, sorted by name.
+#[rustfmt::skip]
 static RUNTIME: &[Method] = &[
     unary(method::ATTACH, Some(requests::container_id), Answer::Skip),
-    unary(
-        method::CHECKPOINT_CONTAINER,
-        Some(requests::checkpoint_container),
-        Answer::Skip,
-    ),
-    unary(
-        method::CONTAINER_STATS,
-        Some(requests::about_container),
-        Answer::Skip,
-    ),
-    unary(
-        method::CONTAINER_STATUS,
-        Some(requests::about_container),
-        Answer::ContainerStatus,
-    ),
-    unary(
-        method::CREATE_CONTAINER,
-        Some(requests::create_container),
-        Answer::Facts(answers::new_container),
-    ),
+    unary(method::CHECKPOINT_CONTAINER, Some(requests::checkpoint_container), Answer::Skip),
+    unary(method::CONTAINER_STATS, Some(requests::about_container), Answer::Skip),
+    unary(method::CONTAINER_STATUS, Some(requests::about_container), Answer::ContainerStatus),
+    unary(method::CREATE_CONTAINER, Some(requests::create_container), Answer::Facts(answers::new_container)),
     unary(method::EXEC, Some(requests::exec), Answer::Skip),
-    unary(
-        method::EXEC_SYNC,
-        Some(requests::exec_sync),
-        Answer::Facts(answers::exec_result),
-    ),
+    unary(method::EXEC_SYNC, Some(requests::exec_sync), Answer::Facts(answers::exec_result)),
     stream(method::GET_CONTAINER_EVENTS, None, Answer::Events),
-    unary(
-        method::LIST_CONTAINER_STATS,
-        Some(requests::list_container_stats),
-        Answer::Skip,
-    ),
-    unary(
-        method::LIST_CONTAINERS,
-        Some(requests::list_containers),
-        CONTAINERS,
-    ),
+    unary(method::LIST_CONTAINER_STATS, Some(requests::list_container_stats), Answer::Skip),
+    unary(method::LIST_CONTAINERS, Some(requests::list_containers), CONTAINERS),
     unary(method::LIST_METRIC_DESCRIPTORS, None, Answer::Skip),
-    unary(
-        method::LIST_POD_SANDBOX,
-        Some(requests::list_pod_sandbox),
-        SANDBOXES,
-    ),
+    unary(method::LIST_POD_SANDBOX, Some(requests::list_pod_sandbox), SANDBOXES),
     unary(method::LIST_POD_SANDBOX_METRICS, None, Answer::Skip),
-    unary(
-        method::LIST_POD_SANDBOX_STATS,
-        Some(requests::list_pod_sandbox_stats),
-        Answer::Skip,
-    ),
-    unary(
-        method::POD_SANDBOX_STATS,
-        Some(requests::about_sandbox),
-        Answer::Skip,
-    ),
-    unary(
-        method::POD_SANDBOX_STATUS,
-        Some(requests::about_sandbox),
-        Answer::SandboxStatus,
-    ),
-    unary(
-        method::PORT_FORWARD,
-        Some(requests::port_forward),
-        Answer::Skip,
-    ),
-    unary(
-        method::REMOVE_CONTAINER,
-        Some(requests::container_id),
-        Answer::Skip,
-    ),
-    unary(
-        method::REMOVE_POD_SANDBOX,
-        Some(requests::sandbox_id),
-        Answer::Skip,
-    ),
-    unary(
-        method::REOPEN_CONTAINER_LOG,
-        Some(requests::container_id),
-        Answer::Skip,
-    ),
-    unary(
-        method::RUN_POD_SANDBOX,
-        Some(requests::run_pod_sandbox),
-        Answer::Facts(answers::new_sandbox),
-    ),
-    unary(
-        method::RUNTIME_CONFIG,
-        None,
-        Answer::Facts(answers::runtime_config),
-    ),
-    unary(
-        method::START_CONTAINER,
-        Some(requests::container_id),
-        Answer::Skip,
-    ),
-    unary(
-        method::STATUS,
-        Some(requests::verbose),
-        Answer::Facts(answers::runtime_status),
-    ),
-    unary(
-        method::STOP_CONTAINER,
-        Some(requests::stop_container),
-        Answer::Skip,
-    ),
-    unary(
-        method::STOP_POD_SANDBOX,
-        Some(requests::sandbox_id),
-        Answer::Skip,
-    ),
-    stream(
-        method::STREAM_CONTAINER_STATS,
-        Some(requests::list_container_stats),
-        Answer::Skip,
-    ),
-    stream(
-        method::STREAM_CONTAINERS,
-        Some(requests::list_containers),
-        CONTAINERS,
-    ),
+    unary(method::LIST_POD_SANDBOX_STATS, Some(requests::list_pod_sandbox_stats), Answer::Skip),
+    unary(method::POD_SANDBOX_STATS, Some(requests::about_sandbox), Answer::Skip),
+    unary(method::POD_SANDBOX_STATUS, Some(requests::about_sandbox), Answer::SandboxStatus),
+    unary(method::PORT_FORWARD, Some(requests::port_forward), Answer::Skip),
+    unary(method::REMOVE_CONTAINER, Some(requests::container_id), Answer::Skip),
+    unary(method::REMOVE_POD_SANDBOX, Some(requests::sandbox_id), Answer::Skip),
+    unary(method::REOPEN_CONTAINER_LOG, Some(requests::container_id), Answer::Skip),
+    unary(method::RUN_POD_SANDBOX, Some(requests::run_pod_sandbox), Answer::Facts(answers::new_sandbox)),
+    unary(method::RUNTIME_CONFIG, None, Answer::Facts(answers::runtime_config)),
+    unary(method::START_CONTAINER, Some(requests::container_id), Answer::Skip),
+    unary(method::STATUS, Some(requests::verbose), Answer::Facts(answers::runtime_status)),
+    unary(method::STOP_CONTAINER, Some(requests::stop_container), Answer::Skip),
+    unary(method::STOP_POD_SANDBOX, Some(requests::sandbox_id), Answer::Skip),
+    stream(method::STREAM_CONTAINER_STATS, Some(requests::list_container_stats), Answer::Skip),
+    stream(method::STREAM_CONTAINERS, Some(requests::list_containers), CONTAINERS),
     stream(method::STREAM_POD_SANDBOX_METRICS, None, Answer::Skip),
-    stream(
-        method::STREAM_POD_SANDBOX_STATS,
-        Some(requests::list_pod_sandbox_stats),
-        Answer::Skip,
-    ),
-    stream(
-        method::STREAM_POD_SANDBOXES,
-        Some(requests::list_pod_sandbox),
-        SANDBOXES,
-    ),
-    unary(
-        method::UPDATE_CONTAINER_RESOURCES,
-        Some(requests::update_container_resources),
-        Answer::Skip,
-    ),
-    unary(
-        method::UPDATE_POD_SANDBOX_RESOURCES,
-        Some(requests::update_pod_sandbox_resources),
-        Answer::Skip,
-    ),
-    unary(
-        method::UPDATE_RUNTIME_CONFIG,
-        Some(requests::update_runtime_config),
-        Answer::Skip,
-    ),
-    unary(
-        method::VERSION,
-        Some(requests::version_request),
-        Answer::Facts(answers::version),
-    ),
+    stream(method::STREAM_POD_SANDBOX_STATS, Some(requests::list_pod_sandbox_stats), Answer::Skip),
+    stream(method::STREAM_POD_SANDBOXES, Some(requests::list_pod_sandbox), SANDBOXES),
+    unary(method::UPDATE_CONTAINER_RESOURCES, Some(requests::update_container_resources), Answer::Skip),
+    unary(method::UPDATE_POD_SANDBOX_RESOURCES, Some(requests::update_pod_sandbox_resources), Answer::Skip),
+    unary(method::UPDATE_RUNTIME_CONFIG, Some(requests::update_runtime_config), Answer::Skip),
+    unary(method::VERSION, Some(requests::version_request), Answer::Facts(answers::version)),
 ];
 
 /// `ImageService`, sorted by name.
+#[rustfmt::skip]
 static IMAGE: &[Method] = &[
-    unary(
-        method::IMAGE_FS_INFO,
-        None,
-        Answer::Facts(answers::image_fs_info),
-    ),
-    unary(
-        method::IMAGE_STATUS,
-        Some(requests::about_image),
-        Answer::Facts(answers::image_status),
-    ),
-    unary(
-        method::LIST_IMAGES,
-        Some(requests::list_images),
-        Answer::Skip,
-    ),
-    unary(
-        method::PULL_IMAGE,
-        Some(requests::pull_image),
-        Answer::Facts(answers::image_ref),
-    ),
-    unary(
-        method::REMOVE_IMAGE,
-        Some(requests::remove_image),
-        Answer::Skip,
-    ),
-    stream(
-        method::STREAM_IMAGES,
-        Some(requests::list_images),
-        Answer::Skip,
-    ),
+    unary(method::IMAGE_FS_INFO, None, Answer::Facts(answers::image_fs_info)),
+    unary(method::IMAGE_STATUS, Some(requests::about_image), Answer::Facts(answers::image_status)),
+    unary(method::LIST_IMAGES, Some(requests::list_images), Answer::Skip),
+    unary(method::PULL_IMAGE, Some(requests::pull_image), Answer::Facts(answers::image_ref)),
+    unary(method::REMOVE_IMAGE, Some(requests::remove_image), Answer::Skip),
+    stream(method::STREAM_IMAGES, Some(requests::list_images), Answer::Skip),
 ];
 
 /// The method that a `:path` names.
