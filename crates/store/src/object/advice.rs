@@ -7,74 +7,100 @@ use std::error::Error;
 
 use object_store::ObjectStoreScheme;
 
-/// Words in an error, and what they mean; the first match counts.
-const ANSWERS: [(&[&str], Answer); 9] = [
-    (
-        &[
+/// What to do about errors with certain words.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    words: &'static [&'static str],
+    s3: &'static str,
+    google: &'static str,
+    azure: &'static str,
+}
+
+/// The bucket is missing, and not an object in it.
+const NO_BUCKET: Answer = Answer {
+    words: &[
+        "NoSuchBucket",
+        "ContainerNotFound",
+        "specified bucket does not exist",
+    ],
+    s3: "there is no such bucket: kflow makes none; make it, or name another in the URL",
+    google: "there is no such bucket: kflow makes none; make it, or name another in the URL",
+    azure: "there is no such container: kflow makes none; make it, or name another in the URL",
+};
+
+/// The first one with words of the error counts.
+const ANSWERS: [Answer; 9] = [
+    Answer {
+        words: &[
             "RequestTimeTooSkewed",
             "Request date header too old",
             "must be within 15 minutes",
             "Token must be a short-lived token",
         ],
-        Answer::Clock,
-    ),
-    (
-        &[
+        s3: "the store finds the time of the request wrong: set this machine's clock (NTP)",
+        google: "the store finds the time of the request wrong: set this machine's clock (NTP)",
+        azure: "the store finds the time of the request wrong: set this machine's clock (NTP)",
+    },
+    Answer {
+        words: &[
             "incorrectly configured region",
             "AuthorizationHeaderMalformed",
             "PermanentRedirect",
         ],
-        Answer::Region,
-    ),
-    (
-        &[
-            "NoSuchBucket",
-            "ContainerNotFound",
-            "specified bucket does not exist",
-        ],
-        Answer::NoBucket,
-    ),
+        s3: "the bucket is in another region: name that in AWS_REGION, and the endpoint of a store of one's own in AWS_ENDPOINT",
+        google: "the store sends this request elsewhere: is the bucket's name right?",
+        azure: "the store sends this request elsewhere: is the bucket's name right?",
+    },
+    NO_BUCKET,
     // Addresses of the clouds' metadata services, where a machine or pod gets its credentials.
-    (
-        &[
+    Answer {
+        words: &[
             "169.254.169.254",
             "metadata.google.internal",
             "/computeMetadata/v1/",
         ],
-        Answer::NoCredentials,
-    ),
+        s3: "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (of a profile: `eval \"$(aws configure export-credentials --format env)\"`), or run where the machine or pod has a role",
+        google: "there are no credentials: run `gcloud auth application-default login`, or name a key file in GOOGLE_APPLICATION_CREDENTIALS, or run where the machine or pod has a service account",
+        azure: "there are no credentials: set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID, or AZURE_USE_AZURE_CLI=true after `az login`, or run where the machine or pod has an identity",
+    },
     // The text is hyper-rustls's.
-    (&["unsupported scheme http"], Answer::NoTls),
-    (&["dns error", "failed to lookup address"], Answer::NoHost),
-    (
-        &["ExpiredToken", "token has expired", "TokenExpired"],
-        Answer::Expired,
-    ),
-    (
-        &[
+    Answer {
+        words: &["unsupported scheme http"],
+        s3: "the store is to be asked without TLS: write https in AWS_ENDPOINT, or allow it by AWS_ALLOW_HTTP=true",
+        google: "the store is to be asked without TLS: write https in GOOGLE_BASE_URL, or allow it by GOOGLE_ALLOW_HTTP=true",
+        azure: "the store is to be asked without TLS: write https in AZURE_ENDPOINT, or allow it by AZURE_ALLOW_HTTP=true",
+    },
+    Answer {
+        words: &["dns error", "failed to lookup address"],
+        s3: "the store's host is not known by that name: look at AWS_ENDPOINT, AWS_REGION and the bucket's name",
+        google: "the store's host is not known by that name: does this machine reach storage.googleapis.com?",
+        azure: "the store's host is not known by that name: look at AZURE_STORAGE_ACCOUNT_NAME",
+    },
+    Answer {
+        words: &["ExpiredToken", "token has expired", "TokenExpired"],
+        s3: "the credentials have expired: get new ones, and AWS_SESSION_TOKEN with them",
+        google: "the credentials have expired: get new ones",
+        azure: "the credentials have expired: get new ones",
+    },
+    Answer {
+        words: &[
             "InvalidAccessKeyId",
             "SignatureDoesNotMatch",
             "AuthenticationFailed",
             "Server failed to authenticate the request",
             "401 Unauthorized",
         ],
-        Answer::WrongKey,
-    ),
-    (&["403 Forbidden", "AccessDenied"], Answer::Refused),
+        s3: "the store does not know these credentials: look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; `aws sts get-caller-identity` says whose they are",
+        google: "the store does not know these credentials: look at GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login` again",
+        azure: "the store does not know these credentials: look at AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or what else AZURE_* names",
+    },
+    Answer {
+        words: &["403 Forbidden", "AccessDenied"],
+        s3: "the store refuses it to these credentials: they need s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is in it; `aws sts get-caller-identity` says whose they are (profiles in ~/.aws are not read: `aws configure export-credentials --format env`)",
+        google: "the store refuses it to these credentials: they need the role roles/storage.objectUser on the bucket; GOOGLE_APPLICATION_CREDENTIALS names them",
+        azure: "the store refuses it to these credentials: they need the role Storage Blob Data Contributor on the container, or another AZURE_STORAGE_ACCOUNT_KEY",
+    },
 ];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Clock,
-    Region,
-    NoBucket,
-    NoCredentials,
-    NoTls,
-    NoHost,
-    Expired,
-    WrongKey,
-    Refused,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cloud {
@@ -107,21 +133,24 @@ fn told(error: &dyn Error) -> String {
     text
 }
 
-fn answer(text: &str) -> Option<Answer> {
+fn answer(text: &str) -> Option<&'static Answer> {
     let fits = |words: &[&str]| words.iter().any(|w| text.contains(w));
-    let found = ANSWERS.iter().find(|(words, _)| fits(words));
-    found.map(|(_, answer)| *answer)
+    ANSWERS.iter().find(|a| fits(a.words))
 }
 
 /// True when the bucket is missing, and not an object in it.
 pub(super) fn lacks_bucket(error: &object_store::Error) -> bool {
-    answer(&told(error)) == Some(Answer::NoBucket)
+    answer(&told(error)) == Some(&NO_BUCKET)
 }
 
 /// Returns a sentence that says what happened and what to do; `None` where the error's own text has to do.
 pub(super) fn of(url: &str, error: &object_store::Error) -> Option<&'static str> {
-    let cloud = Cloud::of(url)?;
-    Some(sentence(cloud, answer(&told(error))?))
+    let answer = answer(&told(error))?;
+    Some(match Cloud::of(url)? {
+        Cloud::S3 => answer.s3,
+        Cloud::Google => answer.google,
+        Cloud::Azure => answer.azure,
+    })
 }
 
 /// Says what to check when no request can be made at all.
@@ -142,75 +171,6 @@ pub(super) fn of_environment(url: &str, error: &object_store::Error) -> &'static
             "look at AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or what else AZURE_* names"
         }
         None => "look at the variables of this cloud",
-    }
-}
-
-fn sentence(cloud: Cloud, answer: Answer) -> &'static str {
-    use Answer as A;
-    use Cloud as C;
-    match (answer, cloud) {
-        (A::Clock, _) => {
-            "the store finds the time of the request wrong: set this machine's clock (NTP)"
-        }
-        (A::Region, C::S3) => {
-            "the bucket is in another region: name that in AWS_REGION, and the endpoint of a store of one's own in AWS_ENDPOINT"
-        }
-        (A::Region, _) => "the store sends this request elsewhere: is the bucket's name right?",
-        (A::NoBucket, C::Azure) => {
-            "there is no such container: kflow makes none; make it, or name another in the URL"
-        }
-        (A::NoBucket, _) => {
-            "there is no such bucket: kflow makes none; make it, or name another in the URL"
-        }
-        (A::NoCredentials, C::S3) => {
-            "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (of a profile: `eval \"$(aws configure export-credentials --format env)\"`), or run where the machine or pod has a role"
-        }
-        (A::NoCredentials, C::Google) => {
-            "there are no credentials: run `gcloud auth application-default login`, or name a key file in GOOGLE_APPLICATION_CREDENTIALS, or run where the machine or pod has a service account"
-        }
-        (A::NoCredentials, C::Azure) => {
-            "there are no credentials: set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID, or AZURE_USE_AZURE_CLI=true after `az login`, or run where the machine or pod has an identity"
-        }
-        (A::NoTls, C::S3) => {
-            "the store is to be asked without TLS: write https in AWS_ENDPOINT, or allow it by AWS_ALLOW_HTTP=true"
-        }
-        (A::NoTls, C::Google) => {
-            "the store is to be asked without TLS: write https in GOOGLE_BASE_URL, or allow it by GOOGLE_ALLOW_HTTP=true"
-        }
-        (A::NoTls, C::Azure) => {
-            "the store is to be asked without TLS: write https in AZURE_ENDPOINT, or allow it by AZURE_ALLOW_HTTP=true"
-        }
-        (A::NoHost, C::S3) => {
-            "the store's host is not known by that name: look at AWS_ENDPOINT, AWS_REGION and the bucket's name"
-        }
-        (A::NoHost, C::Google) => {
-            "the store's host is not known by that name: does this machine reach storage.googleapis.com?"
-        }
-        (A::NoHost, C::Azure) => {
-            "the store's host is not known by that name: look at AZURE_STORAGE_ACCOUNT_NAME"
-        }
-        (A::Expired, C::S3) => {
-            "the credentials have expired: get new ones, and AWS_SESSION_TOKEN with them"
-        }
-        (A::Expired, _) => "the credentials have expired: get new ones",
-        (A::WrongKey, C::S3) => {
-            "the store does not know these credentials: look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; `aws sts get-caller-identity` says whose they are"
-        }
-        (A::WrongKey, C::Google) => {
-            "the store does not know these credentials: look at GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login` again"
-        }
-        (A::WrongKey, C::Azure) => {
-            "the store does not know these credentials: look at AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or what else AZURE_* names"
-        }
-        (A::Refused, C::S3) => {
-            "the store refuses it to these credentials: they need s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is in it; `aws sts get-caller-identity` says whose they are (profiles in ~/.aws are not read: `aws configure export-credentials --format env`)"
-        }
-        (A::Refused, C::Google) => {
-            "the store refuses it to these credentials: they need the role roles/storage.objectUser on the bucket; GOOGLE_APPLICATION_CREDENTIALS names them"
-        }
-        (A::Refused, C::Azure) => {
-            "the store refuses it to these credentials: they need the role Storage Blob Data Contributor on the container, or another AZURE_STORAGE_ACCOUNT_KEY"
-        }
     }
 }
 
