@@ -4,6 +4,7 @@
 //! (`bodies`); bodies of Secrets and ConfigMaps are not read at all. Queries and annotations pass allow-lists, because
 //! `exec` has its command in the query and webhooks write what they like into annotations.
 
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -212,33 +213,10 @@ fn kept_query(query: &str) -> Text {
             }
             kept.push_str(key);
             kept.push('=');
-            kept.push_str(&percent_decoded(value));
+            kept.push_str(&percent_decode_str(value).decode_utf8_lossy());
         }
     }
     cut(&kept, 512)
-}
-
-fn percent_decoded(s: &str) -> Cow<'_, str> {
-    if !s.contains('%') {
-        return Cow::Borrowed(s);
-    }
-    let mut bytes = Vec::with_capacity(s.len());
-    let mut rest = s.as_bytes();
-    while let Some((&b, tail)) = rest.split_first() {
-        rest = tail;
-        let hex = (b == b'%')
-            .then(|| tail.get(..2))
-            .flatten()
-            .and_then(|h| std::str::from_utf8(h).ok())
-            .and_then(|h| u8::from_str_radix(h, 16).ok());
-        if let Some(decoded) = hex {
-            bytes.push(decoded);
-            rest = tail.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(b);
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Prefixes of the annotations that the apiserver itself writes and that kflow shows. Not

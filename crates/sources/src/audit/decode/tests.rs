@@ -259,7 +259,6 @@ fn agents_and_queries_are_cut_to_what_they_say() {
         ),
         "fieldSelector=metadata.name=x&watch=true&limit="
     );
-    assert_eq!(percent_decoded("a%2Fb%zz%4"), "a/b%zz%4");
 }
 
 proptest! {
@@ -285,7 +284,6 @@ proptest! {
     fn any_query_and_agent_can_be_read(s in "\\PC{0,80}") {
         let _ = kept_query(&s);
         let _ = agent(&s);
-        let _ = percent_decoded(&s);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use kflow_model::scope::bounds;
 use kflow_model::{Body, Observation, PodUid, Scope, Text};
 
@@ -138,31 +140,16 @@ impl Watch {
     }
 }
 
+/// All but what stands for itself in a path segment and in a query value (RFC 3986, "Unreserved Characters").
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// Percent-encodes for a path segment or a query value.
 pub fn escape(s: &str) -> String {
-    let mut out = String::with_capacity(s.len());
-    for b in s.bytes() {
-        if b.is_ascii_alphanumeric() || b"-._~".contains(&b) {
-            out.push(char::from(b));
-        } else {
-            out.extend([
-                '%',
-                char::from(
-                    b"0123456789ABCDEF"
-                        .get(usize::from(b >> 4))
-                        .copied()
-                        .unwrap_or(b'0'),
-                ),
-                char::from(
-                    b"0123456789ABCDEF"
-                        .get(usize::from(b & 15))
-                        .copied()
-                        .unwrap_or(b'0'),
-                ),
-            ]);
-        }
-    }
-    out
+    utf8_percent_encode(s, ENCODED).to_string()
 }
 
 /// Returns the watches of a scope, each with its name in the status bar.
