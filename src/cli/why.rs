@@ -256,8 +256,14 @@ fn written(
 ) -> io::Result<()> {
     let at = asked.at;
     let all = verdicts.iter().map(AsRef::as_ref);
+    // All that is not well is there already, unless somebody asked about a part of it.
+    let followers = || match &args.pod {
+        Some(_) => diagnose::followers(asked.world, verdicts, at),
+        None => Vec::new(),
+    };
     if let Some(form) = args.output.rows() {
-        return why::rows(out, form, all, at);
+        let followers = followers();
+        return why::rows(out, form, all, followers.iter().map(AsRef::as_ref), at);
     }
     let text = match args.output {
         Format::Name => {
@@ -265,11 +271,7 @@ fn written(
         }
         _ if verdicts.is_empty() => nothing(args, asked),
         form => {
-            // All that is not well is there already, unless somebody asked about a part of it.
-            let followers = match &args.pod {
-                Some(_) => diagnose::followers(asked.world, verdicts, at),
-                None => Vec::new(),
-            };
+            let followers = followers();
             let groups = why::groups_of(all, followers.iter().map(AsRef::as_ref));
             match form {
                 Format::Markdown => {

@@ -13,7 +13,7 @@ use kflow_core::flow::Stage;
 /// Returns one line per cause: id, stage, title.
 pub fn table(all: &Catalogue) -> String {
     let mut out = String::from("ID      STAGE      TITLE\n");
-    for c in sorted(all) {
+    for c in all.iter() {
         line(
             &mut out,
             format_args!("{:<7} {:<10} {}", c.id, c.stage.name(), c.title),
@@ -140,10 +140,6 @@ pub fn markdown(all: &Catalogue) -> String {
         }
     }
     out
-}
-
-fn sorted(all: &Catalogue) -> Vec<&Cause> {
-    all.iter().collect()
 }
 
 fn cell(s: &str) -> String {

@@ -191,7 +191,7 @@ pub fn map_json(
             })
             .collect(),
     });
-    rows::nested(out, form, flows.filter(|f| !f.steps.is_empty()))
+    rows::values(out, form, flows.filter(|f| !f.steps.is_empty()))
 }
 
 const fn ended(how: RunEnd) -> &'static str {
@@ -465,7 +465,7 @@ pub fn lit_json(
             steps,
         })
     });
-    rows::nested(out, form, rows)
+    rows::values(out, form, rows)
 }
 
 fn lit_of<'a>(step: &'a Step, l: Option<&'a StepRuns>) -> LitJson<'a> {

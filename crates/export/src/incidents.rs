@@ -310,7 +310,7 @@ pub fn rows<'w>(
         }
         Rows::Json | Rows::Jsonl | Rows::Yaml => {
             let rows = incidents.iter().map(|i| json_of(i, now, within, of(i)));
-            rows::nested(out, form, rows)
+            rows::values(out, form, rows)
         }
     }
 }

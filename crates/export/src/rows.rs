@@ -50,17 +50,8 @@ pub(crate) fn more<T: Serialize + Default>(
     }
 }
 
-/// Writes values of any type. CSV becomes a JSON array.
-pub fn values<T: Serialize>(
-    out: &mut impl Write,
-    form: Rows,
-    values: impl Iterator<Item = T>,
-) -> io::Result<()> {
-    nested(out, form, values)
-}
-
 /// Writes rows that contain lists of objects, which do not fit in a table: CSV becomes a JSON array.
-pub(crate) fn nested<T: Serialize>(
+pub fn values<T: Serialize>(
     out: &mut impl Write,
     form: Rows,
     rows: impl Iterator<Item = T>,
@@ -143,6 +134,17 @@ enum Plain {
     Value(Value),
     List(Vec<Plain>),
     Object(Vec<(String, Plain)>),
+}
+
+impl Plain {
+    /// Formats a cell; the items of a list are separated by spaces, and an object has no cell.
+    fn cell(&self) -> String {
+        match self {
+            Self::Value(v) => cell(v),
+            Self::List(items) => items.iter().map(Self::cell).collect::<Vec<_>>().join(" "),
+            Self::Object(_) => String::new(),
+        }
+    }
 }
 
 impl Serialize for Plain {
@@ -233,8 +235,10 @@ pub fn table(out: &mut impl Write, columns: &[String], rows: &[Vec<Value>]) -> i
 }
 
 fn cells(row: &impl Serialize) -> io::Result<Vec<(String, String)>> {
-    let Keys(all) = serde_json::from_str(&serde_json::to_string(row)?)?;
-    Ok(all.into_iter().map(|(key, v)| (key, cell(&v))).collect())
+    match serde_json::from_str(&serde_json::to_string(row)?)? {
+        Plain::Object(all) => Ok(all.into_iter().map(|(key, v)| (key, v.cell())).collect()),
+        Plain::Value(_) | Plain::List(_) => Err(io::Error::other("a row has no columns")),
+    }
 }
 
 /// Formats a cell; the items of a list are separated by spaces.
@@ -244,29 +248,6 @@ fn cell(value: &Value) -> String {
         Value::String(text) => clean(text).into_owned(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
-    }
-}
-
-/// An object that keeps its keys in order.
-struct Keys(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Keys {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Keys;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
-                let mut all = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    all.push(pair);
-                }
-                Ok(Keys(all))
-            }
-        }
-        d.deserialize_map(Pairs)
     }
 }
 
@@ -356,7 +337,7 @@ mod tests {
             "\"",
         ];
         let mut out = Vec::new();
-        nested(&mut out, Rows::Yaml, odd.iter()).expect("written");
+        values(&mut out, Rows::Yaml, odd.iter()).expect("written");
         let text = String::from_utf8(out).expect("UTF-8");
         let read: Vec<Value> = serde_saphyr::from_str(&text).expect(&text);
         let read: Vec<&str> = read.iter().filter_map(Value::as_str).collect();

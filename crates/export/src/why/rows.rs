@@ -2,12 +2,13 @@
 
 use std::io;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::{confidence_name, owner_name};
 use crate::rows::{self, Rows};
-use kflow_core::diagnose::{CauseId, Verdict};
-use kflow_model::Nanos;
+use kflow_core::diagnose::{About, CauseId, Verdict};
+use kflow_model::{Nanos, ObjectRef};
 
 #[derive(Serialize)]
 struct JsonCall<'a> {
@@ -30,6 +31,30 @@ struct JsonObject<'a> {
     namespace: &'a str,
     name: &'a str,
     uid: &'a str,
+}
+
+impl<'a> JsonObject<'a> {
+    fn of(o: &'a ObjectRef) -> Self {
+        Self {
+            kind: &o.kind,
+            namespace: &o.namespace,
+            name: &o.name,
+            uid: &o.uid,
+        }
+    }
+
+    /// The pod or owner that a verdict is about.
+    fn about(v: &'a Verdict) -> Self {
+        match &v.owner {
+            Some(o) if v.uid.is_empty() => Self::of(o),
+            _ => Self {
+                kind: "Pod",
+                namespace: &v.namespace,
+                name: &v.pod,
+                uid: v.uid.as_str(),
+            },
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -64,6 +89,7 @@ struct JsonVerdict<'a> {
     attempt: u32,
     next_retry_ns: Option<i64>,
     behind: Option<JsonObject<'a>>,
+    holds_up: Vec<JsonObject<'a>>,
     recurrence: Option<JsonRecurrence>,
     sentence: &'a str,
     evidence: Vec<JsonProof>,
@@ -94,12 +120,8 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
         }),
         attempt: v.attempt,
         next_retry_ns: v.next_retry.map(|t| t.0),
-        behind: v.behind.as_ref().map(|o| JsonObject {
-            kind: &o.kind,
-            namespace: &o.namespace,
-            name: &o.name,
-            uid: &o.uid,
-        }),
+        behind: v.behind.as_ref().map(JsonObject::of),
+        holds_up: Vec::new(),
         recurrence: v.recurrence.map(|r| JsonRecurrence {
             times: r.times,
             first_ns: r.first.0,
@@ -179,16 +201,33 @@ impl<'a> CsvVerdict<'a> {
     }
 }
 
-/// Writes a row per verdict, with ages as of `now`.
+/// Writes a row per verdict that was asked for, with ages as of `now`. `followers` are verdicts that follow from those
+/// and were not asked for.
 pub fn rows<'v>(
     out: &mut impl io::Write,
     form: Rows,
-    verdicts: impl IntoIterator<Item = &'v Verdict>,
+    asked: impl IntoIterator<Item = &'v Verdict>,
+    followers: impl IntoIterator<Item = &'v Verdict>,
     now: Nanos,
 ) -> io::Result<()> {
-    let all = verdicts.into_iter().map(|v| json_of(v, now));
+    let asked: Vec<&Verdict> = asked.into_iter().collect();
+    let mut held: FxHashMap<About<'_>, Vec<&Verdict>> = FxHashMap::default();
+    for v in asked.iter().copied().chain(followers) {
+        if let Some(by) = v.follows() {
+            held.entry(by).or_default().push(v);
+        }
+    }
+    let all = asked.into_iter().map(|v| {
+        let its = v.about().and_then(|about| held.get(&about));
+        JsonVerdict {
+            holds_up: (its.into_iter().flatten().copied())
+                .map(JsonObject::about)
+                .collect(),
+            ..json_of(v, now)
+        }
+    });
     match form {
         Rows::Csv => rows::write(out, form, all.map(CsvVerdict::of)),
-        Rows::Json | Rows::Jsonl | Rows::Yaml => rows::nested(out, form, all),
+        Rows::Json | Rows::Jsonl | Rows::Yaml => rows::values(out, form, all),
     }
 }
