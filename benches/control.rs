@@ -20,6 +20,9 @@ use std::time::Duration;
 
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
+use kflow_export::otlp::wire::{
+    Request, Resource, ResourceSpans, ScopeSpans, Span, attribute, kind,
+};
 use kflow_model::{Nanos, Text};
 use kflow_sources::audit::decode::AuditLines;
 use kflow_sources::otlp::decode::decode_request;
@@ -37,69 +40,6 @@ const BATCH: u64 = 512;
 const POD: &str = "4e4df844-2868-44f4-b348-afe965e789f5";
 /// The number of observations that a live run's log keeps.
 const KEEP: usize = 500_000;
-
-#[derive(Clone, PartialEq, Message)]
-struct Export {
-    #[prost(message, repeated, tag = "1")]
-    resources: Vec<ResourceSpans>,
-}
-#[derive(Clone, PartialEq, Message)]
-struct ResourceSpans {
-    #[prost(message, optional, tag = "1")]
-    resource: Option<Resource>,
-    #[prost(message, repeated, tag = "2")]
-    scopes: Vec<ScopeSpans>,
-}
-#[derive(Clone, PartialEq, Message)]
-struct Resource {
-    #[prost(message, repeated, tag = "1")]
-    attributes: Vec<KeyValue>,
-}
-#[derive(Clone, PartialEq, Message)]
-struct ScopeSpans {
-    #[prost(message, repeated, tag = "2")]
-    spans: Vec<Span>,
-}
-#[derive(Clone, PartialEq, Message)]
-struct Span {
-    #[prost(bytes = "vec", tag = "1")]
-    trace: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    id: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    parent: Vec<u8>,
-    #[prost(string, tag = "5")]
-    name: String,
-    #[prost(int32, tag = "6")]
-    kind: i32,
-    #[prost(fixed64, tag = "7")]
-    start: u64,
-    #[prost(fixed64, tag = "8")]
-    end: u64,
-    #[prost(message, repeated, tag = "9")]
-    attributes: Vec<KeyValue>,
-}
-#[derive(Clone, PartialEq, Message)]
-struct KeyValue {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(message, optional, tag = "2")]
-    value: Option<AnyValue>,
-}
-#[derive(Clone, PartialEq, Message)]
-struct AnyValue {
-    #[prost(string, optional, tag = "1")]
-    text: Option<String>,
-}
-
-fn attribute(key: &str, value: &str) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue {
-            text: Some(value.to_owned()),
-        }),
-    }
-}
 
 /// Returns the spans of one request in the apiserver's export order: children first.
 fn trace(n: u64, audit_id: &str, at: u64) -> Vec<Span> {
@@ -119,19 +59,24 @@ fn trace(n: u64, audit_id: &str, at: u64) -> Vec<Span> {
         .enumerate()
         .rev()
         .map(|(depth, name)| Span {
-            trace: u128::from(n + 1).to_be_bytes().to_vec(),
-            id: id(depth),
-            parent: depth.checked_sub(1).map(id).unwrap_or_default(),
+            trace_id: u128::from(n + 1).to_be_bytes().to_vec(),
+            span_id: id(depth),
+            parent_span_id: depth.checked_sub(1).map(id).unwrap_or_default(),
             name: (*name).to_owned(),
-            kind: if depth == 0 { 2 } else { 1 },
-            start: at + depth as u64 * 10_000,
-            end: at + 5_000_000 - depth as u64 * 10_000,
+            kind: if depth == 0 {
+                kind::SERVER
+            } else {
+                kind::INTERNAL
+            },
+            start_time_unix_nano: at + depth as u64 * 10_000,
+            end_time_unix_nano: at + 5_000_000 - depth as u64 * 10_000,
             attributes: vec![
                 attribute("audit-id", audit_id),
                 attribute("http.request.method", "POST"),
                 attribute("url.path", "/api/v1/namespaces/s01/pods"),
                 attribute("user_agent.original", "kubectl/v1.36.4"),
             ],
+            ..Span::default()
         })
         .collect()
 }
@@ -275,14 +220,16 @@ fn main() {
                 batch.extend(trace(number, &id, at * 1000));
             }
             if batch.len() as u64 >= BATCH || n + 1 == RATE {
-                let export = Export {
-                    resources: vec![ResourceSpans {
+                let export = Request {
+                    resource_spans: vec![ResourceSpans {
                         resource: Some(Resource {
                             attributes: vec![attribute("service.name", "apiserver")],
                         }),
-                        scopes: vec![ScopeSpans {
+                        scope_spans: vec![ScopeSpans {
                             spans: std::mem::take(&mut batch),
+                            ..ScopeSpans::default()
                         }],
+                        ..ResourceSpans::default()
                     }],
                 };
                 exports.push(export.encode_to_vec());

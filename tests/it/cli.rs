@@ -3,28 +3,16 @@
 mod streams;
 
 use crate::fixture;
+use crate::program::command;
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
-
-fn kflow() -> Command {
-    let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
-    // The test never reaches a cluster that this machine is configured for.
-    c.env_remove("KFLOW_SESSION")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .stdin(Stdio::null());
-    c
-}
+use std::process::{Command, Output};
 
 pub(crate) fn run(args: &[&str]) -> Output {
-    kflow().args(args).output().unwrap()
+    command().args(args).output().unwrap()
 }
 
 fn s1() -> String {
-    fixture("sessions/S1-basics.kflow.zst")
-        .display()
-        .to_string()
+    crate::recording("S1-basics").display().to_string()
 }
 
 fn json(args: &[&str]) -> Vec<Value> {
@@ -86,7 +74,7 @@ fn a_pod_is_named_in_three_ways() {
         json(&["timeline", "healthy", "-o", "json", "-s", &s1()]),
         by_key
     );
-    let from_env = kflow()
+    let from_env = command()
         .args(["timeline", "healthy", "-o", "json"])
         .env("KFLOW_SESSION", s1())
         .output()
@@ -139,7 +127,7 @@ fn a_namespace_chooses_pods_of_a_session_too() {
 
 #[test]
 fn without_arguments_it_says_where_to_begin() {
-    let out = kflow().output().expect("kflow runs");
+    let out = command().output().expect("kflow runs");
     let told = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2));
     for begin in [
@@ -471,7 +459,7 @@ fn rows_are_the_same_in_every_form() {
         (&s1, &["stats", "--by", "namespace"]),
     ] {
         let printed = |form: &str| {
-            let out = kflow()
+            let out = command()
                 .args(args)
                 .args(["-o", form, "-s", session.as_str()])
                 .output()
@@ -530,6 +518,15 @@ fn the_verdict_on_a_pod_says_whom_its_pull_holds_up() {
     assert!(!slow.contains("s24b"), "nobody else's trouble: {slow}");
     let ticket = why(&["why", "s24a/slow", "-o", "markdown"]);
     assert!(ticket.contains("- holds up s24a/queued"), "{ticket}");
+    let held = |pod: &str| {
+        let o = run(&[&["why", pod, "-o", "json"], &at[..]].concat());
+        let all: Value = serde_json::from_slice(&o.stdout).unwrap();
+        let held = all[0]["holds_up"].as_array().unwrap().clone();
+        let name = |o: &Value| format!("{} {}", o["kind"], o["name"]);
+        held.iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(held("s24a/slow"), [r#""Pod" "queued""#]);
+    assert!(held("s24a/queued").is_empty());
     // Who is held up holds up nobody.
     let queued = why(&["why", "s24a/queued"]);
     assert!(!queued.contains("holds up"), "{queued}");

@@ -14,10 +14,7 @@ use kflow_sources::audit::decode::AuditLines;
 use serde_json::Value;
 
 fn session(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("fixtures/sessions/{name}.kflow.zst"))
-        .display()
-        .to_string()
+    crate::recording(name).display().to_string()
 }
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {

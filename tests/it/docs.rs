@@ -133,7 +133,7 @@ fn recording(name: &str) -> Vec<u8> {
             [("s02", "shop"), ("image-missing", "web-0")],
         )
     };
-    let packed = fs::read(fixture(&format!("sessions/{session}.kflow.zst"))).unwrap();
+    let packed = fs::read(crate::recording(session)).unwrap();
     let mut text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
     for (was, is) in names {
         text = text.replace(was, is);

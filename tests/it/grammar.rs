@@ -8,8 +8,7 @@ use std::fs;
 use std::path::Path;
 
 fn session(name: &str) -> String {
-    let path = format!("sessions/{name}.kflow.zst");
-    fixture(&path).display().to_string()
+    crate::recording(name).display().to_string()
 }
 
 /// The flags of a command as its help lists them: `-o, --output <FORM>`.

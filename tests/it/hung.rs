@@ -279,7 +279,7 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
                     fs::set_permissions(pipe.parent().unwrap(), own).unwrap();
                 }
                 let begun = kflow_model::clock::monotonic();
-                let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
+                let ran = crate::program::command()
                     .args(args)
                     .env_remove("KFLOW_SESSION")
                     .stdin(std::process::Stdio::null())
@@ -321,7 +321,7 @@ fn a_theme_that_hangs_is_told() {
     let mut pipes = Pipes::new();
     let theme = pipes.pipe("kflow/themes/mine.toml");
     fs::write(pipes.at("kflow/config.toml"), "theme = \"mine\"\n").unwrap();
-    let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let ran = crate::program::command()
         .arg("config")
         .env("XDG_CONFIG_HOME", pipes.dir.path())
         .output()
@@ -336,7 +336,7 @@ fn a_theme_that_hangs_is_told() {
 fn a_configuration_that_hangs_is_left_out_with_a_word() {
     let mut pipes = Pipes::new();
     let config = pipes.pipe("kflow/config.toml");
-    let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let ran = crate::program::command()
         .arg("keys")
         .env(
             "XDG_CONFIG_HOME",

@@ -12,9 +12,10 @@ mod moment;
 mod summary;
 
 use crate::fixture;
+use crate::program::command;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 /// A raw capture of `fixtures/captures`, unpacked.
 fn capture(name: &str) -> Vec<u8> {
@@ -22,17 +23,8 @@ fn capture(name: &str) -> Vec<u8> {
     zstd::decode_all(&bytes[..]).unwrap()
 }
 
-fn kflow() -> Command {
-    let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
-    c.env_remove("KFLOW_SESSION")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .stdin(Stdio::null());
-    c
-}
-
 fn run(args: &[&str]) -> Output {
-    kflow().args(args).output().unwrap()
+    command().args(args).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

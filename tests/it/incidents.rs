@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ fn root() -> PathBuf {
 }
 
 fn path(name: &str) -> PathBuf {
-    root().join(format!("fixtures/sessions/{name}.kflow.zst"))
+    crate::recording(name)
 }
 
 fn load(name: &str) -> Session {
@@ -384,13 +383,7 @@ fn what_passes_by_itself_while_a_pod_starts_is_no_incident() {
 }
 
 fn kflow(args: &[&str]) -> (Option<i32>, String, String) {
-    let o = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .env_remove("KFLOW_SESSION")
-        .output()
-        .expect("kflow runs");
-    let text = |b: Vec<u8>| String::from_utf8(b).expect("UTF-8");
-    (o.status.code(), text(o.stdout), text(o.stderr))
+    crate::program::kflow(args).parts()
 }
 
 #[test]

@@ -70,3 +70,8 @@ pub(crate) fn fixture(name: &str) -> std::path::PathBuf {
         .join("fixtures")
         .join(name)
 }
+
+/// Returns the path of a recording of `fixtures/sessions`.
+pub(crate) fn recording(name: &str) -> std::path::PathBuf {
+    fixture(&format!("sessions/{name}.kflow.zst"))
+}

@@ -284,7 +284,7 @@ fn both_forms_are_of_opentelemetrys_own_format_and_say_the_same() {
 fn a_run_gives_out_each_span_once_and_in_the_end_what_an_export_has() {
     let mut given = 0;
     for name in ["S1-basics", "S3-crashes", "S5-burst", "S8-node"] {
-        let all = observations(&fixture(&format!("sessions/{name}.kflow.zst")));
+        let all = observations(&crate::recording(name));
         let (first, last) = range(&all);
         let mut outbox = Outbox::new(first);
         let mut sent: HashMap<u64, Span> = HashMap::new();

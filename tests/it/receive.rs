@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
+use kflow_export::otlp::wire::{self, ResourceSpans, ScopeSpans, Span};
 use kflow_model::{Body, Observation, Source};
 use kflow_sources::live::Board;
 use kflow_sources::receive::Sink;
@@ -38,46 +39,24 @@ fn exports() -> Vec<Bytes> {
 
 /// Returns an export of `n` spans, each with an attribute of `fat` bytes that the receiver keeps.
 fn batch(n: u64, fat: usize) -> Bytes {
-    #[derive(Clone, PartialEq, Message)]
-    struct Export {
-        #[prost(message, repeated, tag = "1")]
-        resources: Vec<ResourceSpans>,
-    }
-    #[derive(Clone, PartialEq, Message)]
-    struct ResourceSpans {
-        #[prost(message, repeated, tag = "2")]
-        scopes: Vec<ScopeSpans>,
-    }
-    #[derive(Clone, PartialEq, Message)]
-    struct ScopeSpans {
-        #[prost(message, repeated, tag = "2")]
-        spans: Vec<Span>,
-    }
-    #[derive(Clone, PartialEq, Message)]
-    struct Span {
-        #[prost(bytes = "vec", tag = "1")]
-        trace: Vec<u8>,
-        #[prost(bytes = "vec", tag = "2")]
-        id: Vec<u8>,
-        #[prost(string, tag = "5")]
-        name: String,
-        #[prost(fixed64, tag = "7")]
-        start: u64,
-        #[prost(fixed64, tag = "8")]
-        end: u64,
-    }
     let spans = (1..=n)
         .map(|n| Span {
-            trace: u128::from(n).to_be_bytes().to_vec(),
-            id: n.to_be_bytes().to_vec(),
+            trace_id: u128::from(n).to_be_bytes().to_vec(),
+            span_id: n.to_be_bytes().to_vec(),
             name: "x".repeat(fat),
-            start: 1_795_220_640_000_000_000 + n,
-            end: 1_795_220_640_000_000_500 + n,
+            start_time_unix_nano: 1_795_220_640_000_000_000 + n,
+            end_time_unix_nano: 1_795_220_640_000_000_500 + n,
+            ..Span::default()
         })
         .collect();
-    Export {
-        resources: vec![ResourceSpans {
-            scopes: vec![ScopeSpans { spans }],
+    let scope_spans = vec![ScopeSpans {
+        spans,
+        ..ScopeSpans::default()
+    }];
+    wire::Request {
+        resource_spans: vec![ResourceSpans {
+            scope_spans,
+            ..ResourceSpans::default()
         }],
     }
     .encode_to_vec()

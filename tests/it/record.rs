@@ -150,8 +150,7 @@ fn rotated(given: &[Evidence]) -> (tempfile::TempDir, PathBuf, Session) {
 }
 
 fn recorded_upto(name: &str, permille: i64) -> Vec<Evidence> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let path = crate::recording(name);
     let s = session::load(&path).unwrap();
     let (begin, end) = s.range().unwrap();
     let now = begin.plus(end.since(begin) / 1000 * permille);
@@ -174,7 +173,7 @@ fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
     let (_dir, path, last) = rotated(&given);
     assert_eq!(why_all(&last), None);
     let program = |at: &[&str]| {
-        let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
+        let mut c = crate::program::command();
         c.args(["why", "s01/healthy", "-s"]).arg(&path).args(at);
         let said = c.output().unwrap();
         let err = String::from_utf8(said.stderr).unwrap();
@@ -359,7 +358,7 @@ fn recording(
     proxy: &Path,
     to: &Path,
 ) -> (Child, impl Iterator<Item = std::io::Result<String>> + use<>) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let mut child = crate::program::command()
         .args(["record", "--no-api", "--proxy"])
         .arg(proxy)
         .arg("-O")
@@ -432,7 +431,7 @@ fn calls_are_followed_as_they_end_each_once() {
     let (rig, _runtime, proxy) = tapped();
     let (mut first, mut second) = recorded_calls();
     let (early, now) = (first.len(), kflow_model::clock::monotonic);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let mut child = crate::program::command()
         .args(["calls", "--follow", "-o", "jsonl", "--no-api", "--proxy"])
         .arg(rig.path("obs.sock"))
         .stdout(Stdio::piped())
@@ -454,7 +453,7 @@ fn calls_are_followed_as_they_end_each_once() {
         .chain(&after)
         .for_each(|o| w.write(o).unwrap());
     w.finish().unwrap();
-    let whole = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let whole = crate::program::command()
         .args(["calls", "-o", "jsonl", "-s"])
         .arg(&path)
         .output()
@@ -496,14 +495,14 @@ fn a_recording_goes_through_a_pipe_and_is_read_back() {
     let (mut all, mut rest) = recorded_calls();
     all.append(&mut rest);
     proxy.ring.push(&mut all, kflow_model::clock::monotonic());
-    let mut writes = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let mut writes = crate::program::command()
         .args(["record", "--no-api", "--for", "2s", "-O", "-", "--proxy"])
         .arg(rig.path("obs.sock"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let reads = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let reads = crate::program::command()
         .args(["calls", "-o", "json", "-s", "-"])
         .stdin(writes.stdout.take().unwrap())
         .output()
@@ -526,7 +525,7 @@ fn what_cannot_be_followed_is_refused() {
         (&["--no-api", "-o", "json"], "one array"),
         (&["--no-api"], "nothing to ask"),
     ] {
-        let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        let out = crate::program::command()
             .args(["calls", "--follow"])
             .args(args)
             .env_remove("KFLOW_SESSION")

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::Value;
 
-use crate::fixture;
 use crate::program;
 use crate::store::Rig;
 
@@ -15,8 +14,7 @@ fn kflow(args: &[&str], form: &str) -> (String, String) {
 }
 
 fn recording(name: &str) -> String {
-    let path = format!("sessions/{name}.kflow.zst");
-    fixture(&path).display().to_string()
+    crate::recording(name).display().to_string()
 }
 
 /// Schemas of output that needs an agent: other tests check these.

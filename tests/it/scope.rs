@@ -3,7 +3,7 @@
 
 use kflow_model::pod::PodPhase;
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
@@ -28,18 +28,7 @@ fn session(file: &str) -> Session {
 }
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let home = tempfile::tempdir().unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_remove("KUBECONFIG")
-        .env_remove("KFLOW_SESSION")
-        .env("HOME", home.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |b| String::from_utf8(b).unwrap();
-    (out.status.code(), text(out.stdout), text(out.stderr))
+    crate::program::kflow_in(Path::new(env!("CARGO_MANIFEST_DIR")), args).parts()
 }
 
 /// Returns the rows that a command prints for the recording at [`AT`].

@@ -16,9 +16,7 @@ fn kflow(args: &[&str]) -> (String, String, i32) {
 }
 
 fn session(name: &str) -> String {
-    fixture(&format!("sessions/{name}.kflow.zst"))
-        .display()
-        .to_string()
+    crate::recording(name).display().to_string()
 }
 
 fn json(args: &[&str]) -> Vec<Value> {
@@ -89,7 +87,7 @@ fn figures_are_those_of_the_calls_and_timelines() {
 fn ready_counts_pods_that_became_ready() {
     let mut completed = 0;
     for name in ["S1-basics", "S3-crashes", "S9-evented-json"] {
-        let s = reader::load(&fixture(&format!("sessions/{name}.kflow.zst"))).unwrap();
+        let s = reader::load(&crate::recording(name)).unwrap();
         let mut became: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
         for o in &s.observations {
             let Body::Pod(p) = &o.body else { continue };

@@ -6,11 +6,10 @@ use kflow_core::timeline::{Certainty, Edge, Outcome, RUN, Span, Timeline};
 use kflow_model::Nanos;
 use kflow_tui::picture::timeline;
 
-use crate::fixture;
 use crate::program;
 
 fn svg(pod: &str, session: &str, more: &[&str]) -> (Option<i32>, String, String) {
-    let file = fixture(&format!("sessions/{session}.kflow.zst"));
+    let file = crate::recording(session);
     let mut command = program::command();
     command
         .args(["export", pod, "-o", "svg", "-s"])

@@ -61,8 +61,7 @@ fn taken(
     moment: impl Fn((Nanos, Nanos)) -> Nanos,
     selection: Arc<Selection>,
 ) -> Snapshot {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let path = crate::recording(name);
     let s = kflow_model::session::load(&path).expect("fixture");
     let (a, z) = s.range().expect("not empty");
     let now = moment((a, z));
@@ -84,8 +83,7 @@ fn taken(
 
 /// A session in which a pod has another name.
 fn renamed(name: &str, permille: i64, pod: &str, to: &str) -> Snapshot {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let path = crate::recording(name);
     let s = kflow_model::session::load(&path).expect("fixture");
     let (a, z) = s.range().expect("not empty");
     let now = a.plus(z.since(a) / 1000 * permille);

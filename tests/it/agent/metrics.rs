@@ -309,7 +309,7 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
 /// the end of each; with the durations of the pods' starts (the start SLI), s, and the number of verdicts that are not
 /// well by cause.
 fn world_page(name: &str, quarters: i64) -> (Vec<Sample>, Vec<f64>, BTreeMap<String, u64>) {
-    let session = load(&fixture(&format!("sessions/{name}.kflow.zst"))).unwrap();
+    let session = load(&crate::recording(name)).unwrap();
     let (begin, end) = session.range().unwrap();
     let (mut starts, mut lengths) = (Starts::default(), BTreeMap::new());
     let mut last = None;

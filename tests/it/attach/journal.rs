@@ -27,7 +27,7 @@ fn the_journal_is_followed_taken_up_again_and_closed_orderly() {
     fs::write(&tool, JOURNALCTL).unwrap();
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
     let (asked, session) = (dir.path().join("asked"), dir.path().join("run.kflow"));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let mut child = crate::program::command()
         .args(["record", "--no-api", "--kubelet-log", "journal", "-O"])
         .arg(&session)
         .env(

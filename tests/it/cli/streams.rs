@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use super::{kflow, s1};
+use super::s1;
 use crate::fixture;
 
 /// Every command that answers on standard output.
@@ -55,8 +55,8 @@ fn answers() -> Vec<Vec<String>> {
 #[test]
 fn a_reader_that_has_enough_changes_no_answer() {
     for args in answers() {
-        let whole = kflow().args(&args).output().unwrap();
-        let mut child = kflow()
+        let whole = crate::program::command().args(&args).output().unwrap();
+        let mut child = crate::program::command()
             .args(&args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -80,8 +80,12 @@ fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
             .write(true)
             .open("/dev/full")
             .unwrap();
-        let whole = kflow().args(&args).output().unwrap();
-        let out = kflow().args(&args).stdout(full).output().unwrap();
+        let whole = crate::program::command().args(&args).output().unwrap();
+        let out = crate::program::command()
+            .args(&args)
+            .stdout(full)
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         if whole.stdout.is_empty() {
             assert_eq!(out.status, whole.status, "{args:?}: {said}");
@@ -110,12 +114,12 @@ fn notices_that_cannot_be_written_change_no_answer() {
         &["causes", "KF000"],
         &["import", "--audit", &audit, "-O", &session],
     ] {
-        let whole = kflow().args(args).output().unwrap();
+        let whole = crate::program::command().args(args).output().unwrap();
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
         let (reader, gone) = std::io::pipe().unwrap();
         drop(reader);
         for stderr in [Stdio::from(full.unwrap()), Stdio::from(gone)] {
-            let mut command = kflow();
+            let mut command = crate::program::command();
             let out = command.args(args).env("KFLOW_LOG", "debug").stderr(stderr);
             let out = out.output().unwrap();
             assert_eq!(out.status, whole.status, "{args:?}");
@@ -126,7 +130,7 @@ fn notices_that_cannot_be_written_change_no_answer() {
 
 #[test]
 fn a_session_can_come_from_standard_input() {
-    let out = kflow()
+    let out = crate::program::command()
         .args(["timeline", "healthy", "-s", "-"])
         .stdin(std::fs::File::open(s1()).unwrap())
         .output()

@@ -209,8 +209,7 @@ struct Recorded {
 
 impl Recorded {
     fn load((name, permille): (&str, i64)) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join(format!("fixtures/sessions/{name}.kflow.zst"));
+        let path = crate::recording(name);
         let session = kflow_model::session::load(&path).expect("fixture");
         let (begin, end) = session.range().expect("observations");
         let upto = session.arrived_by(begin.plus(end.since(begin) / 1000 * permille));

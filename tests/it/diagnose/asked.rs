@@ -1,9 +1,9 @@
 //! `kflow why` for what is no pod: nodes, claims, workloads.
 
-use crate::{fixture, program};
+use crate::program;
 
 fn why(session: &str, args: &[&str]) -> (Option<i32>, String, String) {
-    let path = fixture(&format!("sessions/{session}.kflow.zst"));
+    let path = crate::recording(session);
     let mut command = program::command();
     command.arg("why").args(args).arg("-s").arg(path);
     program::run(&mut command).parts()

@@ -10,10 +10,8 @@ use kflow_model::session::reader;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp};
 
-use super::root;
-
 fn recorded(name: &str) -> Vec<Evidence> {
-    let path = root().join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let path = crate::recording(name);
     let session = reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
     session.observations
 }

@@ -1,6 +1,6 @@
 //! Archives of captures, in every form, whole and damaged.
 
-use super::{Desk, capture, fixture, kflow, text};
+use super::{Desk, capture, fixture, text};
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 use std::process::Stdio;
@@ -89,7 +89,7 @@ fn an_archive_says_what_its_folder_says() {
 fn an_archive_comes_from_standard_input_too() {
     let desk = Desk::new();
     let out = desk.path("piped.kflow");
-    let mut import = kflow()
+    let mut import = crate::program::command()
         .args(["import", "-", "-O", &out])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,7 +1,7 @@
 //! Input files in any state: split, compressed, cut, empty, of another kind; and the places to which a
 //! session may be written.
 
-use super::{Desk, capture, fixture, kflow, run, text, unpacked};
+use super::{Desk, capture, fixture, run, text, unpacked};
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::process::Stdio;
@@ -221,7 +221,7 @@ fn what_is_no_file_is_never_opened_and_always_named() {
 #[test]
 fn a_session_can_go_to_standard_output_and_captures_come_from_standard_input() {
     let log = capture("kubelet.log");
-    let mut import = kflow()
+    let mut import = crate::program::command()
         .args(["import", "--kubelet-log", "-", "-O", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

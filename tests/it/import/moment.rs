@@ -1,7 +1,7 @@
 //! When lists were read, which they do not tell: `fixtures/bundle`, whose pods' newest time is 08:39:58 and whose Events' is
 //! 08:40:12.
 
-use super::{Desk, fixture, kflow, run, text};
+use super::{Desk, fixture, run, text};
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ fn what_kubectl_sends_is_of_now() {
     let desk = Desk::new();
     let import = |name: &str, list: &str| {
         let out = desk.path(name);
-        let child = kflow()
+        let child = crate::program::command()
             .args(["import", "-q", "--watch", "-", "-O", &out])
             .stdin(Stdio::from(File::open(list).unwrap()))
             .output()

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::{Arc, Mutex};
 
 use http_body_util::{BodyExt as _, Either, Empty, Full};
@@ -141,7 +141,7 @@ fn said(
 }
 
 fn export(args: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kflow"));
+    let mut command = crate::program::command();
     for name in ["ENDPOINT", "HEADERS", "PROTOCOL"] {
         command.env_remove(format!("OTEL_EXPORTER_OTLP_{name}"));
         command.env_remove(format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
@@ -200,7 +200,7 @@ fn a_recording_is_sent_whole_to_the_store_that_the_environment_names() {
         said.contains(&format!("{taken} spans sent to {url}/")),
         "{said}"
     );
-    let file = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let file = crate::program::command()
         .args(["export", "-o", "otlp-protobuf", "-s"])
         .arg(fixture("sessions/S3-crashes.kflow.zst"))
         .output()

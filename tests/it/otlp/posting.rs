@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -106,7 +106,7 @@ fn read(stream: &TcpStream) -> Option<Got> {
 }
 
 fn export(url: &str, headers: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kflow"))
+    crate::program::command()
         .args(["export", "--otlp-to", url, "-s"])
         .arg(fixture("sessions/S3-crashes.kflow.zst"))
         .env("OTEL_EXPORTER_OTLP_HEADERS", headers)
@@ -164,7 +164,7 @@ fn a_recording_is_sent_whole_with_the_headers_of_the_environment() {
         assert!(spans(std::slice::from_ref(g)) <= 512);
     }
     // The store has all spans that the file export has.
-    let file = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let file = crate::program::command()
         .args(["export", "-o", "otlp-protobuf", "-s"])
         .arg(fixture("sessions/S3-crashes.kflow.zst"))
         .output()
@@ -209,7 +209,7 @@ fn a_run_ends_in_time_when_the_store_hangs() {
     let store = Store::answering(&[Answer::Hangs]);
     let dir = tempfile::tempdir().unwrap();
     let begun = kflow_model::clock::monotonic();
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let out = crate::program::command()
         .args(["record", "--no-api", "--tap", "off", "--for", "100ms", "-O"])
         .arg(dir.path().join("a.kflow"))
         .args(["--otlp-to", &store.url()])

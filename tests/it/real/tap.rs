@@ -9,7 +9,7 @@ mod leaves_nothing;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -53,7 +53,7 @@ impl Recorder {
     }
     fn start_with(socket: &Path, folder: &Path, name: &str, more: &[&str]) -> Self {
         let file = folder.join(name);
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        let mut child = crate::program::command()
             .args(["record", "--no-api", "--tap", "ebpf", "--runtime"])
             .arg(socket)
             .arg("-O")

@@ -99,7 +99,7 @@ impl Stage {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kflow"));
+        let mut command = crate::program::command();
         let path = std::env::var("PATH").unwrap_or_default();
         command
             .current_dir(self.dir.path())

@@ -41,8 +41,7 @@ pub(super) static SCENES: LazyLock<Vec<(String, Snapshot)>> = LazyLock::new(|| {
 });
 
 fn scenes(name: &str) -> Vec<(String, Snapshot)> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let path = crate::recording(name);
     let session = kflow_model::session::load(&path).expect("fixture");
     let (begin, end) = session.range().expect("not empty");
     let mut pipeline = Pipeline::new();

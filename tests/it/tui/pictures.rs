@@ -1,11 +1,10 @@
 //! The images in the README are what the terminal draws.
 
 use std::path::Path;
-use std::process::Command;
 
 #[test]
 fn the_pictures_are_current() {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let out = crate::program::command()
         .args(["screenshots", "--check"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()

@@ -246,9 +246,7 @@ impl Decoder for Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::Observation;
     use std::sync::Mutex;
-    use tokio::net::TcpStream;
     use tokio::sync::oneshot;
 
     /// One span `a` of trace 1, as an exporter sends it.
@@ -267,55 +265,7 @@ mod tests {
         })
     }
 
-    struct Running {
-        addr: SocketAddr,
-        got: Arc<Mutex<Vec<Observation>>>,
-        stop: Option<oneshot::Sender<()>>,
-        task: tokio::task::JoinHandle<()>,
-    }
-
-    async fn start(room: usize) -> Running {
-        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0)), false)
-            .await
-            .unwrap();
-        let addr = listener.local_addr().unwrap();
-        started(addr, listener, room)
-    }
-
-    fn started(addr: SocketAddr, listener: impl Into<Listener>, room: usize) -> Running {
-        let listener = listener.into();
-        let got = Arc::new(Mutex::new(Vec::new()));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let into = Arc::clone(&got);
-        let sink: Sink = Arc::new(move |mut all| {
-            let rejected = all.len().saturating_sub(room);
-            all.truncate(room);
-            into.lock().unwrap().extend(all);
-            rejected
-        });
-        let task = tokio::spawn(serve(listener, sink, async move { drop(stopped.await) }));
-        Running {
-            addr,
-            got,
-            stop: Some(stop),
-            task,
-        }
-    }
-
-    impl Running {
-        async fn end(mut self) -> Vec<Observation> {
-            drop(self.stop.take());
-            self.task.await.unwrap();
-            std::mem::take(&mut *self.got.lock().unwrap())
-        }
-    }
-
-    async fn post(to: SocketAddr, head: &str, body: &[u8]) -> String {
-        let stream = TcpStream::connect(to).await.unwrap();
-        post_over(stream, head, body).await
-    }
-
-    async fn post_over(
+    async fn post(
         mut s: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
         head: &str,
         body: &[u8],
@@ -342,49 +292,23 @@ mod tests {
         assert!(bind_unix(&path).is_err(), "it is taken");
         let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let running = started(nowhere, listener, 1);
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&got);
+        let sink: Sink = Arc::new(move |all| {
+            into.lock().unwrap().extend(all);
+            0
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(serve(listener, sink, async move {
+            drop(stopped.await);
+        }));
         let stream = tokio::net::UnixStream::connect(&path).await.unwrap();
-        let said = post_over(stream, "POST /v1/traces", &request()).await;
+        let said = post(stream, "POST /v1/traces", &request()).await;
         assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
-        assert_eq!(running.end().await.len(), 1);
+        drop(stop);
+        task.await.unwrap();
+        assert_eq!(got.lock().unwrap().len(), 1);
         assert!(!path.exists());
-    }
-
-    #[tokio::test]
-    async fn spans_arrive_by_http() {
-        let r = start(10).await;
-        let answer = post(r.addr, "POST /v1/traces", &request()).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        let refused = post(r.addr, "POST /v1/traces", b"\xff\xff\xff").await;
-        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
-        let lost = post(r.addr, "POST /elsewhere", &request()).await;
-        assert!(lost.starts_with("HTTP/1.1 404"), "{lost}");
-        let got = r.end().await;
-        assert_eq!(got.len(), 1);
-        assert_eq!(got[0].stamp.at.0, 5);
-    }
-
-    #[tokio::test]
-    async fn spans_arrive_by_grpc_and_what_has_no_room_is_told() {
-        let r = start(0).await;
-        let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", r.addr))
-            .unwrap()
-            .connect()
-            .await
-            .unwrap();
-        let mut client = tonic::client::Grpc::new(channel);
-        client.ready().await.unwrap();
-        let answer = client
-            .unary(
-                Request::new(Bytes::from(request())),
-                EXPORT.parse().unwrap(),
-                tests_codec::Client,
-            )
-            .await
-            .unwrap();
-        assert_eq!(answer.into_inner().partial.unwrap().rejected, 1);
-        assert!(r.end().await.is_empty());
     }
 
     #[tokio::test]
@@ -392,45 +316,5 @@ mod tests {
         let anywhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let refused = bind(anywhere, false).await.unwrap_err().to_string();
         assert!(refused.contains("--listen-anywhere"), "{refused}");
-    }
-
-    /// The client's side of [`Raw`].
-    mod tests_codec {
-        use super::*;
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(super) struct Client;
-        impl Codec for Client {
-            type Encode = Bytes;
-            type Decode = ExportResponse;
-            type Encoder = Self;
-            type Decoder = Self;
-            fn encoder(&mut self) -> Self {
-                Self
-            }
-            fn decoder(&mut self) -> Self {
-                Self
-            }
-        }
-        impl Encoder for Client {
-            type Item = Bytes;
-            type Error = Status;
-            fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-                to.put(item);
-                Ok(())
-            }
-        }
-        impl Decoder for Client {
-            type Item = ExportResponse;
-            type Error = Status;
-            fn decode(
-                &mut self,
-                from: &mut DecodeBuf<'_>,
-            ) -> Result<Option<ExportResponse>, Status> {
-                let n = from.remaining();
-                ExportResponse::decode(from.copy_to_bytes(n))
-                    .map(Some)
-                    .map_err(|e| Status::internal(e.to_string()))
-            }
-        }
     }
 }
