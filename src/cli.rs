@@ -87,6 +87,14 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
     Moment::parse(text).with_context(|| format!("--at {text:?} is not a time: {}", query::FORMS))
 }
 
+/// A runtime on this thread, for a command that asks somebody.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")
+}
+
 pub fn main() -> ExitCode {
     if complete::answered() {
         return ExitCode::from(OK);

@@ -84,10 +84,7 @@ fn run(live: &LiveArgs, image: String) -> anyhow::Result<Debugging> {
     if live.no_api {
         bail!("--debug-pod asks the apiserver for a Job: leave --no-api out");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = super::runtime()?;
     // The name contains the time; the apiserver refuses a name that exists.
     let name = format!("kflow-debug-{:x}", clock::now().0);
     let debug = runtime.block_on(async {

@@ -2,8 +2,6 @@
 
 use std::io::Write;
 
-use anyhow::Context as _;
-
 use super::args::Format;
 use super::args::live::{DoctorArgs, Tap};
 use super::live::{config, is_this_machine, stderr_log};
@@ -48,10 +46,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     if config.agent.is_none() && !args.live.no_agent && !elsewhere {
         config.agent = doctor::own_agent(&args.root);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = super::runtime()?;
     let checks = runtime.block_on(doctor::examine(&args.root, &config));
     let mut out = out::stdout();
     match args.output {

@@ -36,10 +36,7 @@ pub(super) fn wait(
     most: Option<Duration>,
     mut each: impl FnMut() -> bool,
 ) -> anyhow::Result<&'static str> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot wait for signals")?;
+    let runtime = super::runtime()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -104,10 +101,7 @@ fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
         context: args.context.clone(),
         ..Config::nothing()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = super::runtime()?;
     let asked = async {
         // Without a cluster the name decides.
         let (client, _) = connect(&config).await.ok()?;

@@ -201,10 +201,7 @@ fn want(
 /// Fetches segments into a new folder, under a name that the terminal can show.
 fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<(Scratch, PathBuf)> {
     let store = Store::open(url, Use::Read)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot fetch")?;
+    let runtime = super::runtime()?;
     let plan = runtime.block_on(shown("looking where it lies", plan(&store, want)))?;
     let (cache, folder) = match cache() {
         Ok((cache, folder)) => (Some(cache), folder),

@@ -60,10 +60,7 @@ pub(super) fn conclude(live: &Live) {
 
 /// Sends all traces of these pods, open spans included; returns the number of spans that the store accepted.
 pub(super) fn send(store: &Store, pods: &[Pod], snap: &Snapshot) -> anyhow::Result<u64> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot send")?;
+    let runtime = super::runtime()?;
     let found = |pod: &Pod| Findings {
         incidents: &snap.overview.incidents,
         verdict: snap.verdicts.get(&pod.uid).map(AsRef::as_ref),

@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::Parser as _;
 use kube::client::Client;
 
@@ -36,11 +35,7 @@ pub(in crate::cli) async fn client_of(
 }
 
 pub(super) fn block_on<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?
-        .block_on(what)
+    super::super::runtime()?.block_on(what)
 }
 
 /// Prints a line about what was done. Errors are ignored: the work continues when stdout is closed.

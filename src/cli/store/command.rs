@@ -25,10 +25,7 @@ use kflow_store::{Cluster, Store, Use};
 
 /// `kflow store`
 pub(in super::super) fn store(args: &StoreCommand) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot ask the store")?;
+    let runtime = super::super::runtime()?;
     let done = runtime.block_on(act(&args.what));
     // A read from a file system that hangs is abandoned.
     runtime.shutdown_background();
