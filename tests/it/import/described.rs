@@ -612,6 +612,18 @@ fn a_table_of_nodes_tells_what_it_knows_of_them_and_no_cause() {
     );
     let (code, _, said) = node(&[&not_ready, &pods], "s01/web-0");
     assert_eq!(code, Some(2), "{said}");
+    // A pod that waits on it: the node is where to look.
+    let waiting = desk.file(
+        "waiting.txt",
+        "NAMESPACE   NAME    READY   STATUS              RESTARTS   AGE   IP       NODE\n\
+         s01         web-0   0/1     ContainerCreating   0          12m   <none>   node1\n",
+    );
+    for what in ["s01/web-0", "--all"] {
+        let (code, _, said) = node(&[&not_ready, &waiting], what);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("not Ready: node node1"), "{said}");
+        assert!(said.contains("kubectl describe node node1"), "{said}");
+    }
     let cordoned = table("s8-nodes-1.20.txt");
     let (code, _, said) = node(&[&cordoned, &pods], "s01/web-0");
     assert_eq!(code, Some(0), "{said}");

@@ -20,7 +20,7 @@ use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
 use kflow_model::gap::{Failure, Gap};
-use kflow_model::pod::WatchEvent;
+use kflow_model::pod::{Condition, WatchEvent};
 use kflow_model::scope::{OfOwner, covers, excludes, is_of, namespace_of};
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub use listed::all_unexplained;
@@ -586,13 +586,16 @@ pub fn known_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
     Some(asked.because(what(), "nodes", &why))
 }
 
+/// Returns the condition Ready of a node that is not Ready.
+fn without_ready(world: &World, node: &str) -> Option<Condition> {
+    let state = world.node(node)?;
+    let ready = state.api.as_deref()?.condition("Ready")?;
+    (!ready.is_true()).then(|| ready.clone())
+}
+
 /// Says of a node that is not Ready that nothing tells why.
 fn not_ready(asked: Asked<'_>, node: &str) -> Option<Unknown> {
-    let state = asked.world.node(node)?;
-    let ready = state.api.as_deref()?.condition("Ready")?;
-    if ready.is_true() {
-        return None;
-    }
+    let ready = without_ready(asked.world, node)?;
     let why = if ready.reason.is_empty() {
         "nothing that was read says why".to_owned()
     } else {

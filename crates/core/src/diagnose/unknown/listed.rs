@@ -1,7 +1,7 @@
 //! Pods of plain lists (`kubectl get -o json`, a support bundle's lists). The selectors of such a list are unknown, so it
 //! says nothing about pods that it lacks; but a pod that it shows was so when it was read.
 
-use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, second};
+use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, second, without_ready};
 use crate::correlate::{BLINK, Pod, PodView, Presence, RunState, World};
 use crate::diagnose::Verdict;
 use crate::diagnose::finding::proof;
@@ -12,6 +12,7 @@ use kflow_model::pod::{PodPhase, WatchEvent};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Source};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Reasons of signals after which a pod does not stay: its object may be older than they are.
@@ -120,7 +121,7 @@ pub(super) fn known(
 pub(super) fn unexplained(asked: Asked<'_>, pod: &PodView, what: String) -> Option<Unknown> {
     asked.recorded?;
     let read = listed(asked.world, pod)?.stamp.at;
-    Some(unknown_why(what, read, pod))
+    Some(unknown_why(asked.world, what, read, &[pod]))
 }
 
 /// Says of the pods that plain lists show in trouble, or about to be, and on which there is no verdict, that nothing
@@ -135,28 +136,43 @@ pub fn all_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Un
         .filter(|(p, _)| shown_well(asked.world, &PodHistory::gather(p, asked.at)).is_none())
         .collect();
     left.sort_by_key(|(p, _)| (&p.namespace, &p.name));
-    let (first, _) = left.first()?;
     let read = left.iter().map(|(_, read)| *read).max()?;
     let each = left
         .iter()
         .map(|(p, _)| format!("{} ({})", p.key(), p.status));
     let what = format!("how {} are", list(&each.collect::<Vec<_>>()));
-    Some(unknown_why(what, read, first))
+    let pods: Vec<&PodView> = left.iter().map(|(p, _)| -> &PodView { p }).collect();
+    Some(unknown_why(asked.world, what, read, &pods))
 }
 
-/// `read`: when the list was read; `pod`: the one that is named as an example.
-fn unknown_why(what: String, read: Nanos, pod: &PodView) -> Unknown {
-    let (namespace, name) = (&pod.namespace, &pod.name);
+/// `read`: when the list was read. The first pod is named as an example, and before it a node of theirs that is not
+/// Ready.
+fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> Unknown {
+    let mut why = format!(
+        "the list that was read at {} does not say why, nor does anything else in the recording",
+        exact(read)
+    );
+    let lame: BTreeSet<&str> = pods
+        .iter()
+        .map(|p| p.node.as_str())
+        .filter(|node| without_ready(world, node).is_some())
+        .collect();
+    let help = if let Some(first) = lame.first() {
+        let names: Vec<&str> = lame.iter().copied().collect();
+        let were = if names.len() == 1 { "node" } else { "nodes" };
+        why.push_str(&format!("; not Ready: {were} {}", list(&names)));
+        format!("import more of it: kubectl describe node {first}, or the log of its kubelet")
+    } else {
+        let example = pods.first().map_or_else(String::new, |p| {
+            format!("kubectl describe pod -n {} {}, or ", p.namespace, p.name)
+        });
+        format!("import more of it: {example}the log of its node's kubelet")
+    };
     Unknown {
         what,
         reason: Reason::NotRecorded,
-        why: format!(
-            "the list that was read at {} does not say why, nor does anything else in the recording",
-            exact(read)
-        ),
-        help: format!(
-            "import more of it: kubectl describe pod -n {namespace} {name}, or the log of its node's kubelet"
-        ),
+        why,
+        help,
     }
 }
 
