@@ -40,6 +40,9 @@ pub(super) struct Scenario {
     now_s: f64,
     /// What the sentence or its evidence must mention.
     pub(super) names: Vec<String>,
+    /// What the next steps must mention, in a text or a command.
+    #[serde(default)]
+    pub(super) steps: Vec<String>,
     /// The stage of the verdict, when it is not the catalogue's.
     pub(super) stage: Option<String>,
     /// The state of the verdict, when it matters.

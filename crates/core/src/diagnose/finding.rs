@@ -20,6 +20,9 @@ use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units:
 /// Causes of a pod that are a trouble of its node.
 const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
 
+/// What the source of the finding says beside it, in a sentence of its own behind any cause's.
+const BESIDE: &str = "[ {beside}]";
+
 /// One cause that is true of a pod.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
@@ -233,6 +236,21 @@ impl<'a> Finding<'a> {
         }
     }
 
+    fn set_who(&mut self, one: &str, many: &str) {
+        let who = self.nodes_not(one, many);
+        self.names.set("who", &who);
+    }
+    /// Begins a sentence with the nodes that something does not hold for, and its verb: `No node has`, `12 of the 15
+    /// nodes do not have`.
+    fn nodes_not(&self, one: &str, many: &str) -> String {
+        let share = self.names.get("share");
+        match (share, self.names.get("share_nodes")) {
+            (Some(share), Some("1")) => format!("{share} does not {many}"),
+            (Some(share), _) => format!("{share} do not {many}"),
+            (None, _) => format!("No node {one}"),
+        }
+    }
+
     /// Sets the names that follow from other names, once all of those are known.
     fn derive_names(&mut self) {
         match self.cause.id {
@@ -251,7 +269,7 @@ impl<'a> Finding<'a> {
                         format!("Node {n}, the only one that the pod is for, does not have")
                     }
                     (None, cause::KF202) => "Every fitting node".to_owned(),
-                    (None, _) => "No node has".to_owned(),
+                    (None, _) => self.nodes_not("has", "have"),
                 };
                 self.names.set("who", &who);
             }
@@ -259,14 +277,26 @@ impl<'a> Finding<'a> {
                 let image = self.names.get("image").unwrap_or_default().to_owned();
                 self.names.set("asked", &image);
             }
-            cause::KF213 => self.names.set("unbound", "which is not bound to a volume"),
+            cause::KF205 | cause::KF206 => self.set_who("matches", "match"),
+            cause::KF207 | cause::KF208 => self.set_who("satisfies", "satisfy"),
+            cause::KF211 => self.set_who("declares", "declare"),
+            cause::KF217 => self.set_who("has", "have"),
+            cause::KF213 => {
+                let unbound = match self.names.get("claims") {
+                    Some(_) => "which are not bound to volumes",
+                    None => "which is not bound to a volume",
+                };
+                self.names.set("unbound", unbound);
+            }
             cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();
                 let why = match of("why") {
                     "" => String::new(),
                     why => format!("; {why}"),
                 };
-                let plain = format!("{} of the nodes {}{why}", of("taint"), of("detail"));
+                let nodes = self.names.get("share").unwrap_or("the nodes");
+                let taint = taint_in_words(of("taint"));
+                let plain = format!("{taint} of {nodes} {}{why}", of("detail"));
                 self.names.set("plain", &plain.replace(" ;", ";"));
             }
             cause::KF705 if self.names.get("exit").is_some() => self.names.remove("running"),
@@ -306,6 +336,9 @@ impl<'a> Finding<'a> {
             self.since = since;
         }
         self.names.vary("age", &span(f.now.since(self.since)), "");
+        if self.cause.id == cause::KF213 && self.names.get("volume").is_none() {
+            self.names.set("classes", "storage classes");
+        }
         let next = steps(self.cause, &self.names);
         self.derive_names();
         self.of_container(f);
@@ -321,7 +354,8 @@ impl<'a> Finding<'a> {
             name: view.node.clone(),
             ..ObjectRef::default()
         });
-        let sentence = self.names.sentence(&self.cause.say);
+        let say = format!("{}{BESIDE}", self.cause.say);
+        let sentence = self.names.sentence(&say);
         Verdict {
             uid: view.uid.clone(),
             namespace: view.namespace.clone(),
@@ -346,7 +380,7 @@ impl<'a> Finding<'a> {
             next_retry: self.next_retry.filter(|t| *t > f.now),
             behind: self.behind.or(node),
             recurrence: self.recurrence,
-            same: self.names.constant(&self.cause.say, &sentence),
+            same: self.names.constant(&say, &sentence),
             sentence: unnamed(sentence) + &again(self.state, self.recurrence, f.now),
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
@@ -497,6 +531,15 @@ fn registry(image: &str) -> &str {
         Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
         _ if image.is_empty() => "",
         _ => "registry-1.docker.io",
+    }
+}
+
+/// A taint as people write it: the scheduler's message has `key: value`.
+fn taint_in_words(taint: &str) -> String {
+    match taint.trim_end().split_once(':') {
+        Some((key, "")) => key.to_owned(),
+        Some((key, value)) if value.starts_with(' ') => format!("{key}={}", value.trim()),
+        _ => taint.to_owned(),
     }
 }
 

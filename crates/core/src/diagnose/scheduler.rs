@@ -40,6 +40,14 @@ pub struct Sentence<'a> {
     pub preemption: Vec<Clause<'a>>,
 }
 
+impl Sentence<'_> {
+    /// Returns how many of the nodes a number is, in words (`2 of the 5 nodes`), unless it is all of them or none.
+    pub fn share(&self, nodes: u32) -> Option<String> {
+        let total = self.total.filter(|t| (1..*t).contains(&nodes))?;
+        Some(format!("{nodes} of the {total} nodes"))
+    }
+}
+
 /// Parses a message. A message of another form becomes one clause.
 pub fn parse(message: &str) -> Sentence<'_> {
     let words = scheduler();

@@ -33,6 +33,30 @@ struct Errors {
     runtime: RuntimeErrors,
     node: NodeErrors,
     scheduler: SchedulerSentence,
+    taints: Taints,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Taints {
+    removed: Vec<Removed>,
+}
+
+/// A taint that a component takes away when the node is ready for pods.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Removed {
+    pub(super) key: String,
+    /// The component.
+    pub(super) by: String,
+    /// A part of its pods' names.
+    pub(super) pods: String,
+}
+
+/// Returns who takes a taint away, where that is known.
+pub(super) fn remover(taint: &str) -> Option<&'static Removed> {
+    let taints = &ERRORS.taints.removed;
+    taints.iter().find(|t| taint.starts_with(&t.key))
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,6 +117,24 @@ pub(super) struct SchedulerSentence {
     pub(super) nothing: String,
     /// Text of a clause that says that pods which make room are still there.
     pub(super) ending: String,
+    /// Reasons of schedulers and extenders that are names only.
+    words: Vec<SchedulerWords>,
+}
+
+/// What reasons of a scheduler's extender or plugin mean.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SchedulerWords {
+    contains: Vec<Needle>,
+    /// Who says so.
+    pub(super) by: String,
+    pub(super) means: String,
+}
+
+/// Returns what the reasons in a scheduler's message mean, where that is known.
+pub(super) fn scheduler_words(message: &str) -> impl Iterator<Item = &'static SchedulerWords> {
+    let words = ERRORS.scheduler.words.iter();
+    words.filter(move |w| holds(message, &w.contains))
 }
 
 /// Returns the words around the clauses of the scheduler's message.

@@ -16,7 +16,7 @@ pub struct Names {
 }
 
 /// The length of the longest message that goes into a sentence, characters.
-const LONGEST: usize = 220;
+const LONGEST: usize = 300;
 
 impl Names {
     /// Sets a name, unless it has a value or the value is empty.
@@ -62,7 +62,7 @@ impl Names {
         self.known.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
     /// Fills a sentence's template: `{name}` becomes the name's value, or `?` without one; `[…]` is left out when a
-    /// name in it has no value.
+    /// name in it has no value, and of `[…|…]` the first part stays of which all names have one.
     pub fn sentence(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 64);
         let mut rest = template;
@@ -73,7 +73,10 @@ impl Names {
                 break;
             };
             let before = out.len();
-            if !self.fill(inside, &mut out, "?") {
+            for part in inside.split('|') {
+                if self.fill(part, &mut out, "?") {
+                    break;
+                }
                 out.truncate(before);
             }
             rest = after;
@@ -355,6 +358,14 @@ mod tests {
                 .sentence("The image {image}[: {what}]."),
             "The image a:1: denied."
         );
+    }
+
+    #[test]
+    fn of_parts_that_exclude_each_other_the_first_stays() {
+        let say = "It [fails: {what}|waits for {whom}][, since {t}].";
+        let whom = Names::default().with("whom", "b");
+        assert_eq!(whom.sentence(say), "It waits for b.");
+        assert_eq!(whom.with("what", "a").sentence(say), "It fails: a.");
     }
 
     #[test]

@@ -334,3 +334,44 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         assert!(said.contains(has) && !said.contains(lacks), "{text}: {said}");
     }
 }
+
+/// Findings of one cause are joined, each with its names, so that any of a sentence's names may be known together.
+#[test]
+fn a_sentence_joins_no_words_whichever_of_its_names_are_known() {
+    let edge = |c: char| c.is_ascii_punctuation() && !"{}_".contains(c);
+    let words = |text: &str, breaks: &[char]| -> Vec<String> {
+        let breaks = |c: char| c == ' ' || breaks.contains(&c);
+        let words = text.split(breaks).map(|w| w.trim_matches(edge).to_owned());
+        words.filter(|w| !w.is_empty()).collect()
+    };
+    let mut wrong = Vec::new();
+    for cause in Catalogue::get().iter() {
+        let texts = cause.steps.iter().map(|(text, _)| text);
+        for template in texts.chain([&cause.say]) {
+            let known = words(template, &['[', ']', '|']);
+            let tails = template.split('{').skip(1);
+            let mut keys: Vec<&str> = tails.map(|k| k.split('}').next().unwrap()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for chosen in 0..1_u32 << keys.len() {
+                let mut names = Names::default();
+                for (i, key) in keys.iter().enumerate() {
+                    if chosen & (1 << i) != 0 {
+                        // A name's value is its own placeholder, which is a word of the template.
+                        names.set(key, &format!("{{{key}}}"));
+                    }
+                }
+                let said = names.sentence(template).replace('?', "");
+                let joined = words(&said, &[]);
+                let joined = joined
+                    .iter()
+                    .find(|w| !known.contains(w) && w.contains(char::is_alphabetic));
+                if let Some(word) = joined {
+                    wrong.push(format!("{}: {word}: {said}", cause.id));
+                    break;
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

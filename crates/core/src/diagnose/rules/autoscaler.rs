@@ -4,6 +4,8 @@ use super::Context;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{self, Finding};
 use crate::diagnose::history::PodHistory;
+use crate::diagnose::quantity::Quantity;
+use crate::diagnose::scheduler;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{State, limits};
@@ -29,6 +31,16 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             continue;
         }
         x.names.set("autoscaler", autoscaler(newest));
+        if x.cause.id == cause::KF225 && x.names.get("own").is_some() {
+            // What the scheduler says of the nodes that exist does not say why there is no other.
+            x.rank = OWN;
+            numbers(x);
+            if let Some(pod) = f.api.filter(|_| x.names.get("pool").is_none()) {
+                let wants = scheduler::wanted_labels(&pod.spec).into_iter();
+                let wants: Vec<String> = wants.map(|(_, words)| words).collect();
+                x.names.set("wants", &list(&wants));
+            }
+        }
         let what = x.names.get("what").map(plain);
         if let Some(what) = what {
             x.names.replace("what", &what);
@@ -47,6 +59,45 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
                 x.state = State::Stuck;
             }
         }
+    }
+}
+
+/// Rank of an autoscaler's own reason: above that no node fits, below claims that wait.
+const OWN: u8 = 64;
+
+/// Rewrites the resources and requirements in an autoscaler's reason as people write them.
+fn numbers(x: &mut Finding<'_>) {
+    let amounts = |text: &str| {
+        let pairs = text.split(',').filter_map(|pair| {
+            let (resource, amount) = pair.split_once("\":\"")?;
+            let resource = resource.trim().trim_start_matches('"');
+            let amount = amount.trim().trim_end_matches('"');
+            let shown = Quantity::parse(amount).map_or_else(|| amount.into(), |q| q.show(resource));
+            Some((resource.to_owned(), shown))
+        });
+        let pairs = pairs.filter(|(resource, _)| resource != "pods");
+        let words: Vec<String> = pairs.map(|(r, a)| format!("{a} {r}")).collect();
+        words.join(", ")
+    };
+    for (from, to) in [("resources", "needs"), ("overhead", "overhead")] {
+        if let Some(text) = x.names.get(from).map(amounts) {
+            x.names.replace(to, &text);
+        }
+    }
+    // `karpenter.sh/nodepool In [default], node.kubernetes.io/instance-type In [r6i.4xlarge]`
+    if let Some(text) = x.names.get("requirements").map(str::to_owned) {
+        let parts = text.split("], ").filter_map(|part| {
+            let (key, rule) = part.split_once(' ')?;
+            let key = key.rsplit('/').next().unwrap_or(key);
+            let own = matches!(key, "nodepool" | "ec2nodeclass" | "provisioner-name");
+            let values = rule.trim_start_matches("In [").trim_end_matches(']');
+            (!own).then(|| format!("{key} {values}"))
+        });
+        let parts: Vec<String> = parts.collect();
+        x.names.set("allowed", &parts.join(", "));
+    }
+    if x.names.get("others").is_some() {
+        x.names.replace("others", "no other NodePool fits either");
     }
 }
 

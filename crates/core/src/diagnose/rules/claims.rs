@@ -15,6 +15,16 @@ pub(super) fn claims_of(pod: &PodSeen) -> Vec<Text> {
     volumes.filter_map(|v| v.claim(&pod.name)).collect()
 }
 
+/// Names the claims that a finding is about; a command can take one of them.
+pub(super) fn name(claims: &[Text], x: &mut Finding<'_>) {
+    if claims.len() > 1 && x.names.get("claim").is_none() {
+        x.names.set("claims", &list(claims));
+    }
+    if let Some(first) = claims.first() {
+        x.names.set("claim", first);
+    }
+}
+
 /// Returns whether a claim is bound; `None` when kflow has not read it.
 fn is_bound(cx: Context<'_>, namespace: &str, claim: &str) -> Option<bool> {
     let object = cx.world.object("PersistentVolumeClaim", namespace, claim)?;
@@ -37,8 +47,7 @@ pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &m
             .set("late", "could not be provisioned on the chosen node");
         return;
     }
-    x.names
-        .set("claim", &list(if over { &claims } else { &waiting }));
+    name(if over { &claims } else { &waiting }, x);
     let provisioner = waiting.iter().find_map(|claim| {
         let claim = cx
             .world
@@ -59,6 +68,40 @@ pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &m
     let waited = "the scheduler had chosen a node, and gave up waiting for it";
     x.names
         .vary("waited", &format!("{waited} {}", times(count)), waited);
+}
+
+/// Returns the node that the scheduler has chosen for one of the pod's claims that are not bound, and the claim. The
+/// scheduler looked at the pod before that, and waits for the volume before it binds the pod (Kubernetes 1.36
+/// `pkg/scheduler/framework/plugins/volumebinding/binder.go`, `BindPodVolumes`).
+pub(super) fn chosen(
+    cx: Context<'_>,
+    f: &PodHistory<'_>,
+    pod: &PodSeen,
+) -> Option<(Text, Option<Text>)> {
+    claims_of(pod).into_iter().find_map(|claim| {
+        let object = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, &claim)?;
+        if is_bound(cx, &f.view.namespace, &claim) == Some(true) {
+            return None;
+        }
+        let node = object.api.as_ref().and_then(|a| a.fact("selectedNode"));
+        if let Some(node) = node.filter(|n| !n.is_empty()) {
+            return Some((claim, Some(node.into())));
+        }
+        // A claim that binds with its first pod is given to its provisioner once a node is chosen.
+        let events = object.evidence.iter().filter_map(|o| match &o.body {
+            Body::Event(e) => Some((o.stamp.at, e.reason.as_str())),
+            _ => None,
+        });
+        let newest = |wanted: &[&str]| {
+            let of_it = events.clone().filter(|(_, r)| wanted.contains(r));
+            of_it.map(|(at, _)| at).max()
+        };
+        let waited = newest(&["WaitForFirstConsumer", "WaitForPodScheduled"])?;
+        let asked = newest(&["Provisioning", "ExternalProvisioning", "ProvisioningFailed"])?;
+        (asked >= waited).then_some((claim, None))
+    })
 }
 
 /// Names the provisioner that has to make a volume, and when it was last heard.
@@ -149,11 +192,10 @@ pub(super) fn binds<'a>(
     if found.iter().any(|k| k.cause.id == cause::KF214) || f.now.since(f.view.zero()) < SILENT_NS {
         return true;
     }
-    let x = Finding::new(cause::KF229, f);
-    let x = x
-        .name("nominated", &pod.status.nominated_node)
-        .name("claim", &list(&unbound))
+    let mut x = Finding::new(cause::KF229, f)
+        .name("chosen", &format!("node {}", pod.status.nominated_node))
         .proof_if(f.api_evidence);
+    name(&unbound, &mut x);
     let x = if unread.is_empty() || !unbound.is_empty() {
         x
     } else {

@@ -1,11 +1,17 @@
-//! Pods that Kueue holds: its scheduling gates, and what it says of the Workload that stands for the pod.
+//! Pods and Jobs that Kueue holds: its scheduling gates, Jobs that it keeps suspended, and what it says of the Workload
+//! that stands for them.
 
 use super::Context;
+use crate::correlate::ObjectState;
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
-use crate::diagnose::finding::Finding;
+use crate::diagnose::finding::{Finding, owner_arg};
 use crate::diagnose::history::PodHistory;
-use kflow_model::{Body, Evidence, Text, event::EventSeen, pod::PodSeen};
+use crate::diagnose::limits;
+use crate::diagnose::text::list;
+use crate::flow::Stage;
+use kflow_model::pod::{PodSeen, WatchEvent};
+use kflow_model::{Body, Evidence, Text, event::EventSeen, object::ObjectSeen};
 
 /// Prefix of Kueue's scheduling gates: `kueue.x-k8s.io/admission` (kubernetes-sigs/kueue
 /// `pkg/controller/jobs/pod/constants/constants.go`, `SchedulingGateName`), `kueue.x-k8s.io/topology`
@@ -19,6 +25,11 @@ const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
 /// Begin of Kueue's Event message on the object that a Workload was created for
 /// (`pkg/controller/jobframework/reconciler.go`).
 const CREATED: &str = "Created Workload: ";
+/// The gate that Kueue removes after admission, when it has given the pod a place in its topology
+/// (`pkg/controller/tas/topology_ungater.go`).
+const TOPOLOGY: &str = "kueue.x-k8s.io/topology";
+/// Reasons of Events that say that a Workload gets on (`pkg/scheduler/scheduler.go`, `admit`).
+const GETS_ON: [&str; 2] = ["QuotaReserved", "Admitted"];
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
@@ -40,24 +51,171 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     if let Some(queue) = label(pod, QUEUE) {
         x.names.set("queue", queue);
     }
+    let placed = gates.iter().all(|g| g == TOPOLOGY || !g.starts_with(GATES));
+    if placed {
+        let said = format!(
+            "Kueue has admitted the pod and has given it no place in its topology: gate {TOPOLOGY} is left"
+        );
+        x.names.set("unplaced", &said);
+        x.names.set("gate", TOPOLOGY);
+        x.names.remove("queue");
+    }
     let workload = workload(cx, f, pod);
-    let said = workload.as_ref().and_then(|w| newest(cx, f, w));
-    match (&workload, said) {
-        (Some(w), Some((o, e))) => {
-            x.names.set("workload", w);
+    found.push(told(cx, &f.view.namespace, workload, placed, x));
+}
+
+/// Adds what is known of the Workload to a finding. `admitted`: what it says of a time before its admission is over.
+fn told<'a>(
+    cx: Context<'_>,
+    namespace: &str,
+    workload: Option<Text>,
+    admitted: bool,
+    mut x: Finding<'a>,
+) -> Finding<'a> {
+    let Some(name) = workload else {
+        x.names.set("unheard", "no Workload of it was heard of");
+        return x.at_most(Confidence::Likely);
+    };
+    x.names.set("workload", &name);
+    let object = cx.world.object("Workload", namespace, &name);
+    let api = object.and_then(|o| {
+        o.api.as_ref().zip(
+            o.evidence
+                .iter()
+                .rev()
+                .find(|e| matches!(e.body, Body::Object(_))),
+        )
+    });
+    if let Some((w, proof)) = api.filter(|_| !admitted) {
+        let checks = checks(w);
+        let refused = w
+            .conditions
+            .iter()
+            .find(|c| c.kind == "QuotaReserved" && !c.is_true());
+        let inactive = w.fact("active") == Some("false");
+        if inactive || !checks.is_empty() {
+            let says: Vec<String> = checks.iter().map(|(_, says)| says.clone()).collect();
+            let says = if inactive {
+                vec!["the Workload is not active any more".to_owned()]
+            } else {
+                says
+            };
+            x.names.set("what", &list(&says));
+            if let Some((check, _)) = checks.first().filter(|_| !inactive) {
+                x.names.set("check", check);
+            }
+            return x.proof(proof);
+        }
+        if let Some(c) = refused.filter(|c| !c.message.is_empty()) {
+            x = x.proof(proof);
+            x.names
+                .set("condition", c.message.trim_end_matches(['.', ' ']));
+        }
+    }
+    let said = object.and_then(|o| newest(o, admitted));
+    let condition = x.names.get("condition").map(str::to_owned);
+    match (said, condition) {
+        (Some((o, e)), _) => {
             x.names.set("what", e.message.trim_end_matches(['.', ' ']));
             x = x.proof(o);
         }
-        (Some(w), None) => {
-            x.names.set("workload", w);
-            x.names.set("unheard", "no Event of the Workload was seen");
-        }
-        (None, _) => {
-            x.names.set("unheard", "no Workload of it was heard of");
-            x = x.at_most(Confidence::Likely);
-        }
+        (None, Some(condition)) => x.names.set("what", &condition),
+        (None, None) if admitted => {}
+        (None, None) => x.names.set("unheard", "no Event of the Workload was seen"),
     }
-    found.push(x);
+    x
+}
+
+/// Returns the admission checks of a Workload that are not ready, each with what it says.
+fn checks(w: &ObjectSeen) -> Vec<(String, String)> {
+    let states = w.facts.iter().filter_map(|(key, state)| {
+        let name = key.strip_prefix("check.")?.strip_suffix(".state")?;
+        (state != "Ready").then_some((name, state))
+    });
+    let says = states.map(|(name, state)| {
+        let how = match state.as_str() {
+            "Retry" => "has failed and is to be tried again",
+            "Rejected" => "has rejected it",
+            _ => "is not done",
+        };
+        let message = w.fact(&format!("check.{name}.message"));
+        let message = message.filter(|m| !m.is_empty());
+        let why = message.map_or(String::new(), |m| {
+            format!(": {}", m.trim_end_matches(['.', ' ']))
+        });
+        (
+            name.to_owned(),
+            format!("admission check {name} {how}{why}"),
+        )
+    });
+    says.collect()
+}
+
+/// Returns a finding for a Job that Kueue keeps suspended until its Workload is admitted
+/// (`pkg/controller/jobframework/reconciler.go`, `stopJob`).
+pub(super) fn suspended<'a>(
+    cx: Context<'_>,
+    f: &PodHistory<'a>,
+    o: &ObjectState,
+) -> Option<Finding<'a>> {
+    let job = o.api.as_ref()?;
+    if job.fact("suspend") != Some("true") || cx.now.since(job.created) < limits::CONTROLLER.ns {
+        return None;
+    }
+    let workload = owned_by(cx, &o.object).or_else(|| created_for(o));
+    let queue = job.fact("queue");
+    if workload.is_none() && queue.is_none() {
+        return None;
+    }
+    let w = workload
+        .as_ref()
+        .and_then(|w| cx.world.object("Workload", &o.object.namespace, w));
+    let admitted = |w: &ObjectSeen| {
+        let mut conditions = w.conditions.iter();
+        conditions.any(|c| c.kind == "Admitted" && c.is_true())
+    };
+    if w.and_then(|w| w.api.as_deref()).is_some_and(admitted) {
+        return None;
+    }
+    let mut x = Finding::new(cause::KF231, f)
+        .at(Stage::Api)
+        .since(job.created);
+    x.names.set("whom", &owner_arg(&o.object));
+    x.names.set("queue", queue.unwrap_or_default());
+    let seen = o
+        .evidence
+        .iter()
+        .rev()
+        .find(|e| matches!(e.body, Body::Object(_)));
+    Some(told(cx, &o.object.namespace, workload, false, x).proof_if(seen))
+}
+
+/// Returns the Workload that an object controls.
+fn owned_by(cx: Context<'_>, owner: &kflow_model::ObjectRef) -> Option<Text> {
+    let of_it = |o: &&ObjectState| {
+        let api = o.api.as_ref().filter(|a| a.event != WatchEvent::Deleted);
+        let by = api.and_then(|a| a.owner.as_ref());
+        o.object.kind == "Workload"
+            && o.object.namespace == owner.namespace
+            && by.is_some_and(|by| by.kind == owner.kind && by.name == owner.name)
+    };
+    let found = cx.world.objects().into_iter().find(of_it)?;
+    Some(found.object.name.clone())
+}
+
+/// Returns the Workload that Kueue's Event on an object says it has created for it.
+fn created_for(o: &ObjectState) -> Option<Text> {
+    o.evidence.iter().rev().find_map(created)
+}
+
+fn created(o: &Evidence) -> Option<Text> {
+    match &o.body {
+        Body::Event(e) => {
+            let key = e.message.strip_prefix(CREATED)?;
+            Some(Text::from(key.rsplit('/').next()?.trim()))
+        }
+        _ => None,
+    }
 }
 
 fn label<'p>(pod: &'p PodSeen, key: &str) -> Option<&'p str> {
@@ -66,22 +224,15 @@ fn label<'p>(pod: &'p PodSeen, key: &str) -> Option<&'p str> {
 }
 
 /// Returns the name of the Workload that stands for the pod: the one in Kueue's Event on the pod or one of its owners,
-/// that of the pod's group, or the one that is named after the pod (`pkg/controller/jobframework/workload_names.go`:
+/// the one that an owner controls, that of the pod's group, or the one that is named after the pod (`pkg/controller/jobframework/workload_names.go`:
 /// kind, name and a hash).
 fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> {
-    let told = |o: &Evidence| match &o.body {
-        Body::Event(e) => {
-            let key = e.message.strip_prefix(CREATED)?;
-            Some(Text::from(key.rsplit('/').next()?.trim()))
-        }
-        _ => None,
-    };
-    if let Some(name) = f.view.evidence.iter().rev().find_map(&told) {
+    if let Some(name) = f.view.evidence.iter().rev().find_map(created) {
         return Some(name);
     }
     for owner in &f.view.owners {
         let state = cx.world.object(&owner.kind, &owner.namespace, &owner.name);
-        if let Some(name) = state.and_then(|s| s.evidence.iter().rev().find_map(&told)) {
+        if let Some(name) = state.and_then(created_for).or_else(|| owned_by(cx, owner)) {
             return Some(name);
         }
     }
@@ -89,7 +240,7 @@ fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> 
         return Some(group.into());
     }
     let prefix = format!("pod-{}-", pod.name);
-    let named = |o: &&crate::correlate::ObjectState| {
+    let named = |o: &&ObjectState| {
         let o = &o.object;
         let hash = o.name.strip_prefix(prefix.as_str());
         o.kind == "Workload"
@@ -100,16 +251,12 @@ fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> 
     Some(object.object.name.clone())
 }
 
-/// Returns the newest Event on a Workload.
-fn newest<'a>(
-    cx: Context<'a>,
-    f: &PodHistory<'_>,
-    workload: &str,
-) -> Option<(&'a Evidence, &'a EventSeen)> {
-    let object = cx.world.object("Workload", &f.view.namespace, workload)?;
-    let events = object.evidence.iter().filter_map(|o| match &o.body {
+/// Returns the newest Event on a Workload that says why it does not get on. Behind its admission, only a warning does.
+fn newest(workload: &ObjectState, admitted: bool) -> Option<(&Evidence, &EventSeen)> {
+    let events = workload.evidence.iter().filter_map(|o| match &o.body {
         Body::Event(e) => Some((o, e.as_ref())),
         _ => None,
     });
-    events.max_by_key(|(o, _)| o.stamp.at)
+    let newest = events.max_by_key(|(o, _)| o.stamp.at);
+    newest.filter(|(_, e)| !admitted || e.warning && !GETS_ON.contains(&e.reason.as_str()))
 }

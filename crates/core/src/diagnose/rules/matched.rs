@@ -210,6 +210,7 @@ fn polish<'a>(
         cause::KF406 => attacher(cx, &mut x),
         cause::KF615 if x.names.get("answer").is_some() => x.state = State::Stuck,
         cause::KF214 => super::claims::gave_up(cx, f, s, &mut x),
+        cause::KF232 => shares(&mut x),
         _ => {}
     }
     super::webhook::follow(cx, &s.text, &mut x);
@@ -238,6 +239,32 @@ fn attacher(cx: Context<'_>, x: &mut Finding<'_>) {
         x.names
             .vary("heard", &super::heard::driver_in_words(cx, l), "");
         x.proofs.push(crate::diagnose::finding::proof(&l.evidence));
+    }
+}
+
+/// Rewrites YuniKorn's amounts (`memory:23622320128 pods:1 vcore:5000`) as people write them: it counts bytes, and CPUs
+/// in thousandths (apache/yunikorn-k8shim `pkg/common/resource.go`).
+fn shares(x: &mut Finding<'_>) {
+    use crate::diagnose::quantity::Quantity;
+    for key in ["requested", "left"] {
+        let Some(text) = x.names.get(key) else {
+            continue;
+        };
+        let amount = |pair: &str| {
+            let (resource, n) = pair.split_once(':')?;
+            let (resource, n) = match resource {
+                "vcore" => ("cpu", format!("{n}m")),
+                other => (other, n.to_owned()),
+            };
+            Some(format!(
+                "{} {resource}",
+                Quantity::parse(&n)?.show(resource)
+            ))
+        };
+        let amounts: Option<Vec<String>> = text.split_whitespace().map(amount).collect();
+        if let Some(amounts) = amounts {
+            x.names.replace(key, &amounts.join(", "));
+        }
     }
 }
 

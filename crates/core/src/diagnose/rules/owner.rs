@@ -3,7 +3,7 @@
 use crate::diagnose::cause;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Context, heard};
+use super::{Context, heard, kueue};
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
@@ -116,7 +116,8 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
     let x = own
         .filter_map(|s| refused(cx, &f, s))
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
-        .or_else(|| ignored(cx, &f, o, children))?;
+        .or_else(|| ignored(cx, &f, o, children))
+        .or_else(|| kueue::suspended(cx, &f, o))?;
     let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
     v.owner = Some(o.object.clone());
     v.not_reached = vec!["create a pod".into()];
@@ -217,6 +218,10 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     super::webhook::follow(cx, message, &mut x);
     if let Some(worst) = worst(&x) {
         x.names.set("worst", &worst);
+    }
+    // The apiserver did not say what it waited for.
+    if x.names.get("late").is_some() {
+        x = x.at_most(Confidence::Likely);
     }
     x.attempt = events.max(requests);
     x.proofs.push(proof(e));

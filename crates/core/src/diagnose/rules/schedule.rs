@@ -4,12 +4,12 @@ use super::claims::{binds, claims_of, waiting};
 use super::{Context, autoscaler, claims, heard, kueue, taints};
 use crate::correlate::PodView;
 use crate::diagnose::cause;
-use crate::diagnose::finding::Finding;
+use crate::diagnose::finding::{Finding, signal_proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::scheduler::{self, Clause};
-use crate::diagnose::signal::Signal;
-use crate::diagnose::text::{Names, list, span};
+use crate::diagnose::scheduler::{self, Clause, Sentence};
+use crate::diagnose::signal::{self, Signal};
+use crate::diagnose::text::{list, span};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
@@ -40,29 +40,35 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     let sentence = scheduler::parse(&s.text);
     let only = f.api.and_then(|pod| scheduler::only_node(&pod.spec));
     let mut told: Vec<Finding<'a>> = Vec::new();
+    let mut unknown: Vec<&Clause<'_>> = Vec::new();
     for clause in &sentence.clauses {
         let best = Catalogue::get().best("@clause", clause.text, |_| true);
-        if let Some((cause, names)) = best {
-            let mut x = Finding::of_signal(cause, names, s, f);
-            if let Some(only) = &only {
-                x.names.set("only", only);
-            }
-            explain(cx, s, f.api, clause, &mut x);
-            told.push(x);
+        let Some((cause, names)) = best else {
+            unknown.push(clause);
+            continue;
+        };
+        let mut x = Finding::of_signal(cause, names, s, f);
+        if let Some(only) = &only {
+            x.names.set("only", only);
         }
+        if let Some(share) = sentence.share(clause.nodes) {
+            x.names.set("share", &share);
+            x.names.set("share_nodes", &clause.nodes.to_string());
+        }
+        explain(cx, s, f.api, clause, &mut x);
+        told.push(x);
     }
     // What another clause says holds of the node that the pod is for: the others do not match it, and need not.
     if only.is_some() && told.len() > 1 {
         told.retain(|x| x.cause.id != cause::KF205);
     }
-    // The catalogue does not know the message, for example of an out-of-tree plugin: its own words
-    // are better than none.
-    if told.is_empty() && !found.iter().any(|k| k.stage == Stage::Schedule) {
-        let cause = Catalogue::get().cause(cause::KF226);
-        let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
-        let mut x = Finding::of_signal(cause, Names::default(), s, f);
-        x.names.set("what", &list(&said));
-        told.push(x);
+    // Some entries know whole messages.
+    if Catalogue::get()
+        .best(&s.reason, &s.text, |_| true)
+        .is_none()
+    {
+        let alone = told.is_empty() && !found.iter().any(|k| k.stage == Stage::Schedule);
+        unheard_of(&sentence, &unknown, alone, s, f, &mut told);
     }
     if let Some(words) = sentence.total.and_then(|n| outdated(cx, s, n)) {
         let shown = told
@@ -72,6 +78,54 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     } else {
         found.extend(told);
     }
+}
+
+/// Adds what the scheduler says in words that the catalogue does not know, such as those of an out-of-tree plugin or an
+/// extender. They lead where they are the reason of more nodes than what is known, and are told beside it elsewhere.
+fn unheard_of<'a>(
+    sentence: &Sentence<'_>,
+    unknown: &[&Clause<'_>],
+    alone: bool,
+    s: &Signal<'a>,
+    f: &PodHistory<'a>,
+    told: &mut Vec<Finding<'a>>,
+) {
+    let of = |clause: &Clause<'_>| match sentence.share(clause.nodes) {
+        Some(share) => format!("{} ({share})", clause.text),
+        None => clause.text.to_owned(),
+    };
+    let said: Vec<String> = unknown.iter().map(|c| of(c)).collect();
+    let nodes: u32 = unknown.iter().fold(0, |n, c| n.saturating_add(c.nodes));
+    let known = sentence.total.map_or(u32::MAX, |n| n.saturating_sub(nodes));
+    let most = nodes > known;
+    if !(alone || nodes > 0) {
+        return;
+    }
+    if !(alone || most) {
+        let leads = told.iter_mut().max_by_key(|x| x.rank);
+        if let Some(x) = leads {
+            let words = format!("The scheduler says as well: {}.", said.join("; "));
+            x.names.set("beside", &words);
+        }
+        return;
+    }
+    let mut x = Finding::new(cause::KF226, f);
+    x.names.set("reason", &s.reason);
+    x.proofs.push(signal_proof(s));
+    x.names.set("what", &said.join("; "));
+    let mut meant = signal::scheduler_words(&s.text);
+    if let Some(first) = meant.next() {
+        let more = meant.map(|w| w.means.as_str());
+        let means: Vec<&str> = std::iter::once(first.means.as_str()).chain(more).collect();
+        x.names.set("means", &means.join("; "));
+        x.names.set("by", &first.by);
+    }
+    // What is known keeps the pod from fewer nodes.
+    for k in told.iter_mut() {
+        x.rank = x.rank.max(k.rank.saturating_add(1));
+        k.confidence = k.confidence.max(Confidence::Likely);
+    }
+    told.push(x);
 }
 
 /// Says that the scheduler has not looked at the pod since nodes joined: each try counts the nodes, and would have said
@@ -141,6 +195,12 @@ fn explain(
                 }
                 many => x.names.set("detail", &format!("({})", list(many))),
             }
+            let key = x.names.get("taint").unwrap_or_default().to_owned();
+            if let Some(r) = signal::remover(&key) {
+                x.names.set("remover", &r.by);
+                x.names.set("removed", &r.key);
+                x.names.set("remover_pods", &r.pods);
+            }
             taints::root(cx, pod, &nodes, x);
         }
         cause::KF204 => {
@@ -189,9 +249,12 @@ fn explain(
             let waiting = waiting(cx, &pod.namespace, &claims);
             // The message is of a time when the claim had no volume.
             if waiting.is_empty() && !claims.is_empty() {
-                x.names.set("claim", &list(&claims));
+                claims::name(&claims, x);
                 let silent = cx.now.since(s.at);
-                let bound = "which is bound by now";
+                let bound = match claims.len() {
+                    1 => "which is bound by now",
+                    _ => "which are bound by now",
+                };
                 if silent < limits::UNBOUND.ns {
                     x.names.set("unbound", bound);
                 } else {
@@ -203,10 +266,10 @@ fn explain(
                     x.names.set("forgotten", &said);
                 }
             }
-            x.names.set("claim", &list(&waiting));
+            claims::name(&waiting, x);
         }
         cause::KF212 | cause::KF216 | cause::KF217 | cause::KF219 => {
-            x.names.set("claim", &list(&claims_of(pod)));
+            claims::name(&claims_of(pod), x);
         }
         _ => {}
     }
@@ -408,6 +471,17 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     }
     if !pod.spec.resource_claims.is_empty() {
         found.extend(unclaimed(f, pod));
+        return;
+    }
+    if let Some((claim, node)) = claims::chosen(cx, f, pod) {
+        // What provisioners say of the claim is more than that it is waited for.
+        if !found.iter().any(|k| k.cause.id == cause::KF214) {
+            let node = node.map(|n| format!("node {n}"));
+            let x = Finding::new(cause::KF229, f)
+                .name("chosen", node.as_deref().unwrap_or("a node"))
+                .name("claim", &claim);
+            found.push(x.proof_if(f.api_evidence));
+        }
         return;
     }
     let absence = format!(

@@ -1,6 +1,6 @@
 //! Pods that were deleted and still exist.
 
-use super::{Context, admit};
+use super::{Context, admit, waits};
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::{ContainerHistory, KillWhy, PodCall, PodHistory};
@@ -59,6 +59,15 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             .is_none_or(|t| cx.now.since(t) >= BACK_NS);
         if caught_up {
             blind(f, age, grace, found);
+        }
+    }
+    // Who ended the pod does not say why it is still there.
+    if found.iter().all(|k| k.cause.id == cause::KF911) && age > grace + KILL_NS {
+        found.extend(waits::lingers(cx, f).map(|x| Finding { rank: 31, ..x }));
+    }
+    if let Some(next) = next_of_name(f) {
+        for k in found.iter_mut() {
+            k.names.set("next_pod", &next);
         }
     }
     // What holds the pod up matters more than who ended it, because it can be changed.
@@ -162,6 +171,30 @@ fn unreported<'a>(
         );
         return;
     }
+    // A list that kubectl printed does not say what it was asked for, so it may lack nodes.
+    let read = cx.world.nodes().iter().filter(|n| n.api.is_some()).count();
+    let unread = !node.is_empty()
+        && cx
+            .shared
+            .node(node)
+            .is_none_or(|n| n.evidence.is_none() && !n.local);
+    let has_own = f.has_cri || f.has_log;
+    if unread && read > 0 && !has_own && cx.shared.missing(cx.world, node).is_none() {
+        let among = if read == 1 {
+            "the only node that was read is another".to_owned()
+        } else {
+            format!("it is not among the {read} nodes that were read")
+        };
+        let x = x
+            .name("what", &among)
+            .name("absent", &format!("node {node}"));
+        found.push(x.at_most(if read == 1 {
+            Confidence::Possible
+        } else {
+            Confidence::Likely
+        }));
+        return;
+    }
     // A kubelet of a low verbosity logs nothing for long.
     let calls = cx.world.source(Source::Cri).last.is_some();
     let silent = cx.shared.node_quiet.filter(|t| {
@@ -186,6 +219,18 @@ fn unreported<'a>(
                 ),
         );
     }
+}
+
+/// Returns what waits for the name of a deleted pod: a StatefulSet gives it to the next pod (Kubernetes 1.36
+/// `pkg/controller/statefulset/stateful_set_control.go`, `processReplica`).
+fn next_of_name(f: &PodHistory<'_>) -> Option<String> {
+    let owner = f.view.owners.first().or_else(|| f.api?.owner.as_ref())?;
+    (owner.kind == "StatefulSet").then(|| {
+        format!(
+            "StatefulSet {} cannot make its new pod of this name",
+            owner.name
+        )
+    })
 }
 
 fn running(f: &PodHistory<'_>) -> bool {
@@ -330,6 +375,11 @@ fn finalizers<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         pod.status.phase,
         pod.finalizers.join(", ")
     );
+    let x = if pod.spec.node.is_empty() {
+        x.name("never", "Nothing of the pod ever ran")
+    } else {
+        x
+    };
     found.push(x.state(State::Stuck).proof_as(o, what));
 }
 

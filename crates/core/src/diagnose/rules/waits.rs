@@ -34,6 +34,12 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     found.extend(told.map(|x| x.at_most(Confidence::Possible)));
 }
 
+/// For a deleted pod of which is known who ended it, but not why it is still there.
+pub(super) fn lingers<'a>(cx: Context<'a>, f: &'a PodHistory<'a>) -> Option<Finding<'a>> {
+    let x = (!moved_lately(cx, f)).then(|| deleted(cx, f)).flatten();
+    x.map(|x| x.at_most(Confidence::Possible))
+}
+
 /// CRI calls that make a pod progress; the others only read.
 const STEPS: [&str; 8] = [
     method::RUN_POD_SANDBOX,

@@ -56,6 +56,12 @@ fn a_volume_is_named_where_the_map_says() {
             &[("inner", Some("mem"))],
         ),
         (
+            r#"UnmountVolume.TearDown succeeded for volume "kubernetes.io/csi/d^1" (OuterVolumeSpecName: "www") pod "4ac3" (UID: "4ac3"). InnerVolumeSpecName "pvc-1c0a". PluginName "kubernetes.io/csi", VolumeGIDValue """#,
+            "",
+            Some(Fact::VolumeTornDown),
+            &[("outer", Some("www")), ("inner", Some("pvc-1c0a"))],
+        ),
+        (
             r#"Operation for "{volumeName:kubernetes.io/secret/x}" failed. No retries permitted until 2026-11-21 (durationBeforeRetry 500ms). Error: MountVolume.SetUp failed for volume "s" : secret "y" not found"#,
             "",
             Some(Fact::MountFailed),
@@ -68,6 +74,29 @@ fn a_volume_is_named_where_the_map_says() {
             ],
         ),
     ]);
+}
+
+#[test]
+fn what_fails_while_a_device_is_unmounted_is_no_failed_mount() {
+    for (error, fact) in [
+        (
+            r#"GetDeviceMountRefs check failed for volume "pvc-1" (UniqueName: "u") on node "n" : the device mount path "/g" is still mounted by other references [/r]"#,
+            Fact::UnmountFailed,
+        ),
+        (
+            r#"GetDeviceMountPath failed for volume "pvc-1" (UniqueName: "u") on node "n" : x"#,
+            Fact::UnmountFailed,
+        ),
+        (
+            r#"MountVolume.GetDeviceMountPath failed for volume "pvc-1" (UniqueName: "u") pod "p" (UID: "4ac3") : x"#,
+            Fact::MountFailed,
+        ),
+    ] {
+        let line = format!(
+            r#"Operation for "{{volumeName:u podName: nodeName:}}" failed. No retries permitted until 2026-11-21 (durationBeforeRetry 500ms). Error: {error}"#
+        );
+        check(&[(&line, "", Some(fact), &[])]);
+    }
 }
 
 #[test]

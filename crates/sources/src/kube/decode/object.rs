@@ -10,7 +10,8 @@ use kflow_model::{ObjectRef, Text, object::ObjectSeen, pod::WatchEvent};
 type Facts = &'static [(&'static str, &'static str)];
 
 /// Which fields of which kind are kept. A kind that is not here is kept without facts. A pointer to a map gives one
-/// fact for each of its entries, `key.entry`.
+/// fact for each of its entries, `key.entry`; one to a list of named states also their states and messages,
+/// `key.NAME.state` and `key.NAME.message`.
 const TABLE: &[(&str, Facts)] = &[
     (
         "Deployment",
@@ -76,6 +77,8 @@ const TABLE: &[(&str, Facts)] = &[
             ("completions", "/spec/completions"),
             ("failed", "/status/failed"),
             ("parallelism", "/spec/parallelism"),
+            // Kueue's (pkg/controller/constants/constants.go, QueueLabel).
+            ("queue", "/metadata/labels/kueue.x-k8s.io~1queue-name"),
             ("ready", "/status/ready"),
             ("startTime", "/status/startTime"),
             ("succeeded", "/status/succeeded"),
@@ -158,6 +161,15 @@ const TABLE: &[(&str, Facts)] = &[
             ("minAvailable", "/spec/minAvailable"),
         ],
     ),
+    // Kueue's (apis/kueue/v1beta2/workload_types.go).
+    (
+        "Workload",
+        &[
+            ("active", "/spec/active"),
+            ("check", "/status/admissionChecks"),
+            ("queue", "/spec/queueName"),
+        ],
+    ),
     ("CSINode", &[("drivers", "/spec/drivers")]),
     ("CSIDriver", &[("attachRequired", "/spec/attachRequired")]),
     ("RuntimeClass", &[("handler", "/handler")]),
@@ -229,6 +241,17 @@ fn fact(key: &str, v: &Value, out: &mut Vec<(Text, Text)>) {
         Value::Bool(b) => b.to_string().into(),
         Value::Number(n) => n.to_string().into(),
         Value::String(s) => cut(s, 1024),
+        Value::Array(a) if a.iter().all(|v| v.get("state").is_some()) && !a.is_empty() => {
+            for v in a {
+                let name = v.get("name").and_then(Value::as_str).unwrap_or_default();
+                for part in ["state", "message"] {
+                    if let Some(text) = v.get(part) {
+                        fact(&format!("{key}.{name}.{part}"), text, out);
+                    }
+                }
+            }
+            return;
+        }
         Value::Array(a) => a
             .iter()
             .filter_map(|v| v.as_str().or_else(|| v.get("name").and_then(Value::as_str)))

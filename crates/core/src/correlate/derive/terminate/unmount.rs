@@ -15,10 +15,11 @@ pub(super) fn unmounts(b: &mut Build<'_>) {
             continue;
         };
         // These lines have the unique name, `kubernetes.io/configmap/<uid>-cfg`; the pod's name of the volume follows
-        // the UID.
+        // the UID. A driver's unique name does not have it; the inner name is then the PersistentVolume's.
         let name = name
             .split_once(b.input.uid.as_str())
             .and_then(|(_, rest)| rest.strip_prefix('-'))
+            .or_else(|| l.name("outer"))
             .or_else(|| l.name("inner"))
             .unwrap_or(name);
         by_log = true;
