@@ -184,6 +184,16 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
         ),
         (
             "ImageInspectError",
+            r#"Failed to inspect image "": rpc error: code = Unknown desc = short-name "kong:3.9" did not resolve to an alias and no unqualified-search registries are defined in "/etc/containers/registries.conf""#,
+            cause::KF608,
+        ),
+        (
+            "ImageInspectError",
+            r#"Failed to inspect image "x@sha256:1": rpc error: code = InvalidArgument desc = invalid checksum digest length"#,
+            cause::KF608,
+        ),
+        (
+            "ImageInspectError",
             r#"Failed to inspect image "x:1": rpc error: code = Unknown desc = readlink /var/lib/containers/storage/overlay: invalid argument"#,
             cause::KF615,
         ),
