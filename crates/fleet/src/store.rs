@@ -127,12 +127,11 @@ async fn make_hour(
     done: &mut Made,
 ) -> Result<(), StoreTablesError> {
     let folders = store.folders(&cluster.segments_in(hour)).await?;
-    let mut nodes: BTreeSet<Text> = folders.iter().map(|f| last(f).into()).collect();
-    // The recordings of nodes tell the same of their pods as the cluster's, and more.
-    if nodes.len() > 1 {
-        nodes.remove(NO_NODE);
-    }
-    let mut seen = Seen::of(nodes.iter().cloned());
+    let mut nodes: Vec<Text> = folders.iter().map(|f| last(f).into()).collect();
+    // The recordings of nodes tell the same of their pods as the cluster's, and more. It has the pods of nodes that
+    // record nothing.
+    nodes.sort_by_key(|n| (n == NO_NODE, n.clone()));
+    let mut seen = Seen::of(nodes.iter().filter(|n| *n != NO_NODE).cloned());
     let mut writer = Writer {
         store,
         cluster,

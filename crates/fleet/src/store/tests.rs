@@ -190,6 +190,20 @@ fn tables_of_a_store_have_the_rows_of_what_was_recorded() {
 }
 
 #[test]
+fn what_a_node_and_the_cluster_recorded_is_told_once() {
+    let rig = Rig::new();
+    let session = recording("S2-stuck-early");
+    let end = session.range().unwrap().1;
+    let counts = || Table::ALL.map(|t| rig.ask(&format!("SELECT count(*) FROM {}", t.name())).rows);
+    put(&rig.store, &session, "node1", 1);
+    rig.make(end.plus(2 * HOUR));
+    let alone = counts();
+    put(&rig.store, &session, "", 1);
+    assert!(rig.make(end.plus(2 * HOUR)).hours >= 1);
+    assert_eq!(counts(), alone);
+}
+
+#[test]
 fn an_hour_without_tables_is_told_and_damaged_segments_are_counted() {
     let rig = Rig::new();
     let session = recording("S13-crictl");

@@ -103,8 +103,12 @@ pub(crate) fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
         sink.push(Table::Verdicts, i.begin, &row)?;
     }
     for c in world.calls().iter().filter(|c| world.selects_call(c)) {
+        let node = node_of(of, c);
+        if !seen.call(of.node, &node) {
+            continue;
+        }
         let row = Placed {
-            place: Place::of(of, node_of(of, c), c.start),
+            place: Place::of(of, node, c.start),
             row: CallRow {
                 length_ns: c.end.map(|_| c.duration(of.at)),
                 failed: c.is_error(),

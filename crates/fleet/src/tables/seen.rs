@@ -1,5 +1,5 @@
 //! Selects which recording's row to keep for an object that the recordings of several nodes contain: each node's
-//! watch also has the pods that are bound to no node.
+//! watch also has the pods that are bound to no node, and the recording of a cluster has those of every node.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,9 +26,9 @@ impl Seen {
     }
 
     /// True when this recorder's row of an object on `node` is kept: the node's own row, else that of the first
-    /// recorder with the object.
+    /// recorder with the object. The recorder of a cluster has no name.
     fn told_by(&mut self, recorder: &str, node: &str, what: Text) -> bool {
-        if self.recorders.is_empty() || node == recorder {
+        if self.recorders.is_empty() || (node == recorder && !node.is_empty()) {
             return true;
         }
         if self.recorders.contains(node) {
@@ -39,6 +39,12 @@ impl Seen {
 
     pub(super) fn pod(&mut self, recorder: &str, node: &str, uid: &str) -> bool {
         self.told_by(recorder, node, uid.into())
+    }
+
+    /// True when this recorder's row of a call to the runtime of `node` is kept: a node records its own calls.
+    pub(super) fn call(&self, recorder: &str, node: &str) -> bool {
+        let of_cluster = recorder.is_empty() && !self.recorders.is_empty();
+        !of_cluster || !(node.is_empty() || self.recorders.contains(node))
     }
 
     pub(super) fn request(&mut self, recorder: &str, audit_id: &str) -> bool {
@@ -54,5 +60,27 @@ impl Seen {
             Subject::Node(name) => self.told_by(recorder, name, name.clone()),
             Subject::Owner(_) => self.told_by(recorder, "", subject.to_string().into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recording_of_a_cluster_adds_what_no_node_records() {
+        let mut seen = Seen::of(["a".into(), "b".into()]);
+        let cluster = "";
+        assert!(seen.pod("a", "a", "on-a"));
+        assert!(!seen.pod(cluster, "a", "on-a"));
+        assert!(seen.pod(cluster, "c", "on-c"));
+        assert!(seen.pod("a", "", "pending"));
+        assert!(!seen.pod("b", "", "pending") && !seen.pod(cluster, "", "pending"));
+        assert!(seen.pod(cluster, "", "in no node's time"));
+        let kept = ["a", "c", ""].map(|node| seen.call(cluster, node));
+        assert_eq!(kept, [false, true, false]);
+        assert!(seen.call("a", "") && seen.call("a", "a"));
+        let mut alone = Seen::of([]);
+        assert!(alone.pod(cluster, "a", "on-a") && alone.call(cluster, ""));
     }
 }
