@@ -12,11 +12,6 @@ impl Tap {
     pub fn start(_: Config, _: impl FnMut(Handed) -> bool + Send + 'static) -> Result<Self, Error> {
         Err(Error::Missing(missing_here()))
     }
-
-    /// Ends the tap.
-    pub fn stop(self) {
-        match self {}
-    }
 }
 
 /// Fails: there is no eBPF here.

@@ -16,34 +16,16 @@
 //! |---|---|
 //! | `bpf/tap.bpf.c` | which calls are copied; compiled to `tap.bpf.o` by `bpf/build.sh` |
 //! | [`record`] | what the program writes into the ring (pure) |
-//! | `follow` | from records to connections: order, losses, descriptors that come and go (pure) |
-//! | `time` | from the kernel's clock to the wall clock |
-//! | `kernel` | loading and attaching the programs, and their maps |
-//! | `node` | sock_diag and /proc: which descriptors lead to the runtime |
-//! | `apart` | the same in other network namespaces, which sock_diag does not list |
-//! | `reconnect` | makes clients reconnect, when a person asks for it |
 //! | [`needs`] | what the tap needs and lacks here, and the command or setting that helps |
-//! | `run` | the tap's thread |
-//! | `elsewhere` | the tap of a system that is not Linux: there is none, and it says so |
+//! | `linux` | the tap |
+//! | `elsewhere` | in its place on what is not Linux: says that Linux is missing |
 
-#[cfg(target_os = "linux")]
-mod apart;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
-mod follow;
-#[cfg(target_os = "linux")]
-mod kernel;
+mod linux;
 pub mod needs;
-#[cfg(target_os = "linux")]
-mod node;
-#[cfg(target_os = "linux")]
-mod reconnect;
 pub mod record;
-#[cfg(target_os = "linux")]
-mod run;
-#[cfg(target_os = "linux")]
-mod time;
 
 use std::io;
 use std::path::PathBuf;
@@ -52,14 +34,12 @@ use std::sync::atomic::AtomicBool;
 
 use kflow_model::Observation;
 
-#[cfg(target_os = "linux")]
-pub use apart::network;
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Tap, loaded, network, probe};
+use elsewhere as here;
 #[cfg(target_os = "linux")]
-pub use kernel::loaded;
-#[cfg(target_os = "linux")]
-pub use run::{Tap, probe};
+use linux as here;
+
+pub use here::{Tap, loaded, network, probe};
 
 /// What a tap observes.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +49,7 @@ pub struct Config {
     /// A file for a copy of all records, each behind its length (4 bytes, little-endian). Tests are made of such tapes.
     pub tape: Option<PathBuf>,
     /// Set this to make those clients reconnect whose connections are not fully understood, each at a moment without
-    /// open calls. The tap clears it when it begins. See `reconnect`.
+    /// open calls. The tap clears it when it begins. See `linux::reconnect`.
     pub reconnect: Arc<AtomicBool>,
 }
 

@@ -1,14 +1,6 @@
-//! What the tap needs of this machine and of this process, checked one by one so that each missing thing can be named.
+//! What the tap needs of this machine and of this process, and lacks.
 
-#[cfg(target_os = "linux")]
-mod linux;
-
-#[cfg(not(target_os = "linux"))]
-pub use crate::elsewhere::{missing_here, narrow};
-#[cfg(target_os = "linux")]
-pub(crate) use linux::{drop_the_rest, has_tracepoint};
-#[cfg(target_os = "linux")]
-pub use linux::{missing_here, narrow};
+pub use crate::here::{missing_here, narrow};
 
 /// A missing requirement, and how to meet it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -256,7 +256,7 @@ proptest! {
     }
 }
 
-/// What a command names, the evidence has, or the step is left out: nobody can run a command with an empty place.
+/// A command with a placeholder such as `<CLAIM>` cannot be run.
 #[test]
 fn no_next_step_has_an_empty_place() {
     let mut wrong = Vec::new();

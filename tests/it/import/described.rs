@@ -252,7 +252,7 @@ const OLD_EVENT: &str = "LAST SEEN   TYPE      REASON      OBJECT              M
      4m          Warning   Failed      pod/image-missing   Failed to pull image \"127.0.0.1:5000/nope:1\": rpc error: code = NotFound desc = failed to pull and unpack image \"127.0.0.1:5000/nope:1\": failed to resolve image: 127.0.0.1:5000/nope:1: not found\n";
 const TAKEN: &str = "2026-11-27T00:38:00Z";
 
-/// A line of the kubelet's log that tells of a pod.
+/// A line of the kubelet's log about a pod whose image cannot be pulled.
 fn logged(time: &str, pod: &str, uid: &str) -> String {
     format!(
         "E1127 {time}.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"{pod}\" podUID=\"{uid}\"\n"

@@ -277,7 +277,8 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     (!denied).then_some(window.end)
 }
 
-/// True for a list of names after which something tells of the pod: what it was printed beside says when only about.
+/// True for a table of pods (names alone) if anything tells of the pod later. The time of such a table is that of its
+/// file, so it may be older than that.
 fn outdated(input: &Input<'_>, list: &ListWindow) -> bool {
     let after = |w: &ListWindow| w.end > list.end && w.has_name(&input.namespace, &input.name);
     list.names.is_some()

@@ -115,7 +115,7 @@ impl Proof {
 impl std::fmt::Display for Proof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.what)?;
-        if let Some(words) = &self.words {
+        if let Some(words) = self.words.as_ref().filter(|w| !w.is_empty()) {
             write!(f, "  \"{words}\"")?;
         }
         if self.times > 1 {

@@ -1,5 +1,4 @@
 //! What kubectl prints for people: `kubectl describe`, `kubectl events`, and `kubectl get` of pods, Events, nodes and claims.
-//! Pure.
 //!
 //! Such text is often all that is left of a pod: in a ticket, in a chat, in a support bundle. Objects are put together
 //! as the API would have written them, and decoded like those of the API ([`super::decode`]), so that one place decides

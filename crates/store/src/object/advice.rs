@@ -16,40 +16,52 @@ struct Answer {
     azure: &'static str,
 }
 
+impl Answer {
+    /// What to do in any cloud.
+    const fn alike(words: &'static [&'static str], says: &'static str) -> Self {
+        Self {
+            words,
+            s3: says,
+            google: says,
+            azure: says,
+        }
+    }
+}
+
 /// The bucket is missing, and not an object in it.
 const NO_BUCKET: Answer = Answer {
-    words: &[
-        "NoSuchBucket",
-        "ContainerNotFound",
-        "specified bucket does not exist",
-    ],
-    s3: "there is no such bucket: kflow makes none; make it, or name another in the URL",
-    google: "there is no such bucket: kflow makes none; make it, or name another in the URL",
     azure: "there is no such container: kflow makes none; make it, or name another in the URL",
+    ..Answer::alike(
+        &[
+            "NoSuchBucket",
+            "ContainerNotFound",
+            "specified bucket does not exist",
+        ],
+        "there is no such bucket: kflow makes none; make it, or name another in the URL",
+    )
 };
 
 /// The first one with words of the error counts.
 const ANSWERS: [Answer; 9] = [
-    Answer {
-        words: &[
+    Answer::alike(
+        &[
             "RequestTimeTooSkewed",
             "Request date header too old",
             "must be within 15 minutes",
             "Token must be a short-lived token",
         ],
-        s3: "the store finds the time of the request wrong: set this machine's clock (NTP)",
-        google: "the store finds the time of the request wrong: set this machine's clock (NTP)",
-        azure: "the store finds the time of the request wrong: set this machine's clock (NTP)",
-    },
+        "the store finds the time of the request wrong: set this machine's clock (NTP)",
+    ),
     Answer {
-        words: &[
-            "incorrectly configured region",
-            "AuthorizationHeaderMalformed",
-            "PermanentRedirect",
-        ],
         s3: "the bucket is in another region: name that in AWS_REGION, and the endpoint of a store of one's own in AWS_ENDPOINT",
-        google: "the store sends this request elsewhere: is the bucket's name right?",
-        azure: "the store sends this request elsewhere: is the bucket's name right?",
+        ..Answer::alike(
+            &[
+                "incorrectly configured region",
+                "AuthorizationHeaderMalformed",
+                "PermanentRedirect",
+            ],
+            "the store sends this request elsewhere: is the bucket's name right?",
+        )
     },
     NO_BUCKET,
     // Addresses of the clouds' metadata services, where a machine or pod gets its credentials.
@@ -77,10 +89,11 @@ const ANSWERS: [Answer; 9] = [
         azure: "the store's host is not known by that name: look at AZURE_STORAGE_ACCOUNT_NAME",
     },
     Answer {
-        words: &["ExpiredToken", "token has expired", "TokenExpired"],
         s3: "the credentials have expired: get new ones, and AWS_SESSION_TOKEN with them",
-        google: "the credentials have expired: get new ones",
-        azure: "the credentials have expired: get new ones",
+        ..Answer::alike(
+            &["ExpiredToken", "token has expired", "TokenExpired"],
+            "the credentials have expired: get new ones",
+        )
     },
     Answer {
         words: &[

@@ -140,13 +140,13 @@ pub fn all_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Un
     let each = left
         .iter()
         .map(|(p, _)| format!("{} ({})", p.key(), p.status));
-    let what = format!("how {} are", list(&each.collect::<Vec<_>>()));
+    let are = if left.len() == 1 { "is" } else { "are" };
+    let what = format!("how {} {are}", list(&each.collect::<Vec<_>>()));
     let pods: Vec<&PodView> = left.iter().map(|(p, _)| -> &PodView { p }).collect();
     Some(unknown_why(asked.world, what, read, &pods))
 }
 
-/// `read`: when the list was read. The first pod is named as an example, and before it a node of theirs that is not
-/// Ready.
+/// `read`: when the list was read. Suggests to describe a node of these pods that is not Ready, or else the first pod.
 fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> Unknown {
     let mut why = format!(
         "the list that was read at {} does not say why, nor does anything else in the recording",

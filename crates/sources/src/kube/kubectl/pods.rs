@@ -233,9 +233,9 @@ fn asked<'a>(line: &str, words: impl Iterator<Item = &'a str>) -> Option<String>
     (of_pods && !is_watched).then(|| namespace.to_owned())
 }
 
-/// Returns the bounds of a table of all namespaces whose command is not known, by its rows: all, where pods of the
-/// system run in it, which no filter by name, label, namespace or trouble leaves in. All on one node, where it has no pod of
-/// another.
+/// Returns the scope of a table of all namespaces whose command is not known, by its rows. Running pods of the system
+/// show that nothing was filtered out by name, label, namespace or trouble: then it is the whole cluster, or the one node
+/// that all of its pods are on.
 fn of_cluster(rows: &[Row]) -> Option<Text> {
     let of_system =
         |r: &&Row| r.namespace == "kube-system" || r.namespace.starts_with("openshift-");

@@ -1,4 +1,4 @@
-//! The same on Linux: capabilities, tracefs, namespaces.
+//! What the tap needs here, checked one by one so that each missing thing can be named: capabilities, tracefs, namespaces.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::{Missing, missing};
+use crate::needs::{Missing, missing};
 
 /// The capabilities that the tap needs, and for what. CAP_SYS_ADMIN includes the first two.
 const CAPABILITIES: [(CapabilitySet, &str, &str); 3] = [
@@ -167,8 +167,8 @@ fn kept_of(permitted: CapabilitySet, only: CapabilitySet) -> CapabilitySet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sentence;
     use super::*;
+    use crate::needs::sentence;
 
     #[test]
     fn each_capability_that_is_missing_is_named() {

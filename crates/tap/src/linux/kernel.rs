@@ -6,11 +6,11 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, RingBuf};
 use aya::programs::TracePoint;
 use aya::{Ebpf, EbpfLoader};
 
-use crate::node::padded;
+use super::node::padded;
 use crate::{Error, InKernel};
 
 /// Compiled by `bpf/build.sh`.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/tap.bpf.o");
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/tap.bpf.o");
 
 /// Functions of the program and their tracepoints, in the order of attaching: the end of a call before its begin, so
 /// that no begin is stored without an end that takes it out.
@@ -143,7 +143,7 @@ impl Loaded {
             .map_err(|e| refused("an entry of a map", &e))?;
         for (name, category, event, kernel) in POINTS {
             if let Err(e) = point(&mut self.programs, name)?.attach(category, event) {
-                if kernel == Newer && !crate::needs::has_tracepoint(category, event) {
+                if kernel == Newer && !super::needs::has_tracepoint(category, event) {
                     continue;
                 }
                 return Err(refused(format!("the tracepoint {category}:{event}"), &e));

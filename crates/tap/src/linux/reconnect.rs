@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::follow::{Follower, Unclear};
-use crate::node::{Holder, borrowed};
+use super::follow::{Follower, Unclear};
+use super::node::{Holder, borrowed};
 use kflow_model::{Nanos, units};
 
 /// How long to wait for a moment without open calls. A kubelet lists its containers every second; a call that is open

@@ -13,9 +13,9 @@ use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::node::Holder;
+use super::node::Holder;
+use super::time::Offset;
 use crate::record::{Kind, Record};
-use crate::time::Offset;
 use stream::{HELD, Held, Stream, Waiting};
 
 /// How long a read waits for an earlier write, ns. A write that takes longer is blocked because the runtime does not

@@ -13,8 +13,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, getpeername};
 
-use crate::node::{Holder, Target, borrowed, inode, numbers};
-use crate::run::TRIES;
+use super::node::{Holder, Target, borrowed, inode, numbers};
+use super::run::TRIES;
 
 /// The type of a stream socket in `/proc/net/unix`.
 const STREAM: &str = "0001";

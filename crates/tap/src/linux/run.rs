@@ -12,13 +12,14 @@ use kflow_model::{Nanos, Observation, clock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::apart::Apart;
-use crate::follow::{Follower, HOLD, Node, QUIET};
-use crate::kernel::{Loaded, Maps, Ring};
-use crate::node::{self, Target};
-use crate::reconnect::Reconnect;
-use crate::time::Offset;
-use crate::{Config, Error, Handed, needs, record};
+use super::apart::Apart;
+use super::follow::{Follower, HOLD, Node, QUIET};
+use super::kernel::{Loaded, Maps, Ring};
+use super::needs;
+use super::node::{self, Target};
+use super::reconnect::Reconnect;
+use super::time::Offset;
+use crate::{Config, Error, Handed, record};
 
 /// How long records gather after the first. The kernel wakes this thread only when it has read everything, so clients
 /// pay for one wake-up instead of one per call.
