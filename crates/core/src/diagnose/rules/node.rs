@@ -19,8 +19,9 @@ const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 /// While no pod waits for it, a silent kubelet is reported no sooner than the control plane would report it: a kubelet
 /// that is restarted is back by then.
 const UNMISSED_NS: i64 = limits::LEASE.ns;
-/// The check of the certificate runs every five minutes (pkg/kubelet/certificate/transport.go, `UpdateTransport`).
-const EXPIRED_NS: i64 = 600 * SECOND;
+/// The kubelet checks its client certificate every ten seconds, and logs each time that it has expired
+/// (pkg/kubelet/certificate/transport.go, `UpdateTransport`). Some lines may be lost.
+const EXPIRED_NS: i64 = 60 * SECOND;
 
 /// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is empty.
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
