@@ -205,6 +205,7 @@ const UNTOLD: [(&str, Sources, &[&str]); 6] = [
             "oomkilled-exit-0",
             "oomkilled-exit-1",
             "oomkilled-exit-143",
+            "probe-at-the-pods-own-limit",
             "probe-cannot-be-run",
         ],
     ),

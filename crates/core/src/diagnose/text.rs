@@ -208,7 +208,7 @@ pub(super) fn uncoded(message: &str) -> Cow<'_, str> {
 /// The begin of gRPC's frame.
 const RPC: &str = "rpc error: code = ";
 
-fn is_name(key: &str) -> bool {
+pub(super) fn is_name(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 fn is_plain(c: char) -> bool {

@@ -248,6 +248,46 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
             r#"MountVolume.SetUp failed for volume "s3" : rpc error: code = Internal desc = stat /var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/s3/mount: transport endpoint is not connected"#,
             cause::KF421,
         ),
+        (
+            "FailedMount",
+            "MountVolume.SetUp failed for volume \"v\" : mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs 10.0.0.9:/x /var/lib/kubelet/pods/u/volumes/kubernetes.io~nfs/v\nOutput: mount.nfs: Stale file handle",
+            cause::KF409,
+        ),
+        (
+            "ContainerError",
+            r#"Error: failed to prepare subPath for volumeMount "data" of container "c": error: stale NFS file handle"#,
+            cause::KF421,
+        ),
+        (
+            "ContainerError",
+            r#"Error: failed to create subPath directory for volumeMount "data" of container "c": mkdir /x: no space left on device"#,
+            cause::KF414,
+        ),
+        (
+            "ContainerError",
+            "Error: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error running prestart hook #0: exit status 1, stdout: , stderr: my-hook: write /var/lib/containerd/x: no space left on device",
+            cause::KF715,
+        ),
+        (
+            "CreateContainerError",
+            "failed to extract layer sha256:5e1f: write /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/x: no space left on device",
+            cause::KF612,
+        ),
+        (
+            "RunContainerError",
+            "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: fork/exec /app: resource temporarily unavailable",
+            cause::KF704,
+        ),
+        (
+            "RunContainerError",
+            "runc create failed: unable to start container process: error during container init: unable to create session key: disk quota exceeded",
+            cause::KF715,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            "failed to start sandbox container: fork/exec /proc/self/exe: resource temporarily unavailable",
+            cause::KF512,
+        ),
     ] {
         let best = Catalogue::get().best(reason, text, |_| true);
         assert_eq!(best.map(|(c, _)| c.id), Some(id), "{text}");
@@ -332,9 +372,20 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         (cause::KF409, "FailedMount", mount("ext4", "mount: /mnt: /dev/vde already mounted or mount point busy."), "multipath", "nouuid"),
         (cause::KF409, "FailedMount", mount("xfs", "mount: /mnt: wrong fs type, bad option, bad superblock on /dev/vde, missing codepage or helper program, or other error."), "nouuid", "multipath"),
         (cause::KF409, "FailedMount", of_mount("failed to mount secrets store objects for pod ns/p, err: error connecting to provider \"azure\": provider not found: provider \"azure\""), "provider azure", "nouuid"),
-        (cause::KF409, "FailedMount", mount("nfs", "mount.nfs: access denied by server while mounting 10.0.0.9:/x"), "exportfs", "nouuid"),
+        (cause::KF409, "FailedMount", mount("nfs", "mount.nfs: access denied by server while mounting 10.0.0.9:/x"), "showmount -e 10.0.0.9", "nouuid"),
+        (cause::KF409, "FailedMount", mount("nfs4", "mount.nfs: Stale file handle").replace("/dev/vde", "10.0.0.9:/x"), "on 10.0.0.9", "showmount"),
+        (cause::KF421, "ContainerError", "error mounting \"/mnt/x\" to rootfs at \"/data\": stat /mnt/x: transport endpoint is not connected".to_owned(), "findmnt /mnt/x", "umount -l <"),
         (cause::KF615, "ImageInspectError", "Failed to inspect image \"x:1\": Id or size of image \"x:1\" is not set".to_owned(), "cri-dockerd", "?"),
         (cause::KF715, "RunContainerError", "namespace path: lstat /proc/0/ns/ipc: no such file or directory".to_owned(), "delete pod", "nvidia-smi"),
+        (cause::KF715, "RunContainerError", "error setting cgroup config for procHooks process: unable to freeze".to_owned(), "drain and restart", "cgroup.type"),
+        (cause::KF715, "RunContainerError", "unable to apply cgroup configuration: cannot enter cgroupv2 \"/sys/fs/cgroup/kubepods.slice/x\" with domain controllers -- it is in threaded mode".to_owned(), "cgroup.type", "drain and restart"),
+        (cause::KF715, "RunContainerError", "error running createContainer hook #0: exit status 1, stdout: , stderr: my-hook: boom".to_owned(), "which hooks", "nvidia"),
+        (cause::KF715, "CreateContainerError", "CDI device injection failed: unresolvable CDI devices vendor.example/card=0".to_owned(), "/etc/cdi", "nvidia"),
+        (cause::KF421, "ContainerError", "failed to prepare subPath for volumeMount \"data\" of container \"c\": error: stale NFS file handle".to_owned(), "volume data of the pod", "umount -l <"),
+        (cause::KF421, "ContainerError", "stat /var/lib/kubelet/pods/u/volume-subpaths/data/c/0: stale NFS file handle".to_owned(), "umount -l /var/lib/kubelet/pods/u/volume-subpaths/data/c/0", "?"),
+        (cause::KF225, "NotTriggerScaleUp", "pod didn't trigger scale-up: 2 max node group size reached, 1 Insufficient cpu".to_owned(), "raise their maximum", "nodepools"),
+        (cause::KF225, "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 node(s) didn't match Pod's node affinity/selector".to_owned(), "limits of the node groups", "nodepools"),
+        (cause::KF225, "@autoscaler", "Failed to schedule pod, incompatible with nodepool \"default\", daemonset overhead={}, did not tolerate x".to_owned(), "describe nodepools default", "node groups"),
     ] {
         let (cause, names) = all.best(reason, &text, |_| true).unwrap();
         assert_eq!(cause.id, id, "{text}");
@@ -343,6 +394,99 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         let said = said.join("\n");
         assert!(said.contains(has) && !said.contains(lacks), "{text}: {said}");
     }
+}
+
+/// True when a group takes part in every match of a pattern.
+fn is_certain(pattern: &str, group: &str) -> bool {
+    let groups = Regex::new(r"\(\?P<(\w+)>").unwrap();
+    let alone = groups.replace_all(
+        pattern,
+        |found: &regex::Captures<'_>| {
+            if &found[1] == group { "(" } else { "(?:" }
+        },
+    );
+    Regex::new(&alone).unwrap().static_captures_len() == Some(2)
+}
+
+/// Returns the names of a template.
+fn names_of(template: &str) -> Vec<&str> {
+    let tails = template.split('{').skip(1);
+    let names = tails.filter_map(|tail| Some(tail.split_once('}')?.0));
+    names.filter(|n| super::super::text::is_name(n)).collect()
+}
+
+/// The names that every verdict of a stage has, because they belong to the pod or its owner: `base_names` and
+/// `rules/owner.rs` set them.
+fn always(stage: Stage) -> Vec<&'static str> {
+    let mut names = vec!["ns", "pod", "uid", "logs"];
+    if stage == Stage::Api {
+        names.push("owner");
+    }
+    if stage >= Stage::Admit {
+        names.push("node");
+    }
+    if stage >= Stage::Image {
+        names.extend(["image", "registry"]);
+    }
+    if stage >= Stage::Create {
+        names.push("container");
+    }
+    names
+}
+
+/// Names that code sets together with another: the step that uses the second has the first in its text.
+const TOGETHER: [(&str, &str); 1] = [("remover", "remover_pods")];
+
+/// A command with a name that is not known cannot be run.
+#[test]
+fn every_name_of_a_command_is_known_wherever_its_step_is_told() {
+    let mut wrong = Vec::new();
+    for cause in Catalogue::get().iter() {
+        let groups: Vec<Vec<&str>> = cause
+            .compiled
+            .iter()
+            .enumerate()
+            .map(|(i, once)| {
+                cause.names(i, "");
+                let re = once.get().and_then(Option::as_ref).unwrap();
+                re.capture_names().flatten().collect()
+            })
+            .collect();
+        // A reason alone, or code, tells the cause without any of its patterns.
+        let none = cause.rule || cause.any || !cause.any_on.is_empty();
+        let none = none.then_some(("", [].as_slice()));
+        let patterns = cause.patterns.iter().map(String::as_str);
+        let origins = patterns.zip(groups.iter().map(Vec::as_slice)).chain(none);
+        for (pattern, of_it) in origins {
+            for (text, command) in &cause.steps {
+                let whole = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+                let parts = whole.filter(|t| !t.contains(['[', ']']));
+                for part in parts.map_or(vec![""], |t| t.split('|').collect()) {
+                    let told = names_of(part);
+                    // A name that another pattern captures is not known here, and the step is left out.
+                    let of_another = |n: &&str| groups.concat().contains(n) && !of_it.contains(n);
+                    if told.iter().any(of_another) {
+                        continue;
+                    }
+                    let known = |n: &str| {
+                        told.contains(&n)
+                            || always(cause.stage).contains(&n)
+                            || (of_it.contains(&n) && is_certain(pattern, n))
+                            || TOGETHER.iter().any(|(a, b)| *b == n && told.contains(a))
+                    };
+                    let unknown = names_of(command).into_iter().find(|n| !known(n));
+                    if let Some(name) = unknown {
+                        wrong.push(format!(
+                            "{}: {name}: {text}: {command}: {pattern}",
+                            cause.id
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Findings of one cause are joined, each with its names, so that any of a sentence's names may be known together.

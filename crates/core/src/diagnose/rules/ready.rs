@@ -117,15 +117,16 @@ pub(super) fn said(text: &str) -> String {
 }
 
 /// Returns the cause that keeps a probe's command from being run at all: the node refuses it, and the application was
-/// not asked.
+/// not asked. An errno alone is no such cause: a command runs in the container's cgroup, where the pod's own limits of
+/// processes and memory hold.
 fn unrun<'a>(f: &PodHistory<'a>, p: &ProbeResult<'a>, kind: &str) -> Option<Finding<'a>> {
-    let of_node = |c: &Cause| matches!(c.id, cause::KF512 | cause::KF715);
+    let of_node = |c: &Cause| c.id == cause::KF715;
     let (cause, names) = (p.errored)
         .then(|| Catalogue::get().best("RunContainerError", p.text, of_node))
         .flatten()?;
     let mut x = Finding::of(cause, f).at(Stage::Ready);
     x.names = names;
-    Some(x.name("probe", &format!("its {kind} probe")))
+    Some(x.name("probe", &format!("{kind} probe")))
 }
 
 fn probes<'a>(
