@@ -178,12 +178,13 @@ fn life() -> [Vec<Value>; 4] {
 }
 
 /// The scenario's pod was admitted and ran before the kubelet refused it: it admits its pods again when it or its node
-/// starts anew. `parts` are the sources that saw it run. A list shows only the last state of the pod, of which the
-/// newest time may be older than its Events.
+/// starts anew. `parts` are the sources that saw it run; `ended`: the exit code that its last state shows of the
+/// container. A list shows only the last state of the pod, of which the newest time may be older than its Events.
 fn refused_after_it_ran(
     mut s: scenario::Scenario,
     parts: u8,
     later: f64,
+    ended: Option<i32>,
     listed: bool,
 ) -> scenario::Scenario {
     let t = |step: &Value| step["t"].as_f64().unwrap_or_default();
@@ -198,6 +199,17 @@ fn refused_after_it_ran(
         .or_else(|| s.see.iter().find(|x| refused(x)))
         .map_or(0.3, t);
     for step in &mut s.see {
+        if let Some(code) = ended
+            && step.pointer("/pod/st/ph") == Some(&json!("Failed"))
+        {
+            let reason = if code == 0 {
+                "Completed"
+            } else {
+                "ContainerStatusUnknown"
+            };
+            step["pod"]["st"]["css"] = json!([{"n": "c", "img": "reg.example/team/app:1", "id": "9a9a00", "rc": 0, "ok": false, "sd": false,
+                "st": {"terminated": {"xc": code, "r": reason, "t0": 0.25, "t1": from, "id": "9a9a00"}}}]);
+        }
         if t(step) >= from {
             step["t"] = json!(t(step) + later);
         }
@@ -236,11 +248,11 @@ fn refused() -> Vec<scenario::Scenario> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_pod_that_is_refused_after_it_ran_is_told_why(parts in 1_u8..16, later in 1.0..100_000.0, listed: bool) {
+    fn a_pod_that_is_refused_after_it_ran_is_told_why(parts in 1_u8..16, later in 1.0..100_000.0, ended in prop_oneof![Just(None), Just(Some(0)), Just(Some(137))], listed: bool) {
         // KF308 is refused like the others, but a pod that ran before is told as evicted: it was ended.
         let fine = |s: &scenario::Scenario, id: &str| id == s.cause || s.cause == "KF308" && id == "KF911";
         for s in refused() {
-            let s = refused_after_it_ran(s, parts, later, listed);
+            let s = refused_after_it_ran(s, parts, later, ended, listed);
             for sources in [Sources::All, Sources::Api] {
                 let mut world = World::new();
                 for o in s.observations().iter().filter(|o| sources.has(o.source)) {

@@ -236,11 +236,9 @@ pub struct Cluster {
     pub has_log: bool,
     /// Time of the newest record of the audit log.
     pub audited: Option<Nanos>,
-    /// The API has been watched.
-    pub has_api: bool,
     /// The API lists pods, so that a pod which the list does not contain does not exist.
     pub has_pods: bool,
-    /// True when the API's objects of any pods were read, and not what kubectl printed of some.
+    /// Pods were read as objects of the API, not from what kubectl prints, which may be some pods only.
     pub has_objects: bool,
     usage: OnceLock<Usage>,
     victims: OnceLock<Vec<Victim>>,
@@ -372,7 +370,6 @@ impl Cluster {
         }
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
-        s.has_api = last(Source::Kube).is_some();
         let mut objects = world.every_pod().iter().filter_map(|p| p.api.as_ref());
         s.has_pods = objects.clone().next().is_some();
         s.has_objects = objects.any(|p| p.resource_version > 0);

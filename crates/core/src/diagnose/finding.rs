@@ -20,7 +20,7 @@ use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units:
 /// Causes of a pod that are a trouble of its node.
 const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
 
-/// What the source of the finding says beside it, in a sentence of its own behind any cause's.
+/// A second sentence of any cause: what the scheduler says beside it.
 const BESIDE: &str = "[ {beside}]";
 
 /// One cause that is true of a pod.

@@ -113,8 +113,9 @@ pub fn refused_create(a: &AuditRecord) -> bool {
     a.verb == "create" && a.resource == "pods" && a.code >= 400 && a.code != 409
 }
 
-/// True for the kubelet's lines about a pod that it does not admit as it is, which it writes for a resize too.
-fn is_check(s: &Signal<'_>) -> bool {
+/// True for a line of the kubelet with words that it also writes when it refuses to resize a running pod in place: it does not
+/// mean that the pod was not admitted.
+fn may_be_resize(s: &Signal<'_>) -> bool {
     let Body::Log(l) = &s.evidence.body else {
         return false;
     };
@@ -496,7 +497,7 @@ impl<'a> PodHistory<'a> {
             Stage::Admit if self.api.is_some() => {
                 self.sandbox.is_some() && !self.ended_with(&s.reason)
             }
-            Stage::Admit => after(self.sandbox) || (self.sandbox.is_some() && is_check(s)),
+            Stage::Admit => after(self.sandbox) || (self.sandbox.is_some() && may_be_resize(s)),
             Stage::Cgroup | Stage::Volumes => {
                 // Events alone may tell nothing of the volumes but what follows them.
                 let follows = |o: &Signal<'_>| {

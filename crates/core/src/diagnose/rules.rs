@@ -233,7 +233,10 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
             .iter()
             .any(|x| x.stage == Stage::Admit || x.stage == Stage::Terminate)
         {
-            containers::crashes(f, &mut found);
+            match rejected(f) {
+                Some(x) => found.push(x),
+                None => containers::crashes(f, &mut found),
+            }
         }
     } else {
         let bound = f.bound.is_some() || f.picked_up.is_some();
@@ -265,23 +268,30 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     found
 }
 
-/// Adds a finding for a pod that the kubelet refused for a reason that the catalogue does not have.
+/// Returns a finding for a pod that the kubelet rejected, by its own words, for a reason that the catalogue does not have.
+/// A kubelet that restarts admits its running pods again, so the pod's containers may have run and ended.
+fn rejected<'a>(f: &PodHistory<'a>) -> Option<Finding<'a>> {
+    let status = f.api.map(|p| &p.status)?;
+    let said = Map::active().status(&status.message)?;
+    let what = said.name("message").unwrap_or(&status.message);
+    (said.fact == Fact::PodRejected).then(|| other_refusal(f, &status.reason, what))
+}
+
+/// Adds a finding for a pod that failed before it had a sandbox, for a reason that the catalogue does not have.
 fn refused<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(status) = f.api.map(|p| &p.status).filter(|s| !s.reason.is_empty()) else {
         return;
     };
-    // A pod that had a sandbox was refused later where the kubelet says so: it admits its pods again when it restarts.
-    let said = Map::active().status(&status.message);
-    let rejected = said.filter(|s| s.fact == Fact::PodRejected);
-    if f.sandbox.is_none() || rejected.is_some() {
-        let what = rejected.and_then(|s| s.name("message"));
-        let x = Finding::new(cause::KF316, f);
-        found.push(
-            x.name("reason", &status.reason)
-                .name("what", what.unwrap_or(&status.message))
-                .proof_if(f.api_evidence),
-        );
+    if f.sandbox.is_none() {
+        found.push(other_refusal(f, &status.reason, &status.message));
     }
+}
+
+fn other_refusal<'a>(f: &PodHistory<'a>, reason: &str, what: &str) -> Finding<'a> {
+    let x = Finding::new(cause::KF316, f);
+    x.name("reason", reason)
+        .name("what", what)
+        .proof_if(f.api_evidence)
 }
 
 /// True when the kubelet itself said that it refused or ended the pod; for pods without an API state.

@@ -6,7 +6,7 @@
 mod constraints;
 mod devices;
 
-pub use constraints::{neighbours, only_node, spread_over};
+pub use constraints::{constraint_in_words, neighbours, only_node, spread_over};
 use constraints::{node_terms, requirement};
 
 use rustc_hash::FxHashMap;

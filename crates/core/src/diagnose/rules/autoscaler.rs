@@ -10,6 +10,7 @@ use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{State, limits};
 use kflow_model::{Body, Nanos, Text};
+use std::collections::BTreeMap;
 
 /// Keeps the finding of the newest autoscaler Event only, because an autoscaler that found no node may add one later;
 /// and adds the autoscaler's name.
@@ -34,7 +35,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         if x.cause.id == cause::KF225 && x.names.get("own").is_some() {
             // What the scheduler says of the nodes that exist does not say why there is no other.
             x.rank = OWN;
-            numbers(x);
+            plainly(x);
             if let Some(pod) = f.api.filter(|_| x.names.get("pool").is_none()) {
                 let wants = scheduler::wanted_labels(&pod.spec).into_iter();
                 let wants: Vec<String> = wants.map(|(_, words)| words).collect();
@@ -62,36 +63,35 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     }
 }
 
-/// Rank of an autoscaler's own reason: above that no node fits, below claims that wait.
+/// Rank of an autoscaler's own reason: above those of the scheduler, which are about the nodes that exist.
 const OWN: u8 = 64;
 
 /// Rewrites the resources and requirements in an autoscaler's reason as people write them.
-fn numbers(x: &mut Finding<'_>) {
+fn plainly(x: &mut Finding<'_>) {
+    // `"cpu":"14430m","memory":"122710Mi","pods":"7"`
     let amounts = |text: &str| {
-        let pairs = text.split(',').filter_map(|pair| {
-            let (resource, amount) = pair.split_once("\":\"")?;
-            let resource = resource.trim().trim_start_matches('"');
-            let amount = amount.trim().trim_end_matches('"');
-            let shown = Quantity::parse(amount).map_or_else(|| amount.into(), |q| q.show(resource));
-            Some((resource.to_owned(), shown))
+        let all: BTreeMap<String, String> = serde_json::from_str(&format!("{{{text}}}")).ok()?;
+        let words = all.iter().filter(|(r, _)| *r != "pods").map(|(r, amount)| {
+            let shown = Quantity::parse(amount).map(|q| q.show(r));
+            format!("{} {r}", shown.as_ref().unwrap_or(amount))
         });
-        let pairs = pairs.filter(|(resource, _)| resource != "pods");
-        let words: Vec<String> = pairs.map(|(r, a)| format!("{a} {r}")).collect();
-        words.join(", ")
+        Some(words.collect::<Vec<_>>().join(", "))
     };
     for (from, to) in [("resources", "needs"), ("overhead", "overhead")] {
-        if let Some(text) = x.names.get(from).map(amounts) {
+        if let Some(text) = x.names.get(from).and_then(amounts) {
             x.names.replace(to, &text);
         }
     }
     // `karpenter.sh/nodepool In [default], node.kubernetes.io/instance-type In [r6i.4xlarge]`
     if let Some(text) = x.names.get("requirements").map(str::to_owned) {
-        let parts = text.split("], ").filter_map(|part| {
-            let (key, rule) = part.split_once(' ')?;
+        let parts = text.split(", ").filter_map(|part| {
+            let mut words = part.splitn(3, ' ');
+            let (key, operator) = (words.next()?, words.next()?);
             let key = key.rsplit('/').next().unwrap_or(key);
             let own = matches!(key, "nodepool" | "ec2nodeclass" | "provisioner-name");
-            let values = rule.trim_start_matches("In [").trim_end_matches(']');
-            (!own).then(|| format!("{key} {values}"))
+            let values = words.next().unwrap_or_default();
+            let values: Vec<&str> = values.trim_matches(['[', ']']).split(' ').collect();
+            (!own).then(|| scheduler::constraint_in_words(key, operator, &values))
         });
         let parts: Vec<String> = parts.collect();
         x.names.set("allowed", &parts.join(", "));

@@ -70,24 +70,28 @@ pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &m
         .vary("waited", &format!("{waited} {}", times(count)), waited);
 }
 
-/// Returns the node that the scheduler has chosen for one of the pod's claims that are not bound, and the claim. The
+/// Returns the pod's claims that are not bound and for which the scheduler has chosen a node, and that node. The
 /// scheduler looked at the pod before that, and waits for the volume before it binds the pod (Kubernetes 1.36
 /// `pkg/scheduler/framework/plugins/volumebinding/binder.go`, `BindPodVolumes`).
 pub(super) fn chosen(
     cx: Context<'_>,
     f: &PodHistory<'_>,
     pod: &PodSeen,
-) -> Option<(Text, Option<Text>)> {
-    claims_of(pod).into_iter().find_map(|claim| {
+) -> (Vec<Text>, Option<Text>) {
+    let mut selected = None;
+    let mut claims = claims_of(pod);
+    claims.retain(|claim| {
         let object = cx
             .world
-            .object("PersistentVolumeClaim", &f.view.namespace, &claim)?;
-        if is_bound(cx, &f.view.namespace, &claim) == Some(true) {
-            return None;
-        }
+            .object("PersistentVolumeClaim", &f.view.namespace, claim);
+        let Some(object) = object.filter(|_| is_bound(cx, &f.view.namespace, claim) != Some(true))
+        else {
+            return false;
+        };
         let node = object.api.as_ref().and_then(|a| a.fact("selectedNode"));
         if let Some(node) = node.filter(|n| !n.is_empty()) {
-            return Some((claim, Some(node.into())));
+            selected.get_or_insert_with(|| Text::from(node));
+            return true;
         }
         // A claim that binds with its first pod is given to its provisioner once a node is chosen.
         let events = object.evidence.iter().filter_map(|o| match &o.body {
@@ -98,10 +102,11 @@ pub(super) fn chosen(
             let of_it = events.clone().filter(|(_, r)| wanted.contains(r));
             of_it.map(|(at, _)| at).max()
         };
-        let waited = newest(&["WaitForFirstConsumer", "WaitForPodScheduled"])?;
-        let asked = newest(&["Provisioning", "ExternalProvisioning", "ProvisioningFailed"])?;
-        (asked >= waited).then_some((claim, None))
-    })
+        let waited = newest(&["WaitForFirstConsumer", "WaitForPodScheduled"]);
+        let asked = newest(&["Provisioning", "ExternalProvisioning", "ProvisioningFailed"]);
+        waited.is_some_and(|waited| asked.is_some_and(|asked| asked >= waited))
+    });
+    (claims, selected)
 }
 
 /// Names the provisioner that has to make a volume, and when it was last heard.

@@ -121,7 +121,9 @@ fn told<'a>(
         }
         (None, Some(condition)) => x.names.set("what", &condition),
         (None, None) if admitted => {}
-        (None, None) => x.names.set("unheard", "no Event of the Workload was seen"),
+        (None, None) => x
+            .names
+            .set("unheard", "no Event of the Workload was seen that says why"),
     }
     x
 }
@@ -224,8 +226,8 @@ fn label<'p>(pod: &'p PodSeen, key: &str) -> Option<&'p str> {
 }
 
 /// Returns the name of the Workload that stands for the pod: the one in Kueue's Event on the pod or one of its owners,
-/// the one that an owner controls, that of the pod's group, or the one that is named after the pod (`pkg/controller/jobframework/workload_names.go`:
-/// kind, name and a hash).
+/// the one that an owner controls, that of the pod's group, or the one that is named after the pod
+/// (`pkg/controller/jobframework/workload_names.go`: kind, name and a hash).
 fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> {
     if let Some(name) = f.view.evidence.iter().rev().find_map(created) {
         return Some(name);
@@ -251,12 +253,13 @@ fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> 
     Some(object.object.name.clone())
 }
 
-/// Returns the newest Event on a Workload that says why it does not get on. Behind its admission, only a warning does.
+/// Returns the Event on a Workload that says why it does not get on: the newest one, unless that says that it does; of a
+/// Workload that is admitted, the newest warning.
 fn newest(workload: &ObjectState, admitted: bool) -> Option<(&Evidence, &EventSeen)> {
     let events = workload.evidence.iter().filter_map(|o| match &o.body {
-        Body::Event(e) => Some((o, e.as_ref())),
+        Body::Event(e) if e.warning || !admitted => Some((o, e.as_ref())),
         _ => None,
     });
     let newest = events.max_by_key(|(o, _)| o.stamp.at);
-    newest.filter(|(_, e)| !admitted || e.warning && !GETS_ON.contains(&e.reason.as_str()))
+    newest.filter(|(_, e)| !GETS_ON.contains(&e.reason.as_str()))
 }

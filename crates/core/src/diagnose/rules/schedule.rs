@@ -4,15 +4,16 @@ use super::claims::{binds, claims_of, waiting};
 use super::{Context, autoscaler, claims, heard, kueue, taints};
 use crate::correlate::PodView;
 use crate::diagnose::cause;
-use crate::diagnose::finding::{Finding, signal_proof};
+use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::scheduler::{self, Clause, Sentence};
 use crate::diagnose::signal::{self, Signal};
-use crate::diagnose::text::{list, span};
-use crate::diagnose::{Catalogue, Confidence, State};
+use crate::diagnose::text::{Names, list, span};
+use crate::diagnose::{Catalogue, CauseId, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
+use std::cmp::Reverse;
 
 /// A scheduler that runs says something about a pod within milliseconds.
 pub(super) const SILENT_NS: i64 = limits::SCHEDULER.ns;
@@ -39,14 +40,23 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     };
     let sentence = scheduler::parse(&s.text);
     let only = f.api.and_then(|pod| scheduler::only_node(&pod.spec));
+    // Of several reasons with one cause, that of most nodes is told, and the others stand beside it.
+    let mut clauses: Vec<&Clause<'_>> = sentence.clauses.iter().collect();
+    clauses.sort_by_key(|c| Reverse(c.nodes));
     let mut told: Vec<Finding<'a>> = Vec::new();
+    let mut beside: Vec<(CauseId, String)> = Vec::new();
     let mut unknown: Vec<&Clause<'_>> = Vec::new();
-    for clause in &sentence.clauses {
+    let mut most = 0;
+    for clause in clauses {
         let best = Catalogue::get().best("@clause", clause.text, |_| true);
         let Some((cause, names)) = best else {
             unknown.push(clause);
             continue;
         };
+        most = most.max(clause.nodes);
+        if told.iter().any(|x| x.cause.id == cause.id) {
+            beside.push((cause.id, in_words(&sentence, clause)));
+        }
         let mut x = Finding::of_signal(cause, names, s, f);
         if let Some(only) = &only {
             x.names.set("only", only);
@@ -63,12 +73,29 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         told.retain(|x| x.cause.id != cause::KF205);
     }
     // Some entries know whole messages.
-    if Catalogue::get()
+    let is_known = Catalogue::get()
         .best(&s.reason, &s.text, |_| true)
-        .is_none()
+        .is_some();
+    let alone = told.is_empty() && !found.iter().any(|k| k.stage == Stage::Schedule);
+    if let Some(first) = unknown
+        .first()
+        .filter(|c| !is_known && (alone || c.nodes > 0))
     {
-        let alone = told.is_empty() && !found.iter().any(|k| k.stage == Stage::Schedule);
-        unheard_of(&sentence, &unknown, alone, s, f, &mut told);
+        if alone || first.nodes > most {
+            let above = told.iter().map(|x| x.rank).max();
+            told.push(unheard_of(&sentence, &unknown, above, s, f));
+        } else if let Some(leads) = told.iter().max_by_key(|x| x.rank) {
+            let words = unknown.iter().map(|c| in_words(&sentence, c));
+            beside.extend(words.map(|words| (leads.cause.id, words)));
+        }
+    }
+    for x in &mut told {
+        let its = beside.iter().filter(|(id, _)| *id == x.cause.id);
+        let words: Vec<&str> = its.map(|(_, words)| words.as_str()).collect();
+        if !words.is_empty() {
+            let words = format!("The scheduler says as well: {}.", words.join("; "));
+            x.names.set("beside", &words);
+        }
     }
     if let Some(words) = sentence.total.and_then(|n| outdated(cx, s, n)) {
         let shown = told
@@ -80,52 +107,38 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     }
 }
 
-/// Adds what the scheduler says in words that the catalogue does not know, such as those of an out-of-tree plugin or an
-/// extender. They lead where they are the reason of more nodes than what is known, and are told beside it elsewhere.
+/// Returns a reason in the scheduler's words, with the number of its nodes, and what it means where that is known.
+fn in_words(sentence: &Sentence<'_>, clause: &Clause<'_>) -> String {
+    let share = sentence.share(clause.nodes);
+    let means = signal::scheduler_words(clause.text).map(|w| w.means.clone());
+    let more: Vec<String> = share.into_iter().chain(means).collect();
+    match more.as_slice() {
+        [] => clause.text.to_owned(),
+        more => format!("{} ({})", clause.text, more.join(": ")),
+    }
+}
+
+/// Returns the finding of reasons that the catalogue does not know, such as those of an out-of-tree plugin or an extender.
+/// `above`: the highest rank of those that it knows, which are reasons of fewer nodes.
 fn unheard_of<'a>(
     sentence: &Sentence<'_>,
     unknown: &[&Clause<'_>],
-    alone: bool,
+    above: Option<u8>,
     s: &Signal<'a>,
     f: &PodHistory<'a>,
-    told: &mut Vec<Finding<'a>>,
-) {
-    let of = |clause: &Clause<'_>| match sentence.share(clause.nodes) {
-        Some(share) => format!("{} ({share})", clause.text),
-        None => clause.text.to_owned(),
-    };
-    let said: Vec<String> = unknown.iter().map(|c| of(c)).collect();
-    let nodes: u32 = unknown.iter().fold(0, |n, c| n.saturating_add(c.nodes));
-    let known = sentence.total.map_or(u32::MAX, |n| n.saturating_sub(nodes));
-    let most = nodes > known;
-    if !(alone || nodes > 0) {
-        return;
-    }
-    if !(alone || most) {
-        let leads = told.iter_mut().max_by_key(|x| x.rank);
-        if let Some(x) = leads {
-            let words = format!("The scheduler says as well: {}.", said.join("; "));
-            x.names.set("beside", &words);
-        }
-        return;
-    }
-    let mut x = Finding::new(cause::KF226, f);
-    x.names.set("reason", &s.reason);
-    x.proofs.push(signal_proof(s));
+) -> Finding<'a> {
+    let cause = Catalogue::get().cause(cause::KF226);
+    let mut x = Finding::of_signal(cause, Names::default(), s, f);
+    let said: Vec<String> = unknown.iter().map(|c| in_words(sentence, c)).collect();
     x.names.set("what", &said.join("; "));
-    let mut meant = signal::scheduler_words(&s.text);
-    if let Some(first) = meant.next() {
-        let more = meant.map(|w| w.means.as_str());
-        let means: Vec<&str> = std::iter::once(first.means.as_str()).chain(more).collect();
-        x.names.set("means", &means.join("; "));
-        x.names.set("by", &first.by);
+    let mut meant = unknown
+        .iter()
+        .filter_map(|c| signal::scheduler_words(c.text).next());
+    if let Some(words) = meant.next() {
+        x.names.set("by", &words.by);
     }
-    // What is known keeps the pod from fewer nodes.
-    for k in told.iter_mut() {
-        x.rank = x.rank.max(k.rank.saturating_add(1));
-        k.confidence = k.confidence.max(Confidence::Likely);
-    }
-    told.push(x);
+    x.rank = above.map_or(x.rank, |rank| rank.saturating_add(1).max(x.rank));
+    x
 }
 
 /// Says that the scheduler has not looked at the pod since nodes joined: each try counts the nodes, and would have said
@@ -473,13 +486,14 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
         found.extend(unclaimed(f, pod));
         return;
     }
-    if let Some((claim, node)) = claims::chosen(cx, f, pod) {
+    let (chosen, node) = claims::chosen(cx, f, pod);
+    if !chosen.is_empty() {
         // What provisioners say of the claim is more than that it is waited for.
         if !found.iter().any(|k| k.cause.id == cause::KF214) {
             let node = node.map(|n| format!("node {n}"));
-            let x = Finding::new(cause::KF229, f)
-                .name("chosen", node.as_deref().unwrap_or("a node"))
-                .name("claim", &claim);
+            let mut x =
+                Finding::new(cause::KF229, f).name("chosen", node.as_deref().unwrap_or("a node"));
+            claims::name(&chosen, &mut x);
             found.push(x.proof_if(f.api_evidence));
         }
         return;

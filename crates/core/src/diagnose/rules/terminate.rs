@@ -26,6 +26,9 @@ const BACK_NS: i64 = limits::BACKLOG.ns;
 /// Name of the job controller's finalizer.
 const JOB: &str = "batch.kubernetes.io/job-tracking";
 
+/// Rank of who ended the pod where something else holds it up.
+const ENDED_BY: u8 = 30;
+
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(deleted) = f.deleted else { return };
     let age = cx.now.since(deleted);
@@ -35,7 +38,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         k.since = deleted;
         if k.cause.id == cause::KF911 && age > grace + KILL_NS {
             // By now it matters less who ended the pod than what holds it up.
-            k.rank = 30;
+            k.rank = ENDED_BY;
         }
     }
     let node = node_of(f.view, f.api);
@@ -63,7 +66,10 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
     // Who ended the pod does not say why it is still there.
     if found.iter().all(|k| k.cause.id == cause::KF911) && age > grace + KILL_NS {
-        found.extend(waits::lingers(cx, f).map(|x| Finding { rank: 31, ..x }));
+        found.extend(waits::lingers(cx, f).map(|x| Finding {
+            rank: ENDED_BY + 1,
+            ..x
+        }));
     }
     if let Some(next) = next_of_name(f) {
         for k in found.iter_mut() {
@@ -73,7 +79,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     // What holds the pod up matters more than who ended it, because it can be changed.
     if found.iter().any(|k| k.cause.id != cause::KF911) {
         for k in found.iter_mut().filter(|k| k.cause.id == cause::KF911) {
-            k.rank = 30;
+            k.rank = ENDED_BY;
         }
     }
 }
@@ -166,7 +172,8 @@ fn unreported<'a>(
         .filter(|(_, (status, ..))| status == "Unknown");
     if let Some((n, (status, reason, _))) = marked {
         found.push(
-            x.name("what", &format!("Ready={status} {reason}"))
+            x.name("silent", node)
+                .name("what", &format!("Ready={status} {reason}"))
                 .proof_if(n.evidence.as_ref()),
         );
         return;
@@ -179,20 +186,12 @@ fn unreported<'a>(
             .node(node)
             .is_none_or(|n| n.evidence.is_none() && !n.local);
     let has_own = f.has_cri || f.has_log;
-    if unread && read > 0 && !has_own && cx.shared.missing(cx.world, node).is_none() {
-        let among = if read == 1 {
-            "the only node that was read is another".to_owned()
-        } else {
-            format!("it is not among the {read} nodes that were read")
-        };
+    // A single node was asked for by its name.
+    if unread && read > 1 && !has_own && cx.shared.missing(cx.world, node).is_none() {
         let x = x
-            .name("what", &among)
-            .name("absent", &format!("node {node}"));
-        found.push(x.at_most(if read == 1 {
-            Confidence::Possible
-        } else {
-            Confidence::Likely
-        }));
+            .name("unread", node)
+            .name("what", &format!("{read} others were"));
+        found.push(x.at_most(Confidence::Likely));
         return;
     }
     // A kubelet of a low verbosity logs nothing for long.
@@ -210,7 +209,8 @@ fn unreported<'a>(
             span(cx.shared.silence(last, cx.now))
         );
         found.push(
-            x.varying("what", &what)
+            x.name("silent", node)
+                .varying("what", &what)
                 .at_most(Confidence::Likely)
                 .absence(
                     last,

@@ -124,13 +124,20 @@ pub(super) fn requirement(e: &serde_json::Value) -> (Text, String) {
         .filter_map(serde_json::Value::as_str)
         .collect();
     let key = text("key");
-    let wanted = match (text("operator"), values.as_slice()) {
+    (
+        key.into(),
+        constraint_in_words(key, text("operator"), &values),
+    )
+}
+
+/// A requirement of a selector in words.
+pub fn constraint_in_words(key: &str, operator: &str, values: &[&str]) -> String {
+    match (operator, values) {
         ("In", [one]) => format!("{key}={one}"),
         ("In", many) => format!("{key} in ({})", many.join(", ")),
         ("NotIn", many) => format!("{key} not in ({})", many.join(", ")),
         ("Exists", _) => key.to_owned(),
         ("DoesNotExist", _) => format!("no {key}"),
         (op, many) => format!("{key} {op} {}", many.join(", ")),
-    };
-    (key.into(), wanted)
+    }
 }
