@@ -136,7 +136,7 @@ pub struct Seen {
 /// Something that was looked for on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    pub what: &'static str,
+    pub what: String,
     pub there: bool,
     pub found: String,
     /// Configuration that would add what is missing; empty when nothing is missing, or when no
@@ -145,17 +145,21 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn there(what: &'static str, found: impl Into<String>) -> Self {
+    pub fn there(what: impl Into<String>, found: impl Into<String>) -> Self {
         Self {
-            what,
+            what: what.into(),
             there: true,
             found: found.into(),
             todo: String::new(),
         }
     }
-    pub fn missing(what: &'static str, found: impl Into<String>, todo: impl Into<String>) -> Self {
+    pub fn missing(
+        what: impl Into<String>,
+        found: impl Into<String>,
+        todo: impl Into<String>,
+    ) -> Self {
         Self {
-            what,
+            what: what.into(),
             there: false,
             found: found.into(),
             todo: todo.into(),
@@ -174,17 +178,6 @@ pub struct Found {
     pub kubelet_log: Option<PathBuf>,
     pub findings: Vec<Finding>,
 }
-
-/// Component, name of its container, name of its log for people.
-const COMPONENTS: [(Component, &str, &str); 3] = [
-    (Component::Apiserver, "kube-apiserver", "apiserver log"),
-    (Component::Scheduler, "kube-scheduler", "scheduler log"),
-    (
-        Component::ControllerManager,
-        "kube-controller-manager",
-        "controller-manager log",
-    ),
-];
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -311,10 +304,7 @@ fn control(seen: &Seen, found: &mut Found) {
         ));
         return;
     };
-    let there: Vec<Component> = folders
-        .iter()
-        .filter_map(|f| component_of(f).map(|(component, _)| component))
-        .collect();
+    let there: Vec<Component> = folders.iter().filter_map(|f| component_of(f)).collect();
     let is_one = seen.distribution.is_one_process();
     if there.is_empty() {
         let what = if is_one {
@@ -325,7 +315,9 @@ fn control(seen: &Seen, found: &mut Found) {
         found.findings.push(Finding::there("control plane", what));
         return;
     }
-    for (component, container, what) in COMPONENTS {
+    for component in Component::CONTROL {
+        let what = format!("{} log", component.name());
+        let container = component.program();
         found.findings.push(if there.contains(&component) {
             found.control.push(component);
             Finding::there(what, format!("/var/log/pods, container {container}"))

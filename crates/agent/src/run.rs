@@ -173,7 +173,7 @@ impl Host for About {
             lost: s.lost,
         });
         let findings = self.options.findings.iter().map(|f| wire::Finding {
-            what: f.what.to_owned(),
+            what: f.what.clone(),
             there: f.there,
             found: f.found.clone(),
             todo: f.todo.clone(),

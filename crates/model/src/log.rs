@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, Pairs, PodRef, Seldom, Text};
+use super::{ContainerId, Pairs, PodRef, Seldom, Source, Text};
 
 /// The program that wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +21,54 @@ pub enum Component {
     Containerd,
     /// CRI-O
     Crio,
+}
+
+impl Component {
+    pub const ALL: [Self; 6] = [
+        Self::Kubelet,
+        Self::Apiserver,
+        Self::Scheduler,
+        Self::ControllerManager,
+        Self::Containerd,
+        Self::Crio,
+    ];
+    /// Components of the control plane.
+    pub const CONTROL: [Self; 3] = [Self::Apiserver, Self::Scheduler, Self::ControllerManager];
+
+    /// The name in sessions, queries and the flow map.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::Apiserver => "apiserver",
+            Self::Scheduler => "scheduler",
+            Self::ControllerManager => "controller-manager",
+            Self::Containerd => "containerd",
+            Self::Crio => "crio",
+        }
+    }
+
+    /// The name of the program, which for the control plane is also that of its container.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Apiserver => "kube-apiserver",
+            Self::Scheduler => "kube-scheduler",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Kubelet | Self::Containerd | Self::Crio => self.name(),
+        }
+    }
+
+    pub fn of_program(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.program() == name)
+    }
+
+    /// The source of the observations in the component's log.
+    pub const fn source(self) -> Source {
+        match self {
+            Self::Kubelet => Source::Kubelet,
+            Self::Containerd | Self::Crio => Source::Runtime,
+            Self::Apiserver | Self::Scheduler | Self::ControllerManager => Source::Control,
+        }
+    }
 }
 
 /// klog severities; logrus levels are mapped onto them.

@@ -79,7 +79,7 @@ fn a_control_plane_of_static_pods_is_found_with_its_audit_log() {
     assert_eq!(found.audit_logs, [Path::new("/srv/audit/audit.log")]);
     let missing: Vec<&str> = (found.findings.iter())
         .filter(|f| !f.there)
-        .map(|f| f.what)
+        .map(|f| f.what.as_str())
         .collect();
     assert_eq!(missing, ["apiserver spans"]);
 }

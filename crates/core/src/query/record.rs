@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Field, Flag, Number};
 use crate::correlate::{Call, PodView};
 use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name, failed, is_noise};
-use kflow_model::log::{Component, Severity};
+use kflow_model::log::Severity;
 use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
 
 /// A thing that an expression can match.
@@ -121,17 +121,6 @@ fn pod_ref(p: &PodRef, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool {
         Field::Namespace => some(&p.namespace, f),
         Field::Id => some(p.uid.as_str(), f),
         _ => false,
-    }
-}
-
-fn component(c: Component) -> &'static str {
-    match c {
-        Component::Kubelet => "kubelet",
-        Component::Apiserver => "apiserver",
-        Component::Scheduler => "scheduler",
-        Component::ControllerManager => "controller-manager",
-        Component::Containerd => "containerd",
-        Component::Crio => "crio",
     }
 }
 
@@ -262,7 +251,7 @@ impl Record for Observation {
                 Field::Message => {
                     some(&l.message, f) || some(&l.error, f) || l.fields.iter().any(|(_, v)| f(v))
                 }
-                Field::Component => f(component(l.component)),
+                Field::Component => f(l.component.name()),
                 Field::Container => some(&l.container, f),
                 Field::Reason => some(&l.location, f),
                 _ => pod_ref(&l.pod, field, f) || l.more_pods.iter().any(|p| pod_ref(p, field, f)),

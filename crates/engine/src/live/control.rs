@@ -83,7 +83,7 @@ impl Control {
             ));
         }
         for (component, path) in &self.logs {
-            let source = source_of(*component);
+            let source = component.source();
             let out = board.out(source, &path.to_string_lossy());
             let component = *component;
             let decoder = move || decoder_of(component);
@@ -94,8 +94,8 @@ impl Control {
             .iter()
             .flat_map(|(root, all)| all.iter().map(move |c| (root, *c)))
         {
-            let source = source_of(component);
-            let out = board.out(source, name_of(component));
+            let source = component.source();
+            let out = board.out(source, component.name());
             let decoder = Box::new(move || decoder_of(component));
             tasks.spawn(log::pod(root.clone(), component, source, decoder, out));
         }
@@ -130,28 +130,6 @@ impl Control {
                 tasks.spawn(gives.unless(|g| g.metrics, out, scrape));
             }
         }
-    }
-}
-
-/// The source that a component's log belongs to.
-const fn source_of(component: Component) -> Source {
-    match component {
-        Component::Kubelet => Source::Kubelet,
-        Component::Containerd | Component::Crio => Source::Runtime,
-        Component::Apiserver | Component::Scheduler | Component::ControllerManager => {
-            Source::Control
-        }
-    }
-}
-
-const fn name_of(component: Component) -> &'static str {
-    match component {
-        Component::Kubelet => "kubelet",
-        Component::Apiserver => "apiserver",
-        Component::Scheduler => "scheduler",
-        Component::ControllerManager => "controller-manager",
-        Component::Containerd => "containerd",
-        Component::Crio => "CRI-O",
     }
 }
 

@@ -264,14 +264,11 @@ fn service_of_step(s: &Span) -> &'static str {
     component.map_or_else(|| service_of_stage(s.stage), name)
 }
 
+/// The service's name in spans: that of its program, but for the apiserver, whose own spans have another.
 const fn name(c: Component) -> &'static str {
     match c {
-        Component::Kubelet => "kubelet",
-        Component::Apiserver => "apiserver",
-        Component::Scheduler => "kube-scheduler",
-        Component::ControllerManager => "kube-controller-manager",
-        Component::Containerd => "containerd",
-        Component::Crio => "crio",
+        Component::Apiserver => c.name(),
+        _ => c.program(),
     }
 }
 
@@ -286,13 +283,7 @@ pub(super) const fn service_of_stage(stage: Stage) -> &'static str {
 
 /// True for services on the pod's node; those of the control plane may be anywhere.
 pub(super) fn is_of_node(service: &str) -> bool {
-    ![
-        Component::Apiserver,
-        Component::Scheduler,
-        Component::ControllerManager,
-    ]
-    .map(name)
-    .contains(&service)
+    !Component::CONTROL.map(name).contains(&service)
 }
 
 /// Makes an event of a verdict that held from `since`; `until` is `None` while it holds.

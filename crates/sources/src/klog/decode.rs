@@ -9,7 +9,7 @@ use super::year::Years;
 use crate::journal::{Step, Unwrap};
 use crate::{Fed, LineDecoder, TimeHint};
 use kflow_model::log::{Component, Severity};
-use kflow_model::{Body, Nanos, Observation, Source, Stamp};
+use kflow_model::{Body, Nanos, Observation, Stamp};
 
 /// Most lines of one record: a goroutine dump has some hundreds.
 const LINES_MAX: u32 = 10_000;
@@ -186,7 +186,7 @@ impl KlogDecoder {
             Ok((at, precision, log)) => {
                 out.push(Observation {
                     stamp: Stamp::new(at, precision, received.map_or(at, |r| r.max(at))),
-                    source: source(self.component),
+                    source: self.component.source(),
                     body: Body::Log(Box::new(log)),
                 });
                 Fed::Observed(released + 1)
@@ -250,18 +250,14 @@ impl KlogDecoder {
     /// Returns true for a line of a whole journal that another component wrote, with the same kind of header.
     fn foreign(&self, origin: &str) -> bool {
         let ident = origin.split('[').next().unwrap_or_default();
-        let component = match ident {
-            "kubelet" => Some(Component::Kubelet),
-            "kube-apiserver" => Some(Component::Apiserver),
-            "kube-scheduler" => Some(Component::Scheduler),
-            "kube-controller-manager" => Some(Component::ControllerManager),
-            "kube-proxy" | "cloud-controller-manager" | "node-problem-detector" | "flanneld" => {
-                None
-            }
-            // A wrapper's own name (k3s, hyperkube, a script), a container log's stream, or nothing.
-            _ => return false,
-        };
-        component != Some(self.component)
+        match Component::of_program(ident) {
+            Some(component) => component != self.component,
+            // Else it is a wrapper's own name (k3s, hyperkube, a script), a container log's stream, or nothing.
+            None => matches!(
+                ident,
+                "kube-proxy" | "cloud-controller-manager" | "node-problem-detector" | "flanneld"
+            ),
+        }
     }
 
     /// Decodes an entry of several lines. The result is `Observed` when any line is, else that of the first line.
@@ -288,18 +284,8 @@ impl KlogDecoder {
 fn observation(stamp: Stamp, component: Component, record: Record) -> Observation {
     Observation {
         stamp,
-        source: source(component),
+        source: component.source(),
         body: Body::Log(Box::new(record.into_line())),
-    }
-}
-
-const fn source(component: Component) -> Source {
-    match component {
-        Component::Kubelet => Source::Kubelet,
-        Component::Containerd | Component::Crio => Source::Runtime,
-        Component::Apiserver | Component::Scheduler | Component::ControllerManager => {
-            Source::Control
-        }
     }
 }
 
@@ -342,12 +328,8 @@ fn prefixed(line: &[u8], own: Component) -> Option<(Option<Component>, &[u8])> {
     let n = memchr::memchr(b' ', line.get(..line.len().min(64))?)?;
     let (word, rest) = line.split_at(n);
     let component = match word {
-        b"kubelet" => Some(Component::Kubelet),
-        b"kube-apiserver" => Some(Component::Apiserver),
-        b"kube-scheduler" => Some(Component::Scheduler),
-        b"kube-controller-manager" => Some(Component::ControllerManager),
         b"???" => Some(own),
-        _ => None,
+        _ => str::from_utf8(word).ok().and_then(Component::of_program),
     };
     Some((component, rest.get(1..)?))
 }

@@ -10,25 +10,17 @@ const NAMESPACES: [&str; 4] = [
     "openshift-kube-controller-manager",
 ];
 
-/// Components and the names of their containers.
-const COMPONENTS: [(Component, &str); 3] = [
-    (Component::Apiserver, "kube-apiserver"),
-    (Component::Scheduler, "kube-scheduler"),
-    (Component::ControllerManager, "kube-controller-manager"),
-];
-
-/// Returns the component whose static pod has this folder below `/var/log/pods`, and its container's name. The folder
-/// is `NAMESPACE_NAME_UID`, where the name of a static pod ends with its node's
+/// Returns the component whose static pod has this folder below `/var/log/pods`. The folder is `NAMESPACE_NAME_UID`, where the name of a static pod ends with its node's
 /// (`pkg/kubelet/kuberuntime/helpers.go`, `BuildPodLogsDirectory`).
-pub fn component_of(folder: &str) -> Option<(Component, &'static str)> {
+pub fn component_of(folder: &str) -> Option<Component> {
     let mut parts = folder.split('_');
     let (namespace, name) = (parts.next()?, parts.next()?);
     parts.next()?;
     if !NAMESPACES.contains(&namespace) {
         return None;
     }
-    COMPONENTS.into_iter().find(|(_, container)| {
-        let rest = name.strip_prefix(container);
+    Component::CONTROL.into_iter().find(|component| {
+        let rest = name.strip_prefix(component.program());
         rest.is_some_and(|r| r.starts_with('-'))
     })
 }

@@ -207,14 +207,7 @@ fn quoted(o: &Evidence) -> (String, Option<Text>) {
 
 /// Quotes a line of a component's log: the Event that the line repeats, or its message with its error.
 fn logged(l: &LogLine) -> (String, Option<Text>) {
-    let who = match l.component {
-        Component::Kubelet => "kubelet",
-        Component::Apiserver => "kube-apiserver",
-        Component::Scheduler => "kube-scheduler",
-        Component::ControllerManager => "kube-controller-manager",
-        Component::Containerd => "containerd",
-        Component::Crio => "cri-o",
-    };
+    let who = l.component.program();
     let event = flow::line(l);
     if let Some(e) = event.as_ref().and_then(flow::Line::event) {
         let what = format!("{who} log: Event {}", e.reason);

@@ -199,18 +199,10 @@ impl RawSignature {
 }
 
 pub(in crate::flow) fn parse_component(name: &str) -> Result<Component, String> {
-    Ok(match name {
-        "kubelet" => Component::Kubelet,
-        "apiserver" => Component::Apiserver,
-        "scheduler" => Component::Scheduler,
-        "controller-manager" => Component::ControllerManager,
-        "containerd" => Component::Containerd,
-        "crio" => Component::Crio,
-        _ => {
-            return Err(format!(
-                "`{name}` is none of kubelet, apiserver, scheduler, controller-manager, containerd, crio"
-            ));
-        }
+    let named = Component::ALL.into_iter().find(|c| c.name() == name);
+    named.ok_or_else(|| {
+        let names = Component::ALL.map(Component::name).join(", ");
+        format!("`{name}` is none of {names}")
     })
 }
 

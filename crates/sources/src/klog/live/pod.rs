@@ -69,10 +69,10 @@ async fn current(root: &Path, component: Component) -> Option<PathBuf> {
 async fn found(root: &Path, component: Component) -> Option<PathBuf> {
     let mut latest: Option<(SystemTime, PathBuf)> = None;
     for folder in names(root).await {
-        let Some((_, container)) = component_of(&folder).filter(|(c, _)| *c == component) else {
+        if component_of(&folder) != Some(component) {
             continue;
-        };
-        let dir = root.join(&folder).join(container);
+        }
+        let dir = root.join(&folder).join(component.program());
         let files = names(&dir).await;
         let Some(name) = newest(files.iter().map(String::as_str)) else {
             continue;
