@@ -86,8 +86,6 @@ pub struct Request {
     /// Webhooks in the order of their calls.
     pub webhooks: Vec<Webhook>,
     pub span: Option<(TraceId, SpanId)>,
-    /// The client's span: the server span's parent, or its first link.
-    pub client_span: Option<(TraceId, SpanId)>,
     /// Audit records of all stages, and spans; sorted.
     pub evidence: Vec<Evidence>,
 }
@@ -392,7 +390,6 @@ fn derive(id: &Text, evidence: Vec<Evidence>) -> Request {
         latency: Vec::new(),
         webhooks: Vec::new(),
         span: None,
-        client_span: None,
         evidence: Vec::new(),
     };
     let mut server = None;
@@ -508,10 +505,6 @@ fn webhook<'a>(webhooks: &'a mut Vec<Webhook>, name: &str, mutating: bool) -> &'
 
 fn from_server_span(r: &mut Request, s: &SpanRecord) {
     r.span = Some((s.trace, s.span));
-    r.client_span = match s.parent {
-        Some(p) => Some((s.trace, p)),
-        None => s.links.first().copied(),
-    };
     if r.code == 0 {
         r.code = s
             .attribute("http.response.status_code")

@@ -106,7 +106,6 @@ mod tests {
                 latency: Vec::new(),
                 webhooks: Vec::new(),
                 span: None,
-                client_span: None,
                 evidence: Vec::new(),
             };
             pod_of(&r).map(str::to_owned)

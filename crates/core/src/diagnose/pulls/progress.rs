@@ -206,11 +206,6 @@ impl Progress {
         self.complete() == self.layers.len()
     }
 
-    /// Time until all is fetched at the present rate, ns; `None` when the rate is not known or 0.
-    pub fn left_ns(&self) -> Option<i64> {
-        left_ns(self.fetched, self.size, self.rate)
-    }
-
     /// The layers that are being fetched, each with its number (`2 of 7`) and its progress in words.
     pub fn fetching(&self, now: Nanos) -> impl Iterator<Item = (&Layer, String, String)> {
         let all = self.each(now);
