@@ -6,6 +6,7 @@
     reason = "a test that meets what it does not expect has failed"
 )]
 
+use crate::pages::current;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -338,15 +339,7 @@ fn the_kustomization_is_what_is_installed() {
     };
     let text = kflow_agent::manifest::yaml(&wanted).unwrap();
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/agent");
-    let file = dir.join("agent.yaml");
-    if std::env::var_os("KFLOW_UPDATE").is_some() {
-        fs::write(&file, &text).unwrap();
-    }
-    assert_eq!(
-        fs::read_to_string(&file).unwrap(),
-        text,
-        "deploy/agent/agent.yaml is not what is installed: KFLOW_UPDATE=1 writes it"
-    );
+    current("deploy/agent/agent.yaml", &text);
     let kubectl = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
     let rendered = match Command::new(kubectl).arg("kustomize").arg(&dir).output() {
         Ok(rendered) => rendered,
@@ -379,14 +372,7 @@ fn the_chart_is_what_is_installed() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
     let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
     let text = kflow_agent::manifest::chart().unwrap();
-    if std::env::var_os("KFLOW_UPDATE").is_some() {
-        fs::write(dir.join("templates/agent.yaml"), &text).unwrap();
-    }
-    assert_eq!(
-        read("templates/agent.yaml"),
-        text,
-        "the chart's template is not what is installed: KFLOW_UPDATE=1 writes it"
-    );
+    current("deploy/chart/templates/agent.yaml", &text);
     let version = env!("CARGO_PKG_VERSION");
     let chart = read("Chart.yaml");
     for line in [

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
+use crate::in_repository;
+use crate::pages::current;
 use causes::{scenarios, told};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
@@ -66,10 +67,6 @@ impl Sources {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
-}
-
 /// Folders of sessions, each with its expected verdicts: the recordings from which the rules were made; excerpts of
 /// later recordings, with other names, of causes in the catalogue; and recordings of another runtime
 /// and of older kubelets.
@@ -80,7 +77,7 @@ const RECORDED: [(&str, &str); 3] = [
 ];
 
 fn expected(path: &str) -> Vec<Expected> {
-    let text = std::fs::read_to_string(root().join(path)).expect("what is expected");
+    let text = std::fs::read_to_string(in_repository(path)).expect("what is expected");
     serde_json::from_str(&text).expect("it has the documented form")
 }
 
@@ -297,7 +294,7 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
         if only.as_ref().is_some_and(|o| !name.starts_with(o.as_str())) {
             continue;
         }
-        let path = root().join(format!("{folder}/{name}.kflow.zst"));
+        let path = in_repository(format!("{folder}/{name}.kflow.zst"));
         let session = reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
         let asked: Vec<&Expected> = asked.iter().collect();
         for sources in Sources::EACH {
@@ -313,20 +310,6 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
     (rows, wrong)
 }
 
-/// Compares a text with a committed document, or writes the document with `BLESS=1`.
-fn current(path: &str, text: &str) {
-    let path = root().join(path);
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, text).expect("the document can be written");
-    }
-    let on_disk = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        on_disk == text,
-        "{} is stale: BLESS=1 cargo test --test it diagnose",
-        path.display()
-    );
-}
-
 /// `docs/diagnosis.md`: scenario, expected verdict, and the verdict with each set of sources.
 fn document(tables: &[Rows]) -> String {
     let mut out = String::from(
@@ -334,7 +317,7 @@ fn document(tables: &[Rows]) -> String {
          What `kflow why` says of every entry of an `expected.json`, as of the moment that it names: with all\n\
          sources, with the API alone (watches and audit log), and with the node's own sources alone (tap, kubelet log,\n\
          file system, runtime log). `-` is nothing told: the pod is not known to those sources, or too little is.\n\n\
-         Written by `BLESS=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
+         Written by `KFLOW_UPDATE=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
 ",
     );
     recall(tables, &mut out);
@@ -437,7 +420,7 @@ fn every_recorded_scenario_is_told_as_it_was() {
 
 #[test]
 fn an_ephemeral_container_that_waits_is_told_beside_a_pod_that_is_well() {
-    let session = reader::load(&root().join("fixtures/causes/real/modern.kflow.zst")).unwrap();
+    let session = reader::load(&in_repository("fixtures/causes/real/modern.kflow.zst")).unwrap();
     let now = session.range().unwrap().1;
     let world = kflow_engine::world_at(&session, now, std::sync::Arc::default());
     let found = diagnose::find(&world, "modern/debugged");

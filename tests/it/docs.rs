@@ -14,6 +14,7 @@ use std::process::Stdio;
 
 use crate::fixture;
 use crate::otlp::posting::{OK, Store};
+use crate::pages::current;
 use crate::program::{self, commands, kflow, kflow_in, run};
 
 fn words(text: &str) -> Vec<String> {
@@ -465,20 +466,6 @@ fn sections(help: &str) -> Vec<(String, String)> {
     all
 }
 
-/// `docs/filter.md` is made from the program's tables: `KFLOW_UPDATE=1` writes it.
-#[test]
-fn the_filter_language_is_that_of_the_program() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/filter.md");
-    let now = kflow_core::query::docs::markdown();
-    if std::env::var_os("KFLOW_UPDATE").is_some() {
-        fs::write(&page, &now).unwrap();
-    }
-    assert_eq!(fs::read_to_string(&page).unwrap_or_default(), now);
-    let text = kflow(["filter"]).out;
-    assert_eq!(text, kflow_core::query::docs::text());
-    assert!(kflow(["help", "filter"]).out.contains(text.trim_end()));
-}
-
 /// `docs/reference.md` has every flag of every command as help prints it; a section of several commands is in it once.
 /// `KFLOW_UPDATE=1` writes it.
 #[test]
@@ -528,17 +515,7 @@ fn the_reference_is_what_help_says() {
     for (head, lines) in told {
         page.push_str(&format!("\n### {head}\n\n{}", block(lines)));
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("docs")
-        .join(REFERENCE);
-    if std::env::var_os("KFLOW_UPDATE").is_some() {
-        fs::write(&path, &page).unwrap();
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == page,
-        "docs/{REFERENCE} is not what help says: KFLOW_UPDATE=1 writes it"
-    );
+    current(&format!("docs/{REFERENCE}"), &page);
     for (command, _) in &of {
         for flag in flags(&help(command)) {
             assert!(page.contains(&flag), "{command}: {flag}");

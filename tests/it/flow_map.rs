@@ -5,31 +5,29 @@
 use kflow_core::correlate::World;
 use kflow_core::correlate::steps::steps;
 use kflow_core::flow::runs::{RunEnd, lit, passes};
-use kflow_core::flow::{Map, StepId, docs};
+use kflow_core::flow::{Map, StepId};
 use kflow_model::log::Component;
 use kflow_model::session::Session;
 use kflow_model::stamp::{MILLI, SECOND};
 use kflow_model::{Body, Nanos, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::{in_repository, pages};
+use std::sync::Arc;
 
 /// The recording of a node with CRI-O.
 const CRIO: &str = "fixtures/versions/S15-crio.kflow.zst";
 
 /// The recordings in the order of their numbers, with the steps that each lights; and whether all of them have spans: a
 /// session that was made before kflow could read spans lights fewer steps than the page says.
-fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
+fn seen(map: &Map) -> (Vec<pages::Seen>, bool) {
     let mut spans = true;
     let mut files: BTreeMap<u32, PathBuf> = BTreeMap::new();
-    let folder = std::fs::read_dir(root().join("fixtures/sessions")).unwrap();
+    let folder = std::fs::read_dir(in_repository("fixtures/sessions")).unwrap();
     for path in folder
         .map(|entry| entry.unwrap().path())
-        .chain([root().join(CRIO)])
+        .chain([in_repository(CRIO)])
     {
         if let Some(n) = number(&path) {
             files.insert(n, path);
@@ -49,7 +47,7 @@ fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
                 .collect();
             let lit = lit(map, &evidence, Nanos(i64::MAX));
             let steps: BTreeSet<StepId> = lit.into_iter().map(|l| l.step).collect();
-            docs::Seen {
+            pages::Seen {
                 recording: format!("S{n}"),
                 steps,
             }
@@ -101,42 +99,22 @@ fn every_step_is_seen_in_a_recording_or_says_why_not_and_the_page_is_current() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 
-    let page = root().join("docs/flows.md");
-    let now = docs::markdown(map, &seen);
-    if !complete {
-        let page = std::fs::read_to_string(&page).unwrap();
-        for step in map.steps() {
-            let row = format!("\n| {} | {} | `{}` |", step.id, step.label, step.function);
-            assert!(page.contains(&row), "docs/flows.md lacks {row}");
-        }
+    let now = pages::flows(map, &seen);
+    if complete {
+        pages::current("docs/flows.md", &now);
         return;
     }
-    if std::env::var_os("KFLOW_UPDATE").is_some() {
-        std::fs::write(&page, &now).unwrap();
+    let page = std::fs::read_to_string(in_repository("docs/flows.md")).unwrap();
+    for step in map.steps() {
+        let row = format!("\n| {} | {} | `{}` |", step.id, step.label, step.function);
+        assert!(page.contains(&row), "docs/flows.md lacks {row}");
     }
-    assert!(
-        std::fs::read_to_string(&page).unwrap_or_default() == now,
-        "docs/flows.md is not what the map and the recordings say: KFLOW_UPDATE=1 cargo test --test it flow_map"
-    );
-}
-
-#[test]
-fn the_page_of_words_is_current() {
-    let page = root().join("docs/glossary.md");
-    let now = kflow_core::flow::glossary::markdown();
-    if std::env::var_os("KFLOW_UPDATE").is_some() {
-        std::fs::write(&page, &now).unwrap();
-    }
-    assert!(
-        std::fs::read_to_string(&page).unwrap_or_default() == now,
-        "docs/glossary.md is not what glossary.toml says: KFLOW_UPDATE=1 cargo test --test it flow_map"
-    );
 }
 
 #[test]
 fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     let map = Map::embedded();
-    let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
+    let path = in_repository("fixtures/sessions/S1-basics.kflow.zst");
     let session = kflow_model::session::load(&path).unwrap();
     let mut world = World::new();
     for o in &session.observations {
@@ -194,7 +172,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
 #[test]
 fn a_healthy_start_with_cri_o_lights_its_steps() {
     let map = Map::embedded();
-    let path = root().join("fixtures/crio/healthy.kflow.zst");
+    let path = in_repository("fixtures/crio/healthy.kflow.zst");
     let session = kflow_model::session::load(&path).unwrap();
     let of = |without: &[Source]| {
         let mut world = World::new();
@@ -239,7 +217,7 @@ fn a_healthy_start_with_cri_o_lights_its_steps() {
 fn each_containerd_lights_the_same_steps() {
     let map = Map::embedded();
     let of = |file: &str, key: &str, only: &[Source]| {
-        let path = root().join(format!("fixtures/versions/{file}.kflow.zst"));
+        let path = in_repository(format!("fixtures/versions/{file}.kflow.zst"));
         let session = kflow_model::session::load(&path).unwrap();
         let mut world = World::new();
         for o in &session.observations {
@@ -289,7 +267,7 @@ fn steps_are_those_of_the_nodes_runtime() {
         ("fixtures/sessions/S3-crashes.kflow.zst", Component::Crio),
         (CRIO, Component::Containerd),
     ] {
-        let session = kflow_model::session::load(&root().join(path)).unwrap();
+        let session = kflow_model::session::load(&in_repository(path)).unwrap();
         let mut world = World::new();
         for o in &session.observations {
             world.observe(o);
@@ -347,7 +325,7 @@ fn a_call_is_as_often_on_the_runtimes_side_as_on_the_kubelets() {
 #[test]
 fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
     let map = Map::embedded();
-    let path = root().join("fixtures/sessions/S7-restart-json.kflow.zst");
+    let path = in_repository("fixtures/sessions/S7-restart-json.kflow.zst");
     let session = kflow_model::session::load(&path).unwrap();
     let (begin, end) = session.range().unwrap();
     let evidence: Vec<_> = session
@@ -383,7 +361,7 @@ fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
 /// gives the same timelines.
 #[test]
 fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
-    let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
+    let path = in_repository("fixtures/sessions/S1-basics.kflow.zst");
     let session = kflow_model::session::load(&path).unwrap();
     let mut renamed = 0;
     let (mut today, mut older) = (World::new(), World::new());

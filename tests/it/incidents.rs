@@ -2,10 +2,11 @@
 //! and as the command and the terminal show them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::in_repository;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{CauseId, Diagnoser, Incident, Incidents, Subject, Verdict, Walk};
@@ -17,10 +18,6 @@ use kflow_model::{Nanos, Observation};
 use kflow_tui::backend::{Answer, Backend as _, Drive};
 use kflow_tui::replay::{Replay, is_error};
 use serde::Deserialize;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
-}
 
 fn path(name: &str) -> PathBuf {
     crate::recording(name)
@@ -61,7 +58,7 @@ struct Expected {
 }
 
 fn expected() -> Vec<Expected> {
-    let text = std::fs::read_to_string(root().join("fixtures/expected.json")).expect("the file");
+    let text = std::fs::read_to_string(in_repository("fixtures/expected.json")).expect("the file");
     serde_json::from_str(&text).expect("its form")
 }
 

@@ -36,6 +36,7 @@ mod kubelet;
 mod markdown;
 mod named;
 mod otlp;
+mod pages;
 mod perfetto;
 mod requests;
 mod runtime_events;
@@ -65,10 +66,13 @@ mod watch;
 mod churn;
 mod tui;
 
+/// Returns the path of a file of the repository.
+pub(crate) fn in_repository(path: impl AsRef<std::path::Path>) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
 pub(crate) fn fixture(name: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
+    in_repository("fixtures").join(name)
 }
 
 /// Returns the path of a recording of `fixtures/sessions`.

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::in_repository;
 use kflow_model::cri::method;
 
 /// The files that hold components' texts.
@@ -43,10 +44,6 @@ const LEFT: &[(&str, &str)] = &[
     // kflow's own name for a kind of work.
     ("crates/core/src/correlate/kubelet/work.rs", "probe failed"),
 ];
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Collects the texts of components from a value and everything below it.
 fn texts(value: &toml::Value, told: bool, out: &mut BTreeSet<String>) {
@@ -165,12 +162,15 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
 /// Returns the literals of the product's source files for which `is` returns true, with their files.
 fn found(is: impl Fn(&str) -> bool) -> BTreeSet<(String, String)> {
     let mut files = Vec::new();
-    sources(&root().join("src"), &mut files);
-    sources(&root().join("crates"), &mut files);
+    sources(&in_repository("src"), &mut files);
+    sources(&in_repository("crates"), &mut files);
     let mut found = BTreeSet::new();
     for path in files {
         let source = std::fs::read_to_string(&path).unwrap();
-        let name = path.strip_prefix(root()).unwrap().to_string_lossy();
+        let name = path
+            .strip_prefix(in_repository(""))
+            .unwrap()
+            .to_string_lossy();
         let all = literals(&source).into_iter().filter(|l| is(l));
         found.extend(all.map(|l| (name.clone().into_owned(), l)));
     }

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::rows::{self, Rows};
 use kflow_core::diagnose::catalogue::{Catalogue, Cause};
-use kflow_core::flow::Stage;
 
 /// Returns one line per cause: id, stage, title.
 pub fn table(all: &Catalogue) -> String {
@@ -56,7 +55,7 @@ pub fn entry(c: &Cause) -> String {
 }
 
 /// Strips the brackets that mark a step as optional.
-fn shown(text: &str) -> &str {
+pub fn shown(text: &str) -> &str {
     let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     inside.unwrap_or(text)
 }
@@ -102,52 +101,8 @@ pub fn rows(out: &mut impl io::Write, form: Rows, causes: Vec<&Cause>) -> io::Re
     rows::values(out, form, all)
 }
 
-/// Returns the page `docs/causes.md`.
-pub fn markdown(all: &Catalogue) -> String {
-    let mut out = String::from(
-        "# Causes\n\nWhat `kflow why` can say, generated from `crates/core/src/diagnose/catalogue.toml`. Ids are stable for ever.\n",
-    );
-    for stage in Stage::ALL {
-        let mut any = false;
-        for c in all.iter().filter(|c| c.stage == stage) {
-            if !any {
-                line(&mut out, format_args!("\n## {}\n", stage.name()));
-                line(
-                    &mut out,
-                    format_args!(
-                        "| id | cause | what it means | what to do | source |\n|---|---|---|---|---|"
-                    ),
-                );
-                any = true;
-            }
-            let steps: Vec<String> = c
-                .steps
-                .iter()
-                .map(|(t, cmd)| format!("{}: `{}`", cell(shown(t)), cell(cmd)))
-                .collect();
-            line(
-                &mut out,
-                format_args!(
-                    "| {} | [{}]({}) | {} | {} | {} |",
-                    c.id,
-                    cell(&c.title),
-                    c.docs,
-                    cell(&c.about),
-                    steps.join("<br>"),
-                    source(&c.source)
-                ),
-            );
-        }
-    }
-    out
-}
-
-fn cell(s: &str) -> String {
-    s.replace('|', "\\|")
-}
-
 /// Returns where a cause's facts come from, in words.
-fn source(letters: &str) -> String {
+pub fn source(letters: &str) -> String {
     let words: Vec<&str> = letters
         .split(',')
         .map(|l| match l.trim() {

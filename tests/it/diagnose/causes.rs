@@ -1,7 +1,8 @@
 //! Every cause of the catalogue on its scenario: with all sources, with the API alone, and with the
 //! node's own sources alone.
 
-use super::{Sources, current, is_general, root, scenario, silence};
+use super::{Sources, is_general, scenario, silence};
+use crate::in_repository;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, State, Verdict};
 use kflow_core::flow::Stage;
@@ -10,17 +11,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::process::Command;
 
-#[test]
-fn the_list_of_causes_is_current() {
-    current(
-        "docs/causes.md",
-        &kflow_export::causes::markdown(Catalogue::get()),
-    );
-}
-
 /// The scenario of each cause, and those of `fixtures/causes/cited`, whose texts are cited from sources of components.
 pub(super) fn scenarios() -> Vec<scenario::Scenario> {
-    let folder = root().join("fixtures/causes");
+    let folder = in_repository("fixtures/causes");
     let of_causes = Catalogue::get().iter().map(|c| format!("{}.json", c.id));
     let cited = std::fs::read_dir(folder.join("cited")).expect("fixtures/causes/cited");
     let mut cited: Vec<String> = cited
@@ -45,7 +38,7 @@ pub(super) fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> 
 
 #[test]
 fn every_cause_has_a_scenario_and_every_scenario_a_cause() {
-    let mut files: Vec<String> = std::fs::read_dir(root().join("fixtures/causes"))
+    let mut files: Vec<String> = std::fs::read_dir(in_repository("fixtures/causes"))
         .expect("fixtures/causes")
         .filter_map(|f| {
             Some(

@@ -13,7 +13,8 @@ use kflow_sources::klog::KlogDecoder;
 use kflow_sources::{LineDecoder, TimeHint};
 use regex::Regex;
 
-use super::{Expected, RECORDED, Row, Rows, Sources, expected, root, run};
+use super::{Expected, RECORDED, Row, Rows, Sources, expected, run};
+use crate::in_repository;
 
 /// What all moments of all recordings were told.
 struct Judged {
@@ -34,7 +35,7 @@ fn judged(sources: Sources, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> Judg
         let mut asked = expected(wanted);
         asked.sort_by(|a, b| a.session.cmp(&b.session));
         for of in asked.chunk_by(|a, b| a.session == b.session) {
-            let path = root().join(format!("{folder}/{}.kflow.zst", of[0].session));
+            let path = in_repository(format!("{folder}/{}.kflow.zst", of[0].session));
             let session =
                 kflow_model::session::reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
             let of: Vec<&Expected> = of.iter().collect();
@@ -305,7 +306,7 @@ fn no_source_alone_says_of_a_pod_that_is_not_well_that_it_is() {
         let mut asked = expected(wanted);
         asked.sort_by(|a, b| (&a.session, a.at_ns).cmp(&(&b.session, b.at_ns)));
         for of in asked.chunk_by(|a, b| a.session == b.session) {
-            let path = root().join(format!("{folder}/{}.kflow.zst", of[0].session));
+            let path = in_repository(format!("{folder}/{}.kflow.zst", of[0].session));
             let session =
                 kflow_model::session::reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
             for (part, sources) in parts {

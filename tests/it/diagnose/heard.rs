@@ -13,8 +13,9 @@ use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECO
 use kflow_sources::kube::decode::decode_object;
 use serde_json::json;
 
-use super::{root, scenario};
+use super::scenario;
 use crate::churn;
+use crate::in_repository;
 
 /// A renewal of a lease, as a watch shows it.
 fn renewal(namespace: &str, name: &str, at: Nanos, lasts_s: i64) -> Evidence {
@@ -36,7 +37,7 @@ fn told(
     words: Option<(&str, &str)>,
     more: impl Fn(Nanos) -> Vec<Evidence>,
 ) -> Verdict {
-    let path = root().join(format!("fixtures/causes/{cause}.json"));
+    let path = in_repository(format!("fixtures/causes/{cause}.json"));
     let s = scenario::Scenario::load(&path);
     let mut all = s.observations();
     if let Some((from, to)) = words {
@@ -345,7 +346,7 @@ fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
 /// no kubelet as quiet.
 #[test]
 fn nobody_is_accused_by_what_is_on_its_way() {
-    let path = root().join("fixtures/sessions/S10-pleg.kflow.zst");
+    let path = in_repository("fixtures/sessions/S10-pleg.kflow.zst");
     let session = kflow_model::session::load(&path).expect("fixture");
     let mut w = World::new();
     let mut hangs = None;

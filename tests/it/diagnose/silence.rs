@@ -13,7 +13,8 @@ use kflow_model::{Body, Evidence, Nanos, PodUid, Source, fs::FsAction, stamp::SE
 
 use crate::words::PARTS;
 
-use super::{Expected, RECORDED, Sources, root};
+use super::{Expected, RECORDED, Sources};
+use crate::in_repository;
 
 /// What a source alone cannot tell at a moment that is asked about, and why: recording, sources, scenario, pod. Any
 /// other silence is a failure.
@@ -534,7 +535,7 @@ fn nobody_waits_in_silence() {
     let (only, part_only) = (std::env::var("ONLY").ok(), std::env::var("PART").ok());
     let mut files: Vec<PathBuf> = Vec::new();
     for (folder, _) in RECORDED {
-        let folder = std::fs::read_dir(root().join(folder)).expect("recordings");
+        let folder = std::fs::read_dir(in_repository(folder)).expect("recordings");
         files.extend(folder.filter_map(|f| Some(f.ok()?.path())));
     }
     // Recordings that are not in the repository, made by `kflow import`.

@@ -10,7 +10,8 @@ use kflow_core::flow::Stage;
 use kflow_model::session::reader;
 use kflow_model::{Body, Nanos, Source};
 
-use super::{RECORDED, Rows, Sources, root};
+use super::{RECORDED, Rows, Sources};
+use crate::in_repository;
 
 /// Recordings with a healthy start of a pod, and the pod.
 const HEALTHY: [(&str, &str); 14] = [
@@ -59,7 +60,7 @@ const HEAD: &str = "\
 # Versions
 
 Which kubelets and runtimes kflow was tried with, by recordings that the tests read. Written by
-`BLESS=1 cargo test --test it diagnose`; a test fails when it is stale.
+`KFLOW_UPDATE=1 cargo test --test it diagnose`; a test fails when it is stale.
 
 ## Verdicts
 
@@ -130,7 +131,7 @@ fn versions(path: &str) -> (String, String) {
 }
 
 fn load(path: &str) -> reader::Session {
-    let path: PathBuf = root().join(format!("{path}.kflow.zst"));
+    let path: PathBuf = in_repository(format!("{path}.kflow.zst"));
     reader::load(&path).unwrap_or_else(|e| panic!("{e}"))
 }
 

@@ -76,19 +76,6 @@ fn has(text: &str, form: &str) -> bool {
     })
 }
 
-/// Returns the page docs/glossary.md.
-pub fn markdown() -> String {
-    let mut s = String::from(
-        "# Words\n\nWhat the words mean that [the call flow](flows.md) and the terminal use, for who knows kubectl. \
-         `kflow flow WORD` prints one;\nthe Flow pane lists the words of a step below its sentences.\n\n\
-         Generated from `crates/core/src/flow/glossary.toml`; do not edit.\n\n| word | what it is |\n|---|---|\n",
-    );
-    for w in words() {
-        s.push_str(&format!("| {} | {} |\n", w.name, w.means));
-    }
-    s
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

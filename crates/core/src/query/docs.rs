@@ -1,4 +1,4 @@
-//! The filter language for readers: the page `docs/filter.md`, and the text of `kflow filter`.
+//! The filter language for readers: the text of `kflow filter`, and the tables of the page `docs/filter.md`.
 
 use super::{CallRecord, FIELDS, FLAGS, Field, NUMBERS, Number, PodRecord};
 
@@ -56,14 +56,15 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 /// A table: its title, what is said above it, its heads, and its rows.
-struct Table {
-    title: &'static str,
-    above: String,
-    heads: &'static [&'static str],
-    rows: Vec<Vec<String>>,
+pub struct Table {
+    pub title: &'static str,
+    pub above: String,
+    pub heads: &'static [&'static str],
+    pub rows: Vec<Vec<String>>,
 }
 
-fn tables() -> Vec<Table> {
+/// Returns the language in tables.
+pub fn tables() -> Vec<Table> {
     let pairs = |all: &[(&str, &str)]| -> Vec<Vec<String>> {
         let rows = all.iter();
         rows.map(|(a, b)| vec![(*a).to_owned(), (*b).to_owned()])
@@ -175,27 +176,6 @@ pub fn text() -> String {
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
-    out
-}
-
-/// Returns the language as a page of Markdown.
-pub fn markdown() -> String {
-    let mut out = "# The filter language\n\nWhat `kflow calls --filter`, `kflow stats --filter`, `kflow replay --filter` and `/` in the \
-                   terminal take; `kflow filter` prints it. Made from the program's tables by a test (`KFLOW_UPDATE=1 cargo test --test it docs`).\n"
-        .to_owned();
-    for table in tables() {
-        out.push_str(&format!("\n## {}\n\n{}\n\n", table.title, table.above));
-        out.push_str(&format!("| {} |\n", table.heads.join(" | ")));
-        out.push_str(&format!("|{}\n", "---|".repeat(table.heads.len())));
-        for row in &table.rows {
-            let cells = row.iter().enumerate().map(|(i, c)| {
-                let c = c.replace('|', "\\|");
-                if i == 0 { format!("`{c}`") } else { c }
-            });
-            let cells: Vec<String> = cells.collect();
-            out.push_str(&format!("| {} |\n", cells.join(" | ")));
-        }
-    }
     out
 }
 
