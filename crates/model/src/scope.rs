@@ -219,6 +219,13 @@ impl OfOwner<'_> {
     }
 }
 
+/// Returns the bounds of a list of which only the objects in a namespace are kept.
+pub fn within(list: &str, namespace: &str) -> Text {
+    let (own, fields, labels) = read(list);
+    let fields: Vec<&str> = fields.collect();
+    bounds(own.or(Some(namespace)), &fields.join(","), labels)
+}
+
 /// Returns the bounds of a list of which only pods of one name are kept; `namespace` bounds it when `list` has none.
 pub fn only(list: &str, namespace: Option<&str>, name: &str) -> Text {
     with_field(list, namespace, &format!("{NAME}{name}"))

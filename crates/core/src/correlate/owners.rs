@@ -7,6 +7,38 @@ use kflow_model::{ObjectRef, Text};
 /// Longest chain that is followed; a longer one must be a cycle.
 const MOST: usize = 8;
 
+pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
+
+/// Kinds with pods, and the words for each: short, as a query has it before a slash, and the plural.
+pub(crate) const KINDS: [(&str, &[&str]); 8] = [
+    ("Deployment", &["deploy", "deployment", "deployments"]),
+    ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
+    ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
+    ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
+    ("Job", &["job", "jobs"]),
+    ("CronJob", &["cj", "cronjob", "cronjobs"]),
+    (
+        "ReplicationController",
+        &["rc", "replicationcontroller", "replicationcontrollers"],
+    ),
+    (
+        CLAIM,
+        &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
+    ),
+];
+
+/// Returns the kind with pods that a word stands for.
+pub(crate) fn kind_of(word: &str) -> Option<&'static str> {
+    let lower = word.to_ascii_lowercase();
+    let of_it = |(_, words): &&(&str, &[&str])| words.contains(&lower.as_str());
+    KINDS.iter().find(of_it).map(|(kind, _)| *kind)
+}
+
+/// True for a kind, or its plural, that makes pods, or makes what makes them.
+pub fn makes_pods(word: &str) -> bool {
+    kind_of(word).is_some_and(|kind| kind != CLAIM)
+}
+
 /// The chain of owners from a controller of an object in `namespace` upwards, as far as `above` knows them.
 pub fn chain(
     controller: &ObjectRef,
@@ -40,7 +72,7 @@ pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     let named = |o: &ObjectRef| o.kind == owner.kind && o.name == owner.name;
     match owner.kind {
         "Node" => pod.spec.node == owner.name,
-        "PersistentVolumeClaim" => {
+        CLAIM => {
             let mut claims = pod.spec.volumes.iter().filter_map(|v| v.claim(&pod.name));
             claims.any(|c| c == owner.name)
         }

@@ -1,6 +1,7 @@
 //! What a user can ask about: a pod, an owner that creates pods, a claim that pods mount, or a node.
 
 use super::{Verdict, why, why_node, why_owner};
+use crate::correlate::owners::{CLAIM, KINDS, kind_of};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use crate::suggest::suggest;
 use kflow_model::scope::pod_asked;
@@ -33,23 +34,6 @@ impl<'w> Target<'w> {
         }
     }
 }
-
-const CLAIM: &str = "PersistentVolumeClaim";
-
-/// Kinds, and the words for each that a query may have before a slash.
-const KINDS: [(&str, &[&str]); 8] = [
-    ("Deployment", &["deploy", "deployment", "deployments"]),
-    ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
-    ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
-    ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
-    ("Job", &["job", "jobs"]),
-    ("CronJob", &["cj", "cronjob", "cronjobs"]),
-    ("ReplicationController", &["rc", "replicationcontroller"]),
-    (
-        CLAIM,
-        &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
-    ),
-];
 
 /// Words for kinds that have no pods of their own.
 const WITHOUT_PODS: [&str; 18] = [
@@ -115,18 +99,13 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
 
 /// Returns namespace, kind and name of a query `kind/name` or `ns/kind/name` for an owner of pods or a claim.
 pub fn owner_asked(query: &str) -> Option<(Option<&str>, &'static str, &str)> {
-    let kind = |word: &str| {
-        let lower = word.to_ascii_lowercase();
-        let of_it = |(_, short): &&(&str, &[&str])| short.contains(&lower.as_str());
-        KINDS.iter().find(of_it).map(|(kind, _)| *kind)
-    };
     // `pod/ns/name` is a pod, also when the namespace has the name of a kind.
     let (first, rest) = query
         .split_once('/')
         .filter(|_| pod_asked(query) == query)?;
     match rest.split_once('/') {
-        Some((second, name)) => kind(second).map(|k| (Some(first), k, name)),
-        None => kind(first).map(|k| (None, k, rest)),
+        Some((second, name)) => kind_of(second).map(|k| (Some(first), k, name)),
+        None => kind_of(first).map(|k| (None, k, rest)),
     }
 }
 
@@ -158,11 +137,7 @@ pub fn namespace_of(query: &str) -> Option<&str> {
     if pod_asked(query) != query {
         return Some(namespace);
     }
-    let lower = namespace.to_ascii_lowercase();
-    let is_kind = node_asked(query).is_some()
-        || KINDS
-            .iter()
-            .any(|(_, short)| short.contains(&lower.as_str()));
+    let is_kind = node_asked(query).is_some() || kind_of(namespace).is_some();
     (!is_kind).then_some(namespace)
 }
 

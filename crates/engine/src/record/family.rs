@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kflow_core::correlate::owners::{chain, deployment_of};
+use kflow_core::correlate::owners::{chain, deployment_of, makes_pods};
 use kflow_core::diagnose::{node_asked, owner_asked};
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::PodSeen;
@@ -11,17 +11,6 @@ use kflow_model::{ObjectRef, Text};
 
 /// Most objects whose owners are remembered. Beyond that, owners are told by their names alone.
 const REMEMBERED: usize = 1 << 16;
-
-/// Kinds that make pods, or make what makes them, and their plurals.
-pub(super) const MAKERS: [(&str, &str); 7] = [
-    ("Deployment", "deployments"),
-    ("ReplicaSet", "replicasets"),
-    ("StatefulSet", "statefulsets"),
-    ("DaemonSet", "daemonsets"),
-    ("Job", "jobs"),
-    ("CronJob", "cronjobs"),
-    ("ReplicationController", "replicationcontrollers"),
-];
 
 /// The object whose pods are meant.
 #[derive(Debug)]
@@ -111,7 +100,7 @@ impl Family {
         let Whose::Owner(kind, name) = &self.whose else {
             return None;
         };
-        if !MAKERS.iter().any(|(maker, _)| o.kind == *maker) {
+        if !makes_pods(&o.kind) {
             return None;
         }
         let it = ObjectRef {
@@ -130,6 +119,11 @@ impl Family {
             top.is_none_or(|top| !Self::is_made(top) || self.seen(top).is_some())
         };
         (known(its.last()) && known(own.last())).then_some(false)
+    }
+
+    /// True for a plural resource of whose objects only those are meant that [concern](Self::concerns) the object.
+    pub(super) fn narrows(&self, resource: &str) -> bool {
+        matches!(self.whose, Whose::Owner(..)) && makes_pods(resource)
     }
 
     /// The namespace, if it is named.

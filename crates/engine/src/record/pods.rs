@@ -11,17 +11,32 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::family::{Family, MAKERS};
+use super::family::Family;
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
-use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked};
+use kflow_model::gap::WatchNote;
+use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked, within};
 use kflow_model::span::SpanRecord;
 use kflow_model::{Body, ObjectRef, Observation, SpanId, Text};
 
 /// Most sandbox and container ids, and calls about other pods, that are remembered. Beyond that, an observation that
 /// has only an id is kept.
 const REMEMBERED: usize = 1 << 16;
+
+/// What leases are called, as a kind and as a resource. By leases nodes and the control plane say that they live, which concerns
+/// every pod.
+const LEASES: [&str; 2] = ["Lease", "leases"];
+/// Resources of whose objects those in all namespaces are kept, or that have no namespace.
+const OF_ALL: [&str; 7] = [
+    "",
+    "leases",
+    "nodes",
+    "persistentvolumes",
+    "volumeattachments",
+    WatchNote::CALLS,
+    WatchNote::NAMES,
+];
 
 /// Which pods an observation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,15 +148,11 @@ impl PodFilter {
     /// Returns the part of an observation that belongs into the recording.
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
-            Body::Watch(n) if self.is_narrowed(&n.resource) => {
-                // Only these pods of a list are in the recording, so the list must not claim that others do not exist.
+            Body::Watch(n) => {
+                // Only a part of a list is in the recording, so the list must not claim that others do not exist.
                 // A selection needs no such care: the apiserver was asked for nothing else.
                 let mut n = n.clone();
-                match &self.asked {
-                    Asked::All => {}
-                    Asked::One(one) => n.scope = one.bounds(&n.scope),
-                    Asked::Family(family) => n.scope = family.bounds(&n.scope),
-                }
+                n.scope = self.bounds(&n.resource, &n.scope);
                 let part = Observation {
                     stamp: o.stamp,
                     source: o.source,
@@ -216,7 +227,7 @@ impl PodFilter {
             {
                 self.named(&a.object.namespace, &a.object.name, &a.object.uid)
             }
-            Body::Audit(a) => self.of_namespace(&a.object.namespace),
+            Body::Audit(a) => self.of_namespace(&a.resource, &a.object.namespace),
             Body::CallStart(c) => {
                 let of = self.of_subject(&c.subject);
                 if of == Of::Other && self.others.len() < REMEMBERED {
@@ -280,7 +291,7 @@ impl PodFilter {
             let namespace = parts.next().unwrap_or_default();
             return match (parts.next(), parts.next()) {
                 (Some("pods"), Some(name)) => self.named(namespace, name, ""),
-                _ => self.of_namespace(namespace),
+                (resource, _) => self.of_namespace(resource.unwrap_or_default(), namespace),
             };
         }
         match s.parent.and_then(|parent| self.spans.get(&parent)) {
@@ -337,29 +348,40 @@ impl PodFilter {
         }
     }
 
-    /// True for a kind of whose lists only a part is recorded.
-    fn is_narrowed(&self, resource: &str) -> bool {
-        let of_makers = matches!(self.asked, Asked::Family(_));
-        resource == "pods" || of_makers && MAKERS.iter().any(|(_, plural)| *plural == resource)
+    /// The namespace asked for; `None` for any.
+    fn namespace(&self) -> Option<&str> {
+        match &self.asked {
+            Asked::All => None,
+            Asked::One(one) => one.namespace.as_deref(),
+            Asked::Family(family) => family.namespace(),
+        }
+    }
+
+    /// Returns the bounds of what is kept of a list.
+    fn bounds(&self, resource: &str, list: &str) -> Text {
+        match (&self.asked, self.namespace()) {
+            (Asked::One(one), _) if resource == "pods" => one.bounds(list),
+            (Asked::Family(family), _) if resource == "pods" || family.narrows(resource) => {
+                family.bounds(list)
+            }
+            (_, Some(namespace)) if !OF_ALL.contains(&resource) => within(list, namespace),
+            _ => list.into(),
+        }
     }
 
     /// Which pods an observation about an object that is no pod concerns.
     fn of_object(&self, object: &ObjectRef) -> Of {
         match &self.asked {
             Asked::Family(family) if family.concerns(object) == Some(false) => Of::Other,
-            _ => self.of_namespace(&object.namespace),
+            _ => self.of_namespace(&object.kind, &object.namespace),
         }
     }
 
-    /// Which pods an observation about a namespace, not a pod, concerns.
-    fn of_namespace(&self, namespace: &str) -> Of {
-        let asked = match &self.asked {
-            Asked::All => None,
-            Asked::One(one) => one.namespace.as_deref(),
-            Asked::Family(family) => family.namespace(),
-        };
-        let is_asked = asked.is_none_or(|asked| asked == namespace);
-        if namespace.is_empty() || is_asked && self.selection.admits_namespace(namespace) {
+    /// Which pods an observation about an object concerns that is no pod, by its kind or resource and its namespace.
+    fn of_namespace(&self, kind: &str, namespace: &str) -> Of {
+        let is_asked = self.namespace().is_none_or(|asked| asked == namespace);
+        let of_all = namespace.is_empty() || LEASES.contains(&kind);
+        if of_all || is_asked && self.selection.admits_namespace(namespace) {
             Of::Nobody
         } else {
             Of::Other
@@ -391,13 +413,15 @@ impl PodFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kflow_model::audit::{AuditRecord, AuditStage};
     use kflow_model::cri::{Inventory, InventoryItem, RuntimeState};
     use kflow_model::event::EventSeen;
-    use kflow_model::gap::{WatchKind, WatchNote};
+    use kflow_model::gap::WatchKind;
     use kflow_model::object::ObjectSeen;
     use kflow_model::pod::PodSeen;
     use kflow_model::{
-        ContainerId, Nanos, ObjectRef, PodNames, PodRef, PodUid, SandboxId, Scope, Source, Stamp,
+        ContainerId, Nanos, ObjectRef, Pairs, PodNames, PodRef, PodUid, SandboxId, Scope, Source,
+        Stamp,
     };
 
     fn subject(pod: &str, container: &str) -> Subject {
@@ -617,6 +641,7 @@ mod tests {
             (object("ConfigMap", "ns", "settings"), true),
             (object("ConfigMap", "else", "settings"), false),
             (object("Node", "", "n1"), true),
+            (object("Lease", "kube-node-lease", "n1"), true),
         ] {
             let state = seen(Body::Object(Box::new(ObjectSeen {
                 object: object.clone(),
@@ -639,12 +664,65 @@ mod tests {
                 failure: None,
             })))
         };
-        for (resource, scope) in [("deployments", "ns,of=Deployment/web"), ("nodes", "")] {
+        for (asked, resource, scope) in [
+            ("ns/deploy/web", "deployments", "ns,of=Deployment/web"),
+            ("deploy/web", "deployments", "of=Deployment/web"),
+            ("deploy/web", "replicationcontrollers", "of=Deployment/web"),
+            ("ns/deploy/web", "persistentvolumeclaims", "ns"),
+            ("ns/deploy/web", "nodes", ""),
+            ("pvc/data", "deployments", ""),
+            ("ns/pvc/data", "deployments", "ns"),
+            ("node/n1", "replicasets", ""),
+            ("ns/web", "events", "ns"),
+            ("ns/web", "leases", ""),
+        ] {
+            let mut only = PodFilter::new(Some(asked), Arc::default()).unwrap();
             let kept = only.keep(&note(resource)).unwrap();
             let Body::Watch(n) = &kept.body else {
                 panic!("{kept:?}")
             };
-            assert_eq!(n.scope, scope, "{resource}");
+            assert_eq!(n.scope, scope, "{asked}: {resource}");
+        }
+    }
+
+    #[test]
+    fn leases_concern_every_pod() {
+        let selection = Selection::new(&Scope {
+            namespace: Some("shop".to_owned()),
+            ..Scope::default()
+        });
+        let selection = Arc::new(selection.unwrap());
+        let audit = |resource: &str| {
+            let object = ObjectRef {
+                kind: Text::default(),
+                namespace: "kube-node-lease".into(),
+                name: "n1".into(),
+                uid: Text::default(),
+            };
+            Body::Audit(Box::new(AuditRecord {
+                audit_id: Text::default(),
+                stage: AuditStage::ResponseComplete,
+                verb: "update".into(),
+                resource: resource.into(),
+                object,
+                user: "system:node:n1".into(),
+                agent: Text::default(),
+                received: Nanos(1),
+                code: 200,
+                message: Text::default(),
+                query: Text::default(),
+                annotations: Pairs::default(),
+                facts: Pairs::default(),
+            }))
+        };
+        for (pod, selection) in [
+            (Some("shop/web-0"), Arc::default()),
+            (Some("shop/deploy/web"), Arc::default()),
+            (None, selection),
+        ] {
+            let mut only = PodFilter::new(pod, selection).unwrap();
+            assert_eq!(only.of(&audit("leases")), Of::Nobody, "{pod:?}");
+            assert_eq!(only.of(&audit("configmaps")), Of::Other, "{pod:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::pods::{Slot, insert_once, sort_evidence};
 use super::{NodeState, ObjectState, World};
-use crate::correlate::owners::{chain, deployment_of};
+use crate::correlate::owners::{self, chain, deployment_of};
 use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{
@@ -300,21 +300,12 @@ impl World {
 
 /// Kind of an audit record's plural resource, for the kinds of objects that concern pods.
 fn kind_of(resource: &str) -> Option<&'static str> {
-    Some(
-        match resource.split_once('/').map_or(resource, |(r, _)| r) {
-            "replicasets" => "ReplicaSet",
-            "deployments" => "Deployment",
-            "statefulsets" => "StatefulSet",
-            "daemonsets" => "DaemonSet",
-            "jobs" => "Job",
-            "cronjobs" => "CronJob",
-            "replicationcontrollers" => "ReplicationController",
-            "persistentvolumeclaims" => "PersistentVolumeClaim",
-            "persistentvolumes" => "PersistentVolume",
-            "volumeattachments" => "VolumeAttachment",
-            "resourcequotas" => "ResourceQuota",
-            "resourceclaims" => "ResourceClaim",
-            _ => return None,
-        },
-    )
+    let plural = resource.split_once('/').map_or(resource, |(r, _)| r);
+    owners::kind_of(plural).or(match plural {
+        "persistentvolumes" => Some("PersistentVolume"),
+        "volumeattachments" => Some("VolumeAttachment"),
+        "resourcequotas" => Some("ResourceQuota"),
+        "resourceclaims" => Some("ResourceClaim"),
+        _ => None,
+    })
 }
