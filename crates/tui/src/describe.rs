@@ -9,6 +9,7 @@ use ratatui::style::Style;
 use crate::theme::Theme;
 use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name};
 use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::gap::WatchNote;
 use kflow_model::log::Severity;
 use kflow_model::pod::{Condition, ContainerState, WatchEvent};
 use kflow_model::units::size;
@@ -123,6 +124,10 @@ pub fn line(o: &Observation) -> (String, Tone) {
             ),
             Tone::Quiet,
         ),
+        Body::Watch(w) if w.resource == WatchNote::NAMES => {
+            let names = w.detail.split_whitespace().count();
+            (format!("table of pods: {names} names"), Tone::Quiet)
+        }
         Body::Watch(w) => (
             format!("watch {} {:?} {}", w.resource, w.kind, w.detail),
             Tone::Quiet,
@@ -371,4 +376,27 @@ pub fn pod(o: &Observation) -> String {
 /// Returns the whole observation as indented JSON, as a session stores it.
 pub fn whole(o: &Observation) -> String {
     serde_json::to_string_pretty(o).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::gap::WatchKind;
+    use kflow_model::{Nanos, Source, Stamp};
+
+    #[test]
+    fn a_table_of_pods_is_told_by_its_length() {
+        let (said, _) = line(&Observation {
+            stamp: Stamp::exact(Nanos(1)),
+            source: Source::Kube,
+            body: Body::Watch(Box::new(WatchNote {
+                resource: WatchNote::NAMES.into(),
+                kind: WatchKind::ListEnd,
+                scope: "shop".into(),
+                detail: "shop/web-0 shop/web-1".into(),
+                failure: None,
+            })),
+        });
+        assert_eq!(said, "table of pods: 2 names");
+    }
 }

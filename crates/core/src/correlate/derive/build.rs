@@ -206,8 +206,8 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Ends what the pod's worker waited for before it began to stop the pod: it does one after the other
-    /// (pkg/kubelet/pod_workers.go, `podWorkerLoop`).
+    /// Ends every open wait where the pod's worker began to stop the pod: the worker does one after the other
+    /// (pkg/kubelet/pod_workers.go, `podWorkerLoop`), and a pod that is being stopped needs nothing that others prepared for it.
     fn close_before_stop(&mut self) {
         let of_worker =
             |s: &&Span| matches!(s.step.as_str(), "SyncTerminatingPod" | "SyncTerminatedPod");
@@ -216,10 +216,9 @@ impl<'a> Build<'a> {
             .map(|s| (s.start, s.evidence.first().cloned()))
             .collect();
         for s in &mut self.spans {
-            let waits = s.end.is_none() && s.call.is_none() && !s.is_run();
             let stop = stops.iter().filter(|(e, _)| e.at >= s.start.at);
             if let Some((end, proof)) = stop.min_by_key(|(e, _)| *e)
-                && waits
+                && Self::waits(s)
                 && s.stage != Stage::Terminate
             {
                 s.end = Some(*end);
@@ -230,8 +229,13 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Ends the open waits of a pod that is gone or is being stopped, except calls, which end by themselves. Nobody saw
-    /// the end of what a pod of the past waited for: the end is set to the list that does not contain the pod, as the upper bound.
+    /// True for an open wait. Calls end by themselves.
+    fn waits(s: &Span) -> bool {
+        s.end.is_none() && s.call.is_none() && !s.is_run()
+    }
+
+    /// Ends the open waits of a pod that is gone or is being stopped. Nobody saw the end of
+    /// what a pod of the past waited for: the end is set to the list that does not contain the pod, as the upper bound.
     fn close(&mut self) {
         let past = self.view.past;
         let over = self.view.gone;
@@ -240,7 +244,7 @@ impl<'a> Build<'a> {
             return self.close_before_stop();
         };
         for s in &mut self.spans {
-            if s.end.is_none() && s.call.is_none() && !s.is_run() {
+            if Self::waits(s) {
                 let end = at.max(s.start.at);
                 let unseen = u32::try_from(end.since(s.start.at)).unwrap_or(u32::MAX);
                 s.end = Some(Edge {
