@@ -163,7 +163,6 @@ pub fn run(
     }
 
     let dating = moment::date(&mut done, options.taken, &options.made)?;
-    let end = moment::end(&done);
     let mut observations = Vec::with_capacity(done.iter().map(|d| d.observations.len()).sum());
     let mut summaries = Vec::with_capacity(inputs.len());
     let mut ends: BTreeMap<usize, Nanos> = BTreeMap::new();
@@ -176,12 +175,12 @@ pub fn run(
         observations.extend(d.observations);
         summaries.extend(d.summaries);
     }
-    observations.extend(end);
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
     uids::resolve(&mut observations);
     retold::drop_printed(&mut observations);
     moment::drop_late_names(&mut observations);
+    moment::put_end(&mut observations);
     // What is missing may be of any time.
     let begin = observations.first().map(|o| o.stamp.seen);
     let cuts = options.cut.iter().zip(begin.into_iter().cycle());

@@ -1,9 +1,12 @@
 //! Pods of which nothing is left but what kubectl printed: `fixtures/kubectl`, printed by real kubectls of recorded objects.
 
 use super::{Desk, fixture, run, text};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
+use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 /// A row of `fixtures/kubectl/expected.json`.
@@ -261,6 +264,8 @@ fn logged(time: &str, pod: &str, uid: &str) -> String {
 
 #[test]
 fn a_pod_that_a_whole_table_lacks_is_gone() {
+    /// What ends a gzip file.
+    const CHECKSUM: usize = 8;
     const COLUMNS: &str = "NAME    READY   STATUS             RESTARTS   AGE\n";
     const ROW: &str = "other   0/1     ImagePullBackOff   0          12m\n";
     const ALL: &str = "NAMESPACE     NAME             READY   STATUS             RESTARTS   AGE   IP           NODE\n";
@@ -276,64 +281,100 @@ fn a_pod_that_a_whole_table_lacks_is_gone() {
             &uid.replace("c3", "d3"),
         );
     let log = desk.file("kubelet.log", &of_others);
-    let gone = |ticket: &str, log: &str| {
-        let ticket = desk.file("ticket.md", ticket);
-        let all = [&*ticket, "--kubelet-log", log, "--taken", TAKEN];
+    let told_gone = |file: &str, log: &str| {
+        let all = [file, "--kubelet-log", log, "--taken", TAKEN];
         let (session, _) = desk.import("a.kflow", &all);
         let o = run(&["why", "s02/image-missing", "-s", &session, "-o", "json"]);
         let said = text(&o.stdout);
         let states = (said.contains(r#""state":"gone""#), said.contains("KF601"));
-        assert!(states.0 != states.1, "{ticket}: {said} {}", text(&o.stderr));
+        assert!(states.0 != states.1, "{said} {}", text(&o.stderr));
         states.0
     };
-    let events = format!("\n$ kubectl get events -n s02\n{OLD_EVENT}");
+    let gone = |ticket: &str, log: &str| told_gone(&desk.file("ticket.md", ticket), log);
+    let command = "$ kubectl get pods -n s02\n";
+    let system = SYSTEM.replace("node1", "node2");
+    let events = format!("$ kubectl get events -n s02\n{OLD_EVENT}");
     for (is_whole, table) in [
-        (true, format!("$ kubectl get pods -n s02\n{COLUMNS}{ROW}")),
+        (true, format!("{command}{COLUMNS}{ROW}")),
+        (true, format!("```\n{command}{COLUMNS}{ROW}```\n")),
+        (true, format!("{command}\n```\n{COLUMNS}{ROW}```\n")),
         (
             true,
-            format!("```\n$ kubectl get pods -n s02\n{COLUMNS}{ROW}```\n"),
+            format!("{command}No resources found in s02 namespace.\n"),
         ),
-        (
-            true,
-            "$ kubectl get pods -n s02\nNo resources found in s02 namespace.\n".to_owned(),
-        ),
+        (true, "kubectl get pods -A\nNo resources found\n".to_owned()),
         (true, format!("$ kubectl get pods -A -o wide\n{ALL}{OTHER}")),
-        (
-            true,
-            format!("{ALL}{}{OTHER}", SYSTEM.replace("node1", "node2")),
-        ),
         // What may lack pods, and does have it.
         (
             false,
             format!("$ kubectl get pods -n s02 -l app=other\n{COLUMNS}{ROW}"),
         ),
+        (
+            false,
+            format!("$ kubectl get pods -n s02 wide\n{COLUMNS}{ROW}"),
+        ),
         (false, format!("$ kubectl get pods -n shop\n{COLUMNS}{ROW}")),
-        (
-            false,
-            format!("$ kubectl get pods -n s02\n{COLUMNS}{ROW}[…]\n"),
-        ),
-        (false, format!("These hang:\n{ALL}{SYSTEM}{OTHER}")),
-        (false, format!("{ALL}{OTHER}")),
-        (
-            false,
-            format!("{ALL}{}", SYSTEM.replace("Running", "Error")),
-        ),
-        // All of one node: the Event does not say of which node its pod was.
-        (false, format!("{ALL}{SYSTEM}{OTHER}")),
+        (false, format!("$ kubectl get pods -n s02\n{ALL}{SYSTEM}")),
+        (false, format!("{ALL}{system}{OTHER}")),
         (
             false,
             format!(
-                "$ kubectl get pods -n s02\n{COLUMNS}{ROW}{}",
+                "{command}{COLUMNS}{ROW}{}",
                 ROW.replace("other", "image-missing")
             ),
         ),
+        // Rows were cut out.
+        (false, format!("{command}{COLUMNS}{ROW}[…]\n")),
+        (
+            false,
+            format!("{command}{COLUMNS}{ROW}(rest of kubectl cut)\n"),
+        ),
+        (
+            false,
+            format!("{command}{COLUMNS}{ROW}... 40 k more rows\n"),
+        ),
+        (false, format!("{command}{COLUMNS}{ROW}[…]\n{COLUMNS}{ROW}")),
+        // Of another command.
+        (
+            false,
+            format!("{command}Error from server (Timeout)\n\nThese hang:\n{COLUMNS}{ROW}"),
+        ),
+        (
+            false,
+            format!(
+                "{command}Error from server\n$ helm list -n s02\n\n$ flux get all\nNo resources found\n"
+            ),
+        ),
+        (false, format!("{command}No resources found\n")),
+        (
+            false,
+            format!("{command}No resources found in shop namespace.\n"),
+        ),
     ] {
-        assert_eq!(gone(&format!("{table}{events}"), &log), is_whole, "{table}");
+        for ticket in [format!("{table}\n{events}"), format!("{events}\n{table}")] {
+            assert_eq!(gone(&ticket, &log), is_whole, "{ticket}");
+        }
     }
     // The pod was there later: the table is older than its file.
-    let whole = format!("$ kubectl get pods -n s02\n{COLUMNS}{ROW}{events}");
+    let whole = format!("{command}{COLUMNS}{ROW}\n{events}");
     let later = of_others + &logged("00:38:30", "s02/image-missing", &uid.replace("c3", "e3"));
     assert!(!gone(&whole, &desk.file("later.log", later)));
+    // The file lacks its end, with the last row.
+    let missing = ROW.replace("other", "image-missing");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
+    write!(packed, "{events}\n{command}{COLUMNS}{ROW}{missing}").unwrap();
+    let mut packed = packed.finish().unwrap();
+    packed.truncate(packed.len() - CHECKSUM - missing.len());
+    assert!(!told_gone(&desk.file("ticket.md.gz", packed), &log));
+    // What there is of the table is decoded where the file ends.
+    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
+    write!(packed, "{command}{COLUMNS}{ROW}").unwrap();
+    let mut packed = packed.finish().unwrap();
+    packed.truncate(packed.len() - CHECKSUM);
+    let cut = desk.file("cut.md.gz", packed);
+    let (session, _) = desk.import("cut.kflow", &[&cut, "--taken", TAKEN]);
+    let session = std::fs::read_to_string(session).unwrap();
+    assert!(session.contains("cut.md.gz is cut"), "{session}");
     // An Event of the time in which the commands of a ticket are typed is of a pod that may be new.
     assert!(!gone(&whole.replace("4m ", "90s"), &log));
 }
@@ -350,7 +391,9 @@ fn a_table_that_gives_way_does_not_move_the_end_of_a_log() {
         let all = [&*table, "--kubelet-log", &log, "--taken", taken];
         let (session, _) = desk.import("a.kflow", &all);
         let said = std::fs::read_to_string(session).unwrap();
-        assert_eq!(said.matches("names of pods").count(), notes, "{said}");
+        for what in ["names of pods", "lists were read later"] {
+            assert_eq!(said.matches(what).count(), notes, "{said}");
+        }
     }
 }
 
@@ -629,8 +672,13 @@ fn a_table_of_nodes_tells_what_it_knows_of_them_and_no_cause() {
     assert_eq!(code, Some(0), "{said}");
     // What describes the node says why, and the row gives way to it, whichever is read later.
     let described = table("s4-node1-1.36.txt");
-    let (_, _, said) = node(&[&not_ready, &described], "node/node1");
-    assert!(!said.contains("NotReady"), "{said}");
+    for files in [[&*not_ready, &described], [&described, &not_ready]] {
+        let (_, _, said) = node(&files, "node/node1");
+        assert!(!said.contains("NotReady"), "{said}");
+        let session = std::fs::read_to_string(desk.path("a.kflow")).unwrap();
+        let nodes = session.matches("\"b\":{\"node\"").count();
+        assert_eq!(nodes, 1, "{session}");
+    }
 }
 
 /// The pod's description names the claim, and nothing else says that it is bound by now.
@@ -687,6 +735,15 @@ fn a_pasted_table_of_pods_is_of_the_namespace_of_its_command() {
     let o = run(&["why", "shop/image-missing", "-s", &session, "-o", "json"]);
     let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
     assert_eq!(got[0]["cause"], "KF607", "{o:?}");
+    // Behind Events of another namespace.
+    let ticket =
+        format!("$ kubectl get events -n s02\n{OLD_EVENT}$ kubectl get all -n shop\n{rows}");
+    let ticket = desk.file("ticket.md", ticket);
+    let (session, _) = desk.import("b.kflow", &[&ticket, "--taken", "2026-11-21T00:30:07Z"]);
+    let states = std::fs::read_to_string(session).unwrap();
+    let mut states = states.lines().filter(|l| l.contains(r#""b":{"pod""#));
+    let state = states.next().unwrap_or_default();
+    assert!(state.contains(r#""ns":"shop""#), "{state}");
     // Without it nothing says whose pods they are.
     let bare = desk.file("pods.txt", rows);
     let said = desk.refused(&["--watch", &bare]);

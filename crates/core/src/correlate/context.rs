@@ -46,7 +46,7 @@ pub(crate) struct ListWindow {
     pub(crate) end: Nanos,
     /// Scope of the list, see [`bounds`](kflow_model::scope::bounds).
     pub(crate) scope: Text,
-    /// The pods in it, as `namespace/name`, where it is none of objects but of names alone ([`WatchNote::NAMES`]).
+    /// For a table of `kubectl get pods`: the pods in it, as `namespace/name`. `None` for a list of the API.
     pub(crate) names: Option<Arc<BTreeSet<Text>>>,
     /// The watch note that ended the list.
     pub(crate) proof: Evidence,
@@ -69,7 +69,7 @@ impl ListWindow {
             proof: Arc::clone(proof),
         })
     }
-    /// True when the list would contain the pod if the pod existed, as something else than a name that it has.
+    /// True when the pod is within the list's bounds and the list does not have it.
     pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
         covers(&self.scope, namespace, node, name) && !self.has_name(namespace, name)
     }

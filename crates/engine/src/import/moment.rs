@@ -141,14 +141,20 @@ fn date_together(
     Ok(())
 }
 
-/// Returns the end of all captures but lists, where lists were read after it: no log was written for that long, or it
-/// was collected earlier.
-pub(super) fn end(streams: &[Decoded]) -> Option<Observation> {
-    let all = || streams.iter().flat_map(|d| &d.observations);
-    let followed = |o: &&Observation| !is_listed(o) && o.source != Source::Kube;
-    let end = all().filter(followed).map(|o| o.stamp.seen).max()?;
-    let read = all().filter(|o| is_listed(o)).map(|o| o.stamp.seen).max()?;
-    (read > end).then(|| Observation {
+/// Inserts the end of all captures but lists, where lists were read after it: no log was written for that long, or it
+/// was collected earlier. `observations` are in order of arrival.
+pub(super) fn put_end(observations: &mut Vec<Observation>) {
+    let newest = |of: &dyn Fn(&Observation) -> bool| {
+        let last = observations.iter().rev().find(|o| of(o));
+        last.map(|o| o.stamp.seen)
+    };
+    let end = newest(&|o| !is_listed(o) && o.source != Source::Kube);
+    let read = newest(&|o| is_listed(o) || is_names(o));
+    let Some(end) = end.filter(|end| read > Some(*end)) else {
+        return;
+    };
+    let at = observations.partition_point(|o| o.stamp.seen <= end);
+    let gap = Observation {
         stamp: Stamp::exact(end),
         source: Source::Kflow,
         body: Body::Gap(Box::new(Gap {
@@ -159,14 +165,17 @@ pub(super) fn end(streams: &[Decoded]) -> Option<Observation> {
             resource: Gap::END.into(),
             why: "the captures of logs end here, and lists were read later".into(),
         })),
-    })
+    };
+    observations.insert(at, gap);
 }
 
-/// Drops what was read of tables of pods (see [`WatchNote::NAMES`]) long after everything else: that moment is the time of
-/// a file that was copied, and how the pods were then is not told.
+/// True for the names in a table of pods.
+pub(super) fn is_names(o: &Observation) -> bool {
+    matches!(&o.body, Body::Watch(n) if n.resource == WatchNote::NAMES)
+}
+
+/// Drops the names ([`WatchNote::NAMES`]) whose time is more than [`SOON`] after everything else: it is that of a copied file.
 pub(super) fn drop_late_names(observations: &mut Vec<Observation>) {
-    let is_names =
-        |o: &Observation| matches!(&o.body, Body::Watch(n) if n.resource == WatchNote::NAMES);
     if !observations.iter().any(is_names) {
         return;
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bundle::archive;
+use super::moment::is_names;
 use super::open::Open;
 use super::{Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
 use kflow_model::gap::Gap;
@@ -119,9 +120,9 @@ impl Stream {
         for file in self.files {
             let before = observations.len();
             let mut summary = take(file, &mut *decoder, &mut observations);
-            if let (Some(why), Some(last)) = (&summary.cut, observations.last()) {
+            if let Some(why) = &summary.cut {
                 let why = format!("{} is cut: {why}", summary.input.name);
-                cuts.push(gap(self.kind.source(), last.stamp.seen, &why));
+                cuts.push((observations.len(), why));
             }
             summary.observations = (observations.len() - before) as u64;
             summaries.push(summary);
@@ -129,7 +130,19 @@ impl Stream {
         }
         let before = observations.len();
         let fed = decoder.finish(&mut observations);
+        let gap_at = |(n, why): &(usize, String)| {
+            let before = observations.get(..*n).and_then(<[_]>::last);
+            // A table is decoded when it ends.
+            let last = before.or_else(|| observations.last())?;
+            Some(gap(self.kind.source(), last.stamp.seen, why))
+        };
+        let cuts: Vec<Observation> = cuts.iter().filter_map(gap_at).collect();
         if let Some(last) = summaries.last_mut() {
+            if last.cut.is_some() {
+                // The table of pods with which it ends may lack rows.
+                let tail = observations.split_off(before);
+                observations.extend(tail.into_iter().filter(|o| !is_names(o)));
+            }
             last.count(fed);
             last.observations += (observations.len() - before + cuts.len()) as u64;
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_model::log::Component;
+use kflow_model::node::NodeSeen;
 use kflow_model::pod::PodSeen;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, PodUid, Text};
@@ -79,11 +80,11 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
     });
 }
 
-/// Drops the rows of nodes and claims of which JSON or a description tells; the others become descriptions.
+/// Drops rows of `kubectl get nodes` and `get pvc` whose object JSON or `kubectl describe` shows. Claims that stay lose the UID
+/// made here.
 fn rows_of_others(observations: &mut Vec<Observation>) {
     let is_row = |o: &Observation| match &o.body {
-        // A description has what a node has to give.
-        Body::Node(n) => n.resource_version == 0 && n.allocatable.is_empty(),
+        Body::Node(n) => is_row_of_node(n),
         Body::Object(x) => x.object.uid.starts_with(ROW_UID),
         _ => false,
     };
@@ -106,6 +107,12 @@ fn rows_of_others(observations: &mut Vec<Observation>) {
             x.object.uid = Text::default();
         }
     }
+}
+
+/// True for a row of `kubectl get nodes`.
+fn is_row_of_node(n: &NodeSeen) -> bool {
+    // kubectl describe node prints Allocatable; kubectl get nodes does not.
+    n.resource_version == 0 && n.allocatable.is_empty()
 }
 
 /// Makes a table's rows descriptions of their pods. A row is dropped if there is JSON, a description or a line of the

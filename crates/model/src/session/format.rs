@@ -57,7 +57,8 @@ pub struct SourceInfo {
     /// What was read: the file name of an import; the socket or resource of a live source.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub name: Text,
-    /// Number of observations from this source; `None` when the writer did not close the session with a count.
+    /// Number of observations from this source; of an import, also those that gave way to what other files say. `None` when the
+    /// writer did not close the session with a count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observations: Option<u64>,
 }

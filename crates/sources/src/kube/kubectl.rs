@@ -12,6 +12,7 @@
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
 //! | `age` | `28s (x9 over 6m40s)` |
+//! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
 //! | `listed` | rows of nodes and of claims |
 //! | `pod`, `object` | a description as an object of the API |
@@ -26,6 +27,7 @@ use kflow_model::scope::is_uid;
 use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp::SECOND};
 
 mod age;
+mod command;
 mod listed;
 mod object;
 mod outline;
@@ -33,6 +35,7 @@ mod pod;
 mod pods;
 mod table;
 
+use command::Command;
 pub use pods::ROW_UID;
 use pods::Taken;
 use table::{Columns, Row};
@@ -41,7 +44,7 @@ use table::{Columns, Row};
 pub const MADE_UID: &str = "described:";
 /// Part of the names that are made here of Events: the object's name, this, and the number of the row.
 const ROW: &str = ".row-";
-/// Stands before and behind a quotation in a ticket.
+/// Begin and end of a code block in Markdown.
 const FENCE: &str = "```";
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
@@ -57,6 +60,8 @@ pub(super) struct KubectlText {
     columns: Option<Columns>,
     /// The rows of that table.
     rows: Vec<Row>,
+    /// True if the message of the last row has lines that may be no part of it.
+    is_doubtful: bool,
     /// The table of pods that is being read.
     pods: pods::Table,
     /// The table of nodes or claims that is being read.
@@ -65,8 +70,10 @@ pub(super) struct KubectlText {
     of_others: bool,
     /// True after a blank line and at the begin.
     after_blank: bool,
-    /// True after the first line that is not blank.
-    is_begun: bool,
+    /// The namespace of the command that printed this.
+    namespace: String,
+    /// The bounds of the list of pods, if the line before is a command that prints every pod of them.
+    whole: Option<Text>,
     occurrences: Occurrences,
 }
 
@@ -110,12 +117,13 @@ impl KubectlText {
         let text = std::mem::take(&mut self.lines);
         let rows = std::mem::take(&mut self.rows);
         let (pods, scope) = self.pods.end();
+        let is_doubtful = std::mem::take(&mut self.is_doubtful);
         self.columns = None;
         self.of_others = false;
         self.bytes = 0;
         if let Some(table) = self.listed.take() {
             let moment = self.moment(&[], &[]);
-            return decode_all(table.end(), moment, out);
+            return decode_all(table.end().into_iter(), moment, out);
         }
         if !pods.is_empty() || scope.is_some() {
             return self.listed(&pods, scope, out);
@@ -126,7 +134,10 @@ impl KubectlText {
         let lines = outline::read(text.iter().map(String::as_str));
         let moment = self.moment(&lines, &rows);
         if lines.is_empty() {
-            let namespace = self.pods.namespace.clone();
+            let namespace = self.namespace.clone();
+            if is_doubtful {
+                self.namespace.clear();
+            }
             let of_command = Described {
                 namespace: &namespace,
                 ..Described::default()
@@ -239,24 +250,39 @@ impl LineDecoder for KubectlText {
                 Fed::Ignored("blank line")
             };
         }
-        let is_first = !std::mem::replace(&mut self.is_begun, true);
         if text.starts_with(FENCE) {
             return match self.flush(out) {
-                Fed::Partial => Fed::Ignored("mark of a ticket"),
+                Fed::Partial => Fed::Ignored("code fence"),
                 fed => fed,
             };
         }
         let top = outline::indent(text) == 0;
+        let command = Command::of(text);
+        let is_command = command.is_some();
+        if let Some(command) = command
+            && self.ends_at(&command, after_blank, text)
+        {
+            let fed = self.flush(out);
+            self.namespace = command.namespace;
+            self.whole = command.whole;
+            return match fed {
+                Fed::Partial => Fed::Ignored("command"),
+                fed => fed,
+            };
+        }
+        // What a command prints follows it at once.
+        let whole = self.whole.take();
         // kubectl leaves a blank line between two descriptions. A message of several lines may look like the first
         // line of one.
         if is_name(text) && (top || !self.is_open()) && (after_blank || !self.is_open()) {
             let fed = self.flush(out);
+            self.namespace.clear();
             self.keep(text);
             return fed;
         }
         if let Some(columns) = pods::Columns::of_titles(text) {
             let fed = self.flush(out);
-            self.pods.begin(columns, is_first);
+            self.pods.begin(columns, &self.namespace, whole);
             return fed;
         }
         if let Some(table) = listed::Table::of_titles(text) {
@@ -280,9 +306,11 @@ impl LineDecoder for KubectlText {
                 Taken::Nowhere => {
                     Fed::Ignored("object of a namespace that is not named (ask kubectl with -A)")
                 }
-                Taken::No => {
-                    let is_next = after_blank || is_titles(text);
-                    self.pods.is_cut = !is_next && !pods::is_command(text);
+                Taken::Unread if !after_blank => {
+                    Fed::Malformed("row whose cells cannot be told apart")
+                }
+                Taken::Unread | Taken::No => {
+                    self.pods.is_cut |= !after_blank && !is_titles(text);
                     let rows = self.flush(out);
                     match (rows, self.line(text.as_bytes(), out)) {
                         (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
@@ -294,7 +322,7 @@ impl LineDecoder for KubectlText {
             };
         }
         if !self.is_open()
-            && let Some(ignored) = self.other(text, out)
+            && let Some(ignored) = self.other(text, whole, out)
         {
             return ignored;
         }
@@ -318,6 +346,7 @@ impl LineDecoder for KubectlText {
             // The next line of a message.
             return match self.rows.last_mut() {
                 Some(row) => {
+                    self.is_doubtful |= after_blank || is_command;
                     row.message.push('\n');
                     row.message.push_str(text.trim());
                     Fed::Partial
@@ -357,23 +386,37 @@ impl KubectlText {
     fn row(&mut self, text: &str) -> Option<Taken> {
         let moment = self.moment(&[], &[]);
         match &mut self.listed {
-            Some(table) => Some(table.line(text, &self.pods.namespace, moment)),
+            Some(table) => Some(table.line(text, &self.namespace, moment)),
             None => self.pods.is_open().then(|| self.pods.line(text)),
         }
     }
 
-    /// Takes a line between what is read: a command, or a line of a table of other objects. `None` for every other line.
-    fn other(&mut self, text: &str, out: &mut Vec<Observation>) -> Option<Fed> {
-        if self.pods.command(text) {
-            return Some(Fed::Ignored("command"));
-        }
-        if text.starts_with("No resources found") {
-            let scope = self.pods.none()?;
+    /// True if what is being read has ended where this command stands. Arguments of containers and messages of several lines may
+    /// hold commands too.
+    fn ends_at(&self, command: &Command, after_blank: bool, text: &str) -> bool {
+        let is_text = !self.lines.is_empty() || self.columns.is_some();
+        let is_apart = after_blank || command.is_prompted;
+        let first = self.lines.first().map(|first| outline::indent(first));
+        !is_text || (is_apart && first.is_none_or(|first| outline::indent(text) <= first))
+    }
+
+    /// Takes a line between what is read: that there are no pods, or a line of a table of other objects. `None` for every other
+    /// line, behind which the command before it says nothing any more.
+    fn other(
+        &mut self,
+        text: &str,
+        whole: Option<Text>,
+        out: &mut Vec<Observation>,
+    ) -> Option<Fed> {
+        if let Some(scope) = whole.filter(|whole| command::is_none_found(text, whole)) {
             return Some(self.listed(&[], Some(scope), out));
         }
         self.of_others |= is_titles(text);
-        self.of_others
-            .then_some(Fed::Ignored("table of other objects"))
+        if !self.of_others {
+            self.namespace.clear();
+            return None;
+        }
+        Some(Fed::Ignored("table of other objects"))
     }
 
     fn keep(&mut self, text: &str) {

@@ -10,6 +10,7 @@ use super::age::{age, word};
 use super::object::long_mode;
 use super::pod::put;
 use super::pods::{ROW_UID, is_name};
+use super::table::{below, cells};
 use super::{Moment, Taken, seconds};
 
 /// Status of the condition Ready of a node that a table shows as `NotReady`.
@@ -21,63 +22,58 @@ enum Kind {
     Claim,
 }
 
+/// Titles by which a table is known. No cell of a node's has several words or none.
+const OF_NODES: [&str; 5] = ["NAME", "STATUS", "ROLES", "AGE", "VERSION"];
+const OF_CLAIMS: [&str; 6] = [
+    "NAME",
+    "STATUS",
+    "VOLUME",
+    "CAPACITY",
+    "STORAGECLASS",
+    "AGE",
+];
+/// Columns that are empty where a claim has no volume.
+const OF_VOLUME: [&str; 3] = ["VOLUME", "CAPACITY", "ACCESS-MODES"];
+
 /// A table while it is read.
 #[derive(Debug)]
 pub(super) struct Table {
     kind: Kind,
-    /// Titles of the columns, and where each begins.
+    /// Each with the character at which its title begins, from the first title on; 0 where blanks were lost.
     columns: Vec<(usize, String)>,
-    rows: Vec<Map<String, Value>>,
+    /// Number of characters before the first title.
+    indent: usize,
+    rows: Vec<Value>,
 }
 
 impl Table {
     /// Begins the table of which this is the line of titles; `None` for every other line.
     pub(super) fn of_titles(line: &str) -> Option<Self> {
-        let line = line.replace("ACCESS MODES", "ACCESS-MODES");
-        let mut columns = Vec::new();
-        let mut rest = line.as_str();
-        loop {
-            let (title, after) = word(rest);
-            if title.is_empty() {
-                break;
-            }
-            columns.push((line.len() - after.len() - title.len(), title.to_owned()));
-            rest = after;
-        }
-        let has = |title: &&str| columns.iter().any(|(_, t)| t == title);
-        let kind = [
-            (
-                Kind::Node,
-                &["NAME", "STATUS", "ROLES", "AGE", "VERSION"][..],
-            ),
-            (
-                Kind::Claim,
-                &[
-                    "NAME",
-                    "STATUS",
-                    "VOLUME",
-                    "CAPACITY",
-                    "STORAGECLASS",
-                    "AGE",
-                ][..],
-            ),
-        ];
-        let (kind, _) = kind
+        let apart = cells(line.trim()).into_iter();
+        let apart = apart.map(|(at, title)| (at, title.replace(' ', "-")));
+        let joined = line.replace("ACCESS MODES", "ACCESS-MODES");
+        let words = joined.split_whitespace().map(|t| (0, t.to_owned()));
+        let (kind, columns) = [apart.collect(), words.collect()]
             .into_iter()
-            .find(|(_, titles)| titles.iter().all(has))?;
+            .find_map(|columns: Vec<_>| Some((kind(&columns)?, columns)))?;
         Some(Self {
             kind,
             columns,
+            indent: line.chars().take_while(|c| c.is_whitespace()).count(),
             rows: Vec::new(),
         })
     }
 
     /// Takes a row. `namespace`: that of the command, for claims in a table that has no column for it.
     pub(super) fn line(&mut self, line: &str, namespace: &str, moment: Moment) -> Taken {
-        let Some(cells) = self.cells(line) else {
+        let (first, _) = word(line);
+        // `kubectl get nodes,pvc` writes the kind before the name.
+        if !is_name(first.split_once('/').map_or(first, |(_, name)| name)) {
             return Taken::No;
+        }
+        let Some(cells) = self.cells(line) else {
+            return Taken::Unread;
         };
-        let cells = Cells(cells);
         let object = match self.kind {
             Kind::Node => node(&cells, moment),
             Kind::Claim => {
@@ -90,55 +86,60 @@ impl Table {
             }
         };
         let Some(object) = object else {
-            return Taken::No;
+            return Taken::Unread;
         };
         self.rows.push(object);
         Taken::Row
     }
 
     /// Returns the objects.
-    pub(super) fn end(self) -> impl Iterator<Item = Value> {
-        self.rows.into_iter().map(Value::Object)
+    pub(super) fn end(self) -> Vec<Value> {
+        self.rows
     }
 
-    /// Returns the cell of each column. Where blanks were lost, words are cells: those that are missing are a claim's
-    /// without a volume.
-    fn cells<'a>(&'a self, line: &'a str) -> Option<Vec<(&'a str, &'a str)>> {
-        const OF_VOLUME: [&str; 3] = ["VOLUME", "CAPACITY", "ACCESS-MODES"];
-        let titles = self.columns.iter().map(|(_, t)| t.as_str());
-        let begins = self.columns.iter().map(|(at, _)| *at);
-        let ends = begins.clone().skip(1).chain([line.len()]);
-        let aligned = begins.zip(ends).map(|(from, to)| {
-            let to = to.min(line.len());
-            let is_edge = from == 0 || line.get(..from).is_none_or(|l| l.ends_with(' '));
-            let cell = line.get(from.min(to)..to).filter(|_| is_edge)?;
-            Some(cell.trim())
-        });
-        if let Some(cells) = aligned.collect::<Option<Vec<_>>>() {
-            return Some(titles.zip(cells).collect());
+    /// Returns the cell of each column. Where blanks were lost, each word is a cell; kubectl leaves `VOLUME`, `CAPACITY` and
+    /// `ACCESS MODES` of an unbound claim empty, so a row may have three words fewer. Of a node the first words are read.
+    fn cells(&self, line: &str) -> Option<Cells<'_>> {
+        let begins: Vec<usize> = self.columns.iter().map(|(at, _)| *at).collect();
+        let titles: Vec<&str> = self.columns.iter().map(|(_, t)| t.as_str()).collect();
+        if let Some(cells) = below(&begins, self.indent, line) {
+            return Some(Cells(titles.into_iter().zip(cells).collect()));
         }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if words.len() == self.columns.len() {
-            return Some(titles.zip(words).collect());
-        }
-        let left: Vec<&str> = titles.filter(|t| !OF_VOLUME.contains(t)).collect();
-        (words.len() == left.len()).then(|| left.into_iter().zip(words).collect())
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let titles: Vec<&str> = match self.kind {
+            _ if words.len() == titles.len() => titles,
+            Kind::Node if titles.starts_with(&OF_NODES) => OF_NODES.into(),
+            Kind::Node => return None,
+            Kind::Claim => {
+                let told = titles.into_iter().filter(|t| !OF_VOLUME.contains(t));
+                let told: Vec<&str> = told.collect();
+                (words.len() == told.len()).then_some(told)?
+            }
+        };
+        (words.len() >= titles.len()).then(|| Cells(titles.into_iter().zip(words).collect()))
     }
 }
 
-/// The cells of a row by their titles.
-struct Cells<'a>(Vec<(&'a str, &'a str)>);
+fn kind(columns: &[(usize, String)]) -> Option<Kind> {
+    let has = |title: &&str| columns.iter().any(|(_, t)| t == title);
+    let all = [(Kind::Node, &OF_NODES[..]), (Kind::Claim, &OF_CLAIMS)];
+    let mut all = all.into_iter();
+    let found = all.find(|(_, titles)| titles.iter().all(has));
+    found.map(|(kind, _)| kind)
+}
 
-impl<'a> Cells<'a> {
+/// The cells of a row by their titles.
+struct Cells<'a>(Vec<(&'a str, String)>);
+
+impl Cells<'_> {
     /// Returns what a cell says; `None` for `<none>` and the like.
-    fn get(&self, title: &str) -> Option<&'a str> {
+    fn get(&self, title: &str) -> Option<&str> {
         let (_, cell) = self.0.iter().find(|(t, _)| *t == title)?;
-        Some(*cell).filter(|c| !c.is_empty() && !c.starts_with('<'))
+        Some(cell.as_str()).filter(|c| !c.is_empty() && !c.starts_with('<'))
     }
 
-    /// Returns the object's metadata; `None` where name or age is none.
+    /// Returns the object's metadata; `None` where name or age cannot be read.
     fn metadata(&self, kind: &str, moment: Moment) -> Option<Map<String, Value>> {
-        // `kubectl get nodes,pvc` writes the kind before it.
         let name = self.get("NAME")?;
         let name = name.strip_prefix(kind).unwrap_or(name);
         let mut metadata = Map::new();
@@ -152,7 +153,7 @@ impl<'a> Cells<'a> {
 }
 
 /// Returns a Node. Its taints are not told, but for the one that is the cordon itself.
-fn node(cells: &Cells<'_>, moment: Moment) -> Option<Map<String, Value>> {
+fn node(cells: &Cells<'_>, moment: Moment) -> Option<Value> {
     let metadata = cells.metadata("node/", moment)?;
     let mut conditions = Vec::new();
     let (mut spec, mut info) = (Map::new(), Map::new());
@@ -171,11 +172,11 @@ fn node(cells: &Cells<'_>, moment: Moment) -> Option<Map<String, Value>> {
     let runtime = cells.get("CONTAINER-RUNTIME");
     put(&mut info, "containerRuntimeVersion", runtime);
     let status = json!({"conditions": conditions, "nodeInfo": info});
-    Some(object("Node", metadata, spec, status))
+    Some(json!({"kind": "Node", "metadata": metadata, "spec": spec, "status": status}))
 }
 
 /// Returns a PersistentVolumeClaim.
-fn claim(cells: &Cells<'_>, namespace: &str, moment: Moment) -> Option<Map<String, Value>> {
+fn claim(cells: &Cells<'_>, namespace: &str, moment: Moment) -> Option<Value> {
     let mut metadata = cells.metadata("persistentvolumeclaim/", moment)?;
     put(&mut metadata, "namespace", Some(namespace));
     let name = metadata.get("name").and_then(Value::as_str)?;
@@ -196,26 +197,10 @@ fn claim(cells: &Cells<'_>, namespace: &str, moment: Moment) -> Option<Map<Strin
             modes.split(',').map(long_mode).collect(),
         );
     }
-    status.insert("capacity".into(), json!({"storage": cells.get("CAPACITY")}));
-    Some(object(
-        "PersistentVolumeClaim",
-        metadata,
-        spec,
-        json!(status),
-    ))
-}
-
-fn object(
-    kind: &str,
-    metadata: Map<String, Value>,
-    spec: Map<String, Value>,
-    status: Value,
-) -> Map<String, Value> {
-    let fields = [
-        ("kind", json!(kind)),
-        ("metadata", json!(metadata)),
-        ("spec", json!(spec)),
-        ("status", status),
-    ];
-    fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+    let mut capacity = Map::new();
+    put(&mut capacity, "storage", cells.get("CAPACITY"));
+    status.insert("capacity".into(), json!(capacity));
+    Some(
+        json!({"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec, "status": status}),
+    )
 }

@@ -10,7 +10,6 @@ use super::age::{Age, age};
 use super::pod::put;
 use super::{Moment, seconds};
 use kflow_model::Text;
-use kflow_model::scope::bounds;
 
 /// Begin of the UIDs of pods that only a row shows. kflow's import gives them the UID that another capture tells, or
 /// that of a description ([`super::MADE_UID`]).
@@ -71,14 +70,13 @@ pub(super) struct Row {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     columns: Option<Columns>,
-    pub(super) rows: Vec<Row>,
-    /// The namespace of the command that printed it, where a ticket has the command.
-    pub(super) namespace: String,
-    /// What the command asks for, if it asks for every pod of that: a namespace; empty for all.
-    asked: Option<String>,
-    /// True when nothing stands before it in its file.
-    is_first: bool,
-    /// True when it ends with a line that follows no table of kubectl.
+    rows: Vec<Row>,
+    /// The namespace of rows without one.
+    namespace: String,
+    /// The bounds of the list that it is, if it lacks no pod of them.
+    scope: Option<Text>,
+    /// True when a row cannot be read, or the line right behind its rows is neither blank, a code fence, titles nor a command:
+    /// rows may have been cut out.
     pub(super) is_cut: bool,
 }
 
@@ -88,6 +86,8 @@ pub(super) enum Taken {
     Row,
     /// A pod of a namespace that nothing names.
     Nowhere,
+    /// A row that cannot be read.
+    Unread,
     No,
 }
 
@@ -96,37 +96,34 @@ impl Table {
         self.columns.is_some()
     }
 
-    /// Begins a table. The one before has ended.
-    pub(super) fn begin(&mut self, columns: Columns, is_first: bool) {
+    /// Begins a table; the one before has ended. `namespace`: that of the command before it. `scope`: the bounds of the list, if
+    /// that command prints every pod of them.
+    pub(super) fn begin(&mut self, columns: Columns, namespace: &str, scope: Option<Text>) {
+        let of_all = columns.0.contains(&Column::Namespace);
+        self.scope = scope.filter(|s| s.is_empty() == of_all);
         self.columns = Some(columns);
-        self.is_first = is_first;
+        namespace.clone_into(&mut self.namespace);
     }
 
     /// Ends it, and returns its rows, and the bounds of the list that it is if it lacks no pod of them.
     pub(super) fn end(&mut self) -> (Vec<Row>, Option<Text>) {
-        let columns = self.columns.take();
-        let rows = std::mem::take(&mut self.rows);
-        let is_cut = std::mem::take(&mut self.is_cut);
-        let columns = columns.filter(|_| !is_cut);
-        let scope = columns.and_then(|columns| {
-            let of_all = columns.0.contains(&Column::Namespace);
-            match self.asked.take() {
-                Some(asked) => (of_all == asked.is_empty()).then(|| asked.into()),
-                None if self.is_first && of_all => of_cluster(&rows),
-                None => None,
-            }
-        });
-        (rows, scope)
-    }
-
-    /// Returns the bounds of the list that a command asked for which found no pods.
-    pub(super) fn none(&mut self) -> Option<Text> {
-        self.asked.take().map(Text::from)
+        let Self {
+            rows,
+            scope,
+            is_cut,
+            ..
+        } = std::mem::take(self);
+        (rows, scope.filter(|_| !is_cut))
     }
 
     pub(super) fn line(&mut self, line: &str) -> Taken {
-        let Some(mut row) = self.columns.as_ref().and_then(|c| c.row(line)) else {
+        let Some(columns) = &self.columns else {
             return Taken::No;
+        };
+        let Some(mut row) = columns.row(line) else {
+            let is_row = columns.has_ready(line);
+            self.is_cut |= is_row;
+            return if is_row { Taken::Unread } else { Taken::No };
         };
         if row.namespace.is_empty() {
             row.namespace.clone_from(&self.namespace);
@@ -137,115 +134,6 @@ impl Table {
         self.rows.push(row);
         Taken::Row
     }
-
-    /// Takes the namespace from a line with a command, `$ kubectl get pods -n shop`. False for every other line.
-    pub(super) fn command(&mut self, line: &str) -> bool {
-        let Some(words) = words_of_command(line) else {
-            return false;
-        };
-        self.asked = asked(line, words.clone());
-        let mut words = words.peekable();
-        let mut is_get = false;
-        self.namespace.clear();
-        while let Some(word) = words.next() {
-            let flag = word.split_once('=');
-            let value = match (word, flag) {
-                ("get", _) => {
-                    is_get = true;
-                    continue;
-                }
-                ("-n" | "--namespace", _) => words.peek().copied(),
-                (_, Some(("-n" | "--namespace", value))) => Some(value),
-                _ => word.strip_prefix("-n"),
-            };
-            if let Some(value) = value.filter(|v| is_name(v)) {
-                value.clone_into(&mut self.namespace);
-            }
-        }
-        is_get
-    }
-}
-
-/// True for a line with a command of kubectl.
-pub(super) fn is_command(line: &str) -> bool {
-    words_of_command(line).is_some()
-}
-
-/// Returns the words behind `kubectl`, before which a prompt may stand.
-fn words_of_command(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
-    let mut words = line.split_whitespace();
-    let is_it = words
-        .by_ref()
-        .take(4)
-        .any(|w| matches!(w, "kubectl" | "oc" | "k"));
-    is_it.then_some(words)
-}
-
-/// Returns the namespace of which a command prints every pod, empty for all namespaces. `None` for a command that leaves
-/// pods out, or may: a selector, a name, a pipe, a flag that is not known here.
-fn asked<'a>(line: &str, words: impl Iterator<Item = &'a str>) -> Option<String> {
-    const SHOW: [&str; 6] = [
-        "wide",
-        "-owide",
-        "-o=wide",
-        "--output=wide",
-        "--show-labels",
-        "get",
-    ];
-    const WITH_VALUE: [&str; 4] = ["-n", "--namespace", "--context", "--kubeconfig"];
-    let mut words = words.peekable();
-    let (mut namespace, mut of_all, mut of_pods) = (None, false, false);
-    while let Some(word) = words.next() {
-        let (flag, value) = word.split_once('=').unwrap_or((word, ""));
-        match word {
-            "-A" | "--all-namespaces" | "--all-namespaces=true" => of_all = true,
-            "-o" | "--output" if words.next_if_eq(&"wide").is_some() => {}
-            _ if SHOW.contains(&word) => {}
-            _ if WITH_VALUE.contains(&flag) => {
-                let value = if value.is_empty() {
-                    words.next()?
-                } else {
-                    value
-                };
-                if flag.starts_with("-n") || flag == "--namespace" {
-                    namespace = Some(value);
-                }
-            }
-            _ if word.starts_with("-n") => namespace = word.strip_prefix("-n"),
-            _ if !word.starts_with('-') && !of_pods => {
-                let mut kinds = word.split(',');
-                let is_pods = |k: &str| matches!(k, "pods" | "pod" | "po" | "all");
-                of_pods = kinds.any(is_pods);
-                if !of_pods {
-                    return None;
-                }
-            }
-            _ => return None,
-        }
-    }
-    let namespace = match namespace {
-        _ if of_all => "",
-        Some(name) if is_name(name) => name,
-        _ => return None,
-    };
-    // `watch kubectl` shows what fits on the screen.
-    let is_watched = line.split_whitespace().any(|w| w == "watch");
-    (of_pods && !is_watched).then(|| namespace.to_owned())
-}
-
-/// Returns the scope of a table of all namespaces whose command is not known, by its rows. Running pods of the system
-/// show that nothing was filtered out by name, label, namespace or trouble: then it is the whole cluster, or the one node
-/// that all of its pods are on.
-fn of_cluster(rows: &[Row]) -> Option<Text> {
-    let of_system =
-        |r: &&Row| r.namespace == "kube-system" || r.namespace.starts_with("openshift-");
-    rows.iter()
-        .filter(of_system)
-        .find(|r| r.status == "Running")?;
-    let node = rows.first().map_or("", |r| r.node.as_str());
-    let on_one = !node.is_empty() && rows.iter().all(|r| r.node == node);
-    let fields = format!("spec.nodeName={node}");
-    Some(bounds(None, if on_one { &fields } else { "" }, ""))
 }
 
 impl Columns {
@@ -263,7 +151,14 @@ impl Columns {
         is_pods.then_some(Self(all))
     }
 
-    /// Reads a row. `None` for a line that is none.
+    /// True for a line with a pod's ready containers at their place.
+    fn has_ready(&self, line: &str) -> bool {
+        let at = self.0.iter().position(|c| *c == Column::Ready);
+        let cell = at.and_then(|at| line.split_whitespace().nth(at));
+        cell.is_some_and(|cell| fraction(cell).is_some())
+    }
+
+    /// Reads a row. `None` for a line that is none, and for a row that cannot be read.
     pub(super) fn row(&self, line: &str) -> Option<Row> {
         let mut row = Row::default();
         let mut rest = line.trim();
@@ -565,57 +460,6 @@ mod tests {
         let others = "NAME   READY   STATUS    RESTARTS   AGE\n\
                       No resources found\nweb-0 of Running 0 5s\nweb-0  1/1  Running  many  5s\nweb-0  1/1  Running  0  soon";
         assert!(rows(others).iter().all(Option::is_none));
-    }
-
-    #[test]
-    fn the_command_of_a_ticket_names_the_namespace() {
-        for (line, want) in [
-            ("$ kubectl get pods -n shop", Some("shop")),
-            ("# oc get po --namespace=shop -o wide", Some("shop")),
-            ("k -n shop get pods", Some("shop")),
-            ("kubectl get pods -nshop", Some("shop")),
-            ("kubectl get pods -A", Some("")),
-            ("kubectl get pods -n $NS", Some("")),
-            ("kubectl describe pod web-0 -n shop", None),
-            ("It hangs:", None),
-        ] {
-            let mut table = Table::default();
-            let is = table.command(line);
-            assert_eq!(is.then_some(table.namespace.as_str()), want, "{line}");
-        }
-    }
-
-    /// A selector, a name, a pipe, or a flag that is not known may leave pods out.
-    #[test]
-    fn a_command_says_whether_its_table_lacks_pods() {
-        for (line, want) in [
-            ("$ kubectl get pods -n shop", Some("shop")),
-            (
-                "root@host:~# oc -n shop get po -o wide --show-labels",
-                Some("shop"),
-            ),
-            ("kubectl get all --namespace=shop", Some("shop")),
-            ("kubectl --context prod get pods,svc -A", Some("")),
-            ("k get pods --all-namespaces -owide", Some("")),
-            ("kubectl get pods", None),
-            ("kubectl get pods -n $NS", None),
-            ("kubectl get pods -n shop web-0", None),
-            ("kubectl get pod/web-0 -n shop", None),
-            ("kubectl get pods -n shop -l app=web", None),
-            (
-                "kubectl get pods -A --field-selector spec.nodeName=n1",
-                None,
-            ),
-            ("kubectl get pods -A | grep -v Running", None),
-            ("kubectl get pods -A > pods.txt", None),
-            ("kubectl get pods -n shop -w", None),
-            ("watch kubectl get pods -A", None),
-            ("kubectl get svc -n shop", None),
-        ] {
-            let mut table = Table::default();
-            table.command(line);
-            assert_eq!(table.asked.as_deref(), want, "{line}");
-        }
     }
 
     /// Reasons that are not known are the pod's own, with which it has failed; nothing is made up for a container.

@@ -99,25 +99,10 @@ impl Columns {
 
     /// Takes what stands below each title.
     fn aligned(&self, line: &str) -> Option<Row> {
-        let chars: Vec<char> = line.chars().skip(self.indent).collect();
+        let begins: Vec<usize> = self.columns.iter().map(|(at, _)| *at).collect();
         let mut row = Row::default();
-        for (n, (from, column)) in self.columns.iter().enumerate() {
-            let to = self.columns.get(n + 1).map_or(chars.len(), |(to, _)| *to);
-            if *from > 0 {
-                // Two blanks before each title.
-                let before = chars.get(from.checked_sub(2)?..(*from).min(chars.len()));
-                if before.is_some_and(|b| b.iter().any(|c| *c != ' ')) {
-                    return None;
-                }
-            } else if n > 0 {
-                return None;
-            }
-            let cell: String = chars
-                .get((*from).min(chars.len())..to.min(chars.len()))
-                .unwrap_or_default()
-                .iter()
-                .collect();
-            row.take(*column, cell.trim())?;
+        for ((_, column), cell) in self.columns.iter().zip(below(&begins, self.indent, line)?) {
+            row.take(*column, &cell)?;
         }
         (!row.reason.is_empty()).then_some(row)
     }
@@ -272,8 +257,27 @@ fn column(title: &str) -> Option<Column> {
     })
 }
 
+/// Returns what stands below each title. `begins`: the characters at which the titles begin, from the first title on, which is at
+/// `indent`. `None` for a line that is not aligned with them: there are two blanks before each title.
+pub(super) fn below(begins: &[usize], indent: usize, line: &str) -> Option<Vec<String>> {
+    let chars: Vec<char> = line.chars().skip(indent).collect();
+    let ends = begins.iter().skip(1).copied().chain([chars.len()]);
+    let cell = |(n, (from, to)): (usize, (&usize, usize))| {
+        if n > 0 {
+            let before = chars.get(from.checked_sub(2)?..(*from).min(chars.len()));
+            if before.is_some_and(|b| b.iter().any(|c| *c != ' ')) {
+                return None;
+            }
+        }
+        let cell = chars.get((*from).min(chars.len())..to.min(chars.len()));
+        let cell: String = cell.unwrap_or_default().iter().collect();
+        Some(cell.trim().to_owned())
+    };
+    begins.iter().zip(ends).enumerate().map(cell).collect()
+}
+
 /// The cells of a line, apart by two blanks or a tab, each with the character at which it begins.
-fn cells(line: &str) -> Vec<(usize, &str)> {
+pub(super) fn cells(line: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut at = 0;
     let mut rest = line;

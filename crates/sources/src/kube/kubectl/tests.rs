@@ -198,6 +198,7 @@ fn a_table_of_nodes_says_which_are_not_ready_or_cordoned() {
         (&wide, false, false, "containerd://Unknown"),
         (&cordoned, true, true, ""),
         (&without_blanks(&cordoned), true, true, ""),
+        (&without_blanks(&wide), false, false, ""),
     ] {
         let all = read(text, "2026-11-27T00:37:30Z");
         let [Body::Node(n)] = all.iter().map(|o| &o.body).collect::<Vec<_>>()[..] else {
@@ -229,7 +230,6 @@ fn a_table_of_claims_says_their_phase_class_and_volume() {
         fixture("synthetic-claims-1.36.txt")
     );
     let all = fixture("synthetic-claims-all-1.20.txt");
-    // Without blanks a claim that lacks its class cannot be told from one that lacks its volume.
     let head: Vec<&str> = all.lines().take(3).collect();
     let all_collapsed = without_blanks(&head.join("\n"));
     for (text, rows) in [(ticket, 0..3), (all, 0..4), (all_collapsed, 0..2)] {
@@ -254,6 +254,88 @@ fn a_table_of_claims_says_their_phase_class_and_volume() {
             .map(|(k, p, c, v)| ((*k).to_owned(), *p, *c, *v));
         assert_eq!(told, wanted.collect::<Vec<_>>(), "{text}");
     }
+}
+
+/// Without blanks a claim that lacks its class cannot be told from one that lacks its volume. A row of a pod that is not read may be
+/// of any pod.
+#[test]
+fn a_row_that_cannot_be_read_does_not_end_its_table() {
+    let claims = without_blanks(&fixture("synthetic-claims-all-1.20.txt"));
+    let pods = "$ kubectl get pods -n shop\nNAME    READY   STATUS    RESTARTS   AGE\nweb-0   0/1     Pending   0          5m\n\
+                web-1   0/1     Pend\nweb-2   0/1     Pending   0          5m\n";
+    for (table, wanted) in [
+        (claims.as_str(), ["data", "logs", "cache"].as_slice()),
+        (pods, &["web-0", "web-2"]),
+    ] {
+        let mut decoder = KubeLines::new(TimeHint::default());
+        let (mut out, mut unread) = (Vec::new(), 0);
+        for line in table.lines().chain(["", "they hang"]) {
+            let fed = decoder.line(line.as_bytes(), &mut out);
+            unread += usize::from(fed == Fed::Malformed("row whose cells cannot be told apart"));
+        }
+        decoder.finish(&mut out);
+        let name = |o: &Observation| match &o.body {
+            Body::Object(x) => x.object.name.clone(),
+            Body::Pod(p) => p.name.clone(),
+            other => panic!("{other:?}"),
+        };
+        let names: Vec<Text> = out.iter().map(name).collect();
+        assert_eq!(names, wanted);
+        assert_eq!(unread, 1, "{table}");
+    }
+}
+
+#[test]
+fn a_command_ends_a_description_also_in_a_code_block_that_is_indented() {
+    let description = fixture("s1-healthy-1.36.txt");
+    let table = "$ kubectl get pods -n shop\nNAME    READY   STATUS    RESTARTS   AGE\nweb-0   0/1     Pending   0          5m\n";
+    let ticket = format!("{description}\n{table}");
+    let indented: Vec<String> = ticket.lines().map(|l| format!("    {l}")).collect();
+    for text in [ticket, indented.join("\n")] {
+        let all = read(&text, "2026-11-27T00:33:41Z");
+        let notes = all.iter().filter_map(|o| match &o.body {
+            Body::Watch(n) => Some(n.detail.as_str()),
+            _ => None,
+        });
+        assert_eq!(notes.collect::<Vec<_>>(), ["shop/web-0"], "{text}");
+    }
+}
+
+#[test]
+fn the_command_of_a_list_of_events_says_nothing_of_what_stands_behind_other_text() {
+    let events = "$ kubectl get events -n shop\nLAST SEEN   TYPE      REASON   OBJECT      MESSAGE\n\
+                  4m          Warning   Failed   pod/web-0   not found\n";
+    let table =
+        "NAME    READY   STATUS    RESTARTS   AGE\nweb-1   0/1     Pending   0          5m\n";
+    for (between, wanted) in [
+        ("", Some("shop")),
+        ("\n", Some("shop")),
+        ("\nAnd of db:\n", None),
+        ("kubectl get pods -n $NS\n", None),
+        ("$ kubectl get pods -n db\n", Some("db")),
+    ] {
+        let all = read(&format!("{events}{between}{table}"), "2026-11-27T00:33:41Z");
+        let pod = all.iter().find_map(|o| match &o.body {
+            Body::Pod(p) => Some(p.namespace.as_str()),
+            _ => None,
+        });
+        assert_eq!(pod, wanted, "{between}");
+        let event = all.iter().find_map(|o| match &o.body {
+            Body::Event(e) => Some(e.object.namespace.as_str()),
+            _ => None,
+        });
+        assert_eq!(event, Some("shop"), "{between}");
+    }
+}
+
+#[test]
+fn a_command_in_a_description_is_a_part_of_it() {
+    let args = "    Args:\n      set -e\n\n      kubectl get pods -n shop\n";
+    let text = fixture("s1-healthy-1.36.txt");
+    let at = "2026-11-27T00:33:41Z";
+    let (before, after) = text.split_once("    State: ").unwrap();
+    let all = read(&format!("{before}{args}    State: {after}"), at);
+    assert_eq!(pod(&all), pod(&read(&text, at)));
 }
 
 #[test]
