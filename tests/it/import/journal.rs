@@ -220,7 +220,7 @@ fn every_form_of_the_journal_tells_the_story_of_the_bare_log() {
         let (got, said) = world(&desk, name, log);
         assert!(&got == want, "{name}: {said}");
         assert!(
-            said.contains("1 log line of another component"),
+            said.contains("2 log line of another component"),
             "{name}: {said}"
         );
         if name.starts_with("short") {
