@@ -57,4 +57,10 @@ impl NodeSeen {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.kind == kind)
     }
+    /// True for a row of `kubectl get nodes`, which shows neither labels nor taints nor what the node can give. A
+    /// description has what it can give, an object of the API a version.
+    pub fn is_row(&self) -> bool {
+        let is_printed = self.event == WatchEvent::Listed && self.resource_version == 0;
+        is_printed && self.allocatable.is_empty()
+    }
 }

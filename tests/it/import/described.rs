@@ -629,6 +629,62 @@ fn a_table_says_nothing_of_pods_that_another_capture_tells_more_of() {
     assert_eq!(states(&[&table, "--kubelet-log", &log]), 0);
 }
 
+/// A description does not say why a pod was not scheduled, nor how old it is; the row of a table does.
+#[test]
+fn a_description_takes_from_a_table_what_it_does_not_print() {
+    let desk = Desk::new();
+    let file = |name: &str| fixture("kubectl").join(name).display().to_string();
+    let (described, table) = (file("s2-gated-1.36.txt"), file("s2-pods-wide-1.36.txt"));
+    let taken = ["--taken", "2026-11-27T00:34:56Z"];
+    for files in [[&*described, &table], [&table, &described]] {
+        let (session, _) = desk.import("a.kflow", &[&files[..], &taken].concat());
+        let o = run(&["why", "s22/gated", "-s", &session, "-o", "json"]);
+        let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+        assert_eq!(got[0]["cause"], "KF220", "{o:?}");
+        let created = kflow_model::Nanos::parse_rfc3339("2026-11-27T00:32:51Z");
+        assert_eq!(got[0]["since_ns"].as_i64(), created.map(|(at, _)| at.0));
+    }
+}
+
+/// A table of nodes shows neither labels nor what the nodes have left.
+#[test]
+fn nothing_is_said_of_nodes_that_a_table_does_not_show() {
+    let desk = Desk::new();
+    let hog = std::fs::read_to_string(fixture("kubectl/s2-cpu-hog-1.36.txt")).unwrap();
+    let selects = hog
+        .replace(
+            "Insufficient cpu",
+            "node(s) didn't match Pod's node affinity/selector",
+        )
+        .replace(
+            "Node-Selectors:              <none>",
+            "Node-Selectors:              pool=fast",
+        );
+    let nodes = std::fs::read_to_string(fixture("kubectl/s4-nodes-wide-1.36.txt")).unwrap();
+    let nodes = desk.file("nodes.txt", nodes.replace("NotReady", "Ready   "));
+    let described = fixture("kubectl/s4-node1-1.36.txt").display().to_string();
+    for (pod, cause, of_row, of_node) in [
+        (hog, "KF201", "the pod asks for 64.", "node1 has at most"),
+        (
+            selects,
+            "KF205",
+            "it wants pool=fast.",
+            "node1 has no label pool",
+        ),
+    ] {
+        let pod = desk.file("pod.txt", pod);
+        for (node, want) in [(&nodes, of_row), (&described, of_node)] {
+            let args = [&*pod, node, "--taken", "2026-11-27T00:34:31Z"];
+            let (session, _) = desk.import("a.kflow", &args);
+            let o = run(&["why", "s06/cpu-hog", "-s", &session, "-o", "json"]);
+            let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+            assert_eq!(got[0]["cause"], cause, "{o:?}");
+            let sentence = got[0]["sentence"].as_str().unwrap_or_default();
+            assert!(sentence.contains(want), "{sentence}");
+        }
+    }
+}
+
 /// The tables are of nodes whose runtime did not answer, and that was cordoned.
 #[test]
 fn a_table_of_nodes_tells_what_it_knows_of_them_and_no_cause() {

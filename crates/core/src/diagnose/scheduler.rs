@@ -15,8 +15,9 @@ use super::quantity::Quantity;
 use super::signal::scheduler;
 use super::text::list;
 use crate::correlate::World;
+use kflow_model::scope::Scope;
 use kflow_model::{
-    Text,
+    Nanos, Text,
     node::NodeSeen,
     pod::{ContainerSpec, PodSeen, PodSpec, Toleration},
 };
@@ -182,8 +183,8 @@ impl Usage {
     }
 }
 
-/// Returns the node that has most of a resource left, among those that the pod may run on: its name, the rest, and the
-/// allocatable amount.
+/// Returns the node that has most of a resource left, among those that the pod may run on and whose amounts are known: its
+/// name, the rest, and the allocatable amount.
 fn most_left(
     world: &World,
     usage: &Usage,
@@ -196,7 +197,7 @@ fn most_left(
         .iter()
         .filter(|n| only.as_ref().is_none_or(|only| n.name == *only))
         .filter_map(|n| {
-            let node = n.api.as_deref()?;
+            let node = n.api.as_deref().filter(|n| !n.is_row())?;
             let all = of(&node.allocatable, resource);
             Some((
                 node.name.clone(),
@@ -207,12 +208,26 @@ fn most_left(
         .max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))
 }
 
-/// Returns how much of a resource the best node lacks: `node1 has 1900m of 2 left, 62100m too little`.
-pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) -> Option<String> {
+/// Returns how much of a resource the best node lacks: `node1 has 1900m of 2 left, 62100m too little`. Where not all pods
+/// of the node are known at `now`, as in lists that kubectl wrote, less may be left.
+pub fn shortfall(
+    (world, now): (&World, Nanos),
+    usage: &Usage,
+    pod: &PodSeen,
+    resource: &str,
+) -> Option<String> {
     let want = requested(&pod.spec, resource);
+    if want == Quantity::default() {
+        return None;
+    }
     let (node, left, all) = most_left(world, usage, pod, resource)?;
     let show = |q: Quantity| q.show(resource);
     if all == Quantity::default() {
+        let is_row = |n: &NodeSeen| n.is_row();
+        let unknown = (world.nodes().iter()).any(|n| n.api.as_deref().is_none_or(is_row));
+        if unknown && only_node(&pod.spec).is_none() {
+            return None;
+        }
         let none = if world.nodes().len() == 1 || only_node(&pod.spec).is_some() {
             format!("{node} offers none")
         } else {
@@ -222,16 +237,22 @@ pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) ->
     }
     // Pods that were bound without the scheduler may request more than is allocatable.
     let left = left.max(Quantity::default());
-    if left < want {
-        Some(format!(
-            "{node} has {} of {} left, {} too little",
-            show(left),
-            show(all),
-            show(want - left)
-        ))
+    let of_node = Scope {
+        node: Some(node.to_string()),
+        ..Scope::default()
+    };
+    let known = world.coverage().incomplete("pods", Some(&of_node), now);
+    let (most, least) = match known {
+        None => ("", ""),
+        Some(_) if left < want => ("at most ", "at least "),
+        Some(_) => return None,
+    };
+    let left_of = format!("{node} has {most}{} of {} left", show(left), show(all));
+    Some(if left < want {
+        format!("{left_of}, {least}{} too little", show(want - left))
     } else {
-        Some(format!("{node} has {} of {} left", show(left), show(all)))
-    }
+        left_of
+    })
 }
 
 /// Returns what the pod requires of a node's labels: each label's key, and the requirement in words (`disk=ssd`, `zone
@@ -258,8 +279,8 @@ pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
 }
 
 /// Returns the labels that the pod requires, and what the nodes have instead: `it wants disk=ssd; node1
-/// has no label disk`.
-pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen]) -> Option<String> {
+/// has no label disk`. `all`: there are no other nodes.
+pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
     let wanted = wanted_labels(&pod.spec);
     if wanted.is_empty() {
         return None;
@@ -276,7 +297,11 @@ pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen]) -> Option<String> {
         match (have.is_empty(), nodes) {
             (true, []) => {}
             (true, [one]) => missing.push(format!("{} has no label {key}", one.name)),
-            (true, _) => missing.push(format!("no node has a label {key}")),
+            (true, _) if all => missing.push(format!("no node has a label {key}")),
+            (true, some) => {
+                let names: Vec<&Text> = some.iter().map(|n| &n.name).collect();
+                missing.push(format!("{} have no label {key}", list(&names)));
+            }
             (false, _) => {
                 let all = pod
                     .spec
@@ -420,15 +445,18 @@ mod tests {
             ..NodeSeen::default()
         };
         assert_eq!(
-            labels(&pod, &[&node]).as_deref(),
+            labels(&pod, &[&node], true).as_deref(),
             Some("it wants disk=ssd; node1 has no label disk")
         );
         node.labels = vec![("disk".into(), "hdd".into())];
         assert_eq!(
-            labels(&pod, &[&node]).as_deref(),
+            labels(&pod, &[&node], true).as_deref(),
             Some("it wants disk=ssd; node1 has disk=hdd")
         );
-        assert_eq!(labels(&pod, &[]).as_deref(), Some("it wants disk=ssd"));
+        assert_eq!(
+            labels(&pod, &[], true).as_deref(),
+            Some("it wants disk=ssd")
+        );
     }
 
     #[test]

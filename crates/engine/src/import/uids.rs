@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_model::log::Component;
-use kflow_model::node::NodeSeen;
 use kflow_model::pod::PodSeen;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, PodUid, Text};
@@ -84,7 +83,7 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
 /// made here.
 fn rows_of_others(observations: &mut Vec<Observation>) {
     let is_row = |o: &Observation| match &o.body {
-        Body::Node(n) => is_row_of_node(n),
+        Body::Node(n) => n.is_row(),
         Body::Object(x) => x.object.uid.starts_with(ROW_UID),
         _ => false,
     };
@@ -109,10 +108,35 @@ fn rows_of_others(observations: &mut Vec<Observation>) {
     }
 }
 
-/// True for a row of `kubectl get nodes`.
-fn is_row_of_node(n: &NodeSeen) -> bool {
-    // kubectl describe node prints Allocatable; kubectl get nodes does not.
-    n.resource_version == 0 && n.allocatable.is_empty()
+/// What a row of `kubectl get pods` shows and `kubectl describe pod` does not.
+struct Shown {
+    at: Nanos,
+    created: Nanos,
+    /// Reason of the condition PodScheduled.
+    unscheduled: Text,
+}
+
+impl Shown {
+    fn of(o: &Observation, p: &PodSeen) -> Self {
+        let scheduled = p.condition("PodScheduled");
+        Self {
+            at: o.stamp.seen,
+            created: p.created,
+            unscheduled: scheduled.map(|c| c.reason.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Adds it to a description, unless the row is older than the described pod: a StatefulSet makes pods of one name.
+    fn add_to(&self, p: &mut PodSeen) {
+        if self.at < p.created {
+            return;
+        }
+        p.created = p.created.min(self.created);
+        let scheduled = p.status.conditions.iter_mut();
+        for c in scheduled.filter(|c| c.kind == "PodScheduled" && c.reason.is_empty()) {
+            c.reason.clone_from(&self.unscheduled);
+        }
+    }
 }
 
 /// Makes a table's rows descriptions of their pods. A row is dropped if there is JSON, a description or a line of the
@@ -125,9 +149,15 @@ fn rows(observations: &mut Vec<Observation>) {
     }
     let mut told: FxHashSet<(Text, Text)> = FxHashSet::default();
     let mut containers: FxHashMap<(Text, Text), BTreeSet<Text>> = FxHashMap::default();
+    let mut shown: FxHashMap<(Text, Text), Shown> = FxHashMap::default();
     for o in observations.iter() {
         let (namespace, name, container) = match &o.body {
-            Body::Pod(p) if !of_row(p) => {
+            Body::Pod(p) if of_row(p) => {
+                let key = (p.namespace.clone(), p.name.clone());
+                shown.insert(key, Shown::of(o, p));
+                continue;
+            }
+            Body::Pod(p) => {
                 told.insert((p.namespace.clone(), p.name.clone()));
                 continue;
             }
@@ -152,10 +182,13 @@ fn rows(observations: &mut Vec<Observation>) {
         let Body::Pod(p) = &mut o.body else {
             return true;
         };
+        let key = (p.namespace.clone(), p.name.clone());
         if !of_row(p) {
+            if let Some(row) = shown.get(&key).filter(|_| p.resource_version == 0) {
+                row.add_to(p);
+            }
             return true;
         }
-        let key = (p.namespace.clone(), p.name.clone());
         p.uid = PodUid(format!("{MADE_UID}{}/{}", key.0, key.1).into());
         // The only container that anything tells of is the one that the status is about.
         let mut names = containers.get(&key).into_iter().flatten();

@@ -7,6 +7,7 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
+use crate::diagnose::quantity::Quantity;
 use crate::diagnose::scheduler::{self, Clause, Sentence};
 use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::{Names, list, span};
@@ -178,27 +179,29 @@ fn explain(
         .filter(|n| x.names.get("only").is_none_or(|only| n.name == only))
         .filter_map(|n| n.api.as_deref())
         .collect();
+    let whole: Vec<&NodeSeen> = nodes.iter().copied().filter(|n| !n.is_row()).collect();
+    let shortfall = |resource: &str| {
+        let usage = cx.shared.usage(cx.world);
+        scheduler::shortfall((cx.world, cx.now), usage, pod, resource)
+    };
     match x.cause.id {
         cause::KF201 => {
             let resource = x.names.get("resource").unwrap_or("cpu").to_owned();
-            x.names.set(
-                "requested",
-                &scheduler::requested(&pod.spec, &resource).show(&resource),
-            );
-            if let Some(d) =
-                scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, &resource)
-            {
+            let requested = scheduler::requested(&pod.spec, &resource);
+            if requested != Quantity::default() {
+                x.names.set("requested", &requested.show(&resource));
+            }
+            if let Some(d) = shortfall(&resource) {
                 x.names.set("detail", &d);
             }
         }
         cause::KF202 => {
-            if let Some(d) = scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, "pods")
-            {
+            if let Some(d) = shortfall("pods") {
                 x.names.set("detail", &d);
             }
         }
         cause::KF203 => {
-            let taints = scheduler::taints(pod, &nodes);
+            let taints = scheduler::taints(pod, &whole);
             match taints.as_slice() {
                 [] => {}
                 [one] if x.names.get("taint").is_none() => {
@@ -228,7 +231,9 @@ fn explain(
             }
         }
         cause::KF205 | cause::KF206 => {
-            if let Some(d) = scheduler::labels(pod, &nodes) {
+            let total = scheduler::parse(&s.text).total;
+            let all = total.is_none_or(|total| whole.len() as u64 >= u64::from(total));
+            if let Some(d) = scheduler::labels(pod, &whole, all && whole.len() == nodes.len()) {
                 x.names.set("detail", &d);
             }
         }

@@ -72,6 +72,9 @@ pub(super) fn object(kind: &str, lines: &[Line<'_>]) -> Option<Value> {
             }
         }
         "PersistentVolumeClaim" => {
+            if let Some(annotations) = get(lines, "Annotations") {
+                metadata.insert("annotations".into(), pairs(annotations, ':'));
+            }
             put(&mut spec, "storageClassName", value(lines, "StorageClass"));
             put(&mut spec, "volumeName", value(lines, "Volume"));
             put(&mut spec, "volumeMode", value(lines, "VolumeMode"));
