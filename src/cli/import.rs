@@ -430,10 +430,11 @@ fn dated(dating: &Dating) -> Option<String> {
         let off = duration(off);
         format!("when their file was written, up to {off} after their newest time")
     });
-    let by_list = (dating.by_list.or(dating.unlikely)).map(|_| {
+    let late = dating.unlikely.map(|(off, _)| off);
+    let by_list = (dating.by_list.or(late)).map(|_| {
         let own = dating.by_list.map(duration);
         let own = own.map_or_else(String::new, |off| format!(", up to {off} after their own"));
-        let file = dating.unlikely.map(duration);
+        let file = late.map(duration);
         let file = file.map_or_else(String::new, |off| {
             format!(", and {off} before their file was written")
         });
@@ -446,7 +447,14 @@ fn dated(dating: &Dating) -> Option<String> {
             .longest()
             .map(|name| format!(" ({})", short(name, NAME)));
         let which = which.unwrap_or_default();
-        format!("lists count as read {how}{which}; --taken TIME says it better")
+        let better = match dating.unlikely {
+            Some((_, written)) => {
+                let written = written.to_rfc3339_seconds();
+                format!("if they were read when it was written, import with --taken {written}")
+            }
+            None => "--taken TIME says it better".to_owned(),
+        };
+        format!("lists count as read {how}{which}; {better}")
     })
 }
 

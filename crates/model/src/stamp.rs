@@ -55,6 +55,12 @@ impl Nanos {
         chrono::DateTime::from_timestamp_nanos(self.0)
             .to_rfc3339_opts(chrono::SecondsFormat::Nanos, true)
     }
+
+    /// The same without the fraction of its second.
+    pub fn to_rfc3339_seconds(self) -> String {
+        chrono::DateTime::from_timestamp_nanos(self.0)
+            .to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
+    }
 }
 
 impl Add<i64> for Nanos {

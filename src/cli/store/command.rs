@@ -275,16 +275,12 @@ async fn list(store: &Store, all: &[Cluster], args: &LsArgs) -> anyhow::Result<(
                 "CLUSTER", "NODE", "BEGIN", "END", "SEGMENTS", "SIZE", "MISSING",
             ];
             let mut table = vec![head.map(str::to_owned)];
-            let second = |at: Nanos| {
-                let text = at.to_rfc3339();
-                text.split('.').next().unwrap_or_default().to_owned() + "Z"
-            };
             table.extend(rows.iter().map(|r| {
                 [
                     clean(&r.cluster).into_owned(),
                     clean(&r.node).into_owned(),
-                    second(r.begin_ns),
-                    second(r.end_ns),
+                    r.begin_ns.to_rfc3339_seconds(),
+                    r.end_ns.to_rfc3339_seconds(),
                     r.segments.to_string(),
                     size(r.bytes),
                     r.missing.to_string(),

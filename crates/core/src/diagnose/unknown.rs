@@ -132,7 +132,7 @@ impl Asked<'_> {
     /// for the whole recording.
     fn so_far(&self) -> String {
         match self.recorded {
-            Some(end) if self.at < end => format!(" up to {}", second(self.at)),
+            Some(end) if self.at < end => format!(" up to {}", self.at.to_rfc3339_seconds()),
             _ => String::new(),
         }
     }
@@ -218,7 +218,11 @@ impl Asked<'_> {
                     None => (f.detail.to_string(), help(f.failure, false)),
                 };
                 let since = match self.world.coverage().newest_list(resource) {
-                    Some(end) => format!(" (since {}, last list {})", second(f.since), second(end)),
+                    Some(end) => format!(
+                        " (since {}, last list {})",
+                        f.since.to_rfc3339_seconds(),
+                        end.to_rfc3339_seconds()
+                    ),
                     None => String::new(),
                 };
                 // The failure was that of the recorder, which may be an agent, and not of the present run.
@@ -237,7 +241,10 @@ impl Asked<'_> {
                 let help = if lost.resource == Gap::CAPTURE {
                     "import a whole copy of it".to_owned()
                 } else if self.recorded.is_some() {
-                    format!("ask as of a moment before {} (--at)", second(lost.since))
+                    format!(
+                        "ask as of a moment before {} (--at)",
+                        lost.since.to_rfc3339_seconds()
+                    )
                 } else {
                     "ask again".to_owned()
                 };
@@ -296,12 +303,6 @@ fn loss(lost: &Lost) -> String {
         0 => lost.why.to_string(),
         n => format!("{} ({n} lost)", lost.why),
     }
-}
-
-/// A moment in RFC 3339, to the second.
-fn second(at: Nanos) -> String {
-    let text = at.to_rfc3339();
-    format!("{}Z", text.get(..19).unwrap_or(&text))
 }
 
 /// Bounds of a list in words.

@@ -32,8 +32,9 @@ pub struct Dating {
     pub by_file: Option<i64>,
     /// By the newest time in any list.
     pub by_list: Option<i64>,
-    /// Time from the newest time in any list to the writing of a file, where that is too long to tell anything.
-    pub unlikely: Option<i64>,
+    /// Time from the newest time in any list to the end of the second in which a file was written, where that is too long to
+    /// tell anything; and that end.
+    pub unlikely: Option<(i64, Nanos)>,
     /// The list whose time of reading is the longest after its own newest time: that time, and its name.
     longest: Option<(i64, String)>,
 }
@@ -266,7 +267,8 @@ impl Dating {
             most(&mut self.by_file, off);
         } else {
             most(&mut self.by_list, off);
-            most(&mut self.unlikely, file.written.map_or(0, |w| w - newest));
+            let late = file.written.map(|w| (w - newest, w));
+            self.unlikely = self.unlikely.max(late.filter(|(off, _)| *off > 0));
         }
     }
 }
@@ -519,7 +521,8 @@ mod tests {
         let dating = check("by its file", vec![own("08:20:00")], &["a@08:20:00"]);
         assert_eq!((dating.by_file, dating.by_list), (minutes(20), None));
         let dating = check("too late", vec![own("10:00:00")], &["a@08:00:00"]);
-        assert_eq!((dating.by_file, dating.unlikely), (None, minutes(120)));
+        let late = minutes(120).map(|off| (off, time(&hour("10:00:00")).plus(SECOND)));
+        assert_eq!((dating.by_file, dating.unlikely), (None, late));
         let dating = check("as it tells", vec![own("08:00:00")], &["a@08:00:00"]);
         assert_eq!(dating, Dating::default());
         let other = file(None, &[list(&[("b", 1, NINE)])]);

@@ -84,7 +84,7 @@ struct Moment(Nanos);
 impl Moment {
     /// Returns the time that an age counts back to, as the API writes it.
     fn ago(self, text: &str) -> Option<String> {
-        age::age(text.trim()).map(|a| seconds(self.before(a)))
+        age::age(text.trim()).map(|a| self.before(a).to_rfc3339_seconds())
     }
     fn before(self, age: age::Age) -> Nanos {
         Nanos(self.0.0.saturating_sub(age.seconds.saturating_mul(SECOND)))
@@ -93,14 +93,7 @@ impl Moment {
 
 /// Returns a time of kubectl (`Mon, 12 Feb 2024 20:12:59 +0000`) as the API writes it.
 fn absolute(text: &str) -> Option<String> {
-    Nanos::parse_rfc2822(text).map(seconds)
-}
-
-/// Returns a time to the second, as the API writes it.
-fn seconds(at: Nanos) -> String {
-    let text = at.to_rfc3339();
-    let whole = text.split('.').next().unwrap_or(&text);
-    format!("{whole}Z")
+    Nanos::parse_rfc2822(text).map(Nanos::to_rfc3339_seconds)
 }
 
 impl KubectlText {
@@ -542,8 +535,11 @@ fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value
     } else {
         part
     };
-    let last = row.ages.last.map(|a| seconds(moment.before(a)));
-    let first = row.ages.first.map(|a| seconds(moment.before(a)));
+    let last = row.ages.last.map(|a| moment.before(a).to_rfc3339_seconds());
+    let first = row
+        .ages
+        .first
+        .map(|a| moment.before(a).to_rfc3339_seconds());
     let own = if row.name.is_empty() {
         format!("{name}{ROW}{n}")
     } else {

@@ -1,7 +1,7 @@
 //! Pods of plain lists (`kubectl get -o json`, a support bundle's lists). The selectors of such a list are unknown, so it
 //! says nothing about pods that it lacks; but a pod that it shows was so when it was read.
 
-use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, second, without_ready};
+use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, without_ready};
 use crate::correlate::{BLINK, Pod, PodView, Presence, RunState, World};
 use crate::diagnose::Verdict;
 use crate::diagnose::finding::proof;
@@ -197,7 +197,7 @@ pub(in crate::diagnose) fn resting(world: &World, f: &PodHistory<'_>, mut v: Ver
 /// A moment in RFC 3339, with a fraction only where it has one.
 fn exact(at: Nanos) -> String {
     if at.0.rem_euclid(SECOND) == 0 {
-        second(at)
+        at.to_rfc3339_seconds()
     } else {
         at.to_rfc3339()
     }

@@ -11,7 +11,7 @@ use super::object::long_mode;
 use super::pod::put;
 use super::pods::{ROW_UID, is_name};
 use super::table::{below, cells};
-use super::{Moment, Taken, seconds};
+use super::{Moment, Taken};
 
 /// Status of the condition Ready of a node that a table shows as `NotReady`.
 const NOT_TRUE: &str = "False or Unknown";
@@ -145,7 +145,7 @@ impl Cells<'_> {
         let mut metadata = Map::new();
         put(&mut metadata, "name", Some(name).filter(|n| is_name(n)));
         if let Some(cell) = self.get("AGE") {
-            let created = seconds(moment.before(age(cell)?));
+            let created = moment.before(age(cell)?).to_rfc3339_seconds();
             put(&mut metadata, "creationTimestamp", Some(&created));
         }
         metadata.contains_key("name").then_some(metadata)
@@ -185,7 +185,11 @@ fn claim(cells: &Cells<'_>, namespace: &str, moment: Moment) -> Option<Value> {
     let (mut spec, mut status) = (Map::new(), Map::new());
     match cells.get("STATUS")? {
         phase @ ("Pending" | "Bound" | "Lost") => put(&mut status, "phase", Some(phase)),
-        "Terminating" => put(&mut metadata, "deletionTimestamp", Some(&seconds(moment.0))),
+        "Terminating" => put(
+            &mut metadata,
+            "deletionTimestamp",
+            Some(&moment.0.to_rfc3339_seconds()),
+        ),
         _ => return None,
     }
     put(&mut spec, "storageClassName", cells.get("STORAGECLASS"));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::outline::{Line, get, value};
 use super::table::Row;
-use super::{Moment, absolute, seconds};
+use super::{Moment, absolute};
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 
@@ -46,7 +46,7 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
     put(&mut metadata, "name", value(lines, "Name"));
     put(&mut metadata, "namespace", value(lines, "Namespace"));
     put(&mut metadata, "uid", Some(known.uid));
-    let created = seconds(known.created);
+    let created = known.created.to_rfc3339_seconds();
     put(&mut metadata, "creationTimestamp", Some(&created));
     if let Some(labels) = get(lines, "Labels") {
         metadata.insert("labels".into(), pairs(labels, '='));
@@ -107,7 +107,7 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
             let grace = grace.unwrap_or_default().saturating_mul(SECOND);
             let now = known.moment.0;
             let began = known.killed.filter(|k| now.since(*k) <= grace);
-            seconds(began.unwrap_or(now).plus(grace))
+            began.unwrap_or(now).plus(grace).to_rfc3339_seconds()
         });
         put(&mut metadata, "deletionTimestamp", Some(&deadline));
         metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));

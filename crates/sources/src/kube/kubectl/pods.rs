@@ -6,9 +6,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Moment;
 use super::age::{Age, age};
 use super::pod::put;
-use super::{Moment, seconds};
 use kflow_model::Text;
 
 /// Begin of the UIDs of pods that only a row shows. kflow's import gives them the UID that another capture tells, or
@@ -234,13 +234,21 @@ impl Row {
         let uid = format!("{ROW_UID}{}/{}", self.namespace, self.name);
         put(&mut metadata, "uid", Some(&uid));
         let created = self.age.map_or(moment.0, |a| moment.before(a));
-        put(&mut metadata, "creationTimestamp", Some(&seconds(created)));
+        put(
+            &mut metadata,
+            "creationTimestamp",
+            Some(&created.to_rfc3339_seconds()),
+        );
         put(&mut spec, "nodeName", some(&self.node));
         let told = Told::of(&self.status, self.restarts);
         put(&mut status, "phase", Some(told.phase));
         if told.is_deleted {
             // Since when is not told: now, at the latest.
-            put(&mut metadata, "deletionTimestamp", Some(&seconds(moment.0)));
+            put(
+                &mut metadata,
+                "deletionTimestamp",
+                Some(&moment.0.to_rfc3339_seconds()),
+            );
             metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
         }
         if told.of_pod {

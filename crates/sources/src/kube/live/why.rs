@@ -78,8 +78,7 @@ fn certificate(e: &CertificateError) -> String {
     use CertificateError as C;
     let moment = |t: &rustls::pki_types::UnixTime| {
         let secs = i64::try_from(t.as_secs()).unwrap_or(i64::MAX);
-        let text = Nanos(secs.saturating_mul(SECOND)).to_rfc3339();
-        text.replace(".000000000", "")
+        Nanos(secs.saturating_mul(SECOND)).to_rfc3339_seconds()
     };
     match e {
         C::Expired => "has a certificate that has expired".to_owned(),
