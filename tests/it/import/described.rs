@@ -463,6 +463,12 @@ fn a_pasted_description_is_known_within_its_ticket() {
         assert_eq!(o.status.code(), Some(1), "{name}: {o:?}");
         let o = run(&["why", &p.pod, "-s", &session]);
         assert!(text(&o.stdout).contains("KF601"), "{name}: {o:?}");
+        let o = run(&["why", "--all", "-s", &session]);
+        let said = text(&o.stderr);
+        assert!(
+            said.contains("unknown how other pods are"),
+            "{name}: {said}"
+        );
     }
 }
 

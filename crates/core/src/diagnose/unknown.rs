@@ -324,7 +324,13 @@ pub fn every(asked: Asked<'_>) -> Option<Unknown> {
         None => "how the pods are".to_owned(),
     };
     if let Some(why) = coverage.incomplete("pods", asked.scope, asked.at) {
-        return Some(asked.because(what(), "pods", &why));
+        let shows_some = matches!(why, Incomplete::NotAsked) && asked.has_plain_list("pods");
+        let what = if shows_some {
+            "how other pods are".to_owned()
+        } else {
+            what()
+        };
+        return Some(asked.because(what, "pods", &why));
     }
     telling(asked, what)
 }
