@@ -44,7 +44,7 @@ pub fn entry(c: &Cause) -> String {
         );
     }
     line(&mut out, format_args!("\nwhat to do"));
-    for (text, command) in &c.steps {
+    for (text, command) in c.all_steps() {
         line(&mut out, format_args!("  {}\n    {command}", shown(text)));
     }
     line(
@@ -89,7 +89,7 @@ pub fn rows(out: &mut impl io::Write, form: Rows, causes: Vec<&Cause>) -> io::Re
         about: &c.about,
         looked_for_in: &c.on,
         joins: c.rule,
-        next: (c.steps.iter())
+        next: (c.all_steps())
             .map(|(text, command)| Step {
                 text: shown(text),
                 command,

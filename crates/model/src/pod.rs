@@ -453,6 +453,17 @@ pub struct ContainerStatus {
     pub last: Option<Terminated>,
 }
 
+impl ContainerStatus {
+    /// True when the container ran and does not run now: it is over, or waits for its next start.
+    pub fn has_ended(&self) -> bool {
+        match &self.state {
+            ContainerState::Waiting { reason, .. } => reason == "CrashLoopBackOff",
+            ContainerState::Terminated(_) => true,
+            ContainerState::Running { .. } => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerState {

@@ -319,7 +319,7 @@ fn every_command_of_the_catalogue_can_be_run_as_it_is() {
     let has_bash = bash(&["--version"]).is_ok_and(|o| o.status.success());
     let mut wrong = Vec::new();
     for cause in Catalogue::get().iter() {
-        for (_, command) in &cause.steps {
+        for (_, command) in cause.all_steps() {
             let command = filled(command);
             let is_place =
                 |w: &&str| w.len() > 1 && w.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');

@@ -73,6 +73,9 @@ pub struct Cause {
     /// What to do next: text and command.
     #[serde(rename = "do")]
     pub steps: Vec<(String, String)>,
+    /// What to do where the words of the error choose no step of `steps`: right for any error of this cause.
+    #[serde(default, rename = "else")]
+    pub otherwise: Vec<(String, String)>,
     /// Where the cause is explained: an address.
     pub docs: String,
     /// Sources of the entry: `K` Kubernetes source, `C` containerd source, `R` a peer's code, `I` an issue thread, `X`
@@ -103,6 +106,10 @@ fn stage<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Stage, D::Error> {
 }
 
 impl Cause {
+    /// All steps that may be told.
+    pub fn all_steps(&self) -> impl Iterator<Item = &(String, String)> {
+        self.steps.iter().chain(&self.otherwise)
+    }
     /// True when `unless` matches: the text belongs to another cause.
     fn barred(&self, text: &str) -> bool {
         !self.unless.is_empty()

@@ -95,6 +95,10 @@ pub struct NodeHealth {
     pub fatal: Option<(Nanos, Text, Evidence)>,
     /// The kubelet's newest line that says that its client certificate has expired.
     pub expired: Option<(Nanos, Evidence)>,
+    /// The kubelet's newest line of each kind of object that it cannot list: the kind, and why.
+    pub unlisted: Vec<(Text, Text, Evidence)>,
+    /// The newest failure of each of the kubelet's credential providers for an image: provider, image, and why.
+    pub credentials: Vec<[Text; 3]>,
     /// The kubelet's newest line that says that the runtime's network is not ready.
     pub network: Option<(Nanos, Evidence)>,
     /// The node's pressure conditions that are true.
@@ -155,6 +159,24 @@ impl NodeHealth {
             }
             Fact::CertificateExpired => {
                 self.expired.get_or_insert_with(|| (at, o.clone()));
+            }
+            Fact::ListFailed => {
+                let kind = Text::from(l.name("kind").unwrap_or_default());
+                if !self.unlisted.iter().any(|(k, ..)| *k == kind) {
+                    let why = Text::from(l.name("why").unwrap_or_default());
+                    self.unlisted.push((kind, why, o.clone()));
+                }
+            }
+            Fact::CredentialsFailed => {
+                let [provider, image, why] =
+                    ["provider", "image", "why"].map(|n| Text::from(l.name(n).unwrap_or_default()));
+                if !self
+                    .credentials
+                    .iter()
+                    .any(|[p, i, _]| *p == provider && *i == image)
+                {
+                    self.credentials.push([provider, image, why]);
+                }
             }
             Fact::NetworkNotReady => {
                 self.network.get_or_insert_with(|| (at, o.clone()));

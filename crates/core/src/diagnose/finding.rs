@@ -441,13 +441,29 @@ fn unnamed(sentence: String) -> String {
     UNNAMED.iter().fold(sentence, replace)
 }
 
-/// Returns the cause's next steps with names filled in, without steps whose text is empty then.
+/// Returns the cause's next steps with names filled in, without steps whose text is empty then. Those for any error
+/// follow where the error's words have chosen none.
 pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
-    let filled = cause.steps.iter().map(|(text, command)| NextStep {
+    let filled = |(text, command): &(String, String)| NextStep {
         text: names.sentence(text),
         command: names.command(command),
-    });
-    filled.filter(|step| !step.text.is_empty()).collect()
+    };
+    let said = |steps: &[(String, String)]| -> Vec<NextStep> {
+        let filled = steps.iter().map(filled);
+        filled.filter(|step| !step.text.is_empty()).collect()
+    };
+    let mut steps = said(&cause.steps);
+    let chosen = |(text, _): &&(String, String)| text.starts_with('[');
+    if !cause.otherwise.is_empty()
+        && !cause
+            .steps
+            .iter()
+            .filter(chosen)
+            .any(|(text, _)| !names.sentence(text).is_empty())
+    {
+        steps.extend(said(&cause.otherwise));
+    }
+    steps
 }
 
 fn pulled<'f>(f: &'f PodHistory<'_>, container: &Text) -> Option<&'f str> {

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
+use regex::Regex;
 use serde::Deserialize;
 
 use super::text::uncoded;
@@ -34,6 +35,52 @@ struct Errors {
     node: NodeErrors,
     scheduler: SchedulerSentence,
     taints: Taints,
+    speakers: Speakers,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Speakers {
+    named: Vec<SpeakerWords>,
+    objects: Vec<SpeakerObjects>,
+}
+
+/// How an error names the component that says it, or does not answer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpeakerWords {
+    /// A regular expression with a group `name`.
+    #[serde(rename = "match")]
+    pattern: String,
+    /// What it is: `CSI driver {name}`.
+    says: Template,
+    #[serde(skip)]
+    compiled: OnceLock<Option<Regex>>,
+}
+
+/// The objects by which a component works.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpeakerObjects {
+    by: String,
+    objects: String,
+}
+
+/// Returns the component that an error names as the one that says it, or does not answer, in words.
+pub(super) fn speaker(text: &str) -> Option<String> {
+    ERRORS.speakers.named.iter().find_map(|w| {
+        let re = w.compiled.get_or_init(|| Regex::new(&w.pattern).ok());
+        let found = re.as_ref()?.captures(text)?;
+        let name = found.name("name")?.as_str();
+        Some(w.says.fill(|_| Some(name))?.into_owned())
+    })
+}
+
+/// Returns the objects by which a component works, as kubectl names them; `None` when none are known.
+pub(super) fn objects_of(speaker: &str) -> Option<&'static str> {
+    let mut known = ERRORS.speakers.objects.iter();
+    let of_it = known.find(|o| speaker.split(' ').any(|word| word == o.by))?;
+    Some(&of_it.objects)
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,6 +109,8 @@ pub(super) fn remover(taint: &str) -> Option<&'static Removed> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SyncErrors {
+    /// The begin of each action in a list of them.
+    begins: String,
     action: Template,
     containers: Vec<String>,
     renamed: BTreeMap<String, String>,
@@ -242,7 +291,36 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
         ) => return None,
         (None, other) => other.into(),
     };
-    Some((canonical, unescaped(message)))
+    Some((canonical, bare(first_action(message))))
+}
+
+/// Returns the message without all errors but the first of a list of failed actions (`[failed to "KillContainer" …,
+/// failed to "KillPodSandbox" …]`, k8s.io/apimachinery `pkg/util/errors`, `aggregate.Error`): the later ones follow from
+/// the first. Quotes in an action's own error are escaped, so that a bare one ends it.
+fn first_action(text: &str) -> Cow<'_, str> {
+    let begins = ERRORS.sync.begins.as_str();
+    let first = || {
+        let (before, actions) = text.split_once(&format!("[{begins}"))?;
+        let next = format!("\", {begins}");
+        let mut from = 0;
+        let end = loop {
+            let at = from + actions.get(from..)?.find(&next)?;
+            if !actions.get(..at)?.ends_with('\\') {
+                break at;
+            }
+            from = at + 1;
+        };
+        Some(format!("{before}{begins}{}\"", actions.get(..end)?))
+    };
+    first().map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// [`unescaped`], of a text that may be owned.
+fn bare(text: Cow<'_, str>) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => unescaped(text),
+        Cow::Owned(text) => Cow::Owned(unescaped(&text).into_owned()),
+    }
 }
 
 /// Removes the escaping of quotes (`\"`) that a message gets when another message quotes it, also when
@@ -446,6 +524,17 @@ fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
 /// Reads a failure from an error of the pod's sync: `failed to "StartContainer" for "c" with ErrImagePull: "…"`,
 /// possibly in a list, or a text of another form.
 fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
+    match first_action(error) {
+        Cow::Borrowed(error) => of_one_error(error),
+        Cow::Owned(first) => {
+            let (reason, container, text) = of_one_error(&first)?;
+            let (reason, text) = (reason.into_owned(), text.into_owned());
+            Some((reason.into(), container, text.into()))
+        }
+    }
+}
+
+fn of_one_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     let all = &ERRORS.sync;
     let names = all.action.names(error).unwrap_or_default();
     let name = |key: &str| names.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
@@ -541,6 +630,14 @@ mod tests {
         let read: Result<Errors, _> = toml::from_str(SIGNALS);
         let read = read.unwrap_or_else(|e| panic!("{e}"));
         assert!(!read.sync.errors.is_empty() && !read.kubelet.errors.is_empty());
+        for words in &read.speakers.named {
+            let re = Regex::new(&words.pattern).unwrap_or_else(|e| panic!("{e}"));
+            assert!(
+                re.capture_names().flatten().eq(["name"]),
+                "{}",
+                words.pattern
+            );
+        }
     }
 
     #[test]
@@ -568,6 +665,52 @@ mod tests {
         let (r, c, t) = of_sync_error(e).unwrap_or_else(|| panic!("no signal"));
         assert_eq!((r.as_ref(), c.as_str()), ("FailedCreatePodSandBox", ""));
         assert!(t.contains("desc = x"));
+    }
+
+    #[test]
+    fn of_a_list_of_failed_actions_the_first_is_told() {
+        let list = r#"[failed to "KillContainer" for "web" with KillContainerError: "an error occurs during waiting for container \"9a\", failed to be killed: late", failed to "KillPodSandbox" for "u" with KillPodSandboxError: "late"]"#;
+        let (reason, container, text) = of_sync_error(list).unwrap_or_else(|| panic!("no signal"));
+        assert_eq!(
+            (reason.as_ref(), container.as_str()),
+            ("FailedKillPod", "web")
+        );
+        let told = r#"failed to "KillContainer" for "web": an error occurs during waiting for container "9a", failed to be killed: late"#;
+        assert_eq!(text, told);
+        let error = format!("error killing pod: {list}");
+        let said = of_event("FailedKillPod", &error);
+        let (_, text) = said.unwrap_or_else(|| panic!("no signal"));
+        assert!(text.starts_with("error killing pod: failed to \"KillContainer\""));
+        assert!(
+            text.ends_with("late\"") && !text.contains("KillPodSandbox"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named_by_its_socket_its_driver_or_its_address() {
+        for (text, who) in [
+            (
+                "dial unix /var/lib/kubelet/plugins/x.csi.example/csi.sock: connect: connection refused",
+                "CSI driver x.csi.example",
+            ),
+            (
+                "dial unix /run/vendor/agent.sock: connect: no such file or directory",
+                "socket /run/vendor/agent.sock",
+            ),
+            (
+                "volume \"v\" (UniqueName: \"kubernetes.io/csi/x.csi.example^7\") : boom",
+                "CSI driver x.csi.example",
+            ),
+            (
+                "plugin type=\"vendor-net\" failed (add): boom",
+                "CNI plugin vendor-net",
+            ),
+            ("Post \"http://127.0.0.1:9/v1\": EOF", "http://127.0.0.1:9"),
+        ] {
+            assert_eq!(speaker(text).as_deref(), Some(who), "{text}");
+        }
+        assert_eq!(speaker("exit status 1"), None);
     }
 
     #[test]

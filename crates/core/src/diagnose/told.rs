@@ -37,9 +37,12 @@ impl<'c> Told<'c> {
             names: OnceCell::new(),
         }));
     }
-    /// Returns the highest allowed cause, with the names in the text.
+    /// Returns the highest allowed cause, with the names in the text. One that the text shows is before one for which
+    /// the reason alone is enough, and before one that holds of any failure of its stage.
     pub fn best(&self, text: &str, allow: impl Fn(&Cause) -> bool) -> Option<(&'c Cause, Names)> {
-        let hit = self.causes.iter().find(|h| allow(h.cause))?;
+        let allowed = || self.causes.iter().filter(|h| allow(h.cause));
+        let shown = allowed().find(|h| h.pattern.is_some() && !h.cause.general);
+        let hit = shown.or_else(|| allowed().next())?;
         let read = || {
             let names = hit
                 .pattern

@@ -208,6 +208,10 @@ facts! {
     KubeletFailed,
     /// The kubelet's client certificate has expired.
     CertificateExpired,
+    /// The kubelet cannot list the objects of a kind that it watches.
+    ListFailed,
+    /// A credential provider of the kubelet failed.
+    CredentialsFailed,
     /// The container runtime answered the kubelet.
     RuntimeReady,
     /// The container runtime reports that it is not ready.

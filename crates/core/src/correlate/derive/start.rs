@@ -4,6 +4,7 @@ use super::Build;
 use super::cri::{nested, of_work};
 use super::runtime_calls::Run;
 use super::span::{edge, event_edge, narrow};
+use crate::diagnose::limits;
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN, Span};
 use kflow_model::cri::{ContainerEventKind, OOM_KILLED, method};
@@ -373,7 +374,14 @@ fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
                 .flatten()
                 .any(|x| x.at.plus(SECOND) >= at.at)
         });
-        if known || e.container.is_empty() || b.view.gone.is_some() || b.seen.states.is_empty() {
+        // A status that was read well after the Event, and shows that the container has ended, knows better: what kubectl
+        // prints of Events is how long ago they were.
+        let ended = b.seen.states.last().is_some_and(|(o, p)| {
+            let mut statuses = p.statuses().filter(|s| s.name == e.container);
+            o.stamp.at.since(at.at) >= limits::STATUS.ns && statuses.any(ContainerStatus::has_ended)
+        });
+        let hidden = e.container.is_empty() || b.view.gone.is_some() || b.seen.states.is_empty();
+        if known || ended || hidden {
             continue;
         }
         let before = runs.iter().filter(of_it).filter_map(|r| r.attempt).max();

@@ -12,7 +12,7 @@ fn the_embedded_catalogue_is_complete_and_correct() {
     assert!(all.iter().map(|c| c.id).eq(CauseId::ALL.iter().copied()));
     for c in all.iter() {
         assert_eq!(all.cause(c.id).id, c.id);
-        for (text, _) in &c.steps {
+        for (text, _) in c.all_steps() {
             assert!(!text.is_empty(), "{}", c.id);
         }
         assert_eq!(
@@ -327,10 +327,6 @@ fn what_to_do_is_of_what_is_missing_and_not_of_what_else_the_cause_may_be() {
             "container has runAsNonRoot and image will run as root",
             &["{.spec.securityContext}"],
         ),
-        (
-            "services have not yet been read at least once, cannot construct envvars",
-            &[],
-        ),
     ] {
         let names = cause.matches("CreateContainerConfigError", text).unwrap();
         let steps = crate::diagnose::finding::steps(cause, &names);
@@ -383,6 +379,23 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         (cause::KF715, "CreateContainerError", "CDI device injection failed: unresolvable CDI devices vendor.example/card=0".to_owned(), "/etc/cdi", "nvidia"),
         (cause::KF421, "ContainerError", "failed to prepare subPath for volumeMount \"data\" of container \"c\": error: stale NFS file handle".to_owned(), "volume data of the pod", "umount -l <"),
         (cause::KF421, "ContainerError", "stat /var/lib/kubelet/pods/u/volume-subpaths/data/c/0: stale NFS file handle".to_owned(), "umount -l /var/lib/kubelet/pods/u/volume-subpaths/data/c/0", "?"),
+        (cause::KF409, "FailedMount", of_mount("the webhook failed to inject the sidecar container into the Pod spec"), "delete pod", "dmesg"),
+        (cause::KF409, "FailedMount", "MountVolume.SetUp failed for volume \"v\" : container reader not found".to_owned(), "no container reader", "dmesg"),
+        (cause::KF409, "FailedMount", of_mount("Error starting systemd unit x.service on host: Cannot set property CollectMode, or unknown property."), "systemctl --version", "dmesg"),
+        (cause::KF409, "FailedMount", of_mount("Could not mount \"b\" at \"/x\": Failed to find corresponding MountpointS3PodAttachment custom resource: context deadline exceeded. You can see the controller logs by running `kubectl logs -n kube-system -lapp=s3-csi-controller`."), "kubectl -n kube-system logs -l app=s3-csi-controller", "dmesg"),
+        (cause::KF409, "FailedMount", of_mount("something that nobody knows"), "describe pod", "dmesg"),
+        (cause::KF420, "FailedMount", mount("lustre", "mount.lustre: mount a@tcp:/b at /c failed: No such device\nAre the lustre modules loaded?"), "modprobe lustre", "?"),
+        (cause::KF501, "FailedCreatePodSandBox", cni("vendor", "something that nobody knows"), "logs of the CNI pods", "/etc/cni/net.d"),
+        (cause::KF501, "FailedCreatePodSandBox", "networkPlugin cni failed to set up pod \"p_ns\" network: request ip return 500 route is not ready, please see kube-ovn-controller logs to find errors".to_owned(), "deployment/kube-ovn-controller", "if cni was"),
+        (cause::KF501, "BranchAllocationFailed", "failed to allocate branch ENI to pod: cannot create new eni entry already exist".to_owned(), "security groups", "host-local"),
+        (cause::KF502, "FailedCreatePodSandBox", cni("aws-cni", "add cmd: failed to assign an IP address to container"), "aws-node", "host-local"),
+        (cause::KF703, "CreateContainerError", "something that nobody knows".to_owned(), "describe pod", "securityContext"),
+        (cause::KF703, "CreateContainerError", "cannot load seccomp profile \"/x\": boom".to_owned(), "securityContext", "passwd"),
+        (cause::KF704, "StartError", "something that nobody knows".to_owned(), "describe pod", "look into the image"),
+        (cause::KF704, "StartError", "exec: \"/run.sh\": permission denied".to_owned(), "look into the image", "?"),
+        (cause::KF701, "CreateContainerConfigError", "something that nobody knows".to_owned(), "describe pod", "make "),
+        (cause::KF908, "@unmount", "UnmountVolume.TearDown failed for volume \"v\" (UniqueName: \"x\") pod \"u\" (UID: \"u\") : unmount failed: exit status 32\nUnmounting arguments: /x\nOutput: umount: /x: target is busy.".to_owned(), "fuser", "vol_data"),
+        (cause::KF908, "@unmount", "UnmountVolume.NewUnmounter failed for volume \"v\" (UniqueName: \"x\") pod \"u\" (UID: \"u\") : kubernetes.io/csi: unmounter failed to load volume data file [/k/v/mount]: kubernetes.io/csi: failed to open volume data file [/k/v/vol_data.json]: open /k/v/vol_data.json: no such file or directory".to_owned(), "rmdir /k/v/mount /k/v", "fuser"),
         (cause::KF225, "NotTriggerScaleUp", "pod didn't trigger scale-up: 2 max node group size reached, 1 Insufficient cpu".to_owned(), "raise their maximum", "nodepools"),
         (cause::KF225, "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 node(s) didn't match Pod's node affinity/selector".to_owned(), "limits of the node groups", "nodepools"),
         (cause::KF225, "@autoscaler", "Failed to schedule pod, incompatible with nodepool \"default\", daemonset overhead={}, did not tolerate x".to_owned(), "describe nodepools default", "node groups"),
@@ -393,6 +406,168 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         let said: Vec<String> = steps.iter().map(|s| format!("{}: {}", s.text, s.command)).collect();
         let said = said.join("\n");
         assert!(said.contains(has) && !said.contains(lacks), "{text}: {said}");
+    }
+}
+
+/// The kubelet and the runtime say the same error under several reasons: of a container's state, of the Event `Failed` and
+/// of a start that failed for good (`StartError`, older `ContainerCannotRun`).
+#[test]
+fn a_cause_is_looked_for_under_every_reason_that_its_words_come_by() {
+    let follows: [(&str, &[&str]); 5] = [
+        ("CreateContainerConfigError", &["ContainerError"]),
+        ("CreateContainerError", &["ContainerError"]),
+        (
+            "RunContainerError",
+            &["ContainerError", "StartError", "ContainerCannotRun"],
+        ),
+        ("StartError", &["RunContainerError", "ContainerCannotRun"]),
+        ("ContainerCannotRun", &["StartError"]),
+    ];
+    // A call that did not reach the runtime has made no container, whose end could tell of it.
+    let not_of_ends = [cause::KF515];
+    for cause in Catalogue::get()
+        .iter()
+        .filter(|c| !not_of_ends.contains(&c.id))
+    {
+        for (reason, others) in follows {
+            let is_on = |r: &str| cause.on.iter().any(|on| on == r);
+            if is_on(reason) {
+                let missing: Vec<_> = others.iter().filter(|r| !is_on(r)).collect();
+                assert!(
+                    missing.is_empty(),
+                    "{} is on {reason} and not on {missing:?}",
+                    cause.id
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_has_one_cause_whichever_way_it_comes() {
+    const CREATE: &[&str] = &["CreateContainerError", "ContainerError"];
+    const CONFIG: &[&str] = &["CreateContainerConfigError", "ContainerError"];
+    const START: &[&str] = &[
+        "RunContainerError",
+        "StartError",
+        "ContainerCannotRun",
+        "ContainerError",
+    ];
+    const MOUNT: &[&str] = &["FailedMount", "FailedMapVolume"];
+    let kill = "failed to \"KillContainer\" for \"web\" with KillContainerError: \"rpc error: code = Unknown desc = failed to kill container \"9a\": unknown error after kill: runc did not terminate sucessfully: container does not exist";
+    for (reasons, text, id) in [
+        (
+            CONFIG,
+            "services have not yet been read at least once, cannot construct envvars",
+            cause::KF404,
+        ),
+        (
+            CONFIG,
+            "failed to sync secret cache: timed out waiting for the condition",
+            cause::KF404,
+        ),
+        (
+            CONFIG,
+            "stat /data/kubelet/pods/u/volumes/kubernetes.io~csi/tls/mount: no such file or directory",
+            cause::KF414,
+        ),
+        (
+            CONFIG,
+            "stat /srv/data: no such file or directory",
+            cause::KF701,
+        ),
+        (
+            CREATE,
+            "failed to generate container \"9a\" spec: failed to generate spec: failed to mkdir \"/home/keys\": mkdir /home/keys: read-only file system",
+            cause::KF412,
+        ),
+        (
+            CREATE,
+            "error while creating mount source path '/srv/x': mkdir /srv/x: read-only file system",
+            cause::KF412,
+        ),
+        (
+            CREATE,
+            "failed to resolve symlink \"/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pv/mount\": lstat /var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pv/mount: permission denied",
+            cause::KF421,
+        ),
+        (
+            CREATE,
+            "failed to create containerd container: mounts: snapshot 12 is not ready, err: no instance 12: not found",
+            cause::KF616,
+        ),
+        (
+            CREATE,
+            "failed to create containerd container: create snapshot: missing parent \"k8s.io/2/sha256:59\" bucket: not found",
+            cause::KF616,
+        ),
+        (
+            &["FailedCreatePodSandBox"],
+            "failed to create containerd container: create snapshot: missing parent \"k8s.io/2/sha256:59\" bucket: not found",
+            cause::KF616,
+        ),
+        (
+            CREATE,
+            "failed to create containerd container: mount callback failed on /var/lib/containerd/tmpmounts/containerd-mount1: openat etc/passwd: path escapes from parent",
+            cause::KF703,
+        ),
+        (
+            START,
+            "container 9a is not in created state: running",
+            cause::KF715,
+        ),
+        (
+            START,
+            "failed to create containerd task: failed to create shim task: hcs::CreateComputeSystem 9a: The requested operation for attach namespace failed.: unknown",
+            cause::KF715,
+        ),
+        (START, "NRI container start failed: boom", cause::KF510),
+        (
+            &["RunContainerError", "StartError"],
+            "something that nobody knows",
+            cause::KF704,
+        ),
+        (
+            MOUNT,
+            "MountVolume.SetUp failed for volume \"pv\" : kubernetes.io/csi: mounter.SetUpAt failed to check for STAGE_UNSTAGE_VOLUME capability: rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing dial unix /var/lib/kubelet/plugins/x.csi.example/csi.sock: connect: connection refused\"",
+            cause::KF408,
+        ),
+        (
+            MOUNT,
+            "MountVolume.MountDevice failed for volume \"pv\" : rpc error: code = Unavailable desc = Failed to stage volume 17: device attach timeout",
+            cause::KF417,
+        ),
+        (
+            &["@stop", "FailedKillPod"],
+            "rpc error: code = DeadlineExceeded desc = an error occurs during waiting for container \"9a\" to be killed: wait container \"9a\": context deadline exceeded",
+            cause::KF905,
+        ),
+        (&["@stop", "FailedKillPod"], kill, cause::KF905),
+        (
+            &["@stop", "FailedKillPod"],
+            "failed to stop sandbox \"5e\": failed to stop sandbox container \"5e\" in \"SANDBOX_READY\" state: context deadline exceeded",
+            cause::KF907,
+        ),
+        (
+            &["FailedCreatePodContainer"],
+            "failed to ensure that the pod: u cgroups exist and are correctly applied: failed to create container for [kubepods burstable podu] : Unit kubepods-burstable-podu.slice already exists.",
+            cause::KF311,
+        ),
+        (
+            &["FailedCreatePodSandBox"],
+            "plugin type=\"istio-cni\" name=\"istio-cni\" failed (add): istio-cni cmdAdd failed to contact node Istio CNI agent: unable to push CNI event (status code 500): no ztunnel connection",
+            cause::KF518,
+        ),
+        (
+            &["ErrImagePull"],
+            "rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused\"",
+            cause::KF515,
+        ),
+    ] {
+        for reason in reasons {
+            let told = Catalogue::get().best(reason, text, |_| true);
+            assert_eq!(told.map(|(c, _)| c.id), Some(id), "{reason}: {text}");
+        }
     }
 }
 
@@ -458,7 +633,7 @@ fn every_name_of_a_command_is_known_wherever_its_step_is_told() {
         let patterns = cause.patterns.iter().map(String::as_str);
         let origins = patterns.zip(groups.iter().map(Vec::as_slice)).chain(none);
         for (pattern, of_it) in origins {
-            for (text, command) in &cause.steps {
+            for (text, command) in cause.all_steps() {
                 let whole = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
                 let parts = whole.filter(|t| !t.contains(['[', ']']));
                 for part in parts.map_or(vec![""], |t| t.split('|').collect()) {
@@ -500,7 +675,7 @@ fn a_sentence_joins_no_words_whichever_of_its_names_are_known() {
     };
     let mut wrong = Vec::new();
     for cause in Catalogue::get().iter() {
-        let texts = cause.steps.iter().map(|(text, _)| text);
+        let texts = cause.all_steps().map(|(text, _)| text);
         for template in texts.chain([&cause.say]) {
             let known = words(template, &['[', ']', '|']);
             let tails = template.split('{').skip(1);

@@ -8,7 +8,7 @@ use kflow_model::{
     Body, ContainerId, Nanos, Text,
     cri::{ContainerEventKind, OOM_KILLED},
     event::EventSeen,
-    pod::{ContainerState, PodSeen},
+    pod::{ContainerSpec, ContainerState, PodSeen},
     stamp::SECOND,
 };
 
@@ -112,6 +112,10 @@ impl<'a> PodHistory<'a> {
     ) {
         let at = o.stamp.at;
         let ready = self.readiness_turned.filter(|(_, ready)| *ready);
+        let container = match container {
+            "" => self.failed_probe_of(kind).unwrap_or_default(),
+            name => name,
+        };
         let c = self.container(container);
         let mut since = c.started;
         let slot = if kind.starts_with("Readiness") {
@@ -134,6 +138,34 @@ impl<'a> PodHistory<'a> {
             count: before.0 + u32::from(!again),
             evidence: o,
         });
+    }
+
+    /// Returns the container of which a failed probe must be, by the pod's specification and status: what kubectl prints
+    /// of an Event names no container before 1.35. `None` when it may be of several.
+    fn failed_probe_of(&self, kind: &str) -> Option<&'a str> {
+        let api = self.api?;
+        let kind = kind.split(' ').next()?;
+        let all = || api.spec.containers.iter().chain(&api.spec.init_containers);
+        let told = all().any(|c| !c.probes.is_empty());
+        let may = |c: &&'a ContainerSpec| {
+            let mut probes = c.probes.iter();
+            !told || probes.any(|p| p.kind.eq_ignore_ascii_case(kind))
+        };
+        // A container that is ready passes its readiness probe, and one that has started its startup probe.
+        let fails = |c: &&'a ContainerSpec| {
+            let status = api.statuses().find(|s| s.name == c.name);
+            status.is_none_or(|s| match kind {
+                "Readiness" => !s.ready,
+                "Startup" => !s.ready && s.started != Some(true),
+                _ => true,
+            })
+        };
+        let only = |of: Vec<&'a ContainerSpec>| match *of {
+            [one] => Some(one.name.as_str()),
+            _ => None,
+        };
+        only(all().filter(may).collect())
+            .or_else(|| only(all().filter(may).filter(fails).collect()))
     }
 
     pub(super) fn exits_of(&mut self, o: &'a Evidence, p: &'a PodSeen) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{PodHistory, Signal};
+use crate::diagnose::limits;
 use crate::flow::Map;
 use kflow_model::Nanos;
 use kflow_model::{
@@ -101,10 +102,26 @@ impl PodHistory<'_> {
                     self.state(reason, &s.name, ended(s));
                 }
             }
+            // A container with an id has a sandbox and an image, and the sandbox was there while it ran.
             if !s.id.is_empty() {
-                // A container with an id has a sandbox and an image.
-                self.sandbox = self.sandbox.max(Some(api.created));
+                let ran = ran(s).unwrap_or(api.created);
+                self.sandbox = self.sandbox.max(Some(ran.max(api.created)));
             }
+            self.stands(s, o.stamp.at);
+        }
+    }
+
+    /// Takes a container as started when its status says so, where an Event tells of a later start and the status, read
+    /// well after that, shows that the container has ended: what kubectl prints of Events is how long ago they were.
+    fn stands(&mut self, s: &ContainerStatus, read: Nanos) {
+        let over = s.has_ended();
+        let has_cri = self.has_cri;
+        let c = self.container(&s.name);
+        let late = c
+            .started
+            .is_some_and(|at| read.since(at) >= limits::STATUS.ns);
+        if let Some((began, end)) = last_run(s).filter(|_| over && late && !has_cri) {
+            c.started = c.started.map(|at| if at > end { began } else { at });
         }
     }
 
@@ -122,10 +139,27 @@ impl PodHistory<'_> {
     }
 }
 
+/// The last moment at which a container ran, as its status tells (1 s); `None` for one that has not.
+fn ran(s: &ContainerStatus) -> Option<Nanos> {
+    match &s.state {
+        ContainerState::Running { started } => Some(*started),
+        _ => ended(s),
+    }
+}
+
 /// When a container last ended, as its status tells (1 s).
 fn ended(s: &ContainerStatus) -> Option<Nanos> {
-    match &s.state {
-        ContainerState::Terminated(t) => t.finished,
-        _ => s.last.as_ref()?.finished,
-    }
+    last_run(s).map(|(_, end)| end)
+}
+
+/// Begin and end of a container's last run that ended, as its status tells (1 s). One that could not be started has no
+/// begin of its own.
+fn last_run(s: &ContainerStatus) -> Option<(Nanos, Nanos)> {
+    let t = match &s.state {
+        ContainerState::Terminated(t) => t,
+        _ => s.last.as_ref()?,
+    };
+    let end = t.finished?;
+    let began = t.started.filter(|at| at.0 > 0 && *at <= end);
+    Some((began.unwrap_or(end), end))
 }

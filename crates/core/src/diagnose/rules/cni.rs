@@ -8,7 +8,9 @@ use crate::diagnose::history::PodHistory;
 use kflow_model::pod::{Condition, ContainerState, PodSeen};
 
 /// A word of an error, the network that writes it, and the prefix of its agent pods' names in its own manifests.
-const AGENTS: [(&str, &str, &str); 12] = [
+const AGENTS: [(&str, &str, &str); 14] = [
+    ("ztunnel", "Istio ztunnel", "ztunnel-"),
+    ("istio-cni", "Istio CNI", "istio-cni-node-"),
     ("cilium", "Cilium", "cilium-"),
     ("calico", "Calico", "calico-node-"),
     ("annel", "Flannel", "kube-flannel-"),

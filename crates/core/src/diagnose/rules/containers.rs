@@ -157,6 +157,13 @@ fn never_ran(e: &Exit<'_>) -> bool {
     matches!(e.reason.as_str(), "StartError" | "ContainerCannotRun")
 }
 
+/// True when the container is not started again, though the pod goes on: others run, and the pod's restartPolicy is
+/// Never (pkg/kubelet/container/helpers.go, `ShouldContainerBeRestarted`).
+fn is_left(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
+    let never = f.api.is_some_and(|p| p.spec.restart_policy == "Never");
+    never && !c.runs() && !f.is_sidecar(&c.name)
+}
+
 /// True when nothing starts the pod's containers again.
 fn is_final(f: &PodHistory<'_>) -> bool {
     f.api.is_some_and(|p| p.status.phase == PodPhase::Failed) || f.is_over_on_node()
@@ -279,11 +286,14 @@ fn crash<'a>(
         })
         .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
     let dead = is_final(f);
+    let left = is_left(f, c);
     let over = |x: &mut Finding<'a>| {
         x.attempt = n;
-        x.next_retry = (waits_again && !dead).then_some(next);
+        x.next_retry = (waits_again && !dead && !left).then_some(next);
         x.state = if dead {
             State::Failed
+        } else if left {
+            State::Stuck
         } else if waits_again {
             State::BackingOff
         } else {
@@ -365,6 +375,11 @@ fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u3
         127 => ", its command was not found",
         _ => "",
     };
+    // Windows' codes are known by their hexadecimal form.
+    let exit = match exit {
+        0..=255 => exit.to_string(),
+        _ => format!("{exit} (0x{exit:08X})"),
+    };
     let reason = if last.reason.is_empty() || last.reason == "Error" {
         String::new()
     } else {
@@ -378,6 +393,11 @@ fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u3
     let policy = f.api.map_or("Never", |p| p.spec.restart_policy.as_str());
     if is_final(f) && policy == "Never" && n <= 1 {
         return format!("ended with exit code {exit}{signal}{reason}{ran}, and is not restarted");
+    }
+    if is_left(f, c) && n <= 1 && !f.is_init(&c.name) {
+        return format!(
+            "ended with exit code {exit}{signal}{reason}{ran} and is not started again (restartPolicy Never), so that the pod does not become ready"
+        );
     }
     let code = format!("exit code {exit}{signal}{reason}");
     format!("ends with {code}{ran}, {} so far", times(n))

@@ -5,10 +5,10 @@ use crate::correlate::{ContainerView, RunState};
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::signal::Signal;
+use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
-use kflow_model::{ObjectRef, Source};
+use kflow_model::{ObjectRef, Source, Text};
 
 /// Adds a finding for each signal that matches the catalogue and that no later progress has overtaken.
 pub(super) fn matched<'a>(
@@ -83,6 +83,10 @@ pub(super) fn matched<'a>(
         found.retain(|k| k.cause.id != cause::KF911);
         found.push(Finding::of_signal(evicted, names, s, f));
     }
+    // The plugin has no address for the pod because it was given no network interface.
+    if found.iter().any(|x| x.names.get("branch").is_some()) {
+        found.retain(|x| x.names.get("vpc").is_none());
+    }
     for x in found.iter_mut().filter(|x| is_of_pressure(x)) {
         x.behind = low_node(cx, f);
     }
@@ -147,7 +151,7 @@ fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
         | "ContainerError"
         | "RunContainerError") => container_error_stage(reason, &s.text),
         "StartError" | "ContainerCannotRun" => Stage::Start,
-        "FailedCreatePodSandBox" if made => Stage::Sandbox,
+        "FailedCreatePodSandBox" if made || cause.stage == Stage::Image => Stage::Sandbox,
         "@stop" | "FailedKillPod" if whole => Stage::Terminate,
         _ => cause.stage,
     }
@@ -167,7 +171,18 @@ fn polish<'a>(
                 .set("resource", s.reason.trim_start_matches("OutOf"));
             amounts(&mut x);
         }
+        cause::KF404 => unlisted(cx, &mut x, f),
         cause::KF602 => {
+            let failed = cx.shared.node(&f.view.node).and_then(|n| {
+                let of_image = |[_, image, _]: &&[Text; 3]| {
+                    !image.is_empty() && s.text.contains(image.as_str())
+                };
+                n.credentials.iter().find(of_image)
+            });
+            if let Some([provider, _, why]) = failed {
+                x.names.set("provider", provider);
+                x.names.set("failing", why);
+            }
             let unread = f
                 .signals
                 .iter()
@@ -208,11 +223,14 @@ fn polish<'a>(
             }
         }
         cause::KF406 => attacher(cx, &mut x),
+        cause::KF616 if s.reason == "FailedCreatePodSandBox" => x.names.set("sandbox", "sandbox"),
+        cause::KF616 => x.names.set("whole", "all of it"),
         cause::KF615 if x.names.get("answer").is_some() => x.state = State::Stuck,
         cause::KF214 => super::claims::gave_up(cx, f, s, &mut x),
         cause::KF232 => shares(&mut x),
         _ => {}
     }
+    speaker(&mut x, s, f);
     super::webhook::follow(cx, &s.text, &mut x);
     super::cni::agent(cx, &mut x, &s.text, f);
     match x.cause.id {
@@ -228,6 +246,44 @@ fn polish<'a>(
         x = x.at_most(Confidence::Likely);
     }
     x
+}
+
+/// Adds why the kubelet cannot read what it has not read, where its log says so.
+fn unlisted(cx: Context<'_>, x: &mut Finding<'_>, f: &PodHistory<'_>) {
+    let kinds: &[&str] = match (x.names.get("services"), x.names.get("kind")) {
+        (Some(_), _) => &["Service"],
+        (None, Some("secret")) => &["Secret"],
+        (None, Some("configmap")) => &["ConfigMap"],
+        _ => &["Secret", "ConfigMap"],
+    };
+    let node = cx.shared.node(&f.view.node);
+    let refused = node.and_then(|n| {
+        n.unlisted
+            .iter()
+            .find(|(k, ..)| kinds.contains(&k.as_str()))
+    });
+    if let Some((_, why, o)) = refused {
+        x.names.set("refused", why);
+        x.proofs.push(crate::diagnose::finding::proof(o));
+    }
+}
+
+/// Adds the component that says the error, or does not answer, and the objects by which it works: the one that the
+/// error names, else the CSI driver of the pod's own volume.
+fn speaker(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
+    let of_volume = || {
+        let name = x.names.get("volume")?;
+        let mut volumes = f.api?.spec.volumes.iter();
+        let volume = volumes.find(|v| v.kind == "csi" && v.name == name)?;
+        Some(format!("CSI driver {}", volume.refers))
+    };
+    let Some(who) = signal::speaker(&s.text).or_else(of_volume) else {
+        return;
+    };
+    if let Some(objects) = signal::objects_of(&who) {
+        x.names.set("objects", objects);
+    }
+    x.names.set("speaker", &who);
 }
 
 /// Adds when the CSI driver's attacher last renewed its lease.
