@@ -13,7 +13,7 @@ use evidence::{clock, precision, source_name, told_once};
 pub use groups::{Group, groups, groups_of};
 use kflow_core::diagnose::text::{span, times};
 use kflow_core::diagnose::{Confidence, State, Verdict};
-use kflow_model::{Nanos, ObjectRef};
+use kflow_model::{Nanos, ObjectRef, stamp::SECOND};
 pub use markdown::{escaped, markdown};
 pub use rows::rows;
 
@@ -222,10 +222,12 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
 /// Returns the state and its duration: `stuck in image for 2m41s, backing off`,
 /// `crash-looping in start, now running for 12 s`.
 pub fn standing(v: &Verdict, now: Nanos) -> String {
-    let mut since = span(now.since(v.since));
-    if v.at_least {
-        since = format!("at least {since}");
-    }
+    let length = now.since(v.since);
+    let lasts = match (v.at_least, span(length)) {
+        (true, _) if length < SECOND => String::new(),
+        (true, since) => format!(" for at least {since}"),
+        (false, since) => format!(" for {since}"),
+    };
     let stage = v.stage.name();
     let up = v.recurrence.and_then(|r| r.up).map(|t| span(now.since(t)));
     let often = v
@@ -233,20 +235,20 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
         .map(|r| format!(": {} in {}", times(r.times), span(now.since(r.first))))
         .unwrap_or_default();
     match v.state {
-        State::Stuck => format!("stuck in {stage} for {since}"),
-        State::Slow => format!("slow in {stage} for {since}"),
-        State::BackingOff => format!("stuck in {stage} for {since}, backing off"),
+        State::Stuck => format!("stuck in {stage}{lasts}"),
+        State::Slow => format!("slow in {stage}{lasts}"),
+        State::BackingOff => format!("stuck in {stage}{lasts}, backing off"),
         State::CrashLooping => match up {
             Some(up) => format!("crash-looping in {stage}, now running for {up}"),
-            None => format!("crash-looping in {stage} for {since}"),
+            None => format!("crash-looping in {stage}{lasts}"),
         },
         State::Flapping => match up {
             Some(up) => format!("flapping in {stage}{often}, now ready for {up}"),
             None => format!("flapping in {stage}{often}"),
         },
-        State::Blocked => format!("waiting in {stage} for {since}"),
+        State::Blocked => format!("waiting in {stage}{lasts}"),
         State::Failed => format!("failed in {stage} {} ago", span(now.since(v.since))),
-        State::Recovered => format!("recovered, well for {since}"),
+        State::Recovered => format!("recovered, well{lasts}"),
         State::Healthy => "well".to_owned(),
         State::Gone => "gone".to_owned(),
     }

@@ -103,7 +103,7 @@ fn what_was_so_before_a_log_begins_has_been_so_at_least_as_long() {
     let log: Vec<&Evidence> = all.iter().filter(|o| o.source == Source::Kubelet).collect();
     // The newest back-off before the fourth pull.
     let (amid, _) = Nanos::parse_rfc3339("2026-11-21T00:28:49.4Z").expect("a time");
-    let now = amid.plus(SECOND);
+    let now = amid.plus(2 * SECOND);
     let standing = |from: Nanos| {
         let mut world = World::new();
         let seen = |o: &&&Evidence| (from..=now).contains(&o.stamp.at);

@@ -652,6 +652,27 @@ fn a_description_takes_from_a_table_what_it_does_not_print() {
     }
 }
 
+/// A description of a pod without Events does not say how old the pod is.
+#[test]
+fn how_long_is_not_told_where_nothing_says_how_old_the_pod_is() {
+    let desk = Desk::new();
+    let pod = std::fs::read_to_string(fixture("kubectl/s2-pvc-unbound-1.36.txt")).unwrap();
+    let (pod, _) = pod.split_once("Events:").unwrap();
+    let claim = "Name:          data\nNamespace:     s05\nStorageClass:  fast\nStatus:        Pending\nVolume:        \nLabels:        <none>\n\
+                 Annotations:   volume.kubernetes.io/selected-node: node1\nFinalizers:    [kubernetes.io/pvc-protection]\nEvents:\n  \
+                 Type     Reason              Age               From              Message\n  \
+                 ----     ------              ----              ----              -------\n  \
+                 Warning  ProvisioningFailed  9s (x6 over 3m)   example.com/fast  failed to provision volume with StorageClass \"fast\": no space\n";
+    let ticket = desk.file("ticket.txt", format!("{pod}Events:  <none>\n\n\n{claim}"));
+    let (session, _) = desk.import("a.kflow", &[&ticket, "--taken", "2026-11-27T00:37:30Z"]);
+    let node = std::fs::read_to_string(&session).unwrap();
+    assert!(node.contains(r#"["selectedNode","node1"]"#), "{node}");
+    let o = run(&["why", "s05/pvc-unbound", "-s", &session]);
+    let said = text(&o.stdout);
+    let head = "s05/pvc-unbound   stuck in schedule   ";
+    assert!(said.starts_with(head) && said.contains("KF214"), "{said}");
+}
+
 /// A table of nodes shows neither labels nor what the nodes have left.
 #[test]
 fn nothing_is_said_of_nodes_that_a_table_does_not_show() {

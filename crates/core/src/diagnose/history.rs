@@ -23,7 +23,7 @@ use kflow_model::{
     cri::{CallKey, ContainerEventKind, RuntimeState, method},
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
-    pod::{ContainerState, PodPhase, PodSeen},
+    pod::{ContainerState, PodPhase, PodSeen, WatchEvent},
     stamp::SECOND,
 };
 
@@ -454,9 +454,17 @@ impl<'a> PodHistory<'a> {
     pub fn is_ours(&self) -> bool {
         self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
     }
-    /// True when the pod's evidence is of sources on the node alone, and the first of it is later than the pod's
-    /// creation: the verdict's state has lasted longer than the evidence shows.
+    /// True when the verdict's state has lasted longer than the evidence shows: it is of sources on the node alone, and the
+    /// first of it is later than the pod's creation; or a description does not say when the pod was created.
     pub fn began_before(&self) -> bool {
+        let is_description = |p: &PodSeen| p.event == WatchEvent::Listed && p.resource_version == 0;
+        if let Some((p, o)) = self
+            .api
+            .zip(self.api_evidence)
+            .filter(|(p, _)| is_description(p))
+        {
+            return p.created.plus(SECOND) > o.stamp.seen;
+        }
         let begun = self.begun || self.bound.is_some() || self.sandbox_attempts > 0;
         let mut evidence = self.view.evidence.iter();
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
