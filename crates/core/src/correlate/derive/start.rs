@@ -4,7 +4,6 @@ use super::Build;
 use super::cri::{nested, of_work};
 use super::runtime_calls::Run;
 use super::span::{edge, event_edge, narrow};
-use crate::diagnose::limits;
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN, Span};
 use kflow_model::cri::{ContainerEventKind, OOM_KILLED, method};
@@ -362,6 +361,9 @@ fn shows_starts(b: &Build<'_>) -> bool {
     })
 }
 
+/// The kubelet sends the status of every pod at least this often (pkg/kubelet/status/status_manager.go, `syncPeriod`).
+const STATUS_NS: i64 = 10 * SECOND;
+
 /// Adds a run for the kubelet's Event `Started` where no status shows the run yet: the kubelet sends the Event at
 /// once, and the status up to ten seconds later.
 fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
@@ -378,7 +380,7 @@ fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
         // prints of Events is how long ago they were.
         let ended = b.seen.states.last().is_some_and(|(o, p)| {
             let mut statuses = p.statuses().filter(|s| s.name == e.container);
-            o.stamp.at.since(at.at) >= limits::STATUS.ns && statuses.any(ContainerStatus::has_ended)
+            o.stamp.at.since(at.at) >= STATUS_NS && statuses.any(ContainerStatus::has_ended)
         });
         let hidden = e.container.is_empty() || b.view.gone.is_some() || b.seen.states.is_empty();
         if known || ended || hidden {
