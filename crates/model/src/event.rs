@@ -76,6 +76,15 @@ impl EventSeen {
     pub fn is_of_autoscaler(&self) -> bool {
         AUTOSCALERS.contains(&self.component.as_str())
     }
+    /// Returns the node whose agent reports the Event, empty when the Event names no node: the kubelet, or a virtual
+    /// kubelet (virtual-kubelet/virtual-kubelet `cmd/virtual-kubelet/internal/commands/root/root.go`, runRootCommand:
+    /// `NODE/pod-controller`). `None` for an Event of another component.
+    pub fn node_agent(&self) -> Option<&str> {
+        if self.component == "kubelet" {
+            return Some(&self.host);
+        }
+        self.component.strip_suffix("/pod-controller")
+    }
     /// True when the Event is about a pod whose UID is neither `uid` nor one of `mirrors`.
     pub fn is_of_another_pod(&self, uid: &PodUid, mirrors: &[PodUid]) -> bool {
         self.object.kind == "Pod"

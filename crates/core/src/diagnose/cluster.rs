@@ -1,6 +1,6 @@
 //! Facts that concern more than one pod: hanging calls of the kubelet's loops, pulls in flight, the health of nodes.
 
-use kflow_model::pod::Condition;
+use kflow_model::pod::{Condition, PodSeen};
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
@@ -483,6 +483,21 @@ impl Cluster {
             all
         });
         all.get(scheduler)
+    }
+    /// Returns when a pod was last bound that names this scheduler, by its condition, which a list without Events has too.
+    /// The kubelet sets the same condition on a pod that was given its node otherwise, so that this shows no more than
+    /// that the scheduler may be alive.
+    pub fn bound_since(&self, world: &World, scheduler: &str) -> Option<Nanos> {
+        let pods = world.every_pod().iter().filter_map(|p| p.api.as_deref());
+        let its = pods.filter(|p| {
+            let own = p.owner.as_ref().is_some_and(|o| o.kind == "Node");
+            p.spec.scheduler == scheduler && p.mirror_of.is_none() && !own
+        });
+        let bound = |p: &PodSeen| {
+            let c = p.condition("PodScheduled").filter(|c| c.is_true())?;
+            c.transition
+        };
+        its.filter_map(bound).max()
     }
     /// Returns which container waits behind which pull.
     pub fn queue(&self, world: &World) -> &Pulls {

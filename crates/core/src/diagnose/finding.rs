@@ -277,6 +277,15 @@ impl<'a> Finding<'a> {
                 let image = self.names.get("image").unwrap_or_default().to_owned();
                 self.names.set("asked", &image);
             }
+            cause::KF204 => {
+                let who = match (self.names.get("only"), self.names.get("share")) {
+                    (Some(n), _) => format!("Node {n}, the only one that the pod is for, is"),
+                    (None, Some(share)) if share.starts_with("1 ") => format!("{share} is"),
+                    (None, Some(share)) => format!("{share} are"),
+                    (None, None) => "All nodes are".to_owned(),
+                };
+                self.names.set("who", &who);
+            }
             cause::KF205 | cause::KF206 => self.set_who("matches", "match"),
             cause::KF207 | cause::KF208 => self.set_who("satisfies", "satisfy"),
             cause::KF211 => self.set_who("declares", "declare"),
@@ -296,7 +305,11 @@ impl<'a> Finding<'a> {
                 };
                 let nodes = self.names.get("share").unwrap_or("the nodes");
                 let taint = taint_in_words(of("taint"));
-                let plain = format!("{taint} of {nodes} {}{why}", of("detail"));
+                let effect = match of("effect") {
+                    "" => String::new(),
+                    effect => format!("; {effect}"),
+                };
+                let plain = format!("{taint} of {nodes} {}{effect}{why}", of("detail"));
                 self.names.set("plain", &plain.replace(" ;", ";"));
             }
             cause::KF705 if self.names.get("exit").is_some() => self.names.remove("running"),

@@ -474,6 +474,13 @@ impl<'a> PodHistory<'a> {
         let status = self.api.map(|p| &p.status);
         status.is_some_and(|s| s.phase == PodPhase::Failed && s.reason == reason)
     }
+    /// True when the kubelet ended the pod, by its condition. The containers of such a pod may end with 0 when they are
+    /// asked to, and a later status then says that it succeeded, without the reason
+    /// (`pkg/kubelet/status/generate.go`, `generatePodReadyConditionForTerminalPhase`; kubelet_pods.go, `getPhase`).
+    pub fn ended_by_kubelet(&self) -> bool {
+        let condition = self.api.and_then(|p| p.condition("DisruptionTarget"));
+        condition.is_some_and(|c| c.is_true() && c.reason == "TerminationByKubelet")
+    }
     /// True when the pod has ended, by the node's own sources alone.
     pub fn is_over_on_node(&self) -> bool {
         self.api.is_none()
@@ -503,7 +510,8 @@ impl<'a> PodHistory<'a> {
             // A kubelet admits each of its pods again after a restart of its own or of the node: a pod that ran may be
             // refused later.
             Stage::Admit if self.api.is_some() => {
-                self.sandbox.is_some() && !self.ended_with(&s.reason)
+                let runs = self.containers.iter().any(|c| after(c.started));
+                (self.sandbox.is_some() || runs) && !self.ended_with(&s.reason)
             }
             Stage::Admit => after(self.sandbox) || (self.sandbox.is_some() && may_be_resize(s)),
             Stage::Cgroup | Stage::Volumes => {

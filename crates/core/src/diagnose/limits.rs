@@ -45,6 +45,8 @@ limits! {
     CONTROLLER_LATE = "api: a controller's next try is late", 60, "chosen: on top of the pause above, the wait in the queue, whose token bucket holds 100 and gives 10 a second (the same function)";
     /// For a pod that no scheduler has looked at.
     SCHEDULER = "schedule: no scheduler has looked at the pod", 10, "measured: PodScheduled after at most 0.10 s (S5-burst)";
+    /// How long a scheduler waits for the volumes of a pod that it has a node for, without a word about the pod.
+    BIND_VOLUMES = "schedule: the scheduler waits for the pod's volumes", 660, "pkg/scheduler/apis/config/v1/defaults.go, SetDefaults_VolumeBindingArgs: BindTimeoutSeconds 600; chosen: a minute for the time that the pod is in the queue before";
     /// For a pod whose state does not tell why it is not bound.
     UNBOUND = "schedule: not bound, and nothing says why", 30, "measured: bound after at most 0.10 s (S5-burst); leaves room for a scheduler that restarts (component-base/config/v1alpha1/defaults.go, RecommendedDefaultLeaderElectionConfiguration: LeaseDuration 15 s)";
     /// For a node that an autoscaler has requested.

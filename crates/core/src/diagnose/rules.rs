@@ -23,6 +23,7 @@ mod webhook;
 
 pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use node::{node, nodes};
+pub(in crate::diagnose) use owner::cannot_create;
 pub use owner::{owner, owners};
 
 use super::cluster::Cluster;
@@ -83,16 +84,18 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     };
     let never = f.creation_forgotten();
     let removed = f.api.is_none() && f.removed.is_some_and(|t| !left(t));
-    if f.view.gone.is_some() || removed || never || remnant || f.view.phase == PodPhase::Succeeded {
+    if f.view.gone.is_some() || removed || never || remnant {
         return Health::Well;
     }
-    if let Some(api) = f.api {
-        if api.status.phase == PodPhase::Succeeded {
-            return Health::Well;
-        }
-        if api.status.phase == PodPhase::Failed {
-            return Health::Unwell;
-        }
+    let succeeded = match f.api {
+        Some(api) => api.status.phase == PodPhase::Succeeded,
+        None => f.view.phase == PodPhase::Succeeded,
+    };
+    if succeeded && !(f.api.is_some() && f.deleted.is_some() || f.ended_by_kubelet()) {
+        return Health::Well;
+    }
+    if f.api.is_some_and(|p| p.status.phase.is_over()) {
+        return Health::Unwell;
     }
     // Deleting a mirror pod does not stop its static pod.
     let is_static = !f.view.mirrors.is_empty() || f.api.is_some_and(|p| p.mirror_of.is_some());
@@ -214,9 +217,8 @@ fn comes_and_goes(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
 pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> Vec<Finding<'a>> {
     let mut found = Vec::new();
     let deleting = f.deleted.is_some();
-    let failed = f
-        .api
-        .map_or_else(|| ended(f), |p| p.status.phase == PodPhase::Failed);
+    // A pod that succeeded is looked at only when it was ended by another, or deleted.
+    let failed = f.api.map_or_else(|| ended(f), |p| p.status.phase.is_over());
     matched::matched(cx, f, deleting, failed, &mut found);
     if health == Health::Flapping {
         found.retain(|x: &Finding<'_>| x.stage >= Stage::Start);

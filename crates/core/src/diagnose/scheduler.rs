@@ -6,7 +6,9 @@
 mod constraints;
 mod devices;
 
-pub use constraints::{constraint_in_words, neighbours, only_node, spread_over};
+pub use constraints::{
+    constraint_in_words, is_beside, neighbours, only_node, selects, spread_over,
+};
 use constraints::{node_terms, requirement};
 
 use rustc_hash::FxHashMap;
@@ -98,7 +100,12 @@ fn clauses(s: &str) -> Vec<Clause<'_>> {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
             b'"' => quoted = !quoted,
-            b',' | b'.' if depth <= 0 && !quoted && bytes.get(i + 1).is_none_or(|n| *n == b' ') => {
+            b',' | b'.'
+                if depth <= 0
+                    && !quoted
+                    && bytes.get(i + 1).is_none_or(|n| *n == b' ')
+                    && !is_continued(s.get(i + 1..).unwrap_or_default()) =>
+            {
                 add(start, i);
                 start = i + 1;
             }
@@ -107,6 +114,13 @@ fn clauses(s: &str) -> Vec<Clause<'_>> {
     }
     add(start, s.len());
     out
+}
+
+/// True for the rest of a reason with a comma in it, and not the begin of another reason.
+fn is_continued(rest: &str) -> bool {
+    let rest = rest.trim_start();
+    let mut all = scheduler().continued.iter();
+    all.any(|words| rest.starts_with(words.as_str()))
 }
 
 fn of(list: &[(Text, Text)], resource: &str) -> Quantity {
@@ -324,7 +338,10 @@ pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
     Some(s)
 }
 
-fn tolerates(tolerations: &[Toleration], (key, value, effect): &(Text, Text, Text)) -> bool {
+/// Key, value and effect of a taint.
+pub type Taint = (Text, Text, Text);
+
+fn tolerates(tolerations: &[Toleration], (key, value, effect): &Taint) -> bool {
     tolerations.iter().any(|t| {
         (t.effect.is_empty() || t.effect == *effect)
             && (t.key.is_empty() || t.key == *key)
@@ -333,26 +350,61 @@ fn tolerates(tolerations: &[Toleration], (key, value, effect): &(Text, Text, Tex
 }
 
 /// Returns the taints of a node that keep the pod away.
-pub fn untolerated<'n>(pod: &PodSeen, node: &'n NodeSeen) -> Vec<&'n (Text, Text, Text)> {
+pub fn untolerated<'n>(pod: &PodSeen, node: &'n NodeSeen) -> Vec<&'n Taint> {
     node.taints
         .iter()
         .filter(|t| t.2 != "PreferNoSchedule" && !tolerates(&pod.spec.tolerations, t))
         .collect()
 }
 
-/// Returns the taints that the pod does not tolerate, in words: `lab=yes:NoSchedule on node1`.
-pub fn taints(pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
-    nodes
+/// Returns the effect that the pod tolerates of a taint, where that is not the taint's own, in words: `NoSchedule`.
+pub fn other_effect(pod: &PodSeen, (key, value, effect): &Taint) -> Option<Text> {
+    let same = |t: &&Toleration| {
+        t.key == *key
+            && (t.operator == "Exists" || t.value == *value)
+            && !t.effect.is_empty()
+            && t.effect != *effect
+    };
+    let found = pod.spec.tolerations.iter().find(same)?;
+    Some(found.effect.clone())
+}
+
+/// Returns the key of a taint as the scheduler writes it: `{key: value}`, without its braces.
+pub fn key_of(taint: &str) -> Option<&str> {
+    let (key, _) = taint.split_once(':')?;
+    Some(key.trim())
+}
+
+/// Returns the taints that the pod does not tolerate, in words (`lab=yes:NoSchedule on node1`): those with a key that is
+/// asked for, and the others.
+pub fn taints(
+    pod: &PodSeen,
+    nodes: &[&NodeSeen],
+    its: impl Fn(&str) -> bool,
+) -> (Vec<String>, Vec<String>) {
+    let mut found: Vec<(&Taint, Vec<&Text>)> = Vec::new();
+    let all = nodes
         .iter()
-        .flat_map(|n| untolerated(pod, n).into_iter().map(move |t| (n, t)))
-        .map(|(n, (k, v, e))| {
-            if v.is_empty() {
-                format!("{k}:{e} on {}", n.name)
-            } else {
-                format!("{k}={v}:{e} on {}", n.name)
-            }
-        })
-        .collect()
+        .flat_map(|n| untolerated(pod, n).into_iter().map(move |t| (n, t)));
+    for (n, taint) in all {
+        match found.iter_mut().find(|(t, _)| *t == taint) {
+            Some((_, nodes)) => nodes.push(&n.name),
+            None => found.push((taint, vec![&n.name])),
+        }
+    }
+    let words = |((k, v, e), nodes): &(&Taint, Vec<&Text>)| {
+        let value = if v.is_empty() {
+            String::new()
+        } else {
+            format!("={v}")
+        };
+        format!("{k}{value}:{e} on {}", list(nodes))
+    };
+    let (named, others): (Vec<_>, Vec<_>) = found.iter().partition(|((k, ..), _)| its(k));
+    (
+        named.into_iter().map(words).collect(),
+        others.into_iter().map(words).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -467,13 +519,19 @@ mod tests {
             ..NodeSeen::default()
         };
         let mut pod = PodSeen::default();
-        assert_eq!(taints(&pod, &[&node]), ["lab=yes:NoSchedule on n"]);
+        let all = |pod: &PodSeen| taints(pod, &[&node], |_| true);
+        assert_eq!(all(&pod).0, ["lab=yes:NoSchedule on n"]);
+        let (named, others) = taints(&pod, &[&node], |key| key == "other");
+        assert_eq!(
+            (named.len(), others),
+            (0, vec!["lab=yes:NoSchedule on n".to_owned()])
+        );
         pod.spec.tolerations = vec![Toleration {
             key: "lab".into(),
             operator: "Exists".into(),
             ..Toleration::default()
         }];
-        assert!(taints(&pod, &[&node]).is_empty());
+        assert!(all(&pod).0.is_empty());
     }
 
     proptest::proptest! {

@@ -34,6 +34,7 @@ struct Errors {
     runtime: RuntimeErrors,
     node: NodeErrors,
     scheduler: SchedulerSentence,
+    owner: OwnerErrors,
     taints: Taints,
     speakers: Speakers,
 }
@@ -81,6 +82,24 @@ pub(super) fn objects_of(speaker: &str) -> Option<&'static str> {
     let mut known = ERRORS.speakers.objects.iter();
     let of_it = known.find(|o| speaker.split(' ').any(|word| word == o.by))?;
     Some(&of_it.objects)
+}
+
+/// What controllers say when they cannot create a pod.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnerErrors {
+    refused: Vec<Template>,
+    creating: Vec<Needle>,
+}
+
+/// True for an error that says that the apiserver refuses a pod.
+pub(super) fn refuses_pod(text: &str) -> bool {
+    let refused = &ERRORS.owner.refused;
+    refused.iter().any(|t| t.find("pod", text).is_some())
+}
+/// True for an error of a controller's attempt to create a pod.
+pub(super) fn is_creating_pod(text: &str) -> bool {
+    holds(text, &ERRORS.owner.creating)
 }
 
 #[derive(Debug, Deserialize)]
@@ -164,6 +183,8 @@ pub(super) struct SchedulerSentence {
     pub(super) preemption: String,
     /// A clause that carries no reason.
     pub(super) nothing: String,
+    /// Begins of the second part of a clause that has a comma in it.
+    pub(super) continued: Vec<String>,
     /// Text of a clause that says that pods which make room are still there.
     pub(super) ending: String,
     /// Reasons of schedulers and extenders that are names only.

@@ -1,6 +1,6 @@
 //! What a user can ask about: a pod, an owner that creates pods, a claim that pods mount, or a node.
 
-use super::{Verdict, why, why_node, why_owner};
+use super::{Verdict, rules, why, why_node, why_owner};
 use crate::correlate::owners::{CLAIM, KINDS, kind_of};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use crate::suggest::suggest;
@@ -79,7 +79,11 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         return node(world, name).into_iter().collect();
     }
     let Some((of, kind, name)) = owner_asked(query) else {
-        return world.find(query).into_iter().map(Target::Pod).collect();
+        let pods = world.find(query);
+        if pods.is_empty() {
+            return of_another_kind(world, query);
+        }
+        return pods.into_iter().map(Target::Pod).collect();
     };
     let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     let mut out: Vec<Target<'w>> = world
@@ -95,6 +99,32 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         out.extend(of_it.map(Target::Pod));
     }
     out
+}
+
+/// Returns the owners that a query `kind/name` or `ns/kind/name` names, of a kind that is not Kubernetes' own: those that
+/// have pods, or cannot create them.
+fn of_another_kind<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
+    let Some((front, name)) = query.rsplit_once('/') else {
+        return Vec::new();
+    };
+    let (of, word) = match front.split_once('/') {
+        Some((ns, word)) => (Some(ns), word),
+        None => (None, front),
+    };
+    let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
+    let is_kind = |kind: &str| {
+        let singular = word.strip_suffix('s').unwrap_or(word);
+        kind.eq_ignore_ascii_case(word) || kind.eq_ignore_ascii_case(singular)
+    };
+    let mut objects = world.objects();
+    objects.retain(|o| {
+        is_kind(&o.object.kind)
+            && o.object.name == name
+            && within(&o.object.namespace)
+            && (!o.pods.is_empty() || rules::cannot_create(o))
+    });
+    let owner = |o| Target::Owner(o, pods_of(world, &o.object));
+    objects.into_iter().map(owner).collect()
 }
 
 /// Returns namespace, kind and name of a query `kind/name` or `ns/kind/name` for an owner of pods or a claim.

@@ -554,7 +554,8 @@ fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value
         "message": message,
         "type": if row.warning { "Warning" } else { "Normal" },
         "count": row.ages.count.unwrap_or(1),
-        "firstTimestamp": first.or_else(|| last.clone()),
+        // `kubectl get events` prints neither a count nor the first time.
+        "firstTimestamp": first.or_else(|| last.clone().filter(|_| !of_row || row.ages.count.is_some())),
         "lastTimestamp": last,
         "source": {"component": component(&row, &kind), "host": row.host},
     })

@@ -147,9 +147,9 @@ impl Heard {
     }
 
     fn event(&mut self, o: &Evidence, e: &EventSeen) {
-        if e.component == "kubelet" {
-            if !e.host.is_empty() {
-                self.hear(Actor::Kubelet(e.host.clone()), o.stamp.at, o);
+        if let Some(node) = e.node_agent() {
+            if !node.is_empty() {
+                self.hear(Actor::Kubelet(node.into()), o.stamp.at, o);
             }
         } else if matches!(
             e.reason.as_str(),

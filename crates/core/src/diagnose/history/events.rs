@@ -21,7 +21,9 @@ impl<'a> PodHistory<'a> {
         if e.is_of_another_pod(&self.view.uid, &self.view.mirrors) {
             return;
         }
-        if e.component == "kubelet" {
+        // virtual-kubelet `node/pod.go`, podEventCreateFailed and its like; a table of Events may not say whose they are.
+        let of_provider = e.component.is_empty() && e.reason.starts_with("Provider");
+        if e.node_agent().is_some() || of_provider {
             self.sign(o.stamp.at);
         }
         // An autoscaler uses the scheduler's reason, and speaks of nodes that do not exist yet.

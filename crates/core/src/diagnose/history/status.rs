@@ -69,6 +69,21 @@ impl PodHistory<'_> {
                 _ => {}
             }
         }
+        // Only the agent of the pod's node gives a pod a reason that is to run.
+        if api.status.phase == PodPhase::Pending
+            && !api.status.reason.is_empty()
+            && !api.spec.node.is_empty()
+        {
+            self.sign(o.stamp.at);
+            self.push(
+                api.status.reason.as_str(),
+                "",
+                api.status.message.as_str(),
+                o,
+                0,
+            );
+            self.state(&api.status.reason, "", api.status.start_time);
+        }
         if api.status.phase == PodPhase::Failed && !api.status.reason.is_empty() {
             let message = Map::active()
                 .status(&api.status.message)

@@ -13,7 +13,7 @@ use crate::diagnose::unknown::may_be_listed;
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
 use kflow_model::pod::WatchEvent;
-use kflow_model::{Evidence, Nanos, Source};
+use kflow_model::{Body, Evidence, Nanos, Source, stamp::SECOND};
 
 /// A kubelet that works picks a pod up within a second.
 const PICK_UP_NS: i64 = limits::PICK_UP.ns;
@@ -185,6 +185,28 @@ fn would_be_seen(cx: Context<'_>, f: &PodHistory<'_>, bound: Nanos) -> bool {
         || (local && (since(Source::Kubelet) || since(Source::Cri)))
 }
 
+/// True when an Event of the pod was seen since it was bound of which nothing says who reports it, as in a table that
+/// kubectl prints, and whose reason is none of the scheduler's.
+fn told_of(f: &PodHistory<'_>, bound: Nanos) -> bool {
+    f.view.evidence.iter().any(|o| match &o.body {
+        Body::Event(e) => {
+            e.component.is_empty()
+                && o.stamp.at.plus(SECOND) > bound
+                && !matches!(
+                    e.reason.as_str(),
+                    "Scheduled"
+                        | "FailedScheduling"
+                        | "Preempted"
+                        | "NotTriggerScaleUp"
+                        | "TriggeredScaleUp"
+                        | "Nominated"
+                )
+                && !e.is_of_another_pod(&f.view.uid, &f.view.mirrors)
+        }
+        _ => false,
+    })
+}
+
 /// Adds a finding for a kubelet that does nothing about the pod.
 fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Vec<Finding<'a>>) {
     let name = node_of(f.view, f.api);
@@ -221,6 +243,9 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
         return;
     } else if waiting < limits::PICK_UP_BLIND.ns {
         // The kubelet is alive, or nothing is known about it: it may only be slow.
+        return;
+    } else if told_of(f, bound) {
+        // An Event of which it is not known who reports it may be the kubelet's.
         return;
     } else {
         x = x.at_most(Confidence::Possible);

@@ -1,18 +1,134 @@
 //! Claims of pods that are not bound: who has to make their volumes, and what of it the scheduler waits for.
 
 use super::{Context, heard, schedule::SILENT_NS};
+use crate::correlate::ObjectState;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
+use crate::diagnose::limits;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, times};
 use crate::diagnose::{Catalogue, Confidence};
-use kflow_model::{Body, Text, pod::PodSeen};
+use kflow_model::{
+    Body, Text,
+    pod::{PodSeen, WatchEvent},
+};
 
 /// Returns the names of the claims that a pod's volumes refer to.
 pub(super) fn claims_of(pod: &PodSeen) -> Vec<Text> {
     let volumes = pod.spec.volumes.iter();
     volumes.filter_map(|v| v.claim(&pod.name)).collect()
+}
+
+/// Returns the names of a pod's claims, as far as is known: those of its volumes, and, of a pod whose spec is not known
+/// because kubectl printed only a row of it, those that are said to wait for it.
+fn claims_told(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Vec<Text> {
+    let known = claims_of(pod);
+    if !pod.spec.containers.is_empty() {
+        return known;
+    }
+    // pkg/controller/volume/persistentvolume/pv_controller.go, syncUnboundClaim: WaitForPodScheduled.
+    let waits = format!("waiting for pod {} to be scheduled", pod.name);
+    let is_its = |o: &&ObjectState| {
+        let told = o.evidence.iter().any(|e| match &e.body {
+            Body::Event(e) => e.message == waits.as_str(),
+            _ => false,
+        });
+        let named = || {
+            let quoted = format!("\"{}\"", o.object.name);
+            let mut said = f.signals.iter().filter(|s| s.reason == "FailedScheduling");
+            said.any(|s| s.text.contains(&quoted))
+        };
+        o.object.kind == "PersistentVolumeClaim"
+            && o.object.namespace == pod.namespace
+            && (told || named())
+    };
+    let mut objects = cx.world.objects();
+    objects.retain(is_its);
+    objects.into_iter().map(|o| o.object.name.clone()).collect()
+}
+
+/// True when the scheduler missed a claim that has come since: what it said of it is over.
+pub(super) fn came(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, text: &str) -> bool {
+    let claim = text.split_once("persistentvolumeclaim \"");
+    let Some((claim, then)) = claim.and_then(|(_, t)| t.split_once('"')) else {
+        return false;
+    };
+    let missed = text.contains("waiting for ephemeral volume controller to create")
+        || then.starts_with(" not found");
+    let object = cx
+        .world
+        .object("PersistentVolumeClaim", &f.view.namespace, claim);
+    let is_there = |o: &ObjectState| match &o.api {
+        Some(api) => api.event != WatchEvent::Deleted,
+        None => o
+            .evidence
+            .iter()
+            .any(|e| matches!(e.body, Body::Event(_)) && e.stamp.at > s.at),
+    };
+    missed && object.is_some_and(is_there)
+}
+
+/// Returns the claims of a pod of which no scheduler has said anything, if one that has chosen a node may wait for them
+/// without a word: those that are not known to be bound (`pkg/scheduler/framework/plugins/volumebinding/binder.go`,
+/// `BindPodVolumes`). It does not get as far with a claim that binds at once.
+pub(super) fn may_be_waited_for(
+    cx: Context<'_>,
+    f: &PodHistory<'_>,
+    pod: &PodSeen,
+) -> Option<Vec<Text>> {
+    let at_once = |claim: &Text| {
+        let claim = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, claim)?;
+        let class = claim.api.as_ref()?.fact("storageClass")?;
+        let class = cx.world.object("StorageClass", "", class)?;
+        let mode = class.api.as_ref()?.fact("volumeBindingMode")?;
+        Some(mode == "Immediate")
+    };
+    let claims = waiting(cx, &f.view.namespace, &claims_told(cx, f, pod));
+    let in_time = cx.now.since(pod.created) < limits::BIND_VOLUMES.ns;
+    let any_at_once = claims.iter().any(|c| at_once(c) == Some(true));
+    (in_time && !claims.is_empty() && !any_at_once).then_some(claims)
+}
+
+/// Says which PersistentVolumes of the pod the kubelet takes for one: it tells a driver's volumes apart by their handle
+/// (`pkg/volume/csi/csi_plugin.go`, `GetVolumeName`).
+pub(super) fn same_handle(cx: Context<'_>, f: &PodHistory<'_>, x: &mut Finding<'_>) {
+    let Some(pod) = f.api else { return };
+    let mut known: Vec<(&str, &str, &ObjectState)> = Vec::new();
+    for claim in claims_of(pod) {
+        let claim = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, &claim);
+        let api = claim.and_then(|c| c.api.as_ref());
+        let volume = api
+            .and_then(|a| a.fact("volumeName"))
+            .and_then(|name| cx.world.object("PersistentVolume", "", name));
+        let facts = volume.and_then(|v| {
+            let api = v.api.as_ref()?;
+            Some((api.fact("driver")?, api.fact("volumeHandle")?, v))
+        });
+        let Some((driver, handle, volume)) = facts else {
+            continue;
+        };
+        let same = |(d, h, v): &&(&str, &str, &ObjectState)| {
+            *d == driver && *h == handle && v.object.name != volume.object.name
+        };
+        if let Some((_, _, other)) = known.iter().find(same) {
+            let both = [&other.object.name, &volume.object.name];
+            x.names.set("same", &list(&both));
+            x.names.set("handle", handle);
+            x.proofs.extend(
+                [other, &volume]
+                    .iter()
+                    .filter_map(|o| o.evidence.last())
+                    .map(crate::diagnose::finding::proof),
+            );
+            return;
+        }
+        known.push((driver, handle, volume));
+    }
 }
 
 /// Names the claims that a finding is about; a command can take one of them.
@@ -122,7 +238,7 @@ fn made_by(cx: Context<'_>, provisioner: &str, x: &mut Finding<'_>) {
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let mut told: Vec<Finding<'a>> = Vec::new();
-    for claim in claims_of(pod) {
+    for claim in claims_told(cx, f, pod) {
         let Some(object) = cx
             .world
             .object("PersistentVolumeClaim", &f.view.namespace, &claim)
@@ -168,6 +284,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             own.proofs.extend(waits.proofs);
         }
     }
+    // A node was chosen for the pod when its volume was asked for, so the node that an autoscaler brought is there.
+    let asked = told.iter().filter(|x| x.cause.id == cause::KF214);
+    let asked = asked.flat_map(|x| &x.proofs).map(|p| p.at).max();
+    let brought = |x: &Finding<'_>| x.proofs.iter().all(|p| Some(p.at) < asked);
+    found.retain(|x| x.cause.id != cause::KF230 || !brought(x));
     found.extend(told);
 }
 

@@ -10,13 +10,15 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::text::list;
 use crate::flow::Stage;
-use kflow_model::pod::{PodSeen, WatchEvent};
+use kflow_model::pod::{Condition, PodSeen, WatchEvent};
 use kflow_model::{Body, Evidence, Text, event::EventSeen, object::ObjectSeen};
 
-/// Prefix of Kueue's scheduling gates: `kueue.x-k8s.io/admission` (kubernetes-sigs/kueue
-/// `pkg/controller/jobs/pod/constants/constants.go`, `SchedulingGateName`), `kueue.x-k8s.io/topology`
-/// (`apis/kueue/v1beta2/topology_types.go`, `TopologySchedulingGate`).
+/// Prefix of Kueue's scheduling gates. What one of them waits for is in its whole name: `kueue.x-k8s.io/elastic-job`
+/// (`apis/kueue/v1beta1/constants.go`, `ElasticJobSchedulingGate`) does not wait for the admission.
 const GATES: &str = "kueue.x-k8s.io/";
+/// The gate that Kueue removes when it has admitted the pod's Workload (kubernetes-sigs/kueue
+/// `pkg/controller/jobs/pod/constants/constants.go`, `SchedulingGateName`).
+const ADMISSION: &str = "kueue.x-k8s.io/admission";
 /// Label with the LocalQueue that the pod waits in (`pkg/controller/constants/constants.go`, `QueueLabel`).
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Label with the group that the pod is in; the group's Workload has the same name
@@ -26,7 +28,7 @@ const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
 /// (`pkg/controller/jobframework/reconciler.go`).
 const CREATED: &str = "Created Workload: ";
 /// The gate that Kueue removes after admission, when it has given the pod a place in its topology
-/// (`pkg/controller/tas/topology_ungater.go`).
+/// (`apis/kueue/v1beta2/topology_types.go`, `TopologySchedulingGate`; `pkg/controller/tas/topology_ungater.go`).
 const TOPOLOGY: &str = "kueue.x-k8s.io/topology";
 /// Reasons of Events that say that a Workload gets on (`pkg/scheduler/scheduler.go`, `admit`).
 const GETS_ON: [&str; 2] = ["QuotaReserved", "Admitted"];
@@ -51,17 +53,76 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     if let Some(queue) = label(pod, QUEUE) {
         x.names.set("queue", queue);
     }
-    let placed = gates.iter().all(|g| g == TOPOLOGY || !g.starts_with(GATES));
-    if placed {
-        let said = format!(
-            "Kueue has admitted the pod and has given it no place in its topology: gate {TOPOLOGY} is left"
-        );
-        x.names.set("unplaced", &said);
-        x.names.set("gate", TOPOLOGY);
-        x.names.remove("queue");
-    }
     let workload = workload(cx, f, pod);
-    found.push(told(cx, &f.view.namespace, workload, placed, x));
+    let admitted = workload
+        .as_ref()
+        .and_then(|name| cx.world.object("Workload", &f.view.namespace, name))
+        .and_then(admitted);
+    let own = || gates.iter().filter(|g| g.starts_with(GATES));
+    let topology_only = own().all(|g| g == TOPOLOGY);
+    let waits = own().any(|g| g == ADMISSION);
+    // A Job's pods exist, and those of a pod group have lost their other gate, once the Workload is admitted.
+    let past = match admitted {
+        Some(admitted) => admitted,
+        None => topology_only,
+    };
+    if !waits || past {
+        let left: Vec<&Text> = own().collect();
+        let left = match left.as_slice() {
+            [one] => format!("gate {one}"),
+            many => format!("gates {}", list(many)),
+        };
+        let said = match (past, topology_only) {
+            (true, true) => format!(
+                "Kueue has admitted the pod and has given it no place in its topology: {left} is left"
+            ),
+            (true, false) => {
+                format!(
+                    "Kueue has admitted the pod's Workload, and has not taken {left} off the pod"
+                )
+            }
+            (false, _) if admitted.is_some() => {
+                format!("Kueue holds the pod by {left}, and has not admitted its Workload")
+            }
+            (false, _) => format!("Kueue holds the pod by {left}"),
+        };
+        x.names.set("held", &said);
+        x.names.remove("queue");
+        if past && topology_only {
+            x.names.set("placeless", TOPOLOGY);
+        } else if past {
+            x.names.set("left", &left);
+        }
+    }
+    // What is not known of a gate is not made up of what other gates wait for.
+    let known = waits || topology_only || admitted == Some(false);
+    let x = told(cx, &f.view.namespace, workload, past, x);
+    found.push(if known { x } else { without_silence(x) });
+}
+
+/// Whether Kueue has admitted a Workload, by its conditions or else its Events; `None` while nothing says so.
+fn admitted(o: &ObjectState) -> Option<bool> {
+    let is = |kind: &str| {
+        let conditions = o.api.iter().flat_map(|w| &w.conditions);
+        let mut of_kind = conditions.filter(|c| c.kind == kind);
+        of_kind.next().map(Condition::is_true)
+    };
+    let by_condition = is("Admitted").or_else(|| is("QuotaReserved").filter(|reserved| !reserved));
+    let by_event = || {
+        let mut newest = o.evidence.iter().rev().filter_map(|o| match &o.body {
+            Body::Event(e) => Some(e.reason == "Admitted"),
+            _ => None,
+        });
+        newest.next().filter(|admitted| *admitted)
+    };
+    by_condition.or_else(by_event)
+}
+
+/// Leaves out that nothing was heard of the Workload, of which it is not known whether the pod waits for it.
+fn without_silence(mut x: Finding<'_>) -> Finding<'_> {
+    x.names.remove("unheard");
+    x.names.remove("waits");
+    x
 }
 
 /// Adds what is known of the Workload to a finding. `admitted`: what it says of a time before its admission is over.
@@ -72,6 +133,9 @@ fn told<'a>(
     admitted: bool,
     mut x: Finding<'a>,
 ) -> Finding<'a> {
+    if !admitted {
+        x.names.set("waits", "waits");
+    }
     let Some(name) = workload else {
         x.names.set("unheard", "no Workload of it was heard of");
         return x.at_most(Confidence::Likely);
@@ -172,11 +236,7 @@ pub(super) fn suspended<'a>(
     let w = workload
         .as_ref()
         .and_then(|w| cx.world.object("Workload", &o.object.namespace, w));
-    let admitted = |w: &ObjectSeen| {
-        let mut conditions = w.conditions.iter();
-        conditions.any(|c| c.kind == "Admitted" && c.is_true())
-    };
-    if w.and_then(|w| w.api.as_deref()).is_some_and(admitted) {
+    if w.and_then(admitted) == Some(true) {
         return None;
     }
     let mut x = Finding::new(cause::KF231, f)
@@ -192,7 +252,8 @@ pub(super) fn suspended<'a>(
     Some(told(cx, &o.object.namespace, workload, false, x).proof_if(seen))
 }
 
-/// Returns the Workload that an object controls.
+/// Returns the Workload that an object controls: the newest that has not ended, because a job that grows has another
+/// Workload for each of its sizes (`pkg/workloadslicing/workloadslicing.go`).
 fn owned_by(cx: Context<'_>, owner: &kflow_model::ObjectRef) -> Option<Text> {
     let of_it = |o: &&ObjectState| {
         let api = o.api.as_ref().filter(|a| a.event != WatchEvent::Deleted);
@@ -201,7 +262,16 @@ fn owned_by(cx: Context<'_>, owner: &kflow_model::ObjectRef) -> Option<Text> {
             && o.object.namespace == owner.namespace
             && by.is_some_and(|by| by.kind == owner.kind && by.name == owner.name)
     };
-    let found = cx.world.objects().into_iter().find(of_it)?;
+    let ended = |o: &ObjectState| {
+        let conditions = o.api.iter().flat_map(|a| &a.conditions);
+        conditions
+            .into_iter()
+            .any(|c| c.kind == "Finished" && c.is_true())
+    };
+    let age = |o: &&ObjectState| (!ended(o), o.api.as_ref().map(|a| a.created));
+    let mut all = cx.world.objects();
+    all.retain(of_it);
+    let found = all.into_iter().max_by_key(age)?;
     Some(found.object.name.clone())
 }
 

@@ -42,7 +42,11 @@ pub(super) fn matched<'a>(
             continue;
         }
         let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
-        if let Some((cause, names)) = told {
+        let over = |cause: &Cause| {
+            matches!(cause.id, cause::KF212 | cause::KF221)
+                && super::claims::came(cx, f, s, &s.text)
+        };
+        if let Some((cause, names)) = told.filter(|(cause, _)| !over(cause)) {
             let next = !deleting && !failed && holds_up_the_next(cause, s, f);
             let stage = if next {
                 Stage::Sandbox
@@ -222,6 +226,8 @@ fn polish<'a>(
                 x.names.set("many", "of the pod");
             }
         }
+        cause::KF319 if f.api.is_some_and(|p| p.status.phase.is_over()) => x.state = State::Failed,
+        cause::KF401 => super::claims::same_handle(cx, f, &mut x),
         cause::KF406 => attacher(cx, &mut x),
         cause::KF616 if s.reason == "FailedCreatePodSandBox" => x.names.set("sandbox", "sandbox"),
         cause::KF616 => x.names.set("whole", "all of it"),

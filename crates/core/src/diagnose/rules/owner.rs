@@ -8,12 +8,14 @@ use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
+use crate::diagnose::signal;
 use crate::diagnose::{Catalogue, Confidence, Verdict};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
 /// A controller that runs reacts within a second.
 const SILENT_NS: i64 = limits::CONTROLLER.ns;
-/// Kinds of owners that create pods.
+/// Kinds of owners whose controllers are Kubernetes' own. An object of another kind is known as an owner by what its
+/// controller says of the pods that it creates ([`creates_pods`]).
 const KINDS: [&str; 6] = [
     "Deployment",
     "ReplicaSet",
@@ -31,13 +33,48 @@ pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     for o in objects {
         // The verdict on a Deployment covers its ReplicaSets.
         let selected = cx.world.selection().admits_owner(&o.object.namespace);
-        if !selected || !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
+        if !selected || !(is_built_in(o) || cannot_create(o)) || parent(cx, o).is_some() {
             continue;
         }
         out.extend(told(cx, o, &all));
     }
     out.sort_by(|a, b| (&a.namespace, &a.owner, &a.cause).cmp(&(&b.namespace, &b.owner, &b.cause)));
     out
+}
+
+fn is_built_in(o: &ObjectState) -> bool {
+    KINDS.contains(&o.object.kind.as_str())
+}
+
+/// True when the object's controller has said that it cannot create a pod of it.
+pub(in crate::diagnose) fn cannot_create(o: &ObjectState) -> bool {
+    o.evidence.iter().any(|e| creates_pods(o, e))
+}
+
+/// True for an Event by which a controller says that it cannot create a pod of this object. Controllers of other projects
+/// have reasons of their own (ray-project/kuberay `ray-operator/controllers/ray/utils/constant.go`,
+/// `FailedToCreateWorkerPod`; kubevirt/kubevirt `pkg/virt-controller/watch/vmi/lifecycle.go`, `FailedCreate`); the error in
+/// it is the apiserver's (k8s.io/apimachinery `pkg/api/errors/errors.go`, `NewForbidden`, `NewInvalid`).
+fn creates_pods(o: &ObjectState, e: &Evidence) -> bool {
+    let Body::Event(e) = &e.body else {
+        return false;
+    };
+    if is_built_in(o) {
+        return e.reason == "FailedCreate";
+    }
+    // The claim's provisioner makes pods of its own, which are not the claim's.
+    let never = [
+        "Pod",
+        "PersistentVolumeClaim",
+        "Node",
+        "Namespace",
+        "Workload",
+    ];
+    if !e.warning || never.contains(&o.object.kind.as_str()) {
+        return false;
+    }
+    let says = e.reason.starts_with("Failed") && e.reason.contains("Create");
+    signal::refuses_pod(&e.message) || (says && signal::is_creating_pod(&e.message))
 }
 
 /// Returns the Deployment of a ReplicaSet; `None` for another kind, or when the Deployment is not known.
@@ -116,7 +153,8 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
     let x = own
         .filter_map(|s| refused(cx, &f, s))
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
-        .or_else(|| ignored(cx, &f, o, children))
+        // What a controller of another project does at once is not known.
+        .or_else(|| is_built_in(o).then(|| ignored(cx, &f, o, children))?)
         .or_else(|| kueue::suspended(cx, &f, o))?;
     let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
     v.owner = Some(o.object.clone());
@@ -176,14 +214,17 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     let mut newest: Option<(Nanos, &Evidence, &str)> = None;
     let mut worked: Option<Nanos> = None;
     let mut first = None;
+    // A table of Events may not say when the first of them was.
+    let mut undated = false;
     // Both may tell of the same attempts.
     let (mut events, mut requests) = (0, 0);
     for e in of_this_one(o) {
         let at = e.stamp.at;
         match &e.body {
-            Body::Event(ev) if ev.reason == "FailedCreate" => {
+            Body::Event(ev) if creates_pods(o, e) => {
                 newest = Some((at, e, ev.message.as_str()));
                 first = first.or(Some(ev.first.unwrap_or(at)));
+                undated = ev.first.is_none();
                 events += 1;
             }
             Body::Event(ev) if ev.reason == "SuccessfulCreate" => {
@@ -208,7 +249,15 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
         }
     }
     let (at, e, message) = newest?;
-    let old = forgotten(f.now, first.unwrap_or(at), at);
+    let tried_for = if undated {
+        limits::CONTROLLER_RETRY.ns
+    } else {
+        at.since(first.unwrap_or(at))
+    };
+    let old = forgotten(f.now, tried_for, at);
+    if !is_built_in(o) || undated {
+        worked = worked.max(created_since(cx, o, at));
+    }
     if worked.is_some_and(|w| w >= at) || (old && !lacks(o)) {
         return None;
     }
@@ -225,10 +274,25 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     }
     x.attempt = events.max(requests);
     x.proofs.push(proof(e));
-    if old {
+    if old || undated {
         x = x.at_most(Confidence::Likely);
     }
     Some(x)
+}
+
+/// Returns when a pod of the owner was created after `at`, by the pod's controller or else by its name.
+fn created_since(cx: Context<'_>, o: &ObjectState, at: Nanos) -> Option<Nanos> {
+    let prefix = format!("{}-", o.object.name);
+    let is_of = |p: &PodView| match p.api.as_deref().and_then(|a| a.owner.as_ref()) {
+        Some(owner) => owner.kind == o.object.kind && owner.name == o.object.name,
+        None => p.namespace == o.object.namespace && p.name.starts_with(&prefix),
+    };
+    let pods = cx.world.every_pod().iter();
+    let created = pods.filter(|p| o.pods.contains(&p.uid) || is_of(p));
+    created
+        .filter_map(|p| Some(p.api.as_ref()?.created))
+        .filter(|created| *created > at)
+        .max()
 }
 
 /// True when the owner's status still shows fewer pods than it wants. Its newer Events may have been dropped by their
@@ -246,8 +310,8 @@ fn lacks(o: &ObjectState) -> bool {
 /// True when a refusal is too old to count. The controller doubles its wait after each failure, up to 1000 s
 /// (client-go's item exponential failure rate limiter): when no failure follows for much longer than that, the owner
 /// is gone or its trouble is over.
-fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
-    let tried_for = last.since(first).min(limits::CONTROLLER_RETRY.ns);
+fn forgotten(now: Nanos, tried_for: i64, last: Nanos) -> bool {
+    let tried_for = tried_for.min(limits::CONTROLLER_RETRY.ns);
     // The next try comes after no more than all the time that was spent so far.
     now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
 }
@@ -338,8 +402,9 @@ fn ignored<'a>(
     );
     x.proofs.insert(0, proof(e));
     if let Some(h) = heard::controllers(cx) {
+        let runs = h.at > at && cx.now.since(h.at) < limits::LEADER.ns;
         x = x
-            .varying("heard", &h.in_words(cx.now))
+            .varying(if runs { "renewed" } else { "heard" }, &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref());
     }
     Some(x)

@@ -54,6 +54,9 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             unknown.push(clause);
             continue;
         };
+        if claims::came(cx, f, s, clause.text) {
+            continue;
+        }
         most = most.max(clause.nodes);
         if told.iter().any(|x| x.cause.id == cause.id) {
             beside.push((cause.id, in_words(&sentence, clause)));
@@ -69,6 +72,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         explain(cx, s, f.api, clause, &mut x);
         told.push(x);
     }
+    cordoned_fits(cx, f, &sentence, &mut told);
     // What another clause says holds of the node that the pod is for: the others do not match it, and need not.
     if only.is_some() && told.len() > 1 {
         told.retain(|x| x.cause.id != cause::KF205);
@@ -106,6 +110,88 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     } else {
         found.extend(told);
     }
+}
+
+/// Lets the cordon lead where each node that is not cordoned lacks what the pod has to be beside, or the labels that it
+/// wants, and a cordoned one has that: the scheduler looks at the cordon first, and says no more of such a node
+/// (`pkg/scheduler/apis/config/v1/default_plugins.go`: NodeUnschedulable before NodeAffinity and InterPodAffinity).
+fn cordoned_fits(
+    cx: Context<'_>,
+    f: &PodHistory<'_>,
+    sentence: &Sentence<'_>,
+    told: &mut [Finding<'_>],
+) {
+    let is = |x: &Finding<'_>, id| x.cause.id == id;
+    let only = |x: &Finding<'_>| {
+        is(x, cause::KF204) || is(x, cause::KF205) || (is(x, cause::KF207) && !is_anti(x))
+    };
+    let nodes: u32 = sentence.clauses.iter().map(|c| c.nodes).sum();
+    let (Some(pod), true) = (f.api, told.iter().all(only)) else {
+        return;
+    };
+    if sentence.total != Some(nodes) || told.len() < 2 {
+        return;
+    }
+    let states = cx.world.nodes();
+    let cordoned = states.iter().filter_map(|n| n.api.as_deref());
+    let cordoned = cordoned.filter(|n| n.unschedulable);
+    let beside = told.iter().any(|x| is(x, cause::KF207));
+    let labels = told.iter().any(|x| is(x, cause::KF205));
+    let mut sure = true;
+    let fits: Vec<String> = cordoned
+        .filter_map(|n| {
+            // A row of a table has no labels.
+            if labels && (n.is_row() || !scheduler::selects(&pod.spec, n)) {
+                return None;
+            }
+            if !beside {
+                return Some(format!("{} has the labels that it wants", n.name));
+            }
+            let (others, known) = neighbours_on(cx, pod, &n.name);
+            sure &= known;
+            let what = if known {
+                "which the pod has to run beside"
+            } else {
+                "which it may have to run beside"
+            };
+            (!others.is_empty()).then(|| format!("{} has {}, {what}", n.name, list(&others)))
+        })
+        .collect();
+    let above = told.iter().map(|x| x.rank).max();
+    let (Some(above), false) = (above, fits.is_empty()) else {
+        return;
+    };
+    for x in told.iter_mut().filter(|x| is(x, cause::KF204)) {
+        x.rank = above.saturating_add(1);
+        x.names.set("fits", &list(&fits));
+        if !sure {
+            x.confidence = x.confidence.max(Confidence::Likely);
+        }
+    }
+}
+
+/// True for an anti-affinity, or for words that do not say which of the two it is.
+fn is_anti(x: &Finding<'_>) -> bool {
+    x.names.get("rule").is_none_or(|rule| rule.contains("anti"))
+}
+
+/// Returns the pods of a node that the pod has to run beside, and true; where the pod's affinity is not known, as in what
+/// kubectl prints, the pods of its namespace there, and false.
+fn neighbours_on(cx: Context<'_>, pod: &PodSeen, node: &str) -> (Vec<String>, bool) {
+    let known = !pod.spec.affinity.is_empty();
+    let there = cx.world.every_pod().iter().filter(|p| {
+        let api = p.api.as_deref().filter(|a| !a.status.phase.is_over());
+        p.gone.is_none()
+            && p.node == node
+            && api.is_some_and(|a| {
+                if known {
+                    scheduler::is_beside(pod, a)
+                } else {
+                    p.namespace == pod.namespace
+                }
+            })
+    });
+    (there.map(|p| format!("pod {}", p.name)).collect(), known)
 }
 
 /// Returns a reason in the scheduler's words, with the number of its nodes, and what it means where that is known.
@@ -201,7 +287,14 @@ fn explain(
             }
         }
         cause::KF203 => {
-            let taints = scheduler::taints(pod, &whole);
+            let named = x
+                .names
+                .get("taint")
+                .and_then(scheduler::key_of)
+                .map(Text::from);
+            let its = |key: &str| named.as_ref().is_none_or(|named| *named == key);
+            // The scheduler names the first taint of a node that the pod does not tolerate.
+            let (taints, others) = scheduler::taints(pod, &whole, its);
             match taints.as_slice() {
                 [] => {}
                 [one] if x.names.get("taint").is_none() => {
@@ -209,8 +302,23 @@ fn explain(
                     x.names.set("taint", taint);
                     x.names.set("detail", &format!("({node})"));
                 }
-                many => x.names.set("detail", &format!("({})", list(many))),
+                many => {
+                    let either = match others.as_slice() {
+                        [] => String::new(),
+                        others => format!("; nor does it tolerate {}", list(others)),
+                    };
+                    x.names.set("detail", &format!("({}{either})", list(many)));
+                }
             }
+            let mut all = whole.iter().flat_map(|n| scheduler::untolerated(pod, n));
+            let of_it = all.find_map(|t| {
+                let other = scheduler::other_effect(pod, t).filter(|_| its(&t.0))?;
+                Some(format!(
+                    "it tolerates {} with {other} only, and the taint's effect is {}",
+                    t.0, t.2
+                ))
+            });
+            x.names.set("effect", &of_it.unwrap_or_default());
             let key = x.names.get("taint").unwrap_or_default().to_owned();
             if let Some(r) = signal::remover(&key) {
                 x.names.set("remover", &r.by);
@@ -507,6 +615,21 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
         "no PodScheduled condition and no event of a scheduler for {}",
         super::ago(f, pod.created)
     );
+    if let Some(claims) = claims::may_be_waited_for(cx, f, pod) {
+        if found.iter().any(|k| k.cause.id == cause::KF214) {
+            return;
+        }
+        let quiet = super::ago(f, pod.created);
+        let mut x = Finding::new(cause::KF229, f)
+            .varying("silent", &quiet)
+            .at_most(Confidence::Possible);
+        claims::name(&claims, &mut x);
+        found.push(
+            x.proof_if(f.api_evidence)
+                .absence(pod.created, Source::Kube, absence),
+        );
+        return;
+    }
     let x = Finding::new(cause::KF223, f);
     let alive = cx.shared.placed(cx.world, &pod.spec.scheduler);
     let x = match alive.filter(|(at, _)| at.since(pod.created) > SILENT_NS) {
@@ -515,11 +638,20 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     };
     let mut x = x.varying("unseen", &super::ago(f, pod.created));
     let heard = heard::scheduler(cx, &pod.spec.scheduler);
-    let runs = heard.as_ref().is_some_and(|h| {
-        h.at.since(pod.created) > SILENT_NS && cx.now.since(h.at) < limits::LEADER.ns
-    });
-    if x.names.get("alive").is_none() && !runs {
+    // What lived after the pod was there is not known to be down.
+    let lived = heard
+        .as_ref()
+        .is_some_and(|h| h.at.since(pod.created) > SILENT_NS);
+    let runs = heard
+        .as_ref()
+        .is_some_and(|h| lived && cx.now.since(h.at) < limits::LEADER.ns);
+    let bound = cx.shared.bound_since(cx.world, &pod.spec.scheduler);
+    let binds = bound.is_some_and(|at| at.since(pod.created) > SILENT_NS);
+    if x.names.get("alive").is_none() && !lived && !binds {
         x = x.name("absent", "running");
+    }
+    if !runs && (lived || binds) {
+        x = x.at_most(Confidence::Possible);
     }
     if let Some(h) = heard {
         let key = if runs && x.names.get("alive").is_none() {

@@ -52,7 +52,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     held(cx, f, age, found);
     hook(cx, f, age, found);
     stop(cx, f, found);
-    finalizers(f, found);
+    finalizers(f, age, found);
     if !f.has_cri && found.iter().all(|k| k.cause.id == cause::KF911) {
         // A kubelet that has just come back has to work off its backlog first.
         let caught_up = cx
@@ -350,7 +350,7 @@ fn stop<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>
     }
 }
 
-fn finalizers<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
+fn finalizers<'a>(f: &PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
     let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
         return;
     };
@@ -365,6 +365,12 @@ fn finalizers<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         return;
     }
     let others: Vec<_> = pod.finalizers.iter().filter(|n| *n != JOB).collect();
+    // Each pod of a Job has it, and the job controller takes it off as soon as the pod has ended.
+    let ended = f.containers.iter().filter_map(|c| c.exits.last());
+    let waited = ended.map(|e| f.now.since(e.at)).max().unwrap_or(age);
+    if others.is_empty() && waited.max(age) < limits::CONTROLLER.ns {
+        return;
+    }
     let x = if others.is_empty() {
         Finding::new(cause::KF912, f).name("finalizers", JOB)
     } else {
@@ -394,9 +400,15 @@ fn named(node: &str) -> String {
 /// Sets the name `who` to the component that ended the pod.
 pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     let node = node_of(f.view, f.api);
-    // pkg/kubelet/nodeshutdown, `nodeShutdownReason`; the condition beside it does not say why.
-    let shuts_down = f.api.is_some_and(|p| p.status.reason == "Terminated");
+    // pkg/kubelet/nodeshutdown, `nodeShutdownReason` and `nodeShutdownMessage`; pkg/kubelet/preemption/preemption.go,
+    // `message`. The condition has one reason for all, and the status may have lost its own.
+    let shuts_down =
+        f.api.is_some_and(|p| p.status.reason == "Terminated") || s.text.contains("node shutdown");
+    let for_critical = s.text.contains("accommodate a critical pod");
     let who = match s.reason.as_ref() {
+        "TerminationByKubelet" if for_critical => {
+            format!("the kubelet of {}, for a critical pod", named(node))
+        }
         "Terminated" | "TerminationByKubelet" if shuts_down => {
             format!("the kubelet of {}, which shuts down", named(node))
         }
@@ -419,9 +431,12 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
         _ => {}
     }
     // An eviction ends the pod for good; in the other cases the pod is deleted, which takes time.
-    let over = f.api.map_or(s.reason == "Evicted", |p| {
-        p.status.phase == PodPhase::Failed
-    });
+    let over = f
+        .api
+        .map_or(s.reason == "Evicted", |p| p.status.phase.is_over());
+    if f.api.is_some_and(|p| p.status.phase == PodPhase::Succeeded) {
+        x.names.set("phase", PodPhase::Succeeded.as_str());
+    }
     if !over {
         x.state = State::Slow;
     }

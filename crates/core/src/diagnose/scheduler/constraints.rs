@@ -1,7 +1,80 @@
 //! A pod's inter-pod affinity and topology spread constraints, in words.
 
 use crate::diagnose::text::list;
-use kflow_model::{Text, pod::PodSpec};
+use kflow_model::{
+    Text,
+    node::NodeSeen,
+    pod::{PodSeen, PodSpec},
+};
+use serde_json::Value;
+
+/// True when a node has the labels that the pod requires (k8s.io/component-helpers/scheduling/corev1/nodeaffinity,
+/// `RequiredNodeAffinity.Match`).
+pub fn selects(spec: &PodSpec, node: &NodeSeen) -> bool {
+    let has = |pair: &(Text, Text)| node.labels.contains(pair);
+    let all = |e: &Value, key: &str, of: &[(Text, Text)]| {
+        let all = e.get(key).and_then(Value::as_array);
+        all.into_iter().flatten().all(|e| meets(e, of))
+    };
+    let name = [("metadata.name".into(), node.name.clone())];
+    let terms = node_terms(spec);
+    let term = |t: &Value| all(t, "matchExpressions", &node.labels) && all(t, "matchFields", &name);
+    spec.node_selector.iter().all(has) && (terms.is_empty() || terms.iter().any(term))
+}
+
+/// True when `other` is a pod that `pod` has to run beside by one of its terms. A term that selects namespaces by their
+/// labels is taken to select all.
+pub fn is_beside(pod: &PodSeen, other: &PodSeen) -> bool {
+    const TERMS: &str = "/podAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let affinity: Value = serde_json::from_str(&pod.spec.affinity).unwrap_or_default();
+    let term = |t: &Value| {
+        let named = t.get("namespaces").and_then(Value::as_array);
+        let by_label = t.get("namespaceSelector").is_some_and(|s| !s.is_null());
+        let of_namespace = match named {
+            Some(names) if !names.is_empty() => {
+                let is = |n: &Value| n.as_str() == Some(other.namespace.as_str());
+                by_label || names.iter().any(is)
+            }
+            _ => by_label || other.namespace == pod.namespace,
+        };
+        let selector = t.get("labelSelector").filter(|s| !s.is_null());
+        of_namespace && selector.is_some_and(|s| is_selected(s, &other.labels))
+    };
+    let terms = affinity.pointer(TERMS).and_then(Value::as_array);
+    terms.into_iter().flatten().any(term)
+}
+
+/// True when a label selector selects an object with these labels.
+fn is_selected(selector: &Value, labels: &[(Text, Text)]) -> bool {
+    let pairs = selector.get("matchLabels").and_then(Value::as_object);
+    let has = |(k, v): (&String, &Value)| {
+        let of_key = labels.iter().find(|(key, _)| key == k.as_str());
+        of_key.is_some_and(|(_, value)| v.as_str() == Some(value.as_str()))
+    };
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    pairs.into_iter().flatten().all(has)
+        && expressions.into_iter().flatten().all(|e| meets(e, labels))
+}
+
+/// True when labels meet a requirement of a selector (k8s.io/apimachinery `pkg/labels/selector.go`, `Requirement.Matches`).
+fn meets(e: &Value, labels: &[(Text, Text)]) -> bool {
+    let key = e.get("key").and_then(Value::as_str).unwrap_or_default();
+    let value = labels.iter().find(|(k, _)| k == key);
+    let value = value.map(|(_, v)| v.as_str());
+    let values = e.get("values").and_then(Value::as_array);
+    let values = || values.into_iter().flatten().filter_map(Value::as_str);
+    let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
+    let compared = || Some((number(value)?, number(values().next())?));
+    match e.get("operator").and_then(Value::as_str) {
+        Some("In") => value.is_some_and(|v| values().any(|w| w == v)),
+        Some("NotIn") => value.is_none_or(|v| values().all(|w| w != v)),
+        Some("Exists") => value.is_some(),
+        Some("DoesNotExist") => value.is_none(),
+        Some("Gt") => compared().is_some_and(|(have, want)| have > want),
+        Some("Lt") => compared().is_some_and(|(have, want)| have < want),
+        _ => false,
+    }
+}
 
 /// Returns the pod's affinity or anti-affinity to other pods: `it must run beside pods with app=cache (same
 /// kubernetes.io/hostname)`.

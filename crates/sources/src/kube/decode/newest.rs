@@ -5,9 +5,11 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-use kflow_model::Nanos;
+use kflow_model::{Nanos, stamp::SECOND};
+use serde_json::Value;
 
-/// Fields with a moment that has passed. `deletionTimestamp` and expiries are in the future and do not count.
+/// Fields with a moment that has passed. Expiries are in the future and do not count; `deletionTimestamp` is the time of
+/// the deletion with the grace period added to it.
 const PAST: [&str; 18] = [
     "acquireTime",
     "completionTime",
@@ -94,17 +96,46 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut deletion, mut grace) = (None, None);
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match key.as_ref() {
                 "fieldsV1" | "annotations" | "labels" => {
                     map.next_value::<IgnoredAny>()?;
                 }
+                "deletionTimestamp" => {
+                    map.next_value_seed(Walk {
+                        newest: &mut deletion,
+                        past: true,
+                    })?;
+                }
+                "deletionGracePeriodSeconds" => grace = map.next_value::<Value>()?.as_i64(),
                 key => map.next_value_seed(Walk {
                     newest: self.newest,
                     past: key == "time" || PAST.binary_search(&key).is_ok(),
                 })?,
             }
         }
+        if let (Some((until, precision)), Some(grace)) = (deletion, grace) {
+            let asked = until.plus(grace.saturating_mul(-SECOND));
+            *self.newest = (*self.newest).max(Some((asked, precision)));
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_was_asked_for_its_grace_period_before_its_time() {
+        let newest = |json: &str| newest_time(json.as_bytes()).map(|(at, _)| at);
+        let time = |text: &str| Nanos::parse_rfc3339(text).map(|(at, _)| at);
+        let deleted = r#"{"items": [{"metadata": {"creationTimestamp": "2026-11-21T08:00:00Z",
+            "deletionTimestamp": "2026-11-21T09:30:30Z", "deletionGracePeriodSeconds": 30}}]}"#;
+        assert_eq!(newest(deleted), time("2026-11-21T09:30:00Z"));
+        let without = r#"{"metadata": {"creationTimestamp": "2026-11-21T08:00:00Z",
+            "deletionTimestamp": "2026-11-21T09:30:30Z"}}"#;
+        assert_eq!(newest(without), time("2026-11-21T08:00:00Z"));
     }
 }

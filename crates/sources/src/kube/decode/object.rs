@@ -124,6 +124,7 @@ const TABLE: &[(&str, Facts)] = &[
             ("reason", "/status/reason"),
             ("reclaimPolicy", "/spec/persistentVolumeReclaimPolicy"),
             ("storageClass", "/spec/storageClassName"),
+            ("volumeHandle", "/spec/csi/volumeHandle"),
         ],
     ),
     (

@@ -92,7 +92,11 @@ pub(super) fn object(kind: &str, lines: &[Line<'_>]) -> Option<Value> {
             }
             let source = get(lines, "Source");
             if let Some(driver) = source.and_then(|s| s.value("Driver")) {
-                spec.insert("csi".into(), json!({"driver": driver}));
+                let handle = source.and_then(|s| s.value("VolumeHandle"));
+                spec.insert(
+                    "csi".into(),
+                    json!({"driver": driver, "volumeHandle": handle}),
+                );
             }
             put(&mut status, "phase", phase(lines));
         }
