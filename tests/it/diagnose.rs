@@ -13,6 +13,7 @@ use kflow_model::session::reader;
 use kflow_model::{Evidence, Nanos, Source, stamp::SECOND};
 use serde::Deserialize;
 
+mod absence;
 mod asked;
 mod causes;
 mod degraded;

@@ -27,7 +27,7 @@ const BEGIN: i64 = 1_800_000_000 * SECOND;
 const UID: &str = "11111111-0000-4000-8000-000000000001";
 
 /// A story, and the verdict that it must lead to.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
     /// The name of the file, without its extension.
@@ -37,7 +37,7 @@ pub(super) struct Scenario {
     /// The source of its texts, or that the scenario is invented.
     pub(super) synthetic: String,
     pub(super) target: String,
-    now_s: f64,
+    pub(super) now_s: f64,
     /// What the sentence or its evidence must mention.
     pub(super) names: Vec<String>,
     /// What the next steps must mention, in a text or a command.
