@@ -307,9 +307,9 @@ impl<'a> Finding<'a> {
                 let taint = taint_in_words(of("taint"));
                 let effect = match of("effect") {
                     "" => String::new(),
-                    effect => format!("; {effect}"),
+                    effect => format!(": {effect}"),
                 };
-                let plain = format!("{taint} of {nodes} {}{effect}{why}", of("detail"));
+                let plain = format!("{taint} of {nodes}{effect} {}{why}", of("detail"));
                 self.names.set("plain", &plain.replace(" ;", ";"));
             }
             cause::KF705 if self.names.get("exit").is_some() => self.names.remove("running"),
