@@ -456,9 +456,17 @@ fn a_pasted_description_is_known_within_its_ticket() {
             ),
         ),
         ("quoted.txt", format!("You wrote:\n\n{quoted}\nAnd now?\n")),
+        (
+            "more.txt",
+            format!(
+                "{described}\n$ journalctl -u containerd | tail -1\nNov 21 00:29:00 node1 containerd[7]: started\n"
+            ),
+        ),
     ] {
         let path = desk.file(name, ticket);
         let (session, _) = desk.import("ticket.kflow", &[&path, "--taken", &p.ran_at]);
+        let kept = std::fs::read_to_string(&session).unwrap();
+        assert!(!kept.contains("containerd[7]"), "{name}: {kept}");
         let o = run(&["why", &p.pod, "-s", &session, "-o", "name"]);
         assert_eq!(o.status.code(), Some(1), "{name}: {o:?}");
         let o = run(&["why", &p.pod, "-s", &session]);

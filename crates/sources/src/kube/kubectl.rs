@@ -263,6 +263,15 @@ impl LineDecoder for KubectlText {
                 fed => fed,
             };
         }
+        if after_blank && command::is_of_ticket(text) {
+            let fed = self.flush(out);
+            self.namespace.clear();
+            self.whole = None;
+            return match fed {
+                Fed::Partial => Fed::Ignored("text of a ticket"),
+                fed => fed,
+            };
+        }
         // What a command prints follows it at once.
         let whole = self.whole.take();
         // kubectl leaves a blank line between two descriptions. A message of several lines may look like the first

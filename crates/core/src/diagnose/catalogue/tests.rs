@@ -288,6 +288,21 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
             "failed to start sandbox container: fork/exec /proc/self/exe: resource temporarily unavailable",
             cause::KF512,
         ),
+        (
+            "FailedMount",
+            "MountVolume.MountDevice failed for volume \"v\" : rpc error: code = Internal desc = rbd: map failed with error an error (exit status 13) occurred while running rbd args: [], rbd error output: rbd: sysfs write failed\nrbd: map failed: (13) Permission denied",
+            cause::KF418,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            "networkPlugin cni failed to set up pod \"p_ns\" network: error getting ClusterInformation: Get \"https://[10.43.0.1]:443/apis/crd.projectcalico.org/v1/clusterinformations/default\": dial tcp 10.43.0.1:443: i/o timeout",
+            cause::KF504,
+        ),
+        (
+            "ErrImagePull",
+            "failed to pull and unpack image \"r.example/a:1\": failed to copy: httpReadSeeker: failed open: failed to do request: Get \"https://r.example/v2/a/blobs/sha256:35\": read tcp 192.0.2.1:48112->203.0.113.80:443: read: connection reset by peer",
+            cause::KF617,
+        ),
     ] {
         let best = Catalogue::get().best(reason, text, |_| true);
         assert_eq!(best.map(|(c, _)| c.id), Some(id), "{text}");

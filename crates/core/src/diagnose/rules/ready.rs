@@ -91,15 +91,17 @@ pub(super) fn unready_by_node(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> b
 /// is not known.
 pub(super) fn probe_of(f: &PodHistory<'_>, container: &str, kind: &str) -> String {
     probe(f, container, kind).map_or_else(String::new, |p| {
-        let counts = match p.failure_threshold {
-            0 | 1 => "each failure counts".to_owned(),
-            n => format!("{n} failures in a row count"),
+        // The API has both; a description whose command has several lines has neither.
+        let every = match p.period_s {
+            0 => String::new(),
+            n => format!(" every {}", seconds(n.into())),
         };
-        format!(
-            "{} every {}, {counts}",
-            p.handler,
-            seconds(p.period_s.into())
-        )
+        let counts = match p.failure_threshold {
+            0 => String::new(),
+            1 => ", each failure counts".to_owned(),
+            n => format!(", {n} failures in a row count"),
+        };
+        format!("{}{every}{counts}", p.handler)
     })
 }
 

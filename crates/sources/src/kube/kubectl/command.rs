@@ -81,6 +81,15 @@ fn words(line: &str) -> Option<(bool, Vec<&str>)> {
     (is_prompted || before.is_empty()).then(|| (is_prompted, words.collect()))
 }
 
+/// True for the line at which a ticket goes on behind what kubectl printed: a command of another program at a prompt, or a
+/// heading of Markdown.
+pub(super) fn is_of_ticket(line: &str) -> bool {
+    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let is_prompt = first.contains('@') && first.ends_with(PROMPTS);
+    let is_mark = matches!(first, "$" | "❯" | "➜") || (1..=6).any(|n| first == "#".repeat(n));
+    (is_prompt || is_mark) && !rest.trim().is_empty()
+}
+
 /// True for the line that kubectl prints where there is no pod within these bounds.
 pub(super) fn is_none_found(line: &str, whole: &str) -> bool {
     match line.trim().strip_prefix("No resources found") {
@@ -120,6 +129,22 @@ mod tests {
         ] {
             let got = Command::of(line).map(|c| c.namespace);
             assert_eq!(got.as_deref(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_goes_on_with_a_command_or_a_heading() {
+        for (line, is) in [
+            ("$ journalctl -u containerd | tail -5", true),
+            ("root@node-3:~# systemctl status kubelet", true),
+            ("## Environment", true),
+            ("#12 in the list", false),
+            ("$", false),
+            ("admin@example.com wrote", false),
+            ("  $ indented", false),
+            ("error: $ is not a name", false),
+        ] {
+            assert_eq!(is_of_ticket(line), is, "{line}");
         }
     }
 
