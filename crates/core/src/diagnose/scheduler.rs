@@ -300,7 +300,15 @@ pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
         return None;
     }
     let mut missing = Vec::new();
-    for (key, _) in &wanted {
+    let fit = nodes.iter().filter(|n| selects(&pod.spec, n));
+    let fit: Vec<&Text> = fit.map(|n| &n.name).collect();
+    if !fit.is_empty() {
+        missing.push(match fit.as_slice() {
+            [one] => format!("{one} has that"),
+            many => format!("{} have that", list(many)),
+        });
+    }
+    for (key, _) in wanted.iter().filter(|_| fit.is_empty()) {
         let have: Vec<String> = nodes
             .iter()
             .filter_map(|n| {

@@ -77,6 +77,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     if only.is_some() && told.len() > 1 {
         told.retain(|x| x.cause.id != cause::KF205);
     }
+    some_node_has_the_labels(cx, f, &mut told);
     // Some entries know whole messages.
     let is_known = Catalogue::get()
         .best(&s.reason, &s.text, |_| true)
@@ -166,6 +167,22 @@ fn cordoned_fits(
         x.names.set("fits", &list(&fits));
         if !sure {
             x.confidence = x.confidence.max(Confidence::Likely);
+        }
+    }
+}
+
+/// Lets the labels that other nodes lack follow what keeps the pod from the nodes that have them.
+fn some_node_has_the_labels(cx: Context<'_>, f: &PodHistory<'_>, told: &mut [Finding<'_>]) {
+    let Some(pod) = f.api else { return };
+    let states = cx.world.nodes();
+    let mut nodes = states.iter().filter_map(|n| n.api.as_deref());
+    let others = told.iter().filter(|x| x.cause.id != cause::KF205);
+    let lowest = others.map(|x| x.rank).min();
+    let is_wanted = !scheduler::wanted_labels(&pod.spec).is_empty();
+    if is_wanted && nodes.any(|n| !n.is_row() && scheduler::selects(&pod.spec, n)) {
+        let labels = told.iter_mut().filter(|x| x.cause.id == cause::KF205);
+        for (x, lowest) in labels.zip(lowest) {
+            x.rank = x.rank.min(lowest.saturating_sub(1));
         }
     }
 }
