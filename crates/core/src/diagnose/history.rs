@@ -496,10 +496,15 @@ impl<'a> PodHistory<'a> {
             "NetworkNotReady" if after(self.volumes_wait.map(|(t, _)| t)) => return true,
             "@delete" => return after(self.deleted.map(|d| d.plus(SECOND))),
             "@stop" | "FailedKillPod" => {
+                // The kubelet tries again at once. Of its Events, one every five minutes is left.
+                let again = match s.evidence.body {
+                    Body::Event(_) if !self.has_log => super::limits::EVENTS_REPEAT.ns,
+                    _ => 60 * SECOND,
+                };
                 return after(self.sandbox_stopped)
                     || c.is_some_and(|c| after(c.stopped))
                     || (signal::unanswered(&s.text)
-                        && (after(self.answered) || self.now.since(s.at) > 60 * SECOND));
+                        && (after(self.answered) || self.now.since(s.at) > again));
             }
             _ => {}
         }
