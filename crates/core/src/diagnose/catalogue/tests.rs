@@ -385,6 +385,9 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         (cause::KF409, "FailedMount", of_mount("failed to mount secrets store objects for pod ns/p, err: error connecting to provider \"azure\": provider not found: provider \"azure\""), "provider azure", "nouuid"),
         (cause::KF409, "FailedMount", mount("nfs", "mount.nfs: access denied by server while mounting 10.0.0.9:/x"), "showmount -e 10.0.0.9", "nouuid"),
         (cause::KF409, "FailedMount", mount("nfs4", "mount.nfs: Stale file handle").replace("/dev/vde", "10.0.0.9:/x"), "on 10.0.0.9", "showmount"),
+        // containerd pkg/oci/utils_unix.go, DeviceFromPath; CRI-O internal/config/seccomp/seccomp_supported_linux.go, setupFromField.
+        (cause::KF703, "CreateContainerError", "failed to generate container \"5e\" spec: failed to generate spec: not a device node".to_owned(), "volumeDevices", "securityContext"),
+        (cause::KF703, "CreateContainerError", "setup seccomp: unable to load local profile \"/var/lib/kubelet/seccomp/x.json\": open /var/lib/kubelet/seccomp/x.json: no such file or directory".to_owned(), "securityContext", "volumeDevices"),
         (cause::KF421, "ContainerError", "error mounting \"/mnt/x\" to rootfs at \"/data\": stat /mnt/x: transport endpoint is not connected".to_owned(), "findmnt /mnt/x", "umount -l <"),
         (cause::KF615, "ImageInspectError", "Failed to inspect image \"x:1\": Id or size of image \"x:1\" is not set".to_owned(), "cri-dockerd", "?"),
         (cause::KF715, "RunContainerError", "namespace path: lstat /proc/0/ns/ipc: no such file or directory".to_owned(), "delete pod", "nvidia-smi"),
