@@ -319,6 +319,15 @@ fn document(tables: &[Rows]) -> String {
          sources, with the API alone (watches and audit log), and with the node's own sources alone (tap, kubelet log,\n\
          file system, runtime log). `-` is nothing told: the pod is not known to those sources, or too little is.\n\n\
          Written by `KFLOW_UPDATE=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
+         ## Situations that it was not made for\n\n\
+         Reports that users wrote in public, each of a situation of which kflow had no scenario. A reader wrote down what it should say\n\
+         before kflow ran; the input was made from the source of the component that writes the message, as what the user had (a\n\
+         description, a paste of several commands, lists, lines of a log). What was not right was repaired afterwards, so each row is\n\
+         of other reports. *Less*: what was said is true, and does not lead to the cause as directly as it could.\n\n\
+         | 2026-11-27 | reports | right | less | nothing | wrong |\n|---|---|---|---|---|---|\n\
+         | on the node, before it, controllers | 75 | 44 | 24 | 3 | 4 |\n\
+         | distributions and managed clusters; storage, network, GPU and batch add-ons | 66 | 35 | 19 | 7 | 5 |\n\
+         | of every kind, after the repairs of both | 36 | 25 | 8 | 2 | 1 |\n\n\
 ",
     );
     recall(tables, &mut out);

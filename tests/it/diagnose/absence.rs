@@ -65,7 +65,7 @@ fn bound(s: &Story<'_>) -> Value {
 }
 
 /// Sentences and quoted evidence that say that something is absent, and what contradicts each.
-const ABSENCES: [(&str, &[Against]); 23] = [
+const ABSENCES: [(&str, &[Against]); 24] = [
     (
         "no event and no pod of it exist",
         &[
@@ -96,6 +96,13 @@ const ABSENCES: [(&str, &[Against]); 23] = [
     (
         "so nobody confirms that the deleted pod has stopped: Ready=Unknown",
         &[|s| node(s.after("kubelet of node "), &json!({"rv": 99}))],
+    ),
+    (
+        " is down: ",
+        &[|s| {
+            let node = s.after("runtime of node ");
+            json!({"event": {"reason": "NodeReady", "message": format!("Node {node} status is now: NodeReady"), "by": "kubelet", "on": "Node", "name": node, "w": false}})
+        }],
     ),
     ("was not seen", &[|s| node(s.after("; node "), &json!({}))]),
     (

@@ -87,6 +87,8 @@ pub struct NodeHealth {
     pub ready: Option<(Text, Text, Text)>,
     /// Since when the condition Ready has this status.
     pub ready_since: Option<Nanos>,
+    /// When the node became ready the last time, by that condition or by the kubelet's Event.
+    pub came_back: Option<Nanos>,
     pub evidence: Option<Evidence>,
     /// The kubelet's newest line that says that it skips pods: when, and why.
     pub skips: Option<(Nanos, Text, Evidence)>,
@@ -122,6 +124,7 @@ impl NodeHealth {
             if let Some(c) = n.condition("Ready") {
                 f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
                 f.ready_since = c.transition;
+                f.came_back = c.transition.filter(|_| c.is_true());
             }
             let pressures = n.conditions.iter();
             let pressures = pressures.filter(|c| c.is_true() && low_on(&c.kind).is_some());
@@ -132,6 +135,9 @@ impl NodeHealth {
                 f.local = true;
             }
             match &o.body {
+                Body::Event(e) if e.reason == "NodeReady" => {
+                    f.came_back = f.came_back.max(Some(o.stamp.at));
+                }
                 Body::Node(_) if f.evidence.is_none() => f.evidence = Some(o.clone()),
                 Body::Log(l) if l.component == Component::Kubelet => {
                     f.heard = f.heard.max(Some(o.stamp.at));

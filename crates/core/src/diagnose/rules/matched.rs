@@ -42,9 +42,14 @@ pub(super) fn matched<'a>(
             continue;
         }
         let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
-        let over = |cause: &Cause| {
-            matches!(cause.id, cause::KF212 | cause::KF221)
-                && super::claims::came(cx, f, s, &s.text)
+        let over = |cause: &Cause| match cause.id {
+            cause::KF212 | cause::KF221 => super::claims::came(cx, f, s, &s.text),
+            // A node is ready only while its runtime answers (pkg/kubelet/nodestatus/setters.go, `ReadyCondition`).
+            cause::KF515 => {
+                let node = cx.shared.node(&f.view.node);
+                node.is_some_and(|n| n.came_back.is_some_and(|at| at > s.at))
+            }
+            _ => false,
         };
         if let Some((cause, names)) = told.filter(|(cause, _)| !over(cause)) {
             let next = !deleting && !failed && holds_up_the_next(cause, s, f);
