@@ -11,23 +11,23 @@
 //! |---|---|
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
+//! | `events` | these rows as objects of the API |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
 //! | `listed` | rows of nodes and of claims |
 //! | `pod`, `object` | a description as an object of the API |
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::{Fed, LineDecoder, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
-use kflow_model::event::EventSeen;
 use kflow_model::gap::{WatchKind, WatchNote};
-use kflow_model::scope::is_uid;
 use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp::SECOND};
 
 mod age;
 mod command;
+mod events;
 mod listed;
 mod object;
 mod outline;
@@ -36,14 +36,14 @@ mod pods;
 mod table;
 
 use command::Command;
+pub use events::is_printed;
+use events::{event, uid};
 pub use pods::ROW_UID;
 use pods::Taken;
 use table::{Columns, Row};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = "described:";
-/// Part of the names that are made here of Events: the object's name, this, and the number of the row.
-const ROW: &str = ".row-";
 /// Begin and end of a code block in Markdown.
 const FENCE: &str = "```";
 /// Longest description that is taken, bytes.
@@ -514,175 +514,6 @@ fn is_titles(text: &str) -> bool {
 /// `----     ------   ----`
 fn is_ruler(text: &str) -> bool {
     text.chars().all(|c| c == '-' || c.is_whitespace())
-}
-
-/// Returns a row as an Event. `n` tells the rows of a table apart, which have no names.
-fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value {
-    let of_row = !row.object.is_empty();
-    let kind = if of_row {
-        long_kind(&row.kind)
-    } else {
-        described.kind.to_owned()
-    };
-    let name = if of_row {
-        row.object.as_str()
-    } else {
-        described.name
-    };
-    let namespace = if row.namespace.is_empty() {
-        described.namespace
-    } else {
-        &row.namespace
-    };
-    // `spec.containers{web}: message` since kubectl 1.35.
-    let (part, message) = match row.message.split_once("}: ") {
-        Some((part, message)) if part.starts_with("spec.") => (format!("{part}}}"), message),
-        _ => (row.subobject.clone(), row.message.as_str()),
-    };
-    let part = if part.is_empty() {
-        container(&row.reason, message, described)
-    } else {
-        part
-    };
-    let last = row.ages.last.map(|a| moment.before(a).to_rfc3339_seconds());
-    let first = row
-        .ages
-        .first
-        .map(|a| moment.before(a).to_rfc3339_seconds());
-    let own = if row.name.is_empty() {
-        format!("{name}{ROW}{n}")
-    } else {
-        row.name.clone()
-    };
-    let uid = if of_row { "" } else { described.uid.as_str() };
-    json!({
-        "kind": "Event",
-        "metadata": {"name": own, "namespace": namespace},
-        "involvedObject": {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "fieldPath": part},
-        "reason": row.reason,
-        "message": message,
-        "type": if row.warning { "Warning" } else { "Normal" },
-        "count": row.ages.count.unwrap_or(1),
-        // `kubectl get events` prints neither a count nor the first time.
-        "firstTimestamp": first.or_else(|| last.clone().filter(|_| !of_row || row.ages.count.is_some())),
-        "lastTimestamp": last,
-        "source": {"component": component(&row, &kind), "host": row.host},
-    })
-}
-
-/// Reasons by which the kubelet alone reports about a container (1.36: `pkg/kubelet/events/event.go`).
-const OF_CONTAINERS: [&str; 11] = [
-    "Pulling",
-    "Pulled",
-    "Created",
-    "Started",
-    "Failed",
-    "BackOff",
-    "Killing",
-    "Unhealthy",
-    "ProbeWarning",
-    "InspectFailed",
-    "ErrImageNeverPull",
-];
-/// The same, about a pod.
-const OF_PODS: [&str; 9] = [
-    "FailedMount",
-    "FailedMapVolume",
-    "FailedCreatePodSandBox",
-    "FailedPrepareDynamicResources",
-    "FailedPostStartHook",
-    "FailedPreStopHook",
-    "FailedKillPod",
-    "NetworkNotReady",
-    "SandboxChanged",
-];
-
-/// True for an Event of a row without a name: its times are ages.
-pub fn is_printed(e: &EventSeen) -> bool {
-    let row = e.name.rsplit_once(ROW).map(|(_, n)| n);
-    row.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
-}
-
-/// Returns who reports an Event. Without `-o wide`, `kubectl get events` has no column for it; then the reason tells.
-fn component<'a>(row: &'a Row, kind: &str) -> &'a str {
-    let reason = row.reason.as_str();
-    let of_kubelet = OF_CONTAINERS.contains(&reason) || OF_PODS.contains(&reason);
-    if row.component.is_empty() && kind == "Pod" && of_kubelet {
-        "kubelet"
-    } else {
-        &row.component
-    }
-}
-
-/// Returns the container that an Event of the kubelet is about, as a path into the pod: releases before 1.35 do not print
-/// it. It is the one that the message names, by its name or image; else the pod's only one.
-fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
-    if !OF_CONTAINERS.contains(&reason) {
-        return String::new();
-    }
-    let words = || message.split(|c: char| c.is_whitespace() || "\"=,()".contains(c));
-    let named =
-        |name: &str| !name.is_empty() && words().any(|w| w.trim_end_matches([':', '.']) == name);
-    let all = &described.containers;
-    let mut by_name = all.iter().filter(|(name, _)| named(name));
-    let mut by_image = all.iter().filter(|(_, image)| named(image));
-    let found = match (all.as_slice(), by_name.next(), by_name.next()) {
-        ([only], _, _) => Some(only),
-        (_, Some(one), None) => Some(one),
-        _ => match (by_image.next(), by_image.next()) {
-            (Some(one), None) => Some(one),
-            _ => None,
-        },
-    };
-    found.map_or_else(String::new, |(name, _)| {
-        format!("spec.containers{{{name}}}")
-    })
-}
-
-/// Returns the pod's UID, which is in the texts of some Events (`web-0_shop(UID)`, `/pods/UID/volumes`); else one
-/// that is made of its names.
-fn uid(pod: &Described<'_>, rows: &[Row]) -> String {
-    let fronts = [
-        format!("{}_{}(", pod.name, pod.namespace),
-        format!("_{}_{}_", pod.name, pod.namespace),
-        "/var/lib/kubelet/pods/".to_owned(),
-    ];
-    for row in rows {
-        for front in &fronts {
-            let after = row
-                .message
-                .split_once(front.as_str())
-                .map(|(_, after)| after);
-            if let Some(uid) = after.and_then(|a| a.get(..36)).filter(|u| is_uid(u)) {
-                return uid.to_owned();
-            }
-        }
-    }
-    format!("{MADE_UID}{}/{}", pod.namespace, pod.name)
-}
-
-/// Returns the API's spelling of a kind that kubectl prints in small letters.
-fn long_kind(kind: &str) -> String {
-    const KINDS: [&str; 16] = [
-        "Pod",
-        "Node",
-        "ReplicaSet",
-        "ReplicationController",
-        "StatefulSet",
-        "DaemonSet",
-        "Deployment",
-        "Job",
-        "CronJob",
-        "PersistentVolumeClaim",
-        "PersistentVolume",
-        "HorizontalPodAutoscaler",
-        "PodDisruptionBudget",
-        "NodeClaim",
-        "NodePool",
-        "PodGroup",
-    ];
-    let known = KINDS.iter().find(|k| k.eq_ignore_ascii_case(kind));
-    known.map_or_else(|| kind.to_owned(), |k| (*k).to_owned())
 }
 
 #[cfg(test)]

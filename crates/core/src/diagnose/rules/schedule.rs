@@ -16,6 +16,8 @@ use crate::flow::Stage;
 use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
 use std::cmp::Reverse;
 
+mod fits;
+
 /// A scheduler that runs says something about a pod within milliseconds.
 pub(super) const SILENT_NS: i64 = limits::SCHEDULER.ns;
 
@@ -72,12 +74,12 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         explain(cx, s, f.api, clause, &mut x);
         told.push(x);
     }
-    cordoned_fits(cx, f, &sentence, &mut told);
+    fits::cordoned_fits(cx, f, &sentence, &mut told);
     // What another clause says holds of the node that the pod is for: the others do not match it, and need not.
     if only.is_some() && told.len() > 1 {
         told.retain(|x| x.cause.id != cause::KF205);
     }
-    some_node_has_the_labels(cx, f, &mut told);
+    fits::some_node_has_the_labels(cx, f, &mut told);
     // Some entries know whole messages.
     let is_known = Catalogue::get()
         .best(&s.reason, &s.text, |_| true)
@@ -111,104 +113,6 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     } else {
         found.extend(told);
     }
-}
-
-/// Lets the cordon lead where each node that is not cordoned lacks what the pod has to be beside, or the labels that it
-/// wants, and a cordoned one has that: the scheduler looks at the cordon first, and says no more of such a node
-/// (`pkg/scheduler/apis/config/v1/default_plugins.go`: NodeUnschedulable before NodeAffinity and InterPodAffinity).
-fn cordoned_fits(
-    cx: Context<'_>,
-    f: &PodHistory<'_>,
-    sentence: &Sentence<'_>,
-    told: &mut [Finding<'_>],
-) {
-    let is = |x: &Finding<'_>, id| x.cause.id == id;
-    let only = |x: &Finding<'_>| {
-        is(x, cause::KF204) || is(x, cause::KF205) || (is(x, cause::KF207) && !is_anti(x))
-    };
-    let nodes: u32 = sentence.clauses.iter().map(|c| c.nodes).sum();
-    let (Some(pod), true) = (f.api, told.iter().all(only)) else {
-        return;
-    };
-    if sentence.total != Some(nodes) || told.len() < 2 {
-        return;
-    }
-    let states = cx.world.nodes();
-    let cordoned = states.iter().filter_map(|n| n.api.as_deref());
-    let cordoned = cordoned.filter(|n| n.unschedulable);
-    let beside = told.iter().any(|x| is(x, cause::KF207));
-    let labels = told.iter().any(|x| is(x, cause::KF205));
-    let mut sure = true;
-    let fits: Vec<String> = cordoned
-        .filter_map(|n| {
-            // A row of a table has no labels.
-            if labels && (n.is_row() || !scheduler::selects(&pod.spec, n)) {
-                return None;
-            }
-            if !beside {
-                return Some(format!("{} has the labels that it wants", n.name));
-            }
-            let (others, known) = neighbours_on(cx, pod, &n.name);
-            sure &= known;
-            let what = if known {
-                "which the pod has to run beside"
-            } else {
-                "which it may have to run beside"
-            };
-            (!others.is_empty()).then(|| format!("{} has {}, {what}", n.name, list(&others)))
-        })
-        .collect();
-    let above = told.iter().map(|x| x.rank).max();
-    let (Some(above), false) = (above, fits.is_empty()) else {
-        return;
-    };
-    for x in told.iter_mut().filter(|x| is(x, cause::KF204)) {
-        x.rank = above.saturating_add(1);
-        x.names.set("fits", &list(&fits));
-        if !sure {
-            x.confidence = x.confidence.max(Confidence::Likely);
-        }
-    }
-}
-
-/// Lets the labels that other nodes lack follow what keeps the pod from the nodes that have them.
-fn some_node_has_the_labels(cx: Context<'_>, f: &PodHistory<'_>, told: &mut [Finding<'_>]) {
-    let Some(pod) = f.api else { return };
-    let states = cx.world.nodes();
-    let mut nodes = states.iter().filter_map(|n| n.api.as_deref());
-    let others = told.iter().filter(|x| x.cause.id != cause::KF205);
-    let lowest = others.map(|x| x.rank).min();
-    let is_wanted = !scheduler::wanted_labels(&pod.spec).is_empty();
-    if is_wanted && nodes.any(|n| !n.is_row() && scheduler::selects(&pod.spec, n)) {
-        let labels = told.iter_mut().filter(|x| x.cause.id == cause::KF205);
-        for (x, lowest) in labels.zip(lowest) {
-            x.rank = x.rank.min(lowest.saturating_sub(1));
-        }
-    }
-}
-
-/// True for an anti-affinity, or for words that do not say which of the two it is.
-fn is_anti(x: &Finding<'_>) -> bool {
-    x.names.get("rule").is_none_or(|rule| rule.contains("anti"))
-}
-
-/// Returns the pods of a node that the pod has to run beside, and true; where the pod's affinity is not known, as in what
-/// kubectl prints, the pods of its namespace there, and false.
-fn neighbours_on(cx: Context<'_>, pod: &PodSeen, node: &str) -> (Vec<String>, bool) {
-    let known = !pod.spec.affinity.is_empty();
-    let there = cx.world.every_pod().iter().filter(|p| {
-        let api = p.api.as_deref().filter(|a| !a.status.phase.is_over());
-        p.gone.is_none()
-            && p.node == node
-            && api.is_some_and(|a| {
-                if known {
-                    scheduler::is_beside(pod, a)
-                } else {
-                    p.namespace == pod.namespace
-                }
-            })
-    });
-    (there.map(|p| format!("pod {}", p.name)).collect(), known)
 }
 
 /// Returns a reason in the scheduler's words, with the number of its nodes, and what it means where that is known.

@@ -1,0 +1,307 @@
+//! The texts of errors (`signals.toml`), and what an error says by them.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
+
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::flow::{Needle, Template};
+use kflow_model::units::parse_go_duration;
+
+const SIGNALS: &str = include_str!("../signals.toml");
+
+/// The texts of errors, as data.
+pub(super) static ERRORS: LazyLock<Errors> =
+    LazyLock::new(|| crate::embedded("signals.toml", toml::from_str(SIGNALS)));
+
+/// The contents of `signals.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Errors {
+    pub(super) sync: SyncErrors,
+    pub(super) kubelet: Texts,
+    pub(super) runtime: RuntimeErrors,
+    node: NodeErrors,
+    scheduler: SchedulerSentence,
+    owner: OwnerErrors,
+    taints: Taints,
+    speakers: Speakers,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Speakers {
+    named: Vec<SpeakerWords>,
+    objects: Vec<SpeakerObjects>,
+}
+
+/// How an error names the component that says it, or does not answer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpeakerWords {
+    /// A regular expression with a group `name`.
+    #[serde(rename = "match")]
+    pattern: String,
+    /// What it is: `CSI driver {name}`.
+    says: Template,
+    #[serde(skip)]
+    compiled: OnceLock<Option<Regex>>,
+}
+
+/// The objects by which a component works.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpeakerObjects {
+    by: String,
+    objects: String,
+}
+
+/// Returns the component that an error names as the one that says it, or does not answer, in words.
+pub(in crate::diagnose) fn speaker(text: &str) -> Option<String> {
+    ERRORS.speakers.named.iter().find_map(|w| {
+        let re = w.compiled.get_or_init(|| Regex::new(&w.pattern).ok());
+        let found = re.as_ref()?.captures(text)?;
+        let name = found.name("name")?.as_str();
+        Some(w.says.fill(|_| Some(name))?.into_owned())
+    })
+}
+
+/// Returns the objects by which a component works, as kubectl names them; `None` when none are known.
+pub(in crate::diagnose) fn objects_of(speaker: &str) -> Option<&'static str> {
+    let mut known = ERRORS.speakers.objects.iter();
+    let of_it = known.find(|o| speaker.split(' ').any(|word| word == o.by))?;
+    Some(&of_it.objects)
+}
+
+/// What controllers say when they cannot create a pod.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnerErrors {
+    refused: Vec<Template>,
+    creating: Vec<Needle>,
+}
+
+/// True for an error that says that the apiserver refuses a pod.
+pub(in crate::diagnose) fn refuses_pod(text: &str) -> bool {
+    let refused = &ERRORS.owner.refused;
+    refused.iter().any(|t| t.find("pod", text).is_some())
+}
+/// True for an error of a controller's attempt to create a pod.
+pub(in crate::diagnose) fn is_creating_pod(text: &str) -> bool {
+    holds(text, &ERRORS.owner.creating)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Taints {
+    removed: Vec<Removed>,
+}
+
+/// A taint that a component takes away when the node is ready for pods.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::diagnose) struct Removed {
+    pub(in crate::diagnose) key: String,
+    /// The component.
+    pub(in crate::diagnose) by: String,
+    /// A part of its pods' names.
+    pub(in crate::diagnose) pods: String,
+}
+
+/// Returns who takes a taint away, where that is known.
+pub(in crate::diagnose) fn remover(taint: &str) -> Option<&'static Removed> {
+    let taints = &ERRORS.taints.removed;
+    taints.iter().find(|t| taint.starts_with(&t.key))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SyncErrors {
+    /// The begin of each action in a list of them.
+    pub(super) begins: String,
+    pub(super) action: Template,
+    pub(super) containers: Vec<String>,
+    pub(super) renamed: BTreeMap<String, String>,
+    pub(super) told: BTreeMap<String, Template>,
+    pub(super) errors: Vec<ErrorText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Texts {
+    pub(super) errors: Vec<ErrorText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuntimeErrors {
+    pub(super) errors: Vec<ErrorText>,
+    pub(super) call: Template,
+    pub(super) deadline: String,
+    pub(super) joined: Joined,
+    pub(super) image: Template,
+    pub(super) cause_after: String,
+    pub(super) unanswered: Vec<Needle>,
+    pub(super) timed_out: Vec<Needle>,
+    pub(super) wait: Template,
+}
+
+/// The words before each of two errors of one pull.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Joined {
+    pub(super) image: Needle,
+    pub(super) artifact: Needle,
+    pub(super) is_artifact: Needle,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeErrors {
+    starting: Vec<Needle>,
+    runtime_down: Vec<Needle>,
+}
+
+/// The words around the clauses of the scheduler's message.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::diagnose) struct SchedulerSentence {
+    /// Texts between the number of nodes and the clauses, one for each wording of schedulers.
+    pub(in crate::diagnose) available: Vec<String>,
+    /// The text before the clauses on preemption.
+    pub(in crate::diagnose) preemption: String,
+    /// A clause that carries no reason.
+    pub(in crate::diagnose) nothing: String,
+    /// Begins of the second part of a clause that has a comma in it.
+    pub(in crate::diagnose) continued: Vec<String>,
+    /// Text of a clause that says that pods which make room are still there.
+    pub(in crate::diagnose) ending: String,
+    /// Reasons of schedulers and extenders that are names only.
+    words: Vec<SchedulerWords>,
+}
+
+/// What reasons of a scheduler's extender or plugin mean.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::diagnose) struct SchedulerWords {
+    contains: Vec<Needle>,
+    /// Who says so.
+    pub(in crate::diagnose) by: String,
+    pub(in crate::diagnose) means: String,
+}
+
+/// Returns what the reasons in a scheduler's message mean, where that is known.
+pub(in crate::diagnose) fn scheduler_words(
+    message: &str,
+) -> impl Iterator<Item = &'static SchedulerWords> {
+    let words = ERRORS.scheduler.words.iter();
+    words.filter(move |w| holds(message, &w.contains))
+}
+
+/// Returns the words around the clauses of the scheduler's message.
+pub(in crate::diagnose) fn scheduler() -> &'static SchedulerSentence {
+    &ERRORS.scheduler
+}
+
+fn holds(text: &str, any: &[Needle]) -> bool {
+    any.iter().any(|t| t.is_in(text))
+}
+
+/// Returns the image that an error is about.
+pub fn image_in(text: &str) -> Option<&str> {
+    ERRORS.runtime.image.find("image", text)
+}
+/// Returns the cause at the end of a runtime's error, else the whole error.
+pub fn cause_in(text: &str) -> &str {
+    let after = ERRORS.runtime.cause_after.as_str();
+    text.rsplit_once(after).map_or(text, |(_, cause)| cause)
+}
+/// Returns the wait before the next attempt, ns, that a message of the kubelet names (`back-off 2m40s restarting
+/// failed container=…`).
+pub fn wait_in(text: &str) -> Option<i64> {
+    parse_go_duration(ERRORS.runtime.wait.find("wait", text)?)
+}
+/// True for an error that says that the runtime did not answer.
+pub fn unanswered(text: &str) -> bool {
+    holds(text, &ERRORS.runtime.unanswered)
+}
+/// True for an error that says that a call timed out.
+pub fn timed_out(text: &str) -> bool {
+    holds(text, &ERRORS.runtime.timed_out)
+}
+/// True for a reason to skip pods that only means that the kubelet has just started.
+pub fn is_starting(text: &str) -> bool {
+    holds(text, &ERRORS.node.starting)
+}
+/// True for a message of a node's condition Ready that says that the runtime is down.
+pub fn runtime_is_down(text: &str) -> bool {
+    holds(text, &ERRORS.node.runtime_down)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ErrorText {
+    pub(super) contains: Vec<Needle>,
+    pub(super) reason: String,
+}
+
+/// Returns the reason of the first entry that has a text which the error contains.
+pub(super) fn reason_of(errors: &'static [ErrorText], error: &str) -> Option<&'static str> {
+    let held = |e: &&ErrorText| holds(error, &e.contains);
+    Some(errors.iter().find(held)?.reason.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::stamp::SECOND;
+
+    #[test]
+    fn the_wait_that_the_kubelet_names_is_read() {
+        let m = "back-off 2m40s restarting failed container=c pod=crash_s11(93c29e83)";
+        assert_eq!(wait_in(m), Some(160 * SECOND));
+        assert_eq!(wait_in("Back-off pulling image \"x\""), None);
+    }
+
+    #[test]
+    fn the_texts_of_errors_can_be_read() {
+        let read: Result<Errors, _> = toml::from_str(SIGNALS);
+        let read = read.unwrap_or_else(|e| panic!("{e}"));
+        assert!(!read.sync.errors.is_empty() && !read.kubelet.errors.is_empty());
+        for words in &read.speakers.named {
+            let re = Regex::new(&words.pattern).unwrap_or_else(|e| panic!("{e}"));
+            assert!(
+                re.capture_names().flatten().eq(["name"]),
+                "{}",
+                words.pattern
+            );
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named_by_its_socket_its_driver_or_its_address() {
+        for (text, who) in [
+            (
+                "dial unix /var/lib/kubelet/plugins/x.csi.example/csi.sock: connect: connection refused",
+                "CSI driver x.csi.example",
+            ),
+            (
+                "dial unix /run/vendor/agent.sock: connect: no such file or directory",
+                "socket /run/vendor/agent.sock",
+            ),
+            (
+                "volume \"v\" (UniqueName: \"kubernetes.io/csi/x.csi.example^7\") : boom",
+                "CSI driver x.csi.example",
+            ),
+            (
+                "plugin type=\"vendor-net\" failed (add): boom",
+                "CNI plugin vendor-net",
+            ),
+            ("Post \"http://127.0.0.1:9/v1\": EOF", "http://127.0.0.1:9"),
+        ] {
+            assert_eq!(speaker(text).as_deref(), Some(who), "{text}");
+        }
+        assert_eq!(speaker("exit status 1"), None);
+    }
+}
