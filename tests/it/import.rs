@@ -10,6 +10,7 @@ mod kubectl;
 mod listed;
 mod moment;
 mod summary;
+mod tables;
 
 use crate::fixture;
 use crate::program::command;

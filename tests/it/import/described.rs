@@ -1,21 +1,18 @@
 //! Pods of which nothing is left but what kubectl printed: `fixtures/kubectl`, printed by real kubectls of recorded objects.
 
 use super::{Desk, fixture, run, text};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 /// A row of `fixtures/kubectl/expected.json`.
 #[derive(Deserialize)]
-struct Printed {
-    file: String,
+pub(super) struct Printed {
+    pub(super) file: String,
     /// When kubectl ran.
     ran_at: String,
-    pod: String,
+    pub(super) pod: String,
     /// The causes that are true (`fixtures/expected.json`, `fixtures/versions`); none for a pod that is well.
     causes: Vec<String>,
     /// True when what shows the cause is not in the text.
@@ -29,7 +26,7 @@ fn printed() -> Vec<Printed> {
 }
 
 /// The description of a pod whose image does not exist.
-fn image_missing() -> Printed {
+pub(super) fn image_missing() -> Printed {
     let is = |p: &Printed| p.file == "s2-image-missing-1.36.txt";
     printed().into_iter().find(is).unwrap()
 }
@@ -51,6 +48,13 @@ impl Printed {
             .unwrap();
         path
     }
+}
+
+/// A line of the kubelet's log about a pod whose image cannot be pulled.
+pub(super) fn logged(time: &str, pod: &str, uid: &str) -> String {
+    format!(
+        "E1127 {time}.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"{pod}\" podUID=\"{uid}\"\n"
+    )
 }
 
 #[test]
@@ -249,154 +253,6 @@ fn a_pod_of_which_only_old_events_tell_may_be_gone() {
     assert!(code == Some(2) && !said.contains("KF601"), "{said}");
 }
 
-/// What a ticket has of `s02`, printed at `TAKEN`: the Event of a pod that was deleted since, as kubectl 1.36 printed it for
-/// `s02/image-missing`, and behind it a line of that pod's kubelet.
-const OLD_EVENT: &str = "LAST SEEN   TYPE      REASON      OBJECT              MESSAGE\n\
-     4m          Warning   Failed      pod/image-missing   Failed to pull image \"127.0.0.1:5000/nope:1\": rpc error: code = NotFound desc = failed to pull and unpack image \"127.0.0.1:5000/nope:1\": failed to resolve image: 127.0.0.1:5000/nope:1: not found\n";
-const TAKEN: &str = "2026-11-27T00:38:00Z";
-
-/// A line of the kubelet's log about a pod whose image cannot be pulled.
-fn logged(time: &str, pod: &str, uid: &str) -> String {
-    format!(
-        "E1127 {time}.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"{pod}\" podUID=\"{uid}\"\n"
-    )
-}
-
-#[test]
-fn a_pod_that_a_whole_table_lacks_is_gone() {
-    /// What ends a gzip file.
-    const CHECKSUM: usize = 8;
-    const COLUMNS: &str = "NAME    READY   STATUS             RESTARTS   AGE\n";
-    const ROW: &str = "other   0/1     ImagePullBackOff   0          12m\n";
-    const ALL: &str = "NAMESPACE     NAME             READY   STATUS             RESTARTS   AGE   IP           NODE\n";
-    const OTHER: &str = "s02           other            0/1     ImagePullBackOff   0          12m   10.244.2.2   node1\n";
-    const SYSTEM: &str = "kube-system   kube-proxy-x4k   1/1     Running            0          3d    10.99.0.1    node1\n";
-    let desk = Desk::new();
-    // The kubelet's log tells of all pods in the table: its rows give way.
-    let uid = "c3cc4508-dddb-4946-bb9c-13a558746751";
-    let of_others = logged("00:37:30", "s02/other", uid)
-        + &logged(
-            "00:37:30",
-            "kube-system/kube-proxy-x4k",
-            &uid.replace("c3", "d3"),
-        );
-    let log = desk.file("kubelet.log", &of_others);
-    let told_gone = |file: &str, log: &str| {
-        let all = [file, "--kubelet-log", log, "--taken", TAKEN];
-        let (session, _) = desk.import("a.kflow", &all);
-        let o = run(&["why", "s02/image-missing", "-s", &session, "-o", "json"]);
-        let said = text(&o.stdout);
-        let states = (said.contains(r#""state":"gone""#), said.contains("KF601"));
-        assert!(states.0 != states.1, "{said} {}", text(&o.stderr));
-        states.0
-    };
-    let gone = |ticket: &str, log: &str| told_gone(&desk.file("ticket.md", ticket), log);
-    let command = "$ kubectl get pods -n s02\n";
-    let system = SYSTEM.replace("node1", "node2");
-    let events = format!("$ kubectl get events -n s02\n{OLD_EVENT}");
-    for (is_whole, table) in [
-        (true, format!("{command}{COLUMNS}{ROW}")),
-        (true, format!("```\n{command}{COLUMNS}{ROW}```\n")),
-        (true, format!("{command}\n```\n{COLUMNS}{ROW}```\n")),
-        (
-            true,
-            format!("{command}No resources found in s02 namespace.\n"),
-        ),
-        (true, "kubectl get pods -A\nNo resources found\n".to_owned()),
-        (true, format!("$ kubectl get pods -A -o wide\n{ALL}{OTHER}")),
-        // What may lack pods, and does have it.
-        (
-            false,
-            format!("$ kubectl get pods -n s02 -l app=other\n{COLUMNS}{ROW}"),
-        ),
-        (
-            false,
-            format!("$ kubectl get pods -n s02 wide\n{COLUMNS}{ROW}"),
-        ),
-        (false, format!("$ kubectl get pods -n shop\n{COLUMNS}{ROW}")),
-        (false, format!("$ kubectl get pods -n s02\n{ALL}{SYSTEM}")),
-        (false, format!("{ALL}{system}{OTHER}")),
-        (
-            false,
-            format!(
-                "{command}{COLUMNS}{ROW}{}",
-                ROW.replace("other", "image-missing")
-            ),
-        ),
-        // Rows were cut out.
-        (false, format!("{command}{COLUMNS}{ROW}[…]\n")),
-        (
-            false,
-            format!("{command}{COLUMNS}{ROW}(rest of kubectl cut)\n"),
-        ),
-        (
-            false,
-            format!("{command}{COLUMNS}{ROW}... 40 k more rows\n"),
-        ),
-        (false, format!("{command}{COLUMNS}{ROW}[…]\n{COLUMNS}{ROW}")),
-        // Of another command.
-        (
-            false,
-            format!("{command}Error from server (Timeout)\n\nThese hang:\n{COLUMNS}{ROW}"),
-        ),
-        (
-            false,
-            format!(
-                "{command}Error from server\n$ helm list -n s02\n\n$ flux get all\nNo resources found\n"
-            ),
-        ),
-        (false, format!("{command}No resources found\n")),
-        (
-            false,
-            format!("{command}No resources found in shop namespace.\n"),
-        ),
-    ] {
-        for ticket in [format!("{table}\n{events}"), format!("{events}\n{table}")] {
-            assert_eq!(gone(&ticket, &log), is_whole, "{ticket}");
-        }
-    }
-    // The pod was there later: the table is older than its file.
-    let whole = format!("{command}{COLUMNS}{ROW}\n{events}");
-    let later = of_others + &logged("00:38:30", "s02/image-missing", &uid.replace("c3", "e3"));
-    assert!(!gone(&whole, &desk.file("later.log", later)));
-    // The file lacks its end, with the last row.
-    let missing = ROW.replace("other", "image-missing");
-    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
-    write!(packed, "{events}\n{command}{COLUMNS}{ROW}{missing}").unwrap();
-    let mut packed = packed.finish().unwrap();
-    packed.truncate(packed.len() - CHECKSUM - missing.len());
-    assert!(!told_gone(&desk.file("ticket.md.gz", packed), &log));
-    // What there is of the table is decoded where the file ends.
-    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
-    write!(packed, "{command}{COLUMNS}{ROW}").unwrap();
-    let mut packed = packed.finish().unwrap();
-    packed.truncate(packed.len() - CHECKSUM);
-    let cut = desk.file("cut.md.gz", packed);
-    let (session, _) = desk.import("cut.kflow", &[&cut, "--taken", TAKEN]);
-    let session = std::fs::read_to_string(session).unwrap();
-    assert!(session.contains("cut.md.gz is cut"), "{session}");
-    // An Event of the time in which the commands of a ticket are typed is of a pod that may be new.
-    assert!(!gone(&whole.replace("4m ", "90s"), &log));
-}
-
-/// The file was copied the next day: when its table was printed is not known.
-#[test]
-fn a_table_that_gives_way_does_not_move_the_end_of_a_log() {
-    let desk = Desk::new();
-    let uid = "c3cc4508-dddb-4946-bb9c-13a558746751";
-    let log = desk.file("kubelet.log", logged("00:37:30", "s02/other", uid));
-    let table = "$ kubectl get pods -n s02\nNAME    READY   STATUS             RESTARTS   AGE\nother   0/1     ImagePullBackOff   0          12m\n";
-    let table = desk.file("ticket.md", table);
-    for (taken, notes) in [(TAKEN, 1), ("2026-11-27T02:38:00Z", 0)] {
-        let all = [&*table, "--kubelet-log", &log, "--taken", taken];
-        let (session, _) = desk.import("a.kflow", &all);
-        let said = std::fs::read_to_string(session).unwrap();
-        for what in ["names of pods", "lists were read later"] {
-            assert_eq!(said.matches(what).count(), notes, "{said}");
-        }
-    }
-}
-
 /// A description shows a pod as it was when kubectl ran.
 #[test]
 fn a_description_says_nothing_of_what_followed() {
@@ -480,186 +336,6 @@ fn a_pasted_description_is_known_within_its_ticket() {
     }
 }
 
-/// A table of Events has no UIDs.
-#[test]
-fn events_of_a_table_are_of_the_pod_of_that_name() {
-    let desk = Desk::new();
-    let events = desk.file(
-        "events.txt",
-        "NAMESPACE   LAST SEEN   TYPE      REASON      OBJECT              MESSAGE\n\
-         s02         53s         Normal    Scheduled   pod/image-missing   Successfully assigned s02/image-missing to node1\n",
-    );
-    let log = desk.file(
-        "kubelet.log",
-        "I1127 00:34:09.334034    3731 kubelet.go:2724] \"SyncLoop UPDATE\" source=\"api\" pods=[\"s02/image-missing\"]\n\
-         E1127 00:34:09.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with ImagePullBackOff\" pod=\"s02/image-missing\" podUID=\"c3cc4508-dddb-4946-bb9c-13a558746751\"\n",
-    );
-    let taken = "2026-11-27T00:34:20Z";
-    let args = ["--watch", &events, "--kubelet-log", &log, "--taken", taken];
-    let (session, _) = desk.import("a.kflow", &args);
-    let o = run(&["timeline", "s02/image-missing", "-s", &session]);
-    let said = text(&o.stdout);
-    assert_eq!(said.matches("uid ").count(), 1, "{said}");
-    assert!(said.contains("uid c3cc4508"), "{said}");
-}
-
-/// A table that a real kubectl printed, and when.
-struct Listed {
-    file: &'static str,
-    taken: &'static str,
-    /// The recording that its pods are of.
-    recording: &'static str,
-    truth: &'static str,
-}
-
-const LISTED: [Listed; 3] = [
-    Listed {
-        file: "s2-pods-wide-1.36.txt",
-        taken: "2026-11-21T00:30:07Z",
-        recording: "S2-",
-        truth: "expected.json",
-    },
-    Listed {
-        file: "s3-pods-wide-1.36.txt",
-        taken: "2026-11-21T00:33:28Z",
-        recording: "S3-",
-        truth: "expected.json",
-    },
-    Listed {
-        file: "s15-pods-1.36.txt",
-        taken: "2026-11-26T02:12:00Z",
-        recording: "S15-",
-        truth: "versions/expected.json",
-    },
-];
-
-/// What a status says where a message would say more: the cause that it stands for, and the truer ones.
-const LESS: [(&str, &[&str]); 5] = [
-    ("KF613", &["KF601", "KF604"]),
-    ("KF316", &["KF303"]),
-    ("KF701", &["KF414"]),
-    ("KF703", &["KF704"]),
-    ("KF704", &["KF714"]),
-];
-
-impl Listed {
-    fn text(&self) -> String {
-        std::fs::read_to_string(fixture("kubectl").join(self.file)).unwrap()
-    }
-    /// The causes that are true of each pod, by `namespace/name`.
-    fn truth(&self) -> std::collections::BTreeMap<String, Vec<String>> {
-        let all = std::fs::read(fixture(self.truth)).unwrap();
-        let all: Vec<serde_json::Value> = serde_json::from_slice(&all).unwrap();
-        let mut out = std::collections::BTreeMap::<String, Vec<String>>::new();
-        for row in all {
-            if row["session"].as_str().unwrap().starts_with(self.recording) {
-                let causes = row["causes"].as_array().unwrap().iter();
-                let of_pod = out.entry(row["target"].as_str().unwrap().to_owned());
-                of_pod
-                    .or_default()
-                    .extend(causes.map(|c| c.as_str().unwrap().to_owned()));
-            }
-        }
-        out
-    }
-}
-
-#[test]
-fn a_table_of_pods_tells_their_statuses_and_no_cause_that_is_not_true() {
-    let desk = Desk::new();
-    let (mut told, mut wrong) = (0, Vec::new());
-    for t in LISTED {
-        let table = desk.file(t.file, t.text());
-        let (session, said) =
-            desk.import(&format!("{}.kflow", t.file), &[&table, "--taken", t.taken]);
-        assert!(!said.contains("malformed"), "{said}");
-        let truth = t.truth();
-        for row in t.text().lines().skip(1) {
-            let cells: Vec<&str> = row.split_whitespace().collect();
-            let (pod, ready, status) = (format!("{}/{}", cells[0], cells[1]), cells[2], cells[3]);
-            let o = run(&["why", &pod, "-s", &session, "-o", "json"]);
-            let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-            let cause = got[0]["cause"].as_str().unwrap_or_default();
-            let right = match o.status.code() {
-                Some(0) => matches!((ready, status), ("1/1", "Running") | (_, "Completed")),
-                Some(1) => {
-                    told += 1;
-                    let less = LESS
-                        .iter()
-                        .find(|(c, _)| *c == cause)
-                        .map_or(&[][..], |l| l.1);
-                    let of_pod = truth.get(&pod).unwrap_or_else(|| panic!("{pod}"));
-                    of_pod
-                        .iter()
-                        .any(|c| c == cause || less.contains(&c.as_str()))
-                }
-                // What is not known is told with the status that is.
-                _ => text(&o.stderr).contains(&format!("({status} when it was last seen)")),
-            };
-            if !right {
-                let said = text(&o.stderr);
-                wrong.push(format!("{pod}: {cause} {:?} {said}", o.status.code()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(told >= 20, "{told}");
-    // Of all of them, those are named of which nothing tells why.
-    let table = desk.file("pods.txt", LISTED[1].text());
-    let (session, _) = desk.import("all.kflow", &[&table, "--taken", LISTED[1].taken]);
-    let o = run(&["why", "--all", "-s", &session]);
-    let said = text(&o.stderr);
-    let names = "how s11/crash (Error), s12/liveness (CrashLoopBackOff) and 7 more are";
-    assert!(said.contains(names), "{said}");
-}
-
-#[test]
-fn a_table_says_nothing_of_pods_that_another_capture_tells_more_of() {
-    let desk = Desk::new();
-    let table = desk.file("pods.txt", LISTED[0].text());
-    let p = image_missing();
-    let described = desk.file(
-        "describe.txt",
-        std::fs::read(fixture("kubectl").join(&p.file)).unwrap(),
-    );
-    let taken = LISTED[0].taken;
-    let (session, _) = desk.import("a.kflow", &[&table, &described, "--taken", taken]);
-    let o = run(&["why", &p.pod, "-s", &session, "-o", "json"]);
-    let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
-    assert_eq!(got.as_array().map(Vec::len), Some(1), "{got}");
-    assert_eq!(got[0]["cause"], "KF601");
-    // The kubelet's log says more of its pod than the word of a table.
-    let log = desk.file(
-        "kubelet.log",
-        "E1121 00:30:06.335034    3731 pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\"c\\\" with CreateContainerConfigError\" pod=\"s04/secret-missing\" podUID=\"c3cc4508-dddb-4946-bb9c-13a558746751\"\n",
-    );
-    let states = |files: &[&str]| {
-        let (session, _) = desk.import("b.kflow", &[files, &["--taken", taken]].concat());
-        let lines = std::fs::read_to_string(session).unwrap();
-        let states = lines.lines().filter(|l| l.contains(r#""b":{"pod""#));
-        states.filter(|l| l.contains("secret-missing")).count()
-    };
-    assert_eq!(states(&[&table]), 1);
-    assert_eq!(states(&[&table, "--kubelet-log", &log]), 0);
-}
-
-/// A description does not say why a pod was not scheduled, nor how old it is; the row of a table does.
-#[test]
-fn a_description_takes_from_a_table_what_it_does_not_print() {
-    let desk = Desk::new();
-    let file = |name: &str| fixture("kubectl").join(name).display().to_string();
-    let (described, table) = (file("s2-gated-1.36.txt"), file("s2-pods-wide-1.36.txt"));
-    let taken = ["--taken", "2026-11-27T00:34:56Z"];
-    for files in [[&*described, &table], [&table, &described]] {
-        let (session, _) = desk.import("a.kflow", &[&files[..], &taken].concat());
-        let o = run(&["why", "s22/gated", "-s", &session, "-o", "json"]);
-        let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-        assert_eq!(got[0]["cause"], "KF220", "{o:?}");
-        let created = kflow_model::Nanos::parse_rfc3339("2026-11-27T00:32:51Z");
-        assert_eq!(got[0]["since_ns"].as_i64(), created.map(|(at, _)| at.0));
-    }
-}
-
 /// A description of a pod without Events does not say how old the pod is.
 #[test]
 fn how_long_is_not_told_where_nothing_says_how_old_the_pod_is() {
@@ -679,164 +355,4 @@ fn how_long_is_not_told_where_nothing_says_how_old_the_pod_is() {
     let said = text(&o.stdout);
     let head = "s05/pvc-unbound   stuck in schedule   ";
     assert!(said.starts_with(head) && said.contains("KF214"), "{said}");
-}
-
-/// A table of nodes shows neither labels nor what the nodes have left.
-#[test]
-fn nothing_is_said_of_nodes_that_a_table_does_not_show() {
-    let desk = Desk::new();
-    let hog = std::fs::read_to_string(fixture("kubectl/s2-cpu-hog-1.36.txt")).unwrap();
-    let selects = hog
-        .replace(
-            "Insufficient cpu",
-            "node(s) didn't match Pod's node affinity/selector",
-        )
-        .replace(
-            "Node-Selectors:              <none>",
-            "Node-Selectors:              pool=fast",
-        );
-    let nodes = std::fs::read_to_string(fixture("kubectl/s4-nodes-wide-1.36.txt")).unwrap();
-    let nodes = desk.file("nodes.txt", nodes.replace("NotReady", "Ready   "));
-    let described = fixture("kubectl/s4-node1-1.36.txt").display().to_string();
-    for (pod, cause, of_row, of_node) in [
-        (hog, "KF201", "the pod asks for 64.", "node1 has at most"),
-        (
-            selects,
-            "KF205",
-            "it wants pool=fast.",
-            "node1 has no label pool",
-        ),
-    ] {
-        let pod = desk.file("pod.txt", pod);
-        for (node, want) in [(&nodes, of_row), (&described, of_node)] {
-            let args = [&*pod, node, "--taken", "2026-11-27T00:34:31Z"];
-            let (session, _) = desk.import("a.kflow", &args);
-            let o = run(&["why", "s06/cpu-hog", "-s", &session, "-o", "json"]);
-            let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-            assert_eq!(got[0]["cause"], cause, "{o:?}");
-            let sentence = got[0]["sentence"].as_str().unwrap_or_default();
-            assert!(sentence.contains(want), "{sentence}");
-        }
-    }
-}
-
-/// The tables are of nodes whose runtime did not answer, and that was cordoned.
-#[test]
-fn a_table_of_nodes_tells_what_it_knows_of_them_and_no_cause() {
-    let desk = Desk::new();
-    let node = |files: &[&str], node: &str| {
-        let args = [files, &["--taken", "2026-11-27T00:37:30Z"]].concat();
-        let (session, said) = desk.import("a.kflow", &args);
-        assert!(!said.contains("malformed"), "{said}");
-        let o = run(&["why", node, "-s", &session, "-o", "json"]);
-        let rows: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-        let cause = rows[0]["cause"].as_str().unwrap_or_default().to_owned();
-        (o.status.code(), cause, text(&o.stderr))
-    };
-    let table = |name: &str| fixture("kubectl").join(name).display().to_string();
-    let not_ready = table("s4-nodes-wide-1.36.txt");
-    let (code, cause, said) = node(&[&not_ready], "node/node1");
-    assert_eq!((code, &*cause), (Some(2), ""), "{said}");
-    assert!(said.contains("NotReady when it was last seen"), "{said}");
-    // A pod on it may be ready for the API alone.
-    let pods = desk.file(
-        "pods.txt",
-        "NAMESPACE   NAME    READY   STATUS    RESTARTS   AGE   IP           NODE\n\
-         s01         web-0   1/1     Running   0          12m   10.244.2.2   node1\n",
-    );
-    let (code, _, said) = node(&[&not_ready, &pods], "s01/web-0");
-    assert_eq!(code, Some(2), "{said}");
-    // A pod that waits on it: the node is where to look.
-    let waiting = desk.file(
-        "waiting.txt",
-        "NAMESPACE   NAME    READY   STATUS              RESTARTS   AGE   IP       NODE\n\
-         s01         web-0   0/1     ContainerCreating   0          12m   <none>   node1\n",
-    );
-    for what in ["s01/web-0", "--all"] {
-        let (code, _, said) = node(&[&not_ready, &waiting], what);
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("not Ready: node node1"), "{said}");
-        assert!(said.contains("kubectl describe node node1"), "{said}");
-    }
-    let cordoned = table("s8-nodes-1.20.txt");
-    let (code, _, said) = node(&[&cordoned, &pods], "s01/web-0");
-    assert_eq!(code, Some(0), "{said}");
-    // What describes the node says why, and the row gives way to it, whichever is read later.
-    let described = table("s4-node1-1.36.txt");
-    for files in [[&*not_ready, &described], [&described, &not_ready]] {
-        let (_, _, said) = node(&files, "node/node1");
-        assert!(!said.contains("NotReady"), "{said}");
-        let session = std::fs::read_to_string(desk.path("a.kflow")).unwrap();
-        let nodes = session.matches("\"b\":{\"node\"").count();
-        assert_eq!(nodes, 1, "{session}");
-    }
-}
-
-/// The pod's description names the claim, and nothing else says that it is bound by now.
-#[test]
-fn a_table_of_claims_says_which_are_bound() {
-    let desk = Desk::new();
-    let described = fixture("kubectl/s2-pvc-unbound-1.36.txt")
-        .display()
-        .to_string();
-    let claims = std::fs::read_to_string(fixture("kubectl/synthetic-claims-all-1.20.txt")).unwrap();
-    let claim = |claims: &str, more: &[&str]| {
-        let file = desk.file("claims.txt", claims);
-        let args = [
-            &[&*described, &file, "--taken", "2026-11-27T00:37:30Z"],
-            more,
-        ]
-        .concat();
-        let (session, _) = desk.import("a.kflow", &args);
-        let lines = std::fs::read_to_string(&session).unwrap();
-        let claims = lines.lines().filter(|l| {
-            l.contains("\"k\":\"PersistentVolumeClaim\",\"ns\":\"s05\",\"n\":\"data\"")
-                && l.contains("\"b\":{\"object\"")
-        });
-        let claims: Vec<String> = claims.map(str::to_owned).collect();
-        claims
-    };
-    let alone = claim(&claims, &[]);
-    assert_eq!(alone.len(), 1);
-    assert!(
-        alone[0].contains(r#"["phase","Pending"]"#) && !alone[0].contains("row:"),
-        "{alone:?}"
-    );
-    // JSON says more.
-    let json = json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "s05", "uid": "u",
-        "resourceVersion": "7", "creationTimestamp": "2026-11-27T00:30:00Z"}, "status": {"phase": "Bound"}});
-    let json = desk.file("claim.json", json.to_string());
-    let both = claim(&claims, &["--watch", &json]);
-    assert_eq!(both.len(), 1, "{both:?}");
-    assert!(both[0].contains(r#"["phase","Bound"]"#), "{both:?}");
-}
-
-/// A ticket has the command that printed a table, and other tables around it.
-#[test]
-fn a_pasted_table_of_pods_is_of_the_namespace_of_its_command() {
-    let desk = Desk::new();
-    let rows = "NAME             READY   STATUS             RESTARTS   AGE\n\
-                pod/image-missing   0/1     ErrImageNeverPull   0          2m23s\n";
-    let ticket = format!(
-        "It hangs:\n\n$ kubectl get all -n shop\n{rows}\nNAME          TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\n\
-         service/web   ClusterIP   10.0.0.1     <none>        80/TCP    3h\n\nThanks!\n"
-    );
-    let ticket = desk.file("ticket.md", ticket);
-    let (session, _) = desk.import("a.kflow", &[&ticket, "--taken", "2026-11-21T00:30:07Z"]);
-    let o = run(&["why", "shop/image-missing", "-s", &session, "-o", "json"]);
-    let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-    assert_eq!(got[0]["cause"], "KF607", "{o:?}");
-    // Behind Events of another namespace.
-    let ticket =
-        format!("$ kubectl get events -n s02\n{OLD_EVENT}$ kubectl get all -n shop\n{rows}");
-    let ticket = desk.file("ticket.md", ticket);
-    let (session, _) = desk.import("b.kflow", &[&ticket, "--taken", "2026-11-21T00:30:07Z"]);
-    let states = std::fs::read_to_string(session).unwrap();
-    let mut states = states.lines().filter(|l| l.contains(r#""b":{"pod""#));
-    let state = states.next().unwrap_or_default();
-    assert!(state.contains(r#""ns":"shop""#), "{state}");
-    // Without it nothing says whose pods they are.
-    let bare = desk.file("pods.txt", rows);
-    let said = desk.refused(&["--watch", &bare]);
-    assert!(said.contains("with -A"), "{said}");
 }
