@@ -77,8 +77,8 @@ impl EventSeen {
         AUTOSCALERS.contains(&self.component.as_str())
     }
     /// Returns the node whose agent reports the Event, empty when the Event names no node: the kubelet, or a virtual
-    /// kubelet (virtual-kubelet/virtual-kubelet `cmd/virtual-kubelet/internal/commands/root/root.go`, runRootCommand:
-    /// `NODE/pod-controller`). `None` for an Event of another component.
+    /// kubelet, as `NODE/pod-controller` (virtual-kubelet, package `cmd/virtual-kubelet/internal/commands/root`,
+    /// runRootCommand). `None` for an Event of another component.
     pub fn node_agent(&self) -> Option<&str> {
         if self.component == "kubelet" {
             return Some(&self.host);

@@ -1,4 +1,4 @@
-//! Sentences that say that something is absent ("no Event", "nobody", "not running"): what contradicts one takes it away.
+//! Sentences that claim an absence, such as "is not running": evidence of the contrary removes them.
 
 use super::scenario::Scenario;
 use super::{Sources, causes};

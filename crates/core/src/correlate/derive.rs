@@ -277,8 +277,8 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     (!denied).then_some(window.end)
 }
 
-/// True for a table of pods (names alone) if anything tells of the pod later. The time of such a table is that of its
-/// file, so it may be older than that.
+/// True when the list is a table that kubectl printed, and the pod was seen after it. The table has the time of its file,
+/// which may be too early.
 fn outdated(input: &Input<'_>, list: &ListWindow) -> bool {
     let after = |w: &ListWindow| w.end > list.end && w.has_name(&input.namespace, &input.name);
     list.names.is_some()

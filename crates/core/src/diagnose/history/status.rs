@@ -122,13 +122,13 @@ impl PodHistory<'_> {
                 let ran = ran(s).unwrap_or(api.created);
                 self.sandbox = self.sandbox.max(Some(ran.max(api.created)));
             }
-            self.stands(s, o.stamp.at);
+            self.correct_start(s, o.stamp.at);
         }
     }
 
-    /// Takes a container as started when its status says so, where an Event tells of a later start and the status, read
-    /// well after that, shows that the container has ended: what kubectl prints of Events is how long ago they were.
-    fn stands(&mut self, s: &ContainerStatus, read: Nanos) {
+    /// Corrects the start of a container by its status, which was read at `read` and shows that the container has ended,
+    /// where the start is later than that end: it is from an Event of which kubectl printed only the age.
+    fn correct_start(&mut self, s: &ContainerStatus, read: Nanos) {
         let over = s.has_ended();
         let has_cri = self.has_cri;
         let c = self.container(&s.name);
