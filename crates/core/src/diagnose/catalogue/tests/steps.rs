@@ -123,7 +123,9 @@ const TOGETHER: [(&str, &str); 1] = [("remover", "remover_pods")];
 fn names_of(template: &str) -> Vec<&str> {
     let tails = template.split('{').skip(1);
     let names = tails.filter_map(|tail| Some(tail.split_once('}')?.0));
-    names.filter(|n| crate::diagnose::text::is_name(n)).collect()
+    names
+        .filter(|n| crate::diagnose::text::is_name(n))
+        .collect()
 }
 
 /// The names that every verdict of a stage has, because they belong to the pod or its owner: `base_names` and
