@@ -365,10 +365,11 @@ fn finalizers<'a>(f: &PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
         return;
     }
     let others: Vec<_> = pod.finalizers.iter().filter(|n| *n != JOB).collect();
-    // Each pod of a Job has it, and the job controller takes it off as soon as the pod has ended.
+    // Each pod of a Job has it, and the job controller takes it off as soon as the pod has ended: with the last of its
+    // containers.
     let ended = f.containers.iter().filter_map(|c| c.exits.last());
-    let waited = ended.map(|e| f.now.since(e.at)).max().unwrap_or(age);
-    if others.is_empty() && waited.max(age) < limits::CONTROLLER.ns {
+    let waited = ended.map(|e| f.now.since(e.at)).min().unwrap_or(age);
+    if others.is_empty() && waited < limits::CONTROLLER.ns {
         return;
     }
     let x = if others.is_empty() {
