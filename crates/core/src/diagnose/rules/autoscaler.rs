@@ -35,7 +35,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         if x.cause.id == cause::KF225 && x.names.get("own").is_some() {
             // What the scheduler says of the nodes that exist does not say why there is no other.
             x.rank = OWN;
-            plainly(x);
+            in_plain_units(x);
             if let Some(pod) = f.api.filter(|_| x.names.get("pool").is_none()) {
                 let wants = scheduler::wanted_labels(&pod.spec).into_iter();
                 let wants: Vec<String> = wants.map(|(_, words)| words).collect();
@@ -67,7 +67,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
 const OWN: u8 = 64;
 
 /// Rewrites the resources and requirements in an autoscaler's reason as people write them.
-fn plainly(x: &mut Finding<'_>) {
+fn in_plain_units(x: &mut Finding<'_>) {
     // `"cpu":"14430m","memory":"122710Mi","pods":"7"`
     let amounts = |text: &str| {
         let all: BTreeMap<String, String> = serde_json::from_str(&format!("{{{text}}}")).ok()?;
@@ -84,21 +84,40 @@ fn plainly(x: &mut Finding<'_>) {
     }
     // `karpenter.sh/nodepool In [default], node.kubernetes.io/instance-type In [r6i.4xlarge]`
     if let Some(text) = x.names.get("requirements").map(str::to_owned) {
-        let parts = text.split(", ").filter_map(|part| {
-            let mut words = part.splitn(3, ' ');
-            let (key, operator) = (words.next()?, words.next()?);
-            let key = key.rsplit('/').next().unwrap_or(key);
-            let own = matches!(key, "nodepool" | "ec2nodeclass" | "provisioner-name");
-            let values = words.next().unwrap_or_default();
-            let values: Vec<&str> = values.trim_matches(['[', ']']).split(' ').collect();
-            (!own).then(|| scheduler::constraint_in_words(key, operator, &values))
-        });
-        let parts: Vec<String> = parts.collect();
+        let parts: Vec<String> = text.split(", ").filter_map(requirement).collect();
         x.names.set("allowed", &parts.join(", "));
     }
     if x.names.get("others").is_some() {
         x.names.replace("others", "no other NodePool fits either");
     }
+}
+
+/// Returns a requirement in words, as Karpenter prints it (kubernetes-sigs/karpenter `pkg/scheduling/requirement.go`,
+/// `String`): `KEY In [a b c d e and 3 others]`, `KEY Exists >4`. `None` for one that Karpenter sets itself.
+fn requirement(part: &str) -> Option<String> {
+    let (key, rest) = part.split_once(' ')?;
+    let key = key.rsplit('/').next().unwrap_or(key);
+    if matches!(key, "nodepool" | "ec2nodeclass" | "provisioner-name") {
+        return None;
+    }
+    let (operator, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let set = rest.strip_prefix('[').and_then(|r| r.rsplit_once(']'));
+    let (values, bounds) = set.unwrap_or(("", rest));
+    let (values, more) = match values.split_once(" and ") {
+        Some((values, more)) => (values, Some(more)),
+        None => (values, None),
+    };
+    let mut values: Vec<String> = values.split_whitespace().map(str::to_owned).collect();
+    if let Some((last, more)) = values.last_mut().zip(more) {
+        last.push_str(" and ");
+        last.push_str(more);
+    }
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let words = scheduler::constraint_in_words(key, operator, &values);
+    Some(match bounds.trim() {
+        "" => words,
+        bounds => format!("{words} {bounds}"),
+    })
 }
 
 /// What an autoscaler asked for: Karpenter's `nodeclaim/default-x7k2p`, since when.
@@ -212,4 +231,35 @@ fn joined<'a>(
         ),
     };
     Some((text, node.evidence.last()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::requirement;
+
+    #[test]
+    fn a_requirement_of_karpenter_keeps_what_it_leaves_out_and_its_bounds() {
+        for (printed, words) in [
+            (
+                "node.kubernetes.io/instance-type In [r6i.4xlarge]",
+                Some("instance-type=r6i.4xlarge"),
+            ),
+            ("zone In [a b]", Some("zone in (a, b)")),
+            (
+                "zone In [a b c d e and 3 others]",
+                Some("zone in (a, b, c, d, e and 3 others)"),
+            ),
+            ("zone NotIn [a b]", Some("zone not in (a, b)")),
+            ("gpu DoesNotExist", Some("no gpu")),
+            ("instance-cpu Exists >4", Some("instance-cpu >4")),
+            ("instance-cpu Exists >4 <9", Some("instance-cpu >4 <9")),
+            (
+                "family In [m6 m7] minValues 2",
+                Some("family in (m6, m7) minValues 2"),
+            ),
+            ("karpenter.sh/nodepool In [default]", None),
+        ] {
+            assert_eq!(requirement(printed).as_deref(), words, "{printed}");
+        }
+    }
 }
