@@ -323,6 +323,33 @@ fn request(verb: &str, name: &str, s: i64) -> Observation {
 }
 
 #[test]
+fn a_job_that_has_not_counted_a_pod_is_told_only_some_time_after_the_pod_ended() {
+    let ended = |name: &str, s: i64| {
+        json!({"name": name, "image": "reg.example/app:1", "imageID": "", "restartCount": 0, "ready": false,
+            "containerID": format!("containerd://{name}"),
+            "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time(1), "finishedAt": time(s)}}})
+    };
+    let mut p = pod("sum-x2k4d", "n1", 0);
+    let finalizer = "batch.kubernetes.io/job-tracking";
+    let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": "j", "controller": true});
+    p["metadata"]["finalizers"] = json!([finalizer]);
+    p["metadata"]["ownerReferences"] = json!([owner]);
+    // Deleted a minute before it ends; its init container ended long before.
+    p["metadata"]["deletionTimestamp"] = json!(time(570));
+    p["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+    p["spec"]["restartPolicy"] = json!("Never");
+    p["spec"]["initContainers"] = json!([{"name": "i", "image": "reg.example/app:1"}]);
+    p["status"]["phase"] = json!("Succeeded");
+    p["status"]["initContainerStatuses"] = json!([ended("i", 2)]);
+    p["status"]["containerStatuses"] = json!([ended("c", 600)]);
+    let mut world = World::new();
+    world.observe(&Arc::new(seen(&p, WatchEvent::Modified, 600)));
+    assert!(why(&mut world, "sum-x2k4d", 602).is_none());
+    let v = why(&mut world, "sum-x2k4d", 720).expect("a verdict");
+    assert_eq!(v.cause_id(), "KF912");
+}
+
+#[test]
 fn an_owner_that_is_made_anew_under_its_name_is_judged_by_its_own_refusals() {
     let set = |uid: &str, s: i64| {
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
@@ -357,6 +384,32 @@ fn an_owner_that_is_made_anew_under_its_name_is_judged_by_its_own_refusals() {
     assert!(told(vec![added(&set("two", 30), 30)], 31).is_none());
     let v = told(vec![added(&refusal(3, 32), 32)], 40).expect("it is refused");
     assert_eq!(v.since, at(32), "{}", v.sentence);
+}
+
+#[test]
+fn a_refusal_is_not_over_when_a_pod_of_another_owner_with_a_longer_name_is_created() {
+    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "ns", "uid": "one", "creationTimestamp": time(10), "resourceVersion": "10", "generation": 1},
+        "spec": {"replicas": 1}, "status": {"replicas": 0, "observedGeneration": 1}});
+    // As a table of Events has it: not when it was first.
+    let refusal = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "ns"},
+        "involvedObject": {"kind": "ReplicaSet", "namespace": "ns", "name": "web", "apiVersion": "apps/v1"},
+        "type": "Warning", "reason": "FailedCreate", "lastTimestamp": time(11),
+        "source": {"component": "replicaset-controller"},
+        "message": "Error creating: pods \"web-x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"});
+    let mut world = World::new();
+    for o in [&set, &refusal] {
+        world.observe(&Arc::new(seen(o, WatchEvent::Added, 11)));
+    }
+    let mut told = |pod_name: &str, s: i64| {
+        let o = seen(&pod(pod_name, "n1", s), WatchEvent::Added, s);
+        world.observe(&Arc::new(o));
+        world.refresh();
+        let found = diagnose::find(&world, "ns/rs/web");
+        found.first().and_then(|t| t.verdict(&world, at(s + 1)))
+    };
+    assert!(told("web-api-x2k4d", 20).is_some());
+    assert!(told("web-x2k4d", 30).is_none());
 }
 
 #[test]

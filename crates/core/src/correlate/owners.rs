@@ -9,7 +9,8 @@ const MOST: usize = 8;
 
 pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
 
-/// Kinds with pods, and the words for each: short, as a query has it before a slash, and the plural.
+/// Kinds that a query may name, by which pods are found, and the words for each: short, as a query has it before a
+/// slash, and the plural.
 pub(crate) const KINDS: [(&str, &[&str]); 8] = [
     ("Deployment", &["deploy", "deployment", "deployments"]),
     ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
@@ -27,10 +28,9 @@ pub(crate) const KINDS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Returns the kind with pods that a word stands for.
+/// Returns the kind of [`KINDS`] that a word stands for.
 pub(crate) fn kind_of(word: &str) -> Option<&'static str> {
-    let lower = word.to_ascii_lowercase();
-    let of_it = |(_, words): &&(&str, &[&str])| words.contains(&lower.as_str());
+    let of_it = |(_, words): &&(&str, &[&str])| words.iter().any(|w| w.eq_ignore_ascii_case(word));
     KINDS.iter().find(of_it).map(|(kind, _)| *kind)
 }
 
@@ -83,18 +83,70 @@ pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     }
 }
 
-/// The Deployment of a ReplicaSet, from its name `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`; the alphabet
-/// of the template hash: `k8s.io/apimachinery/pkg/util/rand`). `None` for a name of another form.
+/// True for a text of the alphabet of generated names and hashes (`k8s.io/apimachinery/pkg/util/rand`).
+fn is_random(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))
+}
+
+/// Returns the owners, as kind and name, that a pod with this name may be of by its form: `NAME-RANDOM` (Deployments by
+/// their ReplicaSets, Jobs with an index before that), `NAME-NUMBER` of a StatefulSet.
+pub(crate) fn may_be_of(pod: &str) -> Vec<(&'static str, &str)> {
+    let Some((base, end)) = pod.rsplit_once('-') else {
+        return Vec::new();
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mut all = Vec::new();
+    if is_number(end) {
+        all.push(("StatefulSet", base));
+    }
+    // k8s.io/apiserver/pkg/storage/names/generate.go: `randomLength`.
+    if end.len() == 5 && is_random(end) {
+        let kinds = ["ReplicaSet", "DaemonSet", "Job", "ReplicationController"];
+        all.extend(kinds.map(|kind| (kind, base)));
+        if let Some((name, before)) = base.rsplit_once('-') {
+            if (8..=10).contains(&before.len()) && is_random(before) {
+                all.push(("Deployment", name));
+            }
+            // pkg/controller/job/indexed_job_utils.go: `podGenerateNameWithIndex`.
+            if is_number(before) {
+                all.push(("Job", name));
+            }
+        }
+    }
+    all
+}
+
+/// The Deployment of a ReplicaSet, from its name `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`). `None` for a name of another form.
 pub fn deployment_of(set: &ObjectRef) -> Option<ObjectRef> {
     let (base, hash) = set.name.rsplit_once('-')?;
-    let is_hash = (8..=10).contains(&hash.len())
-        && hash
-            .bytes()
-            .all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b));
-    (set.kind == "ReplicaSet" && is_hash).then(|| ObjectRef {
+    let is_hash = (8..=10).contains(&hash.len());
+    (set.kind == "ReplicaSet" && is_hash && is_random(hash)).then(|| ObjectRef {
         kind: "Deployment".into(),
         namespace: set.namespace.clone(),
         name: base.into(),
         uid: Text::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_of;
+
+    #[test]
+    fn a_pod_may_be_of_the_owners_whose_pods_have_such_names() {
+        let is_of = |pod, kind, name| may_be_of(pod).contains(&(kind, name));
+        assert!(is_of("web-7849b8659f-x2k4d", "Deployment", "web"));
+        assert!(is_of(
+            "web-7849b8659f-x2k4d",
+            "ReplicaSet",
+            "web-7849b8659f"
+        ));
+        assert!(!is_of("web-api-7849b8659f-x2k4d", "Deployment", "web"));
+        assert!(is_of("web-x2k4d", "DaemonSet", "web"));
+        assert!(!is_of("web-api-x2k4d", "DaemonSet", "web"));
+        assert!(is_of("sum-3-x2k4d", "Job", "sum") && is_of("sum-x2k4d", "Job", "sum"));
+        assert!(is_of("db-0", "StatefulSet", "db") && !is_of("db-a-0", "StatefulSet", "db"));
+        assert!(may_be_of("web").is_empty() && may_be_of("web-").is_empty());
+    }
 }

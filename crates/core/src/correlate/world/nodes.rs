@@ -301,11 +301,11 @@ impl World {
 /// Kind of an audit record's plural resource, for the kinds of objects that concern pods.
 fn kind_of(resource: &str) -> Option<&'static str> {
     let plural = resource.split_once('/').map_or(resource, |(r, _)| r);
-    owners::kind_of(plural).or(match plural {
+    match plural {
         "persistentvolumes" => Some("PersistentVolume"),
         "volumeattachments" => Some("VolumeAttachment"),
         "resourcequotas" => Some("ResourceQuota"),
         "resourceclaims" => Some("ResourceClaim"),
-        _ => None,
-    })
+        _ => owners::kind_of(plural),
+    }
 }

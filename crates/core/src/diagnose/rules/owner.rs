@@ -2,8 +2,10 @@
 
 use crate::diagnose::cause;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::OnceCell;
 
 use super::{Context, heard, kueue};
+use crate::correlate::owners::may_be_of;
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
@@ -96,6 +98,9 @@ struct Owners<'w> {
     children: FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>,
     /// Kinds of which the API has shown objects.
     listed: FxHashSet<&'w str>,
+    /// When a pod of each owner was last created, by the owner's namespace, kind and name: the pod's controller, or,
+    /// where that is not known, as in a table of pods, each owner whose pods have such names.
+    created: OnceCell<FxHashMap<(&'w str, &'w str, &'w str), Nanos>>,
 }
 
 impl<'w> Owners<'w> {
@@ -103,6 +108,7 @@ impl<'w> Owners<'w> {
         let mut all = Self {
             children: FxHashMap::default(),
             listed: FxHashSet::default(),
+            created: OnceCell::new(),
         };
         for o in objects {
             if o.api.is_some() {
@@ -117,6 +123,33 @@ impl<'w> Owners<'w> {
         }
         all
     }
+    /// Returns when a pod of the owner was last created.
+    fn created(&self, cx: Context<'w>, owner: &ObjectRef) -> Option<Nanos> {
+        let all = self.created.get_or_init(|| {
+            let mut all = FxHashMap::default();
+            for pod in cx.world.every_pod() {
+                let Some(api) = pod.api.as_deref() else {
+                    continue;
+                };
+                let mut of = |kind: &'w str, name: &'w str| {
+                    let key = (pod.namespace.as_str(), kind, name);
+                    let newest = all.entry(key).or_insert(api.created);
+                    *newest = api.created.max(*newest);
+                };
+                match &api.owner {
+                    Some(owner) => of(&owner.kind, &owner.name),
+                    None => may_be_of(&pod.name).into_iter().for_each(|(k, n)| of(k, n)),
+                }
+            }
+            all
+        });
+        let key = (
+            owner.namespace.as_str(),
+            owner.kind.as_str(),
+            owner.name.as_str(),
+        );
+        all.get(&key).copied()
+    }
 }
 
 /// Returns the verdict on one owner; `None` when it has no trouble creating pods.
@@ -124,7 +157,7 @@ pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
     told(cx, o, &Owners::of(cx, &cx.world.objects()))
 }
 
-fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
+fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdict> {
     if gone(o) || unlisted(all, o) {
         return None;
     }
@@ -151,7 +184,7 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
     let f = PodHistory::gather(&view, cx.now);
     let own = std::iter::once(o).chain(children.iter().copied());
     let x = own
-        .filter_map(|s| refused(cx, &f, s))
+        .filter_map(|s| refused(cx, &f, s, all))
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
         // What a controller of another project does at once is not known.
         .or_else(|| is_built_in(o).then(|| ignored(cx, &f, o, children))?)
@@ -210,7 +243,12 @@ fn plural_is(resource: &str, o: &ObjectRef) -> bool {
 }
 
 /// Returns a finding when the newest attempt to create a pod failed.
-fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<Finding<'a>> {
+fn refused<'a, 'w>(
+    cx: Context<'w>,
+    f: &PodHistory<'a>,
+    o: &'a ObjectState,
+    all: &Owners<'w>,
+) -> Option<Finding<'a>> {
     let mut newest: Option<(Nanos, &Evidence, &str)> = None;
     let mut worked: Option<Nanos> = None;
     let mut first = None;
@@ -256,7 +294,7 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     };
     let old = forgotten(f.now, tried_for, at);
     if !is_built_in(o) || undated {
-        worked = worked.max(created_since(cx, o, at));
+        worked = worked.max(created_since(cx, o, all, at));
     }
     if worked.is_some_and(|w| w >= at) || (old && !lacks(o)) {
         return None;
@@ -280,19 +318,17 @@ fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<F
     Some(x)
 }
 
-/// Returns when a pod of the owner was created after `at`, by the pod's controller or else by its name.
-fn created_since(cx: Context<'_>, o: &ObjectState, at: Nanos) -> Option<Nanos> {
-    let prefix = format!("{}-", o.object.name);
-    let is_of = |p: &PodView| match p.api.as_deref().and_then(|a| a.owner.as_ref()) {
-        Some(owner) => owner.kind == o.object.kind && owner.name == o.object.name,
-        None => p.namespace == o.object.namespace && p.name.starts_with(&prefix),
-    };
-    let pods = cx.world.every_pod().iter();
-    let created = pods.filter(|p| o.pods.contains(&p.uid) || is_of(p));
-    created
-        .filter_map(|p| Some(p.api.as_ref()?.created))
-        .filter(|created| *created > at)
-        .max()
+/// Returns when the newest pod of the owner was created, if that was after `at`.
+fn created_since<'w>(
+    cx: Context<'w>,
+    o: &ObjectState,
+    all: &Owners<'w>,
+    at: Nanos,
+) -> Option<Nanos> {
+    let pods = o.pods.iter().filter_map(|uid| cx.world.pod(uid));
+    let created = pods.filter_map(|p| Some(p.api.as_ref()?.created));
+    let newest = created.max().max(all.created(cx, &o.object));
+    newest.filter(|created| *created > at)
 }
 
 /// True when the owner's status still shows fewer pods than it wants. Its newer Events may have been dropped by their
