@@ -12,7 +12,7 @@ use crate::correlate::PodView;
 use fields::FieldSelector;
 use kflow_model::Scope;
 use kflow_model::pod::PodSeen;
-use labels::LabelSelector;
+pub(crate) use labels::LabelSelector;
 
 /// A selector that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,12 +1,13 @@
 //! Facts that concern more than one pod: hanging calls of the kubelet's loops, pulls in flight, the health of nodes.
 
-use kflow_model::pod::{Condition, PodSeen};
+use kflow_model::pod::Condition;
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
 use super::limits;
 use super::pulls::Pulls;
+use super::rules::{ClaimWaits, Workloads};
 use super::scheduler::Usage;
 use super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
@@ -276,6 +277,11 @@ pub struct Cluster {
     queue: OnceLock<Pulls>,
     placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
     unready: OnceLock<FxHashMap<Text, Vec<Pod>>>,
+    on_node: OnceLock<FxHashMap<Text, Vec<Pod>>>,
+    /// When a pod of each scheduler was last bound.
+    bound: OnceLock<FxHashMap<Text, Nanos>>,
+    claims: OnceLock<ClaimWaits>,
+    workloads: OnceLock<Workloads>,
 }
 
 /// A pod that is preempted or deleted to make room for another one, and that still exists.
@@ -465,6 +471,25 @@ impl Cluster {
         });
         all.get(namespace).map_or(&[], Vec::as_slice)
     }
+    /// Returns the pods that are bound to a node and exist.
+    pub fn on_node(&self, world: &World, node: &str) -> &[Pod] {
+        let all = self.on_node.get_or_init(|| {
+            let mut all: FxHashMap<Text, Vec<Pod>> = FxHashMap::default();
+            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
+                all.entry(p.node.clone()).or_default().push(p.clone());
+            }
+            all
+        });
+        all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// Returns the claims of which it is said that they wait for a pod.
+    pub fn claims(&self, world: &World) -> &ClaimWaits {
+        self.claims.get_or_init(|| ClaimWaits::of(world))
+    }
+    /// Returns Kueue's Workloads by what they stand for.
+    pub fn workloads(&self, world: &World) -> &Workloads {
+        self.workloads.get_or_init(|| Workloads::of(world))
+    }
     /// Returns the pod (`ns/name`) that a scheduler placed last, and when: it shows that the scheduler is alive.
     pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {
         let all = self.placed.get_or_init(|| {
@@ -493,17 +518,23 @@ impl Cluster {
     /// Returns when a pod was last bound that names this scheduler, by its condition, which a list without Events has too.
     /// The kubelet sets the same condition on a pod that was given its node otherwise, so that this shows no more than
     /// that the scheduler may be alive.
-    pub fn bound_since(&self, world: &World, scheduler: &str) -> Option<Nanos> {
-        let pods = world.every_pod().iter().filter_map(|p| p.api.as_deref());
-        let its = pods.filter(|p| {
-            let own = p.owner.as_ref().is_some_and(|o| o.kind == "Node");
-            p.spec.scheduler == scheduler && p.mirror_of.is_none() && !own
+    pub fn last_bound(&self, world: &World, scheduler: &str) -> Option<Nanos> {
+        let all = self.bound.get_or_init(|| {
+            let mut all: FxHashMap<Text, Nanos> = FxHashMap::default();
+            for p in world.every_pod().iter().filter_map(|p| p.api.as_deref()) {
+                let own = p.owner.as_ref().is_some_and(|o| o.kind == "Node");
+                let bound = p.condition("PodScheduled").filter(|c| c.is_true());
+                let Some(at) = bound.and_then(|c| c.transition) else {
+                    continue;
+                };
+                if p.mirror_of.is_none() && !own {
+                    let newest = all.entry(p.spec.scheduler.clone()).or_insert(at);
+                    *newest = at.max(*newest);
+                }
+            }
+            all
         });
-        let bound = |p: &PodSeen| {
-            let c = p.condition("PodScheduled").filter(|c| c.is_true())?;
-            c.transition
-        };
-        its.filter_map(bound).max()
+        all.get(scheduler).copied()
     }
     /// Returns which container waits behind which pull.
     pub fn queue(&self, world: &World) -> &Pulls {

@@ -21,6 +21,8 @@ mod terminate;
 mod waits;
 mod webhook;
 
+pub use claims::ClaimWaits;
+pub use kueue::Workloads;
 pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use node::{node, nodes};
 pub(in crate::diagnose) use owner::cannot_create;

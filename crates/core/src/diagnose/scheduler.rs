@@ -6,9 +6,7 @@
 mod constraints;
 mod devices;
 
-pub use constraints::{
-    constraint_in_words, is_beside, neighbours, only_node, selects, spread_over,
-};
+pub use constraints::{Beside, Required, constraint_in_words, neighbours, only_node, spread_over};
 use constraints::{node_terms, requirement};
 
 use rustc_hash::FxHashMap;
@@ -44,6 +42,11 @@ pub struct Sentence<'a> {
 }
 
 impl Sentence<'_> {
+    /// Returns the number of nodes for which a reason is given.
+    pub fn counted(&self) -> u32 {
+        let counts = self.clauses.iter().map(|c| c.nodes);
+        counts.fold(0, u32::saturating_add)
+    }
     /// Returns how many of the nodes a number is, in words (`2 of the 5 nodes`), unless it is all of them or none.
     pub fn share(&self, nodes: u32) -> Option<String> {
         let total = self.total.filter(|t| (1..*t).contains(&nodes))?;
@@ -225,7 +228,8 @@ fn most_left(
 /// Returns how much of a resource the best node lacks: `node1 has 1900m of 2 left, 62100m too little`. Where not all pods
 /// of the node are known at `now`, as in lists that kubectl wrote, less may be left.
 pub fn shortfall(
-    (world, now): (&World, Nanos),
+    world: &World,
+    now: Nanos,
     usage: &Usage,
     pod: &PodSeen,
     resource: &str,
@@ -300,7 +304,8 @@ pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
         return None;
     }
     let mut missing = Vec::new();
-    let fit = nodes.iter().filter(|n| selects(&pod.spec, n));
+    let required = Required::of(&pod.spec);
+    let fit = nodes.iter().filter(|n| required.fits(n));
     let fit: Vec<&Text> = fit.map(|n| &n.name).collect();
     if !fit.is_empty() {
         missing.push(match fit.as_slice() {
@@ -450,6 +455,37 @@ mod tests {
     }
 
     #[test]
+    fn counts_that_no_cluster_has_are_summed_too() {
+        let s = parse("0/2 nodes are available: 4294967295 node(s) are a, 1 node(s) are b.");
+        assert_eq!(s.counted(), u32::MAX);
+    }
+
+    #[test]
+    fn an_empty_term_of_a_node_affinity_selects_no_node() {
+        let node = NodeSeen {
+            name: "n".into(),
+            labels: vec![("disk".into(), "ssd".into())],
+            ..NodeSeen::default()
+        };
+        let fits = |terms: &str| {
+            let affinity = format!(
+                r#"{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":{terms}}}}}}}"#
+            );
+            let spec = PodSpec {
+                affinity: affinity.as_str().into(),
+                ..PodSpec::default()
+            };
+            Required::of(&spec).fits(&node)
+        };
+        let ssd = r#"{"matchExpressions":[{"key":"disk","operator":"In","values":["ssd"]}]}"#;
+        let other = r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["m"]}]}"#;
+        let own = other.replace("\"m\"", "\"n\"");
+        assert!(!fits("[{}]") && !fits(&format!("[{{}},{other}]")));
+        assert!(fits(&format!("[{{}},{ssd}]")) && fits(&format!("[{own}]")));
+        assert!(Required::of(&PodSpec::default()).fits(&node));
+    }
+
+    #[test]
     fn a_reason_that_holds_before_any_node_has_no_count() {
         let s = parse(
             "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
@@ -547,6 +583,7 @@ mod tests {
         fn no_sentence_makes_it_panic(s in "[0-9/ a-z.,{}\\[\\]\":]{0,80}") {
             let p = parse(&s);
             proptest::prop_assert!(p.clauses.len() <= s.len());
+            proptest::prop_assert!(p.clauses.iter().all(|c| c.nodes <= p.counted()));
         }
     }
 }

@@ -16,10 +16,11 @@ use kflow_model::{
 mod words;
 
 use words::{ERRORS, reason_of};
-pub use words::{cause_in, image_in, is_starting, runtime_is_down, timed_out, unanswered, wait_in};
 pub(super) use words::{
-    is_creating_pod, objects_of, refuses_pod, remover, scheduler, scheduler_words, speaker,
+    awaited_by_claim, is_creating_pod, objects_of, refuses_pod, remover, scheduler,
+    scheduler_words, speaker,
 };
+pub use words::{cause_in, image_in, is_starting, runtime_is_down, timed_out, unanswered, wait_in};
 
 /// A failure that a source reported.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! Parses label selectors (`k8s.io/apimachinery/pkg/labels/selector.go`).
 
 use kflow_model::Text;
+use serde_json::Value;
 
 /// A requirement on a label's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,15 +20,58 @@ enum Wanted {
     Less(i64),
 }
 
+impl Wanted {
+    fn one_of<'v>(values: impl IntoIterator<Item = &'v Value>) -> Self {
+        let texts = values.into_iter().filter_map(Value::as_str);
+        Self::In(texts.map(str::to_owned).collect())
+    }
+    /// Reads the operator and values of a requirement. One that the API would refuse fits nothing.
+    fn of_json(e: &Value) -> Self {
+        let values = e.get("values").and_then(Value::as_array);
+        let values = || values.into_iter().flatten();
+        let number = || values().next()?.as_str()?.parse().ok();
+        let read = match e.get("operator").and_then(Value::as_str) {
+            Some("In") => Some(Self::one_of(values())),
+            Some("NotIn") => match Self::one_of(values()) {
+                Self::In(set) => Some(Self::NotIn(set)),
+                _ => None,
+            },
+            Some("Exists") => Some(Self::Exists),
+            Some("DoesNotExist") => Some(Self::Absent),
+            Some("Gt") => number().map(Self::Greater),
+            Some("Lt") => number().map(Self::Less),
+            _ => None,
+        };
+        read.unwrap_or_else(|| Self::In(Vec::new()))
+    }
+}
+
 /// Requirements that all have to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct LabelSelector(Vec<(String, Wanted)>);
+pub(crate) struct LabelSelector(Vec<(String, Wanted)>);
 
 impl LabelSelector {
-    pub(super) const fn is_empty(&self) -> bool {
+    /// Reads a selector of an API object: its `matchLabels` and `matchExpressions`.
+    pub(crate) fn of_json(selector: &Value) -> Self {
+        let pairs = selector.get("matchLabels").and_then(Value::as_object);
+        let pair = |(key, value): (&String, &Value)| (key.clone(), Wanted::one_of([value]));
+        let mut all: Vec<_> = pairs.into_iter().flatten().map(pair).collect();
+        all.extend(Self::of_expressions(selector.get("matchExpressions")).0);
+        Self(all)
+    }
+    /// Reads a list of requirements, as a selector's `matchExpressions` is and a node selector term's `matchFields`.
+    pub(crate) fn of_expressions(all: Option<&Value>) -> Self {
+        let all = all.and_then(Value::as_array);
+        let read = |e: &Value| {
+            let key = e.get("key").and_then(Value::as_str).unwrap_or_default();
+            (key.to_owned(), Wanted::of_json(e))
+        };
+        Self(all.into_iter().flatten().map(read).collect())
+    }
+    pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    pub(super) fn fits(&self, labels: &[(Text, Text)]) -> bool {
+    pub(crate) fn fits(&self, labels: &[(Text, Text)]) -> bool {
         self.0.iter().all(|(key, wanted)| {
             let value = labels
                 .iter()

@@ -57,6 +57,61 @@ fn labels_are_selected_as_the_apiserver_does() {
 }
 
 #[test]
+fn a_selector_of_an_object_is_read_as_the_api_reads_it() {
+    let labels = [("app".into(), "web".into()), ("rev".into(), "7".into())];
+    for (selector, fits) in [
+        ("{}", true),
+        (r#"{"matchLabels":{"app":"web"}}"#, true),
+        (r#"{"matchLabels":{"app":"web","tier":"a"}}"#, false),
+        (
+            r#"{"matchExpressions":[{"key":"app","operator":"In","values":["db","web"]}]}"#,
+            true,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"tier","operator":"NotIn","values":["db"]}]}"#,
+            true,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"app","operator":"NotIn","values":["web"]}]}"#,
+            false,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"app","operator":"Exists"}]}"#,
+            true,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"app","operator":"DoesNotExist"}]}"#,
+            false,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"rev","operator":"Gt","values":["6"]}]}"#,
+            true,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"rev","operator":"Lt","values":["6"]}]}"#,
+            false,
+        ),
+        // What the API refuses fits nothing.
+        (
+            r#"{"matchExpressions":[{"key":"rev","operator":"Gt","values":["x"]}]}"#,
+            false,
+        ),
+        (
+            r#"{"matchExpressions":[{"key":"app","operator":"Like"}]}"#,
+            false,
+        ),
+        (r#"{"matchLabels":{"app":1}}"#, false),
+        (
+            r#"{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"app","operator":"DoesNotExist"}]}"#,
+            false,
+        ),
+    ] {
+        let read = LabelSelector::of_json(&serde_json::from_str(selector).unwrap());
+        assert_eq!(read.fits(&labels), fits, "{selector}");
+    }
+}
+
+#[test]
 fn fields_are_selected_as_the_apiserver_does() {
     for (selector, fits) in [
         ("", true),

@@ -1,18 +1,21 @@
 //! Claims of pods that are not bound: who has to make their volumes, and what of it the scheduler waits for.
 
 use super::{Context, heard, schedule::SILENT_NS};
-use crate::correlate::ObjectState;
+use crate::correlate::owners::CLAIM;
+use crate::correlate::{ObjectState, World};
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::signal::Signal;
-use crate::diagnose::text::{list, times};
+use crate::diagnose::signal::{self, Signal};
+use crate::diagnose::text::{Names, list, times};
 use crate::diagnose::{Catalogue, Confidence};
 use kflow_model::{
     Body, Text,
+    object::ObjectSeen,
     pod::{PodSeen, WatchEvent},
 };
+use rustc_hash::FxHashMap;
 
 /// Returns the names of the claims that a pod's volumes refer to.
 pub(super) fn claims_of(pod: &PodSeen) -> Vec<Text> {
@@ -20,45 +23,76 @@ pub(super) fn claims_of(pod: &PodSeen) -> Vec<Text> {
     volumes.filter_map(|v| v.claim(&pod.name)).collect()
 }
 
+/// Claims that wait for a pod to be scheduled, by the pod's namespace and name, as the claims' Events say it.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimWaits(FxHashMap<(Text, Text), Vec<Text>>);
+
+impl ClaimWaits {
+    pub(in crate::diagnose) fn of(world: &World) -> Self {
+        let mut all = Self::default();
+        let claims = world.objects().into_iter();
+        for o in claims.filter(|o| o.object.kind == CLAIM) {
+            for e in &o.evidence {
+                let Body::Event(e) = &e.body else { continue };
+                let Some(pod) = signal::awaited_by_claim(&e.message) else {
+                    continue;
+                };
+                let key = (o.object.namespace.clone(), Text::from(pod));
+                let its = all.0.entry(key).or_default();
+                if !its.contains(&o.object.name) {
+                    its.push(o.object.name.clone());
+                }
+            }
+        }
+        all
+    }
+    fn get(&self, namespace: &Text, pod: &Text) -> &[Text] {
+        let its = self.0.get(&(namespace.clone(), pod.clone()));
+        its.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns a claim that kflow has read, or of which there are Events.
+fn claim<'w>(cx: Context<'w>, namespace: &str, name: &str) -> Option<&'w ObjectState> {
+    cx.world.object(CLAIM, namespace, name)
+}
+
+/// Returns the storage class of a claim.
+fn class_of<'w>(cx: Context<'w>, namespace: &str, name: &str) -> Option<&'w ObjectSeen> {
+    let class = claim(cx, namespace, name)?.api.as_ref()?;
+    let class = class.fact("storageClass")?;
+    cx.world.object("StorageClass", "", class)?.api.as_deref()
+}
+
 /// Returns the names of a pod's claims, as far as is known: those of its volumes, and, of a pod whose spec is not known
 /// because kubectl printed only a row of it, those that are said to wait for it.
 fn claims_told(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Vec<Text> {
-    let known = claims_of(pod);
     if !pod.spec.containers.is_empty() {
-        return known;
+        return claims_of(pod);
     }
-    // pkg/controller/volume/persistentvolume/pv_controller.go, syncUnboundClaim: WaitForPodScheduled.
-    let waits = format!("waiting for pod {} to be scheduled", pod.name);
-    let is_its = |o: &&ObjectState| {
-        let told = o.evidence.iter().any(|e| match &e.body {
-            Body::Event(e) => e.message == waits.as_str(),
-            _ => false,
-        });
-        let named = || {
-            let quoted = format!("\"{}\"", o.object.name);
-            let mut said = f.signals.iter().filter(|s| s.reason == "FailedScheduling");
-            said.any(|s| s.text.contains(&quoted))
-        };
-        o.object.kind == "PersistentVolumeClaim"
-            && o.object.namespace == pod.namespace
-            && (told || named())
-    };
-    let mut objects = cx.world.objects();
-    objects.retain(is_its);
-    objects.into_iter().map(|o| o.object.name.clone()).collect()
+    let waits = cx.shared.claims(cx.world).get(&pod.namespace, &pod.name);
+    let mut all = waits.to_vec();
+    let said = f.signals.iter().filter(|s| s.reason == "FailedScheduling");
+    let quoted = said.flat_map(|s| s.text.split('"').skip(1).step_by(2));
+    all.extend(
+        quoted.filter_map(|name| Some(claim(cx, &pod.namespace, name)?.object.name.clone())),
+    );
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
-/// True when the scheduler missed a claim that has come since: what it said of it is over.
-pub(super) fn came(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, text: &str) -> bool {
-    let claim = text.split_once("persistentvolumeclaim \"");
-    let Some((claim, then)) = claim.and_then(|(_, t)| t.split_once('"')) else {
+/// True when the scheduler missed a claim (its names are `claim`, and `absent`) that has come since: what it said of it
+/// is over.
+pub(super) fn exists_by_now(
+    cx: Context<'_>,
+    f: &PodHistory<'_>,
+    s: &Signal<'_>,
+    names: &Names,
+) -> bool {
+    let (Some(name), Some(_)) = (names.get("claim"), names.get("absent")) else {
         return false;
     };
-    let missed = text.contains("waiting for ephemeral volume controller to create")
-        || then.starts_with(" not found");
-    let object = cx
-        .world
-        .object("PersistentVolumeClaim", &f.view.namespace, claim);
     let is_there = |o: &ObjectState| match &o.api {
         Some(api) => api.event != WatchEvent::Deleted,
         None => o
@@ -66,7 +100,7 @@ pub(super) fn came(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, text: &s
             .iter()
             .any(|e| matches!(e.body, Body::Event(_)) && e.stamp.at > s.at),
     };
-    missed && object.is_some_and(is_there)
+    claim(cx, &f.view.namespace, name).is_some_and(is_there)
 }
 
 /// Returns the claims of a pod of which no scheduler has said anything, if one that has chosen a node may wait for them
@@ -77,13 +111,8 @@ pub(super) fn may_be_waited_for(
     f: &PodHistory<'_>,
     pod: &PodSeen,
 ) -> Option<Vec<Text>> {
-    let at_once = |claim: &Text| {
-        let claim = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, claim)?;
-        let class = claim.api.as_ref()?.fact("storageClass")?;
-        let class = cx.world.object("StorageClass", "", class)?;
-        let mode = class.api.as_ref()?.fact("volumeBindingMode")?;
+    let at_once = |name: &Text| {
+        let mode = class_of(cx, &f.view.namespace, name)?.fact("volumeBindingMode")?;
         Some(mode == "Immediate")
     };
     let claims = waiting(cx, &f.view.namespace, &claims_told(cx, f, pod));
@@ -96,38 +125,49 @@ pub(super) fn may_be_waited_for(
 /// (`pkg/volume/csi/csi_plugin.go`, `GetVolumeName`).
 pub(super) fn same_handle(cx: Context<'_>, f: &PodHistory<'_>, x: &mut Finding<'_>) {
     let Some(pod) = f.api else { return };
-    let mut known: Vec<(&str, &str, &ObjectState)> = Vec::new();
-    for claim in claims_of(pod) {
-        let claim = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, &claim);
+    let mut known: Vec<Handle<'_>> = Vec::new();
+    for name in claims_of(pod) {
+        let claim = claim(cx, &f.view.namespace, &name);
         let api = claim.and_then(|c| c.api.as_ref());
         let volume = api
             .and_then(|a| a.fact("volumeName"))
             .and_then(|name| cx.world.object("PersistentVolume", "", name));
-        let facts = volume.and_then(|v| {
-            let api = v.api.as_ref()?;
-            Some((api.fact("driver")?, api.fact("volumeHandle")?, v))
-        });
-        let Some((driver, handle, volume)) = facts else {
+        let Some(handle) = volume.and_then(Handle::of) else {
             continue;
         };
-        let same = |(d, h, v): &&(&str, &str, &ObjectState)| {
-            *d == driver && *h == handle && v.object.name != volume.object.name
-        };
-        if let Some((_, _, other)) = known.iter().find(same) {
-            let both = [&other.object.name, &volume.object.name];
-            x.names.set("same", &list(&both));
-            x.names.set("handle", handle);
-            x.proofs.extend(
-                [other, &volume]
-                    .iter()
-                    .filter_map(|o| o.evidence.last())
-                    .map(crate::diagnose::finding::proof),
-            );
+        if let Some(other) = known.iter().find(|h| h.is_same(&handle)) {
+            let both = [other.volume, handle.volume];
+            x.names.set("same", &list(&both.map(|v| &v.object.name)));
+            x.names.set("handle", handle.handle);
+            let newest = both.iter().filter_map(|v| v.evidence.last());
+            x.proofs.extend(newest.map(crate::diagnose::finding::proof));
             return;
         }
-        known.push((driver, handle, volume));
+        known.push(handle);
+    }
+}
+
+/// What a driver knows a PersistentVolume by.
+struct Handle<'w> {
+    driver: &'w str,
+    handle: &'w str,
+    volume: &'w ObjectState,
+}
+
+impl<'w> Handle<'w> {
+    fn of(volume: &'w ObjectState) -> Option<Self> {
+        let api = volume.api.as_ref()?;
+        Some(Self {
+            driver: api.fact("driver")?,
+            handle: api.fact("volumeHandle")?,
+            volume,
+        })
+    }
+    /// True for another volume with the same handle.
+    fn is_same(&self, other: &Self) -> bool {
+        self.driver == other.driver
+            && self.handle == other.handle
+            && self.volume.object.name != other.volume.object.name
     }
 }
 
@@ -142,8 +182,8 @@ pub(super) fn name(claims: &[Text], x: &mut Finding<'_>) {
 }
 
 /// Returns whether a claim is bound; `None` when kflow has not read it.
-fn is_bound(cx: Context<'_>, namespace: &str, claim: &str) -> Option<bool> {
-    let object = cx.world.object("PersistentVolumeClaim", namespace, claim)?;
+fn is_bound(cx: Context<'_>, namespace: &str, name: &str) -> Option<bool> {
+    let object = claim(cx, namespace, name)?;
     Some(object.api.as_ref()?.fact("phase") == Some("Bound"))
 }
 
@@ -164,14 +204,8 @@ pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &m
         return;
     }
     name(if over { &claims } else { &waiting }, x);
-    let provisioner = waiting.iter().find_map(|claim| {
-        let claim = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, claim)?;
-        let class = claim.api.as_ref()?.fact("storageClass")?;
-        let class = cx.world.object("StorageClass", "", class)?;
-        class.api.as_ref()?.fact("provisioner")
-    });
+    let of_class = |name: &Text| class_of(cx, &f.view.namespace, name)?.fact("provisioner");
+    let provisioner = waiting.iter().find_map(of_class);
     x.names.remove("late");
     match provisioner {
         Some(p) => made_by(cx, p, x),
@@ -196,11 +230,9 @@ pub(super) fn chosen(
 ) -> (Vec<Text>, Option<Text>) {
     let mut selected = None;
     let mut claims = claims_of(pod);
-    claims.retain(|claim| {
-        let object = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, claim);
-        let Some(object) = object.filter(|_| is_bound(cx, &f.view.namespace, claim) != Some(true))
+    claims.retain(|name| {
+        let object = claim(cx, &f.view.namespace, name);
+        let Some(object) = object.filter(|_| is_bound(cx, &f.view.namespace, name) != Some(true))
         else {
             return false;
         };
@@ -238,14 +270,11 @@ fn made_by(cx: Context<'_>, provisioner: &str, x: &mut Finding<'_>) {
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let mut told: Vec<Finding<'a>> = Vec::new();
-    for claim in claims_told(cx, f, pod) {
-        let Some(object) = cx
-            .world
-            .object("PersistentVolumeClaim", &f.view.namespace, &claim)
-        else {
+    for name in claims_told(cx, f, pod) {
+        let Some(object) = claim(cx, &f.view.namespace, &name) else {
             continue;
         };
-        if is_bound(cx, &f.view.namespace, &claim) == Some(true) {
+        if is_bound(cx, &f.view.namespace, &name) == Some(true) {
             continue;
         }
         let mut seen: Vec<&str> = Vec::new();
@@ -263,7 +292,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             if let Some((cause, names)) = best {
                 let mut x = Finding::of(cause, f).proof(o);
                 x.names = names;
-                x.names.set("claim", &claim);
+                x.names.set("claim", &name);
                 match x.names.get("provisioner").map(Text::from) {
                     Some(p) => made_by(cx, &p, &mut x),
                     None if cause.id == cause::KF214 => {

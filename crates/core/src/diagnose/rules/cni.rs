@@ -35,9 +35,9 @@ pub(super) fn agent<'a>(cx: Context<'_>, x: &mut Finding<'a>, text: &str, f: &Po
     };
     x.names.set("network", network);
     let node = &f.view.node;
-    let mut of_node = cx.world.every_pod().iter().filter(|p| {
+    let mut of_node = cx.shared.on_node(cx.world, node).iter().filter(|p| {
         let daemon = p.owners.first().is_some_and(|o| o.kind == "DaemonSet");
-        p.gone.is_none() && daemon && p.node == *node && p.name.starts_with(named)
+        daemon && p.name.starts_with(named)
     });
     // Of several pods with such a name, the one that is not ready.
     let first = of_node.next();

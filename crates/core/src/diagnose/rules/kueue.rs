@@ -2,7 +2,7 @@
 //! that stands for them.
 
 use super::Context;
-use crate::correlate::ObjectState;
+use crate::correlate::{ObjectState, World};
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, owner_arg};
@@ -11,7 +11,8 @@ use crate::diagnose::limits;
 use crate::diagnose::text::list;
 use crate::flow::Stage;
 use kflow_model::pod::{Condition, PodSeen, WatchEvent};
-use kflow_model::{Body, Evidence, Text, event::EventSeen, object::ObjectSeen};
+use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, object::ObjectSeen};
+use rustc_hash::FxHashMap;
 
 /// Prefix of Kueue's scheduling gates. What one of them waits for is in its whole name: `kueue.x-k8s.io/elastic-job`
 /// (`apis/kueue/v1beta1/constants.go`, `ElasticJobSchedulingGate`) does not wait for the admission.
@@ -96,8 +97,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     }
     // What is not known of a gate is not made up of what other gates wait for.
     let known = waits || topology_only || admitted == Some(false);
-    let x = told(cx, &f.view.namespace, workload, past, x);
-    found.push(if known { x } else { without_silence(x) });
+    found.push(told(cx, &f.view.namespace, workload, past, known, x));
 }
 
 /// Whether Kueue has admitted a Workload, by its conditions or else its Events; `None` while nothing says so.
@@ -118,26 +118,23 @@ fn admitted(o: &ObjectState) -> Option<bool> {
     by_condition.or_else(by_event)
 }
 
-/// Leaves out that nothing was heard of the Workload, of which it is not known whether the pod waits for it.
-fn without_silence(mut x: Finding<'_>) -> Finding<'_> {
-    x.names.remove("unheard");
-    x.names.remove("waits");
-    x
-}
-
 /// Adds what is known of the Workload to a finding. `admitted`: what it says of a time before its admission is over.
+/// `silence`: the pod is known to wait for it, so that it is told too when nothing was heard of it.
 fn told<'a>(
     cx: Context<'_>,
     namespace: &str,
     workload: Option<Text>,
     admitted: bool,
+    silence: bool,
     mut x: Finding<'a>,
 ) -> Finding<'a> {
-    if !admitted {
+    if !admitted && silence {
         x.names.set("waits", "waits");
     }
     let Some(name) = workload else {
-        x.names.set("unheard", "no Workload of it was heard of");
+        if silence {
+            x.names.set("unheard", "no Workload of it was heard of");
+        }
         return x.at_most(Confidence::Likely);
     };
     x.names.set("workload", &name);
@@ -184,7 +181,7 @@ fn told<'a>(
             x = x.proof(o);
         }
         (None, Some(condition)) => x.names.set("what", &condition),
-        (None, None) if admitted => {}
+        (None, None) if admitted || !silence => {}
         (None, None) => x
             .names
             .set("unheard", "no Event of the Workload was seen that says why"),
@@ -249,30 +246,67 @@ pub(super) fn suspended<'a>(
         .iter()
         .rev()
         .find(|e| matches!(e.body, Body::Object(_)));
-    Some(told(cx, &o.object.namespace, workload, false, x).proof_if(seen))
+    Some(told(cx, &o.object.namespace, workload, false, true, x).proof_if(seen))
 }
 
-/// Returns the Workload that an object controls: the newest that has not ended, because a job that grows has another
-/// Workload for each of its sizes (`pkg/workloadslicing/workloadslicing.go`).
+/// Names of Kueue's Workloads, by what they stand for.
+#[derive(Clone, Debug, Default)]
+pub struct Workloads {
+    /// By namespace, kind and name of the object that controls the Workload.
+    owned: FxHashMap<(Text, Text, Text), Newest>,
+    /// By namespace and the Workload's name without the hash at its end.
+    named: FxHashMap<(Text, Text), Text>,
+}
+
+/// The newest Workload that has not ended, because a job that grows has another Workload for each of its sizes
+/// (`pkg/workloadslicing/workloadslicing.go`).
+#[derive(Clone, Debug)]
+struct Newest {
+    age: (bool, Nanos),
+    name: Text,
+}
+
+impl Workloads {
+    pub(in crate::diagnose) fn of(world: &World) -> Self {
+        let mut all = Self::default();
+        let workloads = world.objects().into_iter();
+        for o in workloads.filter(|o| o.object.kind == "Workload") {
+            let (ns, name) = (&o.object.namespace, &o.object.name);
+            if let Some((stem, hash)) = name.rsplit_once('-')
+                && !hash.is_empty()
+            {
+                let key = (ns.clone(), stem.into());
+                all.named.entry(key).or_insert_with(|| name.clone());
+            }
+            let api = o.api.as_ref().filter(|a| a.event != WatchEvent::Deleted);
+            let Some((api, by)) = api.and_then(|a| Some((a, a.owner.as_ref()?))) else {
+                continue;
+            };
+            let mut conditions = api.conditions.iter();
+            let ended = conditions.any(|c| c.kind == "Finished" && c.is_true());
+            let new = Newest {
+                age: (!ended, api.created),
+                name: name.clone(),
+            };
+            let key = (ns.clone(), by.kind.clone(), by.name.clone());
+            let newest = all.owned.entry(key).or_insert_with(|| new.clone());
+            if new.age >= newest.age {
+                *newest = new;
+            }
+        }
+        all
+    }
+}
+
+/// Returns the Workload that an object controls.
 fn owned_by(cx: Context<'_>, owner: &kflow_model::ObjectRef) -> Option<Text> {
-    let of_it = |o: &&ObjectState| {
-        let api = o.api.as_ref().filter(|a| a.event != WatchEvent::Deleted);
-        let by = api.and_then(|a| a.owner.as_ref());
-        o.object.kind == "Workload"
-            && o.object.namespace == owner.namespace
-            && by.is_some_and(|by| by.kind == owner.kind && by.name == owner.name)
-    };
-    let ended = |o: &ObjectState| {
-        let conditions = o.api.iter().flat_map(|a| &a.conditions);
-        conditions
-            .into_iter()
-            .any(|c| c.kind == "Finished" && c.is_true())
-    };
-    let age = |o: &&ObjectState| (!ended(o), o.api.as_ref().map(|a| a.created));
-    let mut all = cx.world.objects();
-    all.retain(of_it);
-    let found = all.into_iter().max_by_key(age)?;
-    Some(found.object.name.clone())
+    let key = (
+        owner.namespace.clone(),
+        owner.kind.clone(),
+        owner.name.clone(),
+    );
+    let all = cx.shared.workloads(cx.world);
+    all.owned.get(&key).map(|newest| newest.name.clone())
 }
 
 /// Returns the Workload that Kueue's Event on an object says it has created for it.
@@ -311,16 +345,8 @@ fn workload(cx: Context<'_>, f: &PodHistory<'_>, pod: &PodSeen) -> Option<Text> 
     if let Some(group) = label(pod, GROUP) {
         return Some(group.into());
     }
-    let prefix = format!("pod-{}-", pod.name);
-    let named = |o: &&ObjectState| {
-        let o = &o.object;
-        let hash = o.name.strip_prefix(prefix.as_str());
-        o.kind == "Workload"
-            && o.namespace == f.view.namespace
-            && hash.is_some_and(|h| !h.is_empty() && !h.contains('-'))
-    };
-    let object = cx.world.objects().into_iter().find(named)?;
-    Some(object.object.name.clone())
+    let key = (f.view.namespace.clone(), format!("pod-{}", pod.name).into());
+    cx.shared.workloads(cx.world).named.get(&key).cloned()
 }
 
 /// Returns the Event on a Workload that says why it does not get on: the newest one, unless that says that it does; of a

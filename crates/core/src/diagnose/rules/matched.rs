@@ -6,6 +6,7 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::{self, Signal};
+use crate::diagnose::text::Names;
 use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
 use kflow_model::{ObjectRef, Source, Text};
@@ -42,8 +43,8 @@ pub(super) fn matched<'a>(
             continue;
         }
         let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
-        let over = |cause: &Cause| match cause.id {
-            cause::KF212 | cause::KF221 => super::claims::came(cx, f, s, &s.text),
+        let over = |(cause, names): &(&Cause, Names)| match cause.id {
+            cause::KF212 | cause::KF221 => super::claims::exists_by_now(cx, f, s, names),
             // A node is ready only while its runtime answers (pkg/kubelet/nodestatus/setters.go, `ReadyCondition`).
             cause::KF515 => {
                 let node = cx.shared.node(&f.view.node);
@@ -51,7 +52,7 @@ pub(super) fn matched<'a>(
             }
             _ => false,
         };
-        if let Some((cause, names)) = told.filter(|(cause, _)| !over(cause)) {
+        if let Some((cause, names)) = told.filter(|told| !over(told)) {
             let next = !deleting && !failed && holds_up_the_next(cause, s, f);
             let stage = if next {
                 Stage::Sandbox

@@ -56,7 +56,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             unknown.push(clause);
             continue;
         };
-        if claims::came(cx, f, s, clause.text) {
+        if claims::exists_by_now(cx, f, s, &names) {
             continue;
         }
         most = most.max(clause.nodes);
@@ -189,7 +189,7 @@ fn explain(
     let whole: Vec<&NodeSeen> = nodes.iter().copied().filter(|n| !n.is_row()).collect();
     let shortfall = |resource: &str| {
         let usage = cx.shared.usage(cx.world);
-        scheduler::shortfall((cx.world, cx.now), usage, pod, resource)
+        scheduler::shortfall(cx.world, cx.now, usage, pod, resource)
     };
     match x.cause.id {
         cause::KF201 => {
@@ -566,12 +566,13 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     let runs = heard
         .as_ref()
         .is_some_and(|h| lived && cx.now.since(h.at) < limits::LEADER.ns);
-    let bound = cx.shared.bound_since(cx.world, &pod.spec.scheduler);
-    let binds = bound.is_some_and(|at| at.since(pod.created) > SILENT_NS);
-    if x.names.get("alive").is_none() && !lived && !binds {
+    let binds = || {
+        let bound = cx.shared.last_bound(cx.world, &pod.spec.scheduler);
+        bound.is_some_and(|at| at.since(pod.created) > SILENT_NS)
+    };
+    if x.names.get("alive").is_none() && !lived && !binds() {
         x = x.name("absent", "running");
-    }
-    if !runs && (lived || binds) {
+    } else if !runs {
         x = x.at_most(Confidence::Possible);
     }
     if let Some(h) = heard {

@@ -1,6 +1,7 @@
 //! A pod's inter-pod affinity and topology spread constraints, in words.
 
 use crate::diagnose::text::list;
+use crate::selection::LabelSelector;
 use kflow_model::{
     Text,
     node::NodeSeen,
@@ -8,78 +9,114 @@ use kflow_model::{
 };
 use serde_json::Value;
 
-/// True when a node has the labels that the pod requires (k8s.io/component-helpers/scheduling/corev1/nodeaffinity,
-/// `RequiredNodeAffinity.Match`).
-pub fn selects(spec: &PodSpec, node: &NodeSeen) -> bool {
-    let has = |pair: &(Text, Text)| node.labels.contains(pair);
-    let all = |e: &Value, key: &str, of: &[(Text, Text)]| {
-        let all = e.get(key).and_then(Value::as_array);
-        all.into_iter().flatten().all(|e| meets(e, of))
-    };
-    let name = [("metadata.name".into(), node.name.clone())];
-    let terms = node_terms(spec);
-    let term = |t: &Value| all(t, "matchExpressions", &node.labels) && all(t, "matchFields", &name);
-    spec.node_selector.iter().all(has) && (terms.is_empty() || terms.iter().any(term))
+/// What a pod requires of a node's labels and name (k8s.io/component-helpers/scheduling/corev1/nodeaffinity,
+/// `RequiredNodeAffinity`).
+#[derive(Debug)]
+pub struct Required<'p> {
+    selector: &'p [(Text, Text)],
+    terms: Vec<Term>,
 }
 
-/// True when `other` is a pod that `pod` has to run beside by one of its terms. A term that selects namespaces by their
-/// labels is taken to select all.
-pub fn is_beside(pod: &PodSeen, other: &PodSeen) -> bool {
-    const TERMS: &str = "/podAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let affinity: Value = serde_json::from_str(&pod.spec.affinity).unwrap_or_default();
-    let term = |t: &Value| {
-        let named = t.get("namespaces").and_then(Value::as_array);
-        let by_label = t.get("namespaceSelector").is_some_and(|s| !s.is_null());
-        let of_namespace = match named {
-            Some(names) if !names.is_empty() => {
-                let is = |n: &Value| n.as_str() == Some(other.namespace.as_str());
-                by_label || names.iter().any(is)
-            }
-            _ => by_label || other.namespace == pod.namespace,
+/// A term of a pod's node affinity.
+#[derive(Debug)]
+struct Term {
+    labels: LabelSelector,
+    fields: LabelSelector,
+}
+
+impl Term {
+    fn of(term: &Value) -> Self {
+        Self {
+            labels: LabelSelector::of_expressions(term.get("matchExpressions")),
+            fields: LabelSelector::of_expressions(term.get("matchFields")),
+        }
+    }
+    /// True when the term selects the node. An empty one selects none (`isEmptyNodeSelectorTerm`).
+    fn selects(&self, node: &NodeSeen) -> bool {
+        let name = || [("metadata.name".into(), node.name.clone())];
+        let is_empty = self.labels.is_empty() && self.fields.is_empty();
+        !is_empty
+            && self.labels.fits(&node.labels)
+            && (self.fields.is_empty() || self.fields.fits(&name()))
+    }
+}
+
+impl<'p> Required<'p> {
+    pub fn of(spec: &'p PodSpec) -> Self {
+        Self {
+            selector: &spec.node_selector,
+            terms: node_terms(spec).iter().map(Term::of).collect(),
+        }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.selector.is_empty() && self.terms.is_empty()
+    }
+    pub fn fits(&self, node: &NodeSeen) -> bool {
+        self.selector.iter().all(|pair| node.labels.contains(pair))
+            && (self.terms.is_empty() || self.terms.iter().any(|t| t.selects(node)))
+    }
+}
+
+/// The pods that a pod has to run beside, by the terms of its affinity.
+#[derive(Debug)]
+pub struct Beside<'p> {
+    namespace: &'p Text,
+    terms: Vec<BesideTerm>,
+}
+
+#[derive(Debug)]
+struct BesideTerm {
+    /// The namespaces that the term names; none for the pod's own.
+    namespaces: Vec<String>,
+    /// The term selects namespaces by their labels, which is taken to select all.
+    by_label: bool,
+    pods: LabelSelector,
+}
+
+impl BesideTerm {
+    /// Reads a term; `None` for one without a selector, which selects no pod.
+    fn of(term: &Value) -> Option<Self> {
+        let set = |key| term.get(key).filter(|s| !s.is_null());
+        let names = term.get("namespaces").and_then(Value::as_array);
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        Some(Self {
+            pods: LabelSelector::of_json(set("labelSelector")?),
+            namespaces: names.map(str::to_owned).collect(),
+            by_label: set("namespaceSelector").is_some(),
+        })
+    }
+}
+
+impl<'p> Beside<'p> {
+    pub fn of(pod: &'p PodSeen) -> Self {
+        const TERMS: &str = "/podAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+        let affinity: Value = serde_json::from_str(&pod.spec.affinity).unwrap_or_default();
+        let terms = affinity.pointer(TERMS).and_then(Value::as_array);
+        Self {
+            namespace: &pod.namespace,
+            terms: terms
+                .into_iter()
+                .flatten()
+                .filter_map(BesideTerm::of)
+                .collect(),
+        }
+    }
+    /// True when `other` is such a pod by one of the terms.
+    pub fn is(&self, other: &PodSeen) -> bool {
+        let of_namespace = |t: &BesideTerm| {
+            let named = t.namespaces.iter().any(|n| other.namespace == n.as_str());
+            let own = t.namespaces.is_empty() && other.namespace == *self.namespace;
+            t.by_label || named || own
         };
-        let selector = t.get("labelSelector").filter(|s| !s.is_null());
-        of_namespace && selector.is_some_and(|s| is_selected(s, &other.labels))
-    };
-    let terms = affinity.pointer(TERMS).and_then(Value::as_array);
-    terms.into_iter().flatten().any(term)
-}
-
-/// True when a label selector selects an object with these labels.
-fn is_selected(selector: &Value, labels: &[(Text, Text)]) -> bool {
-    let pairs = selector.get("matchLabels").and_then(Value::as_object);
-    let has = |(k, v): (&String, &Value)| {
-        let of_key = labels.iter().find(|(key, _)| key == k.as_str());
-        of_key.is_some_and(|(_, value)| v.as_str() == Some(value.as_str()))
-    };
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    pairs.into_iter().flatten().all(has)
-        && expressions.into_iter().flatten().all(|e| meets(e, labels))
-}
-
-/// True when labels meet a requirement of a selector (k8s.io/apimachinery `pkg/labels/selector.go`, `Requirement.Matches`).
-fn meets(e: &Value, labels: &[(Text, Text)]) -> bool {
-    let key = e.get("key").and_then(Value::as_str).unwrap_or_default();
-    let value = labels.iter().find(|(k, _)| k == key);
-    let value = value.map(|(_, v)| v.as_str());
-    let values = e.get("values").and_then(Value::as_array);
-    let values = || values.into_iter().flatten().filter_map(Value::as_str);
-    let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
-    let compared = || Some((number(value)?, number(values().next())?));
-    match e.get("operator").and_then(Value::as_str) {
-        Some("In") => value.is_some_and(|v| values().any(|w| w == v)),
-        Some("NotIn") => value.is_none_or(|v| values().all(|w| w != v)),
-        Some("Exists") => value.is_some(),
-        Some("DoesNotExist") => value.is_none(),
-        Some("Gt") => compared().is_some_and(|(have, want)| have > want),
-        Some("Lt") => compared().is_some_and(|(have, want)| have < want),
-        _ => false,
+        let mut terms = self.terms.iter();
+        terms.any(|t| of_namespace(t) && t.pods.fits(&other.labels))
     }
 }
 
 /// Returns the pod's affinity or anti-affinity to other pods: `it must run beside pods with app=cache (same
 /// kubernetes.io/hostname)`.
 pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
-    let affinity: serde_json::Value = serde_json::from_str(&spec.affinity).ok()?;
+    let affinity: Value = serde_json::from_str(&spec.affinity).ok()?;
     let (kind, verb) = if anti {
         ("podAntiAffinity", "must not run beside")
     } else {
@@ -93,7 +130,7 @@ pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
         .iter()
         .map(|t| {
             let pods = selector(t.get("labelSelector"));
-            let key = t.get("topologyKey").and_then(serde_json::Value::as_str);
+            let key = t.get("topologyKey").and_then(Value::as_str);
             format!("pods with {pods} (same {})", key.unwrap_or("node"))
         })
         .collect();
@@ -101,13 +138,16 @@ pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
 }
 
 /// Returns the terms of the pod's required node affinity; a node that meets one of them will do.
-pub(super) fn node_terms(spec: &PodSpec) -> Vec<serde_json::Value> {
+pub(super) fn node_terms(spec: &PodSpec) -> Vec<Value> {
     const TERMS: &str =
         "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-    let mut affinity: serde_json::Value = serde_json::from_str(&spec.affinity).unwrap_or_default();
-    let terms = affinity.pointer_mut(TERMS).map(serde_json::Value::take);
+    if spec.affinity.is_empty() {
+        return Vec::new();
+    }
+    let mut affinity: Value = serde_json::from_str(&spec.affinity).unwrap_or_default();
+    let terms = affinity.pointer_mut(TERMS).map(Value::take);
     match terms {
-        Some(serde_json::Value::Array(terms)) => terms,
+        Some(Value::Array(terms)) => terms,
         _ => Vec::new(),
     }
 }
@@ -115,9 +155,9 @@ pub(super) fn node_terms(spec: &PodSpec) -> Vec<serde_json::Value> {
 /// Returns the one node that the pod asks for by name in its affinity. The DaemonSet controller writes that into each
 /// term (`pkg/controller/daemon/util/daemonset_util.go`, `ReplaceDaemonSetPodNodeNameNodeAffinity`).
 pub fn only_node(spec: &PodSpec) -> Option<Text> {
-    let name = |term: &serde_json::Value| {
+    let name = |term: &Value| {
         let fields = term.get("matchFields")?.as_array()?;
-        let is_name = |f: &&serde_json::Value| {
+        let is_name = |f: &&Value| {
             let has = |key: &str, value: &str| f.get(key).is_some_and(|v| v == value);
             has("key", "metadata.name") && has("operator", "In")
         };
@@ -142,13 +182,10 @@ pub fn only_node(spec: &PodSpec) -> Option<Text> {
 
 /// Returns the topology keys that a pod has to be spread over: `topology.kubernetes.io/zone`.
 pub fn spread_over(spec: &PodSpec) -> Vec<Text> {
-    let all: serde_json::Value = serde_json::from_str(&spec.topology_spread).unwrap_or_default();
-    let hard = |c: &&serde_json::Value| {
-        c.get("whenUnsatisfiable")
-            .and_then(serde_json::Value::as_str)
-            != Some("ScheduleAnyway")
-    };
-    let key = |c: &serde_json::Value| Some(Text::from(c.get("topologyKey")?.as_str()?));
+    let all: Value = serde_json::from_str(&spec.topology_spread).unwrap_or_default();
+    let hard =
+        |c: &&Value| c.get("whenUnsatisfiable").and_then(Value::as_str) != Some("ScheduleAnyway");
+    let key = |c: &Value| Some(Text::from(c.get("topologyKey")?.as_str()?));
     all.as_array()
         .into_iter()
         .flatten()
@@ -158,14 +195,14 @@ pub fn spread_over(spec: &PodSpec) -> Vec<Text> {
 }
 
 /// A label selector in words: `app=cache, tier in (a, b)`.
-fn selector(s: Option<&serde_json::Value>) -> String {
+fn selector(s: Option<&Value>) -> String {
     let Some(s) = s else {
         return "any labels".to_owned();
     };
     let mut out: Vec<String> = Vec::new();
     for (k, v) in s
         .get("matchLabels")
-        .and_then(serde_json::Value::as_object)
+        .and_then(Value::as_object)
         .into_iter()
         .flatten()
     {
@@ -173,7 +210,7 @@ fn selector(s: Option<&serde_json::Value>) -> String {
     }
     for e in s
         .get("matchExpressions")
-        .and_then(serde_json::Value::as_array)
+        .and_then(Value::as_array)
         .into_iter()
         .flatten()
     {
@@ -187,14 +224,14 @@ fn selector(s: Option<&serde_json::Value>) -> String {
 }
 
 /// One requirement of a selector: its key, and the whole requirement in words.
-pub(super) fn requirement(e: &serde_json::Value) -> (Text, String) {
-    let text = |k: &str| e.get(k).and_then(serde_json::Value::as_str).unwrap_or("");
+pub(super) fn requirement(e: &Value) -> (Text, String) {
+    let text = |k: &str| e.get(k).and_then(Value::as_str).unwrap_or("");
     let values: Vec<&str> = e
         .get("values")
-        .and_then(serde_json::Value::as_array)
+        .and_then(Value::as_array)
         .into_iter()
         .flatten()
-        .filter_map(serde_json::Value::as_str)
+        .filter_map(Value::as_str)
         .collect();
     let key = text("key");
     (

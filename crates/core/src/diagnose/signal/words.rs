@@ -23,6 +23,7 @@ pub(super) struct Errors {
     pub(super) kubelet: Texts,
     pub(super) runtime: RuntimeErrors,
     node: NodeErrors,
+    claim: ClaimEvents,
     scheduler: SchedulerSentence,
     owner: OwnerErrors,
     taints: Taints,
@@ -80,6 +81,18 @@ pub(in crate::diagnose) fn objects_of(speaker: &str) -> Option<&'static str> {
 struct OwnerErrors {
     refused: Vec<Template>,
     creating: Vec<Needle>,
+}
+
+/// What the Events of claims say.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimEvents {
+    awaits: Template,
+}
+
+/// Returns the pod that a claim waits for, by an Event on the claim.
+pub(in crate::diagnose) fn awaited_by_claim(text: &str) -> Option<&str> {
+    ERRORS.claim.awaits.find("pod", text)
 }
 
 /// True for an error that says that the apiserver refuses a pod.
