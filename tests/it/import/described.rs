@@ -318,6 +318,12 @@ fn a_pasted_description_is_known_within_its_ticket() {
                 "{described}\n$ journalctl -u containerd | tail -1\nNov 21 00:29:00 node1 containerd[7]: started\n"
             ),
         ),
+        (
+            "at once.txt",
+            format!(
+                "{described}[root@node1 ~]# journalctl -u containerd | tail -1\nNov 21 00:29:00 node1 containerd[7]: started\n"
+            ),
+        ),
     ] {
         let path = desk.file(name, ticket);
         let (session, _) = desk.import("ticket.kflow", &[&path, "--taken", &p.ran_at]);

@@ -9,6 +9,9 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `line` | what a line begins, ends or goes on with |
+//! | `held` | lines that later ones tell what they are |
+//! | `ticket` | prompts, headings, code blocks and quotations around it |
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
 //! | `events` | these rows as objects of the API |
@@ -20,7 +23,7 @@
 
 use serde_json::Value;
 
-use super::super::{Fed, LineDecoder, TimeHint};
+use super::super::{Fed, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
 use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp::SECOND};
@@ -28,24 +31,24 @@ use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp:
 mod age;
 mod command;
 mod events;
+mod held;
+mod line;
 mod listed;
 mod object;
 mod outline;
 mod pod;
 mod pods;
 mod table;
+mod ticket;
 
-use command::Command;
 pub use events::is_printed;
 use events::{event, uid};
+use held::Held;
 pub use pods::ROW_UID;
-use pods::Taken;
 use table::{Columns, Row};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = "described:";
-/// Begin and end of a code block in Markdown.
-const FENCE: &str = "```";
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -53,13 +56,26 @@ const LONGEST: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct KubectlText {
     hint: TimeHint,
-    /// The description that is being read: its lines, without those of its Events.
+    /// The description that is being read: its lines, without those of its Events. A container's last message is one of them,
+    /// whatever lines it has.
     lines: Vec<String>,
     bytes: usize,
-    /// The table that is being read.
+    /// Number of columns by which the first line of what is being read is indented.
+    base: usize,
+    /// The indent of the last line `State: Terminated`, while lines below it are read.
+    state: Option<usize>,
+    /// Lines that later ones tell what they are.
+    held: Option<Held>,
+    /// The table of Events that is being read.
     columns: Option<Columns>,
     /// The rows of that table.
     rows: Vec<Row>,
+    /// Number of columns by which these are indented.
+    rows_indent: usize,
+    /// True if other text began behind these rows. It may be a part of a message: then more rows follow.
+    has_ended: bool,
+    /// The namespace of the command that printed a list of Events.
+    of_list: String,
     /// True if the message of the last row has lines that may be no part of it.
     is_doubtful: bool,
     /// The table of pods that is being read.
@@ -111,7 +127,10 @@ impl KubectlText {
         let rows = std::mem::take(&mut self.rows);
         let (pods, scope) = self.pods.end();
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
+        let of_list = std::mem::take(&mut self.of_list);
         self.columns = None;
+        self.state = None;
+        self.has_ended = false;
         self.of_others = false;
         self.bytes = 0;
         if let Some(table) = self.listed.take() {
@@ -127,12 +146,11 @@ impl KubectlText {
         let lines = outline::read(text.iter().map(String::as_str));
         let moment = self.moment(&lines, &rows);
         if lines.is_empty() {
-            let namespace = self.namespace.clone();
             if is_doubtful {
                 self.namespace.clear();
             }
             let of_command = Described {
-                namespace: &namespace,
+                namespace: &of_list,
                 ..Described::default()
             };
             return self.events(rows, &of_command, moment, out);
@@ -227,206 +245,6 @@ impl KubectlText {
     }
 }
 
-impl LineDecoder for KubectlText {
-    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
-        let line = String::from_utf8_lossy(line);
-        // A quotation in a ticket or a letter.
-        let quoted = line.strip_prefix("> ");
-        let text = quoted.unwrap_or(if &*line == ">" { "" } else { &*line });
-        let text = text.trim_end();
-        let after_blank = std::mem::replace(&mut self.after_blank, text.trim().is_empty());
-        if text.trim().is_empty() {
-            self.of_others = false;
-            return if self.is_open() {
-                Fed::Partial
-            } else {
-                Fed::Ignored("blank line")
-            };
-        }
-        if text.starts_with(FENCE) {
-            return match self.flush(out) {
-                Fed::Partial => Fed::Ignored("code fence"),
-                fed => fed,
-            };
-        }
-        let top = outline::indent(text) == 0;
-        let command = Command::of(text);
-        let is_command = command.is_some();
-        if let Some(command) = command
-            && self.ends_at(&command, after_blank, text)
-        {
-            let fed = self.flush(out);
-            self.namespace = command.namespace;
-            self.whole = command.whole;
-            return match fed {
-                Fed::Partial => Fed::Ignored("command"),
-                fed => fed,
-            };
-        }
-        if after_blank && command::is_of_ticket(text) {
-            let fed = self.flush(out);
-            self.namespace.clear();
-            self.whole = None;
-            return match fed {
-                Fed::Partial => Fed::Ignored("text of a ticket"),
-                fed => fed,
-            };
-        }
-        // What a command prints follows it at once.
-        let whole = self.whole.take();
-        // kubectl leaves a blank line between two descriptions. A message of several lines may look like the first
-        // line of one.
-        if is_name(text) && (top || !self.is_open()) && (after_blank || !self.is_open()) {
-            let fed = self.flush(out);
-            self.namespace.clear();
-            self.keep(text);
-            return fed;
-        }
-        if let Some(columns) = pods::Columns::of_titles(text) {
-            let fed = self.flush(out);
-            self.pods.begin(columns, &self.namespace, whole);
-            return fed;
-        }
-        if let Some(table) = listed::Table::of_titles(text) {
-            let fed = self.flush(out);
-            self.listed = Some(table);
-            return fed;
-        }
-        if let Some(columns) = Columns::of_titles(text) {
-            // The Events of a description are indented; a list of its own is not.
-            let fed = if self.lines.is_empty() || (top && self.columns.is_some()) {
-                self.flush(out)
-            } else {
-                Fed::Partial
-            };
-            self.columns = Some(columns);
-            return fed;
-        }
-        if let Some(taken) = self.row(text) {
-            return match taken {
-                Taken::Row => Fed::Partial,
-                Taken::Nowhere => {
-                    Fed::Ignored("object of a namespace that is not named (ask kubectl with -A)")
-                }
-                Taken::Unread if !after_blank => {
-                    Fed::Malformed("row whose cells cannot be told apart")
-                }
-                Taken::Unread | Taken::No => {
-                    self.pods.is_cut |= !after_blank && !is_titles(text);
-                    let rows = self.flush(out);
-                    match (rows, self.line(text.as_bytes(), out)) {
-                        (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
-                        (Fed::Observed(n), _) if n > 0 => Fed::Observed(n),
-                        (Fed::Malformed(why), _) => Fed::Malformed(why),
-                        (_, next) => next,
-                    }
-                }
-            };
-        }
-        if !self.is_open()
-            && let Some(ignored) = self.other(text, whole, out)
-        {
-            return ignored;
-        }
-        if top && text.starts_with("Events:") && self.is_open() {
-            self.columns = Some(Columns::of_describe());
-            return Fed::Partial;
-        }
-        if let Some(columns) = &self.columns {
-            if is_ruler(text) {
-                return Fed::Partial;
-            }
-            self.bytes = self.bytes.saturating_add(text.len());
-            if self.bytes > LONGEST {
-                let _ = self.flush(out);
-                return Fed::Malformed("description is too long");
-            }
-            if let Some(row) = columns.row(text) {
-                self.rows.push(row);
-                return Fed::Partial;
-            }
-            // The next line of a message.
-            return match self.rows.last_mut() {
-                Some(row) => {
-                    self.is_doubtful |= after_blank || is_command;
-                    row.message.push('\n');
-                    row.message.push_str(text.trim());
-                    Fed::Partial
-                }
-                // A container's last message said `Events:`.
-                None if !self.lines.is_empty() => {
-                    self.columns = None;
-                    self.keep(text);
-                    Fed::Partial
-                }
-                None => Fed::Malformed("not a row of Events"),
-            };
-        }
-        if self.lines.is_empty() {
-            return Fed::Malformed("neither JSON nor what kubectl prints");
-        }
-        self.keep(text);
-        if self.bytes > LONGEST {
-            let _ = self.flush(out);
-            return Fed::Malformed("description is too long");
-        }
-        Fed::Partial
-    }
-
-    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
-        self.flush(out)
-    }
-}
-
-impl KubectlText {
-    fn is_open(&self) -> bool {
-        let in_table = self.pods.is_open() || self.listed.is_some();
-        in_table || !self.lines.is_empty() || self.columns.is_some()
-    }
-
-    /// Gives a line to the table that is being read, if there is one.
-    fn row(&mut self, text: &str) -> Option<Taken> {
-        let moment = self.moment(&[], &[]);
-        match &mut self.listed {
-            Some(table) => Some(table.line(text, &self.namespace, moment)),
-            None => self.pods.is_open().then(|| self.pods.line(text)),
-        }
-    }
-
-    /// True if what is being read has ended where this command stands. Arguments of containers and messages of several lines may
-    /// hold commands too.
-    fn ends_at(&self, command: &Command, after_blank: bool, text: &str) -> bool {
-        let is_text = !self.lines.is_empty() || self.columns.is_some();
-        let is_apart = after_blank || command.is_prompted;
-        let first = self.lines.first().map(|first| outline::indent(first));
-        !is_text || (is_apart && first.is_none_or(|first| outline::indent(text) <= first))
-    }
-
-    /// Takes a line between what is read: that there are no pods, or a line of a table of other objects. `None` for every other
-    /// line, behind which the command before it says nothing any more.
-    fn other(
-        &mut self,
-        text: &str,
-        whole: Option<Text>,
-        out: &mut Vec<Observation>,
-    ) -> Option<Fed> {
-        if let Some(scope) = whole.filter(|whole| command::is_none_found(text, whole)) {
-            return Some(self.listed(&[], Some(scope), out));
-        }
-        self.of_others |= is_titles(text);
-        if !self.of_others {
-            self.namespace.clear();
-            return None;
-        }
-        Some(Fed::Ignored("table of other objects"))
-    }
-
-    fn keep(&mut self, text: &str) {
-        self.bytes = self.bytes.saturating_add(text.len());
-        self.lines.push(text.to_owned());
-    }
-}
-
 /// What a description is about.
 #[derive(Debug, Default)]
 struct Described<'a> {
@@ -494,26 +312,6 @@ fn decode_all(
 fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {
     let json = serde_json::to_vec(object).map_err(|_| Fed::Malformed("not an object"))?;
     decode_object(&json, "", WatchEvent::Listed, stamp)
-}
-
-/// `Name:  web-0`, which is the first line of each description.
-fn is_name(text: &str) -> bool {
-    let rest = text.trim_start().strip_prefix("Name:");
-    rest.is_some_and(|r| r.starts_with([' ', '\t']) && !r.trim().is_empty())
-}
-
-/// The titles of a table of any objects.
-fn is_titles(text: &str) -> bool {
-    let is_title = |w: &str| {
-        let of_title = |b: u8| b.is_ascii_uppercase() || b"-()".contains(&b);
-        w.bytes().all(of_title)
-    };
-    text.starts_with("NAME") && text.split_whitespace().all(is_title)
-}
-
-/// `----     ------   ----`
-fn is_ruler(text: &str) -> bool {
-    text.chars().all(|c| c == '-' || c.is_whitespace())
 }
 
 #[cfg(test)]

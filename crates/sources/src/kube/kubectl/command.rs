@@ -1,6 +1,7 @@
 //! Commands of kubectl in a ticket: `$ kubectl get pods -n shop`.
 
 use super::pods::is_name;
+use super::ticket;
 use kflow_model::Text;
 
 /// What a command says about what it prints.
@@ -9,25 +10,42 @@ pub(super) struct Command {
     /// Empty where it names none, and with `-A`.
     pub(super) namespace: String,
     /// The bounds of the list of pods, if it prints every pod of them. `None` for a command that leaves pods out, or may: a
-    /// selector, a name, a pipe, a flag that is not known here.
-    pub(super) whole: Option<Text>,
+    /// selector, a name, a pipe, a flag that is not known here; and for one that may ask another cluster.
+    pub(super) scope_if_complete: Option<Text>,
     pub(super) is_prompted: bool,
 }
 
+/// Commands that begin a line without a prompt; at a prompt any word is one.
 const VERBS: [&str; 14] = [
     "get", "describe", "logs", "events", "top", "exec", "delete", "apply", "create", "edit",
     "rollout", "scale", "config", "version",
 ];
-/// Ends of prompts.
-const PROMPTS: [char; 6] = ['$', '#', '%', '>', '❯', '✗'];
 
 impl Command {
     /// Reads a line; `None` for one without a command.
     pub(super) fn of(line: &str) -> Option<Self> {
-        let (is_prompted, words) = words(line)?;
-        let of_shell = |w: &&str| w.contains(['|', '<', '>', ';', '&', '`']);
-        let mut is_whole = !words.iter().any(of_shell);
-        let mut words = words.into_iter();
+        // `watch` prints the command above what it printed last: `Every 2.0s: kubectl get pods`.
+        let header = line.trim_start().strip_prefix("Every ");
+        let watched = header.and_then(|h| h.split_once("s: "));
+        if let Some((_, command)) = watched {
+            return Self::of_words(command, true).map(|c| Self {
+                scope_if_complete: None,
+                ..c
+            });
+        }
+        ticket::splits(line).find_map(|(front, command)| {
+            let is_prompted = ticket::ends_prompt(front);
+            let is_command = is_prompted || front.is_empty();
+            is_command.then(|| Self::of_words(command, is_prompted))?
+        })
+    }
+
+    /// Reads what stands behind the prompt.
+    fn of_words(command: &str, is_prompted: bool) -> Option<Self> {
+        let of_shell = ['|', '<', '>', ';', '&', '`'];
+        let mut is_whole = !command.contains(of_shell);
+        let mut words = command.split_whitespace();
+        is_whole &= is_plain(&mut words)?;
         let (mut verb, mut of_pods, mut of_all, mut namespace) = (None, false, false, "");
         while let Some(word) = words.next() {
             let flag = word.split_once('=').filter(|_| word.starts_with('-'));
@@ -35,13 +53,18 @@ impl Command {
             match name {
                 "-A" | "--all-namespaces" if value.is_none_or(|v| v == "true") => of_all = true,
                 "-n" | "--namespace" => namespace = value.or_else(|| words.next())?,
-                "--context" | "--kubeconfig" => drop(value.or_else(|| words.next())?),
+                // Maybe another cluster.
+                "--context" | "--kubeconfig" => {
+                    value.or_else(|| words.next())?;
+                    is_whole = false;
+                }
                 "-o" | "--output" => is_whole &= value.or_else(|| words.next()) == Some("wide"),
                 "-owide" | "--show-labels" => {}
                 _ if word.starts_with('-') => match word.strip_prefix("-n") {
                     Some(joined) => namespace = joined,
                     None => is_whole = false,
                 },
+                _ if verb.is_none() && is_prompted => verb = Some(word),
                 _ if verb.is_none() => verb = Some(*VERBS.iter().find(|v| **v == word)?),
                 _ if of_pods => is_whole = false,
                 _ => {
@@ -51,43 +74,49 @@ impl Command {
                 }
             }
         }
+        let namespace = namespace.trim_matches(['"', '\'']);
         let is_named = is_name(namespace);
         let namespace = if of_all || !is_named { "" } else { namespace };
         let of_get = verb? == "get";
         let is_whole = is_whole && of_get && of_pods && (of_all || is_named);
         Some(Self {
             namespace: namespace.to_owned(),
-            whole: is_whole.then(|| namespace.into()),
+            scope_if_complete: is_whole.then(|| namespace.into()),
             is_prompted,
         })
     }
 }
 
-/// Returns the words behind `kubectl`, which begins the line or stands behind a prompt, and whether there is a prompt.
-fn words(line: &str) -> Option<(bool, Vec<&str>)> {
-    let mut before: Vec<&str> = Vec::new();
-    let mut words = line.split_whitespace();
+/// Skips the words up to kubectl; `None` where another program runs. False if another cluster may be meant, or the table is
+/// printed again and again.
+fn is_plain<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<bool> {
+    let mut is_plain = true;
+    let mut is_watch = false;
     loop {
-        match words.next()? {
-            "kubectl" | "oc" | "k" => break,
+        let word = words.next()?;
+        let program = word.rsplit(['/', '\\']).next().unwrap_or(word);
+        match program.strip_suffix(".exe").unwrap_or(program) {
+            "kubectl" | "oc" => return Some(is_plain),
+            "k" if word == "k" => return Some(is_plain),
             // `sudo k3s kubectl`
-            "sudo" | "k3s" | "microk8s" => {}
-            word if before.len() < 4 => before.push(word),
+            "sudo" | "k3s" | "microk8s" | "time" => {}
+            "watch" => {
+                is_watch = true;
+                is_plain = false;
+            }
+            // `watch -n 2`
+            _ if is_watch && word.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {}
+            _ if is_variable(word) => is_plain = false,
             _ => return None,
         }
     }
-    let is_prompt = |w: &&str| w.ends_with(PROMPTS);
-    let is_prompted = before.last().is_some_and(is_prompt) || before.first() == Some(&"➜");
-    (is_prompted || before.is_empty()).then(|| (is_prompted, words.collect()))
 }
 
-/// True for the line at which a ticket goes on behind what kubectl printed: a command of another program at a prompt, or a
-/// heading of Markdown.
-pub(super) fn is_of_ticket(line: &str) -> bool {
-    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let is_prompt = first.contains('@') && first.ends_with(PROMPTS);
-    let is_mark = matches!(first, "$" | "❯" | "➜") || (1..=6).any(|n| first == "#".repeat(n));
-    (is_prompt || is_mark) && !rest.trim().is_empty()
+/// `KUBECONFIG=/x`
+fn is_variable(word: &str) -> bool {
+    let name = word.split_once('=').map_or("", |(name, _)| name);
+    let of_name = |b: u8| b.is_ascii_uppercase() || b == b'_';
+    !name.is_empty() && name.bytes().all(of_name)
 }
 
 /// True for the line that kubectl prints where there is no pod within these bounds.
@@ -125,26 +154,24 @@ mod tests {
             ("We ran kubectl get pods -n shop", None),
             ("$ kubectl", None),
             ("kubectl is slow", None),
-            ("watch kubectl get pods -A", None),
+            ("watch kubectl get pods -n shop", Some("shop")),
+            ("$ watch -n 2 kubectl get pods -n shop", Some("shop")),
+            (
+                "Every 2.0s: kubectl get pods -n shop   host: Fri Nov 27 00:34:11 2026",
+                Some("shop"),
+            ),
+            ("$ time kubectl get pods -n 'shop'", Some("shop")),
+            ("KUBECONFIG=/x kubectl get pods -n \"shop\"", Some("shop")),
+            ("$ /usr/local/bin/kubectl get pods -n shop", Some("shop")),
+            ("PS C:\\> kubectl.exe get pods -n shop", Some("shop")),
+            ("C:\\x>kubectl get pods -n shop", Some("shop")),
+            ("λ kubectl get pods -n shop", Some("shop")),
+            ("bash% kubectl get pods -n shop", Some("shop")),
+            ("$ kubectl cordon node1", Some("")),
+            ("$ oc adm must-gather", Some("")),
         ] {
             let got = Command::of(line).map(|c| c.namespace);
             assert_eq!(got.as_deref(), want, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_ticket_goes_on_with_a_command_or_a_heading() {
-        for (line, is) in [
-            ("$ journalctl -u containerd | tail -5", true),
-            ("root@node-3:~# systemctl status kubelet", true),
-            ("## Environment", true),
-            ("#12 in the list", false),
-            ("$", false),
-            ("admin@example.com wrote", false),
-            ("  $ indented", false),
-            ("error: $ is not a name", false),
-        ] {
-            assert_eq!(is_of_ticket(line), is, "{line}");
         }
     }
 
@@ -158,7 +185,13 @@ mod tests {
                 Some("shop"),
             ),
             ("kubectl get all --namespace=shop", Some("shop")),
-            ("kubectl --context prod get pods,svc -A", Some("")),
+            ("kubectl get pods,svc -A", Some("")),
+            ("$ time kubectl get pods -n 'shop'", Some("shop")),
+            ("kubectl --context staging get pods -n shop", None),
+            ("kubectl --kubeconfig=/x get pods -A", None),
+            ("KUBECONFIG=/x kubectl get pods -A", None),
+            ("watch kubectl get pods -A", None),
+            ("Every 2.0s: kubectl get pods -A", None),
             ("k get pods --all-namespaces -owide", Some("")),
             ("kubectl get pods", None),
             ("kubectl get pods -n $NS", None),
@@ -172,14 +205,14 @@ mod tests {
                 None,
             ),
             ("kubectl get pods -A | grep -v Running", None),
-            ("kubectl get pods -A --context prod|tail", None),
+            ("kubectl get pods -A --show-labels|tail", None),
             ("kubectl get pods -A > pods.txt", None),
             ("kubectl get pods -n shop -w", None),
             ("kubectl get pods -n shop -o name", None),
             ("kubectl get svc -n shop", None),
             ("kubectl delete pods -n shop", None),
         ] {
-            let got = Command::of(line).and_then(|c| c.whole);
+            let got = Command::of(line).and_then(|c| c.scope_if_complete);
             assert_eq!(got.as_deref(), want, "{line}");
         }
     }

@@ -134,22 +134,32 @@ fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
 }
 
 /// Returns the pod's UID, which is in the texts of some Events (`web-0_shop(UID)`, `/pods/UID/volumes`); else one
-/// that is made of its names.
+/// that is made of its names. Other text may stand behind the last message.
 pub(super) fn uid(pod: &Described<'_>, rows: &[Row]) -> String {
     let fronts = [
         format!("{}_{}(", pod.name, pod.namespace),
         format!("_{}_{}_", pod.name, pod.namespace),
+        // Of any pod.
         "/var/lib/kubelet/pods/".to_owned(),
     ];
-    for row in rows {
-        for front in &fronts {
-            let after = row
-                .message
-                .split_once(front.as_str())
-                .map(|(_, after)| after);
-            if let Some(uid) = after.and_then(|a| a.get(..36)).filter(|u| is_uid(u)) {
-                return uid.to_owned();
-            }
+    let texts = || {
+        let (last, before) = rows.split_last()?;
+        let first_line = last.message.lines().next().unwrap_or_default();
+        Some(
+            before
+                .iter()
+                .map(|row| row.message.as_str())
+                .chain([first_line]),
+        )
+    };
+    for front in &fronts {
+        let after = texts().into_iter().flatten();
+        let after = after.filter_map(|text| Some(text.split_once(front.as_str())?.1));
+        let mut uids = after
+            .filter_map(|after| after.get(..36))
+            .filter(|u| is_uid(u));
+        if let Some(uid) = uids.next() {
+            return uid.to_owned();
         }
     }
     format!("{MADE_UID}{}/{}", pod.namespace, pod.name)

@@ -6,12 +6,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Moment;
 use super::age::{age, word};
 use super::object::long_mode;
 use super::pod::put;
-use super::pods::{ROW_UID, is_name};
+use super::pods::{ROW_UID, Taken, is_name};
 use super::table::{below, cells};
-use super::{Moment, Taken};
 
 /// Status of the condition Ready of a node that a table shows as `NotReady`.
 const NOT_TRUE: &str = "False or Unknown";
@@ -80,7 +80,7 @@ impl Table {
                 let of_row = cells.get("NAMESPACE").unwrap_or(namespace);
                 let object = claim(&cells, of_row, moment);
                 if object.is_some() && of_row.is_empty() {
-                    return Taken::Nowhere;
+                    return Taken::WithoutNamespace;
                 }
                 object
             }

@@ -75,8 +75,8 @@ pub(super) struct Table {
     namespace: String,
     /// The bounds of the list that it is, if it lacks no pod of them.
     scope: Option<Text>,
-    /// True when a row cannot be read, or the line right behind its rows is neither blank, a code fence, titles nor a command:
-    /// rows may have been cut out.
+    /// True when a row cannot be read, or the line right behind its rows is neither blank, a code fence, titles, a command nor
+    /// a prompt: rows may have been cut out.
     pub(super) is_cut: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Table {
 pub(super) enum Taken {
     Row,
     /// A pod of a namespace that nothing names.
-    Nowhere,
+    WithoutNamespace,
     /// A row that cannot be read.
     Unread,
     No,
@@ -129,7 +129,7 @@ impl Table {
             row.namespace.clone_from(&self.namespace);
         }
         if row.namespace.is_empty() {
-            return Taken::Nowhere;
+            return Taken::WithoutNamespace;
         }
         self.rows.push(row);
         Taken::Row

@@ -92,6 +92,11 @@ impl Columns {
         }
     }
 
+    /// True if each row names the object that it is about.
+    pub(super) fn has_objects(&self) -> bool {
+        self.columns.iter().any(|(_, c)| *c == Column::Object)
+    }
+
     /// Reads a row. `None` for a line that is none: a ruler, or the next line of a message.
     pub(super) fn row(&self, line: &str) -> Option<Row> {
         self.aligned(line).or_else(|| self.in_order(line))

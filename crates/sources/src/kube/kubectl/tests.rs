@@ -1,11 +1,14 @@
 //! What real kubectls printed of recorded objects (`fixtures/kubectl`), beside the same objects as JSON.
 
+use super::super::super::LineDecoder as _;
 use super::super::decode::KubeLines;
 use super::*;
 use kflow_model::PodUid;
 use kflow_model::event::EventSeen;
 use kflow_model::node::NodeSeen;
 use kflow_model::pod::{Condition, ContainerState, PodSeen};
+
+mod tickets;
 
 fn fixture(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kubectl");

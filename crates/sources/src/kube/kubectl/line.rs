@@ -1,0 +1,368 @@
+//! What a line begins, ends or goes on with.
+
+use super::super::super::{Fed, LineDecoder};
+use super::command::{self, Command};
+use super::held::{Held, Told};
+use super::outline::indent;
+use super::pods::{self, Taken};
+use super::table::{Columns, Row};
+use super::ticket::{self, Other};
+use super::{KubectlText, LONGEST, listed};
+use kflow_model::{Observation, Text};
+
+const TOO_LONG: Fed = Fed::Malformed("description is too long");
+
+impl LineDecoder for KubectlText {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let line = String::from_utf8_lossy(line);
+        self.next(ticket::unquoted(&line).trim_end(), out)
+    }
+
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let mut fed = Fed::Partial;
+        while let Some(held) = self.held.take() {
+            fed = both(fed, self.again(&held.end(), out));
+        }
+        both(fed, self.flush(out))
+    }
+}
+
+impl KubectlText {
+    /// Takes a line, after those that are held back.
+    fn next(&mut self, text: &str, out: &mut Vec<Observation>) -> Fed {
+        let Some(held) = &mut self.held else {
+            return self.text(text, out);
+        };
+        let told = held.next(text);
+        if matches!(told, Told::Nothing) {
+            return Fed::Partial;
+        }
+        self.held = None;
+        let fed = match told {
+            Told::Message(message) => {
+                self.after_blank = false;
+                self.keep(&message)
+            }
+            Told::Description(name) => self.description(&name, out),
+            Told::Neither(lines) => self.again(&lines, out),
+            Told::Nothing => Fed::Partial,
+        };
+        both(fed, self.next(text, out))
+    }
+
+    fn text(&mut self, text: &str, out: &mut Vec<Observation>) -> Fed {
+        let after_blank = std::mem::replace(&mut self.after_blank, text.is_empty());
+        if text.is_empty() {
+            self.of_others = false;
+            return if self.is_open() {
+                Fed::Partial
+            } else {
+                Fed::Ignored("blank line")
+            };
+        }
+        if self.state.is_some_and(|state| indent(text) > state)
+            && text.trim_start().starts_with("Message:")
+        {
+            self.held = Some(Held::message(text));
+            return Fed::Partial;
+        }
+        if ticket::is_fence(text) {
+            return or_ignored(self.flush(out), "code fence");
+        }
+        let command = Command::of(text);
+        let is_command = command.is_some();
+        if let Some(command) = command {
+            let is_apart = after_blank || command.is_prompted;
+            if !self.is_text() || (is_apart && indent(text) <= self.base) {
+                let fed = self.flush(out);
+                self.namespace = command.namespace;
+                self.whole = command.scope_if_complete;
+                return or_ignored(fed, "command");
+            }
+        } else if let Some(other) = ticket::begins_other_text(text)
+            && let Some(fed) = self.other_text(other, text, after_blank, out)
+        {
+            return fed;
+        }
+        // What a command prints follows it at once.
+        let whole = self.whole.take();
+        if self.has_ended && indent(text) == self.rows_indent {
+            let row = self.columns.as_ref().and_then(|c| c.row(text));
+            if let Some(row) = row {
+                self.has_ended = false;
+                return self.event_row(row, text, out);
+            }
+        }
+        if is_name(text) && (!self.is_open() || indent(text) <= self.base) {
+            if after_blank || !self.is_open() {
+                return self.description(text, out);
+            }
+            // kubectl leaves a blank line between two descriptions, two kubectls do not. A message of several lines may
+            // look like the first line of one.
+            if self.is_text() {
+                self.held = Some(Held::name(text));
+                return Fed::Partial;
+            }
+        }
+        let lines = After {
+            blank: after_blank,
+            is_command,
+            whole,
+        };
+        self.part(text, lines, out)
+    }
+
+    /// Takes a line of other text; `None` where it may be a part of what is being read.
+    fn other_text(
+        &mut self,
+        other: Other,
+        text: &str,
+        after_blank: bool,
+        out: &mut Vec<Observation>,
+    ) -> Option<Fed> {
+        const OTHER: &str = "text of a ticket";
+        let is_apart = after_blank || other == Other::Prompt || !self.is_open();
+        let is_beside = indent(text) <= self.base;
+        let fed = if self.columns.is_some() && !self.rows.is_empty() {
+            // A program's output may be the message of an Event: more rows may follow.
+            if !is_beside {
+                return None;
+            }
+            self.has_ended = true;
+            Fed::Ignored(OTHER)
+        } else if is_apart && (is_beside || !self.is_text()) {
+            or_ignored(self.flush(out), OTHER)
+        } else {
+            return None;
+        };
+        self.namespace.clear();
+        self.whole = None;
+        Some(fed)
+    }
+
+    /// Takes a line that begins a table, or is a part of what is being read.
+    fn part(&mut self, text: &str, after: After, out: &mut Vec<Observation>) -> Fed {
+        if let Some(columns) = pods::Columns::of_titles(text) {
+            let fed = self.begin(text, out);
+            self.pods.begin(columns, &self.namespace, after.whole);
+            return fed;
+        }
+        if let Some(table) = listed::Table::of_titles(text) {
+            let fed = self.begin(text, out);
+            self.listed = Some(table);
+            return fed;
+        }
+        if let Some(columns) = Columns::of_titles(text) {
+            let of_description = !self.lines.is_empty()
+                && self.rows.is_empty()
+                && !self.has_ended
+                && !columns.has_objects();
+            let fed = if of_description {
+                Fed::Partial
+            } else {
+                let fed = self.begin(text, out);
+                self.of_list.clone_from(&self.namespace);
+                fed
+            };
+            self.columns = Some(columns);
+            return fed;
+        }
+        if let Some(taken) = self.row(text) {
+            return match taken {
+                Taken::Row => Fed::Partial,
+                Taken::WithoutNamespace => {
+                    Fed::Ignored("object of a namespace that is not named (ask kubectl with -A)")
+                }
+                Taken::Unread if !after.blank => {
+                    Fed::Malformed("row whose cells cannot be told apart")
+                }
+                Taken::Unread | Taken::No => {
+                    self.pods.is_cut |= !after.blank && !is_titles(text);
+                    let rows = self.flush(out);
+                    both(rows, self.text(text, out))
+                }
+            };
+        }
+        if !self.is_open()
+            && let Some(ignored) = self.other(text, after.whole, out)
+        {
+            return ignored;
+        }
+        let is_described = self.is_open() && !self.lines.is_empty();
+        if is_described && indent(text) <= self.base && text.trim_start().starts_with("Events:") {
+            if self.rows.is_empty() {
+                self.columns = Some(Columns::of_describe());
+                return Fed::Partial;
+            }
+            // Those of another object, which is not named.
+            return both(
+                self.flush(out),
+                Fed::Malformed("Events of an unknown object"),
+            );
+        }
+        if !self.is_open() {
+            return Fed::Malformed("neither JSON nor what kubectl prints");
+        }
+        let Some(columns) = &self.columns else {
+            let fed = self.keep(text);
+            return self.unless_too_long(fed, out);
+        };
+        if is_ruler(text) {
+            return Fed::Partial;
+        }
+        if let Some(row) = columns.row(text) {
+            return self.event_row(row, text, out);
+        }
+        // The next line of a message.
+        let Some(row) = self.rows.last_mut() else {
+            return Fed::Malformed("not a row of Events");
+        };
+        self.is_doubtful |= after.blank || after.is_command;
+        row.message.push('\n');
+        row.message.push_str(text.trim());
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.unless_too_long(Fed::Partial, out)
+    }
+
+    /// Ends what was read; a table begins at this line.
+    fn begin(&mut self, titles: &str, out: &mut Vec<Observation>) -> Fed {
+        let fed = self.flush(out);
+        self.base = indent(titles);
+        fed
+    }
+
+    /// Begins a description at its first line.
+    fn description(&mut self, name: &str, out: &mut Vec<Observation>) -> Fed {
+        let fed = self.begin(name, out);
+        self.namespace.clear();
+        both(fed, self.keep(name))
+    }
+
+    /// Takes lines that were held back; the first is what it is without those behind it.
+    fn again(&mut self, lines: &[String], out: &mut Vec<Observation>) -> Fed {
+        let Some((first, more)) = lines.split_first() else {
+            return Fed::Partial;
+        };
+        let mut fed = self.part(first, After::default(), out);
+        for line in more {
+            fed = both(fed, self.next(line, out));
+        }
+        fed
+    }
+
+    fn keep(&mut self, text: &str) -> Fed {
+        let depth = indent(text);
+        self.state = self.state.filter(|state| depth > *state);
+        let key = text.trim_start();
+        if (key.starts_with("State:") || key.starts_with("Last State:"))
+            && key.ends_with("Terminated")
+        {
+            self.state = Some(depth);
+        }
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.lines.push(text.to_owned());
+        Fed::Partial
+    }
+
+    fn event_row(&mut self, row: Row, text: &str, out: &mut Vec<Observation>) -> Fed {
+        if self.lines.is_empty() && row.object.is_empty() {
+            return Fed::Malformed("Event of an unknown object");
+        }
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.rows_indent = indent(text);
+        self.rows.push(row);
+        self.unless_too_long(Fed::Partial, out)
+    }
+
+    fn unless_too_long(&mut self, fed: Fed, out: &mut Vec<Observation>) -> Fed {
+        if self.bytes <= LONGEST {
+            return fed;
+        }
+        let _ = self.flush(out);
+        TOO_LONG
+    }
+
+    /// True while a description or a table of Events is read, whose texts may hold anything.
+    fn is_text(&self) -> bool {
+        !self.has_ended && (!self.lines.is_empty() || self.columns.is_some())
+    }
+
+    fn is_open(&self) -> bool {
+        self.pods.is_open() || self.listed.is_some() || self.is_text()
+    }
+
+    /// Gives a line to the table that is being read, if there is one.
+    fn row(&mut self, text: &str) -> Option<Taken> {
+        let moment = self.moment(&[], &[]);
+        match &mut self.listed {
+            Some(table) => Some(table.line(text, &self.namespace, moment)),
+            None => self.pods.is_open().then(|| self.pods.line(text)),
+        }
+    }
+
+    /// Takes a line between what is read: that there are no pods, or a line of a table of other objects. `None` for every other
+    /// line, behind which the command before it says nothing any more.
+    fn other(
+        &mut self,
+        text: &str,
+        whole: Option<Text>,
+        out: &mut Vec<Observation>,
+    ) -> Option<Fed> {
+        if let Some(scope) = whole.filter(|whole| command::is_none_found(text, whole)) {
+            return Some(self.listed(&[], Some(scope), out));
+        }
+        self.of_others |= is_titles(text);
+        if !self.of_others {
+            self.namespace.clear();
+            return None;
+        }
+        Some(Fed::Ignored("table of other objects"))
+    }
+}
+
+/// What stands before a line.
+#[derive(Debug, Default)]
+struct After {
+    blank: bool,
+    /// True for a line that is a command itself.
+    is_command: bool,
+    /// The bounds of the list of pods that the command before it prints.
+    whole: Option<Text>,
+}
+
+/// Returns what came of two lines, or of what a line ended and itself.
+fn both(first: Fed, second: Fed) -> Fed {
+    match (first, second) {
+        (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
+        (Fed::Observed(n), _) | (_, Fed::Observed(n)) if n > 0 => Fed::Observed(n),
+        (Fed::Malformed(why), _) | (_, Fed::Malformed(why)) => Fed::Malformed(why),
+        (_, second) => second,
+    }
+}
+
+fn or_ignored(fed: Fed, what: &'static str) -> Fed {
+    match fed {
+        Fed::Partial => Fed::Ignored(what),
+        fed => fed,
+    }
+}
+
+/// `Name:  web-0`, which is the first line of each description.
+fn is_name(text: &str) -> bool {
+    let rest = text.trim_start().strip_prefix("Name:");
+    rest.is_some_and(|r| r.starts_with([' ', '\t']) && !r.trim().is_empty())
+}
+
+/// The titles of a table of any objects.
+fn is_titles(text: &str) -> bool {
+    let is_title = |w: &str| {
+        let of_title = |b: u8| b.is_ascii_uppercase() || b"-()".contains(&b);
+        w.bytes().all(of_title)
+    };
+    text.starts_with("NAME") && text.split_whitespace().all(is_title)
+}
+
+/// `----     ------   ----`
+fn is_ruler(text: &str) -> bool {
+    text.chars().all(|c| c == '-' || c.is_whitespace())
+}

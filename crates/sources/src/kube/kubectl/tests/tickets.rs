@@ -1,0 +1,138 @@
+//! What kubectl printed, within a ticket: what ends it, and what does not.
+
+use super::*;
+
+const MOMENT: &str = "2026-11-27T00:34:11Z";
+const PROMPTS: [&str; 15] = [
+    "$ ",
+    "# ",
+    "## ",
+    "root@n1:~# ",
+    "[root@master-0 ~]# ",
+    "me@mac ~ % ",
+    "PS C:\\> ",
+    "C:\\Users\\me>",
+    "~/src main* ❯ ",
+    "❯ ",
+    "λ ",
+    "➜  app git:(main) ✗ ",
+    "me@host ~/s/app (main) [SIGINT]> ",
+    "┌──(me㉿kali)-[~]\n└─$ ",
+    "sh-4.4# ",
+];
+
+/// Decodes a ticket, of which lines may be of no use.
+fn ticket(text: &str) -> Vec<Observation> {
+    let mut decoder = KubeLines::new(TimeHint {
+        not_after: Nanos::parse_rfc3339(MOMENT).map(|(t, _)| t),
+        ..TimeHint::default()
+    });
+    let mut out = Vec::new();
+    for line in text.lines() {
+        decoder.line(line.as_bytes(), &mut out);
+    }
+    decoder.finish(&mut out);
+    out
+}
+
+#[test]
+fn a_prompt_ends_the_events_of_a_description_and_a_message_that_looks_like_one_does_not() {
+    let bare = fixture("s2-image-missing-1.36.txt");
+    let want = ticket(&bare);
+    let (before, rows) = bare.split_at(bare.find("  Normal   BackOff").unwrap());
+    let output = "dmesg | tail\nEXT4-fs (sdb): Structure needs cleaning\n/var/lib/kubelet/pods/11111111-2222-4333-8444-555555555555/volumes\n";
+    for prompt in PROMPTS {
+        for blank in ["", "\n"] {
+            for text in [
+                format!("{bare}{blank}{prompt}{output}"),
+                format!("{bare}{blank}{prompt}kubectl cordon node1\nnode/node1 cordoned\n"),
+                format!("{before}{blank}{prompt}{output}{rows}"),
+            ] {
+                assert_eq!(ticket(&text), want, "{text}");
+            }
+        }
+    }
+    // Indented, as in a list of Markdown.
+    let text = format!("{bare}[root@master-0 ~]# {output}");
+    let indented: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    assert_eq!(ticket(&indented.join("\n")), want);
+}
+
+/// kubectl writes the text of a termination message as it is.
+#[test]
+fn the_lines_of_a_containers_last_message_are_that_message() {
+    let bare = fixture("s12-crash-1.36.txt");
+    let want = read(&bare, MOMENT);
+    for message in [
+        "first\nsecond",
+        "panic: cannot open config\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:7 +0x1d",
+        "gone\n\n# Traceback of worker\nstack follows",
+        "gone\n\n$ ./run.sh\nnot found",
+        "gone\n$ kubectl get pods -n shop\nNAME    READY   STATUS    RESTARTS   AGE",
+        "gone\n```\nsource\n```",
+        "gone\nName:  other\nNamespace:  shop\nEvents:",
+        "gone\nEvents:\n  Type     Reason     Age   From   Message",
+        "gone\nState:  x\nExit Code:  0",
+    ] {
+        for (key, is_last) in [("    State: ", false), ("    Last State: ", true)] {
+            let (before, after) = bare.split_once(key).unwrap();
+            let after = after.replacen(
+                "      Exit Code:",
+                &format!("      Message:      {message}\n      Exit Code:"),
+                1,
+            );
+            let mut all = read(&format!("{before}{key}{after}"), MOMENT);
+            let told = all.iter_mut().find_map(|o| {
+                let Body::Pod(p) = &mut o.body else {
+                    return None;
+                };
+                let c = p.status.containers.first_mut()?;
+                let ended = match &mut c.state {
+                    ContainerState::Terminated(t) if !is_last => Some(t),
+                    _ => c.last.as_mut(),
+                };
+                Some(std::mem::take(&mut ended?.message))
+            });
+            assert_eq!(told.as_deref(), Some(message), "{key}");
+            assert_eq!(all, want, "{key}{message}");
+        }
+    }
+}
+
+/// The first message lacks its `Exit Code`, which was cut.
+#[test]
+fn lines_behind_a_message_that_does_not_end_are_read_as_they_are() {
+    let text = fixture("s12-crash-1.36.txt").replacen(
+        "      Exit Code:    3\n",
+        "        Message:    cut\n",
+        1,
+    );
+    let message = "      Message:      first\nsecond\n      Exit Code:";
+    let all = read(&text.replace("      Exit Code:", message), MOMENT);
+    let seen = pod(&all);
+    let last = seen.status.containers.first().and_then(|c| c.last.as_ref());
+    assert_eq!(last.map(|t| t.message.as_str()), Some("first\nsecond"));
+}
+
+/// `cat *.txt` and a loop of `kubectl describe` leave no blank line between two descriptions.
+#[test]
+fn each_of_several_descriptions_has_its_own_events() {
+    let image = fixture("s2-image-missing-1.36.txt");
+    let second = image
+        .replace("image-missing", "second")
+        .replace("nope:1", "good:1");
+    let (front, _) = image.split_once("Events:").unwrap();
+    let without_events = format!("{front}Events:  <none>\n");
+    let configmap = fixture("s2-cm-missing-1.36.txt");
+    let node = fixture("s4-node1-1.36.txt");
+    for (first, second) in [
+        (&image, &second),
+        (&without_events, &configmap),
+        (&node, &image),
+    ] {
+        let want = [read(first, MOMENT), read(second, MOMENT)].concat();
+        for between in ["", "\n", "\n\n"] {
+            assert_eq!(read(&format!("{first}{between}{second}"), MOMENT), want);
+        }
+    }
+}
