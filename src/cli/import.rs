@@ -450,7 +450,7 @@ fn dated(dating: &Dating) -> Option<String> {
         let better = match dating.unlikely {
             Some((_, written)) => {
                 let written = written.to_rfc3339_seconds();
-                format!("if they were read when it was written, import with --taken {written}")
+                format!("if that file was written when it was read, import with --taken {written}")
             }
             None => "--taken TIME says it better".to_owned(),
         };

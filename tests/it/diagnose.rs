@@ -311,6 +311,72 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
     (rows, wrong)
 }
 
+/// Grades of `fixtures/reports.tsv`.
+const GRADES: [&str; 4] = ["right", "less", "nothing", "wrong"];
+/// What its samples are of.
+const SAMPLES: [&str; 3] = [
+    "on the node, before it, controllers",
+    "distributions and managed clusters; storage, network, GPU and batch add-ons",
+    "of every kind, while the repairs of these two were half done",
+];
+
+/// Returns the number of reports of each grade in each sample.
+fn graded() -> [[usize; 4]; 3] {
+    let all = std::fs::read_to_string(in_repository("fixtures/reports.tsv")).expect("the reports");
+    let mut counts = [[0; 4]; 3];
+    for line in all.lines().skip(1) {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [sample, report, wanted, told, grade] = cells[..] else {
+            panic!("{line}");
+        };
+        assert!(report.starts_with("https://"), "{line}");
+        for code in [wanted, told].into_iter().filter(|c| *c != "-") {
+            assert!(Catalogue::get().find(code).is_some(), "{line}");
+        }
+        let sample: usize = sample.parse().expect(line);
+        let grade = GRADES.iter().position(|g| *g == grade).expect(line);
+        counts[sample - 1][grade] += 1;
+    }
+    counts
+}
+
+/// What kflow said of public reports, before it was changed because of them.
+fn reports(out: &mut String) {
+    let _ = write!(
+        out,
+        "## Situations that it was not made for\n\n\
+         Reports that users wrote in public, each of a situation of which kflow had no scenario (`fixtures/reports.tsv` lists them). A reader\n\
+         wrote down the cause before kflow ran; the input was made from the source of the component that writes the message, as\n\
+         what the user had (a description, a paste of several commands, lists, lines of a log), and graded as of 2026-11-27. What was not right\n\
+         was repaired afterwards, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
+         directly as it could.\n\n\
+         | | reports | {} |\n|---|---|---|---|---|---|\n",
+        GRADES.join(" | ")
+    );
+    for (of, counts) in SAMPLES.iter().zip(graded()) {
+        let all: usize = counts.iter().sum();
+        let counts = counts.map(|n| n.to_string()).join(" | ");
+        let _ = writeln!(out, "| {of} | {all} | {counts} |");
+    }
+    out.push('\n');
+}
+
+#[test]
+fn the_readme_says_how_many_reports_were_told_right() {
+    let sums = graded().map(|counts| counts.iter().sum::<usize>());
+    let right = graded().map(|counts| counts[0]);
+    let said = format!(
+        "of {} public reports of situations that it was not made for it told the cause of {}, and of the last {} of them, after repairs, that of {}",
+        sums.iter().sum::<usize>(),
+        right.iter().sum::<usize>(),
+        sums[2],
+        right[2],
+    );
+    let readme = std::fs::read_to_string(in_repository("README.md")).expect("the page");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&said), "README.md lacks: {said}");
+}
+
 /// `docs/diagnosis.md`: scenario, expected verdict, and the verdict with each set of sources.
 fn document(tables: &[Rows]) -> String {
     let mut out = String::from(
@@ -319,17 +385,9 @@ fn document(tables: &[Rows]) -> String {
          sources, with the API alone (watches and audit log), and with the node's own sources alone (tap, kubelet log,\n\
          file system, runtime log). `-` is nothing told: the pod is not known to those sources, or too little is.\n\n\
          Written by `KFLOW_UPDATE=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
-         ## Situations that it was not made for\n\n\
-         Reports that users wrote in public, each of a situation of which kflow had no scenario. A reader wrote down what it should say\n\
-         before kflow ran; the input was made from the source of the component that writes the message, as what the user had (a\n\
-         description, a paste of several commands, lists, lines of a log). What was not right was repaired afterwards, so each row is\n\
-         of other reports. *Less*: what was said is true, and does not lead to the cause as directly as it could.\n\n\
-         | 2026-11-27 | reports | right | less | nothing | wrong |\n|---|---|---|---|---|---|\n\
-         | on the node, before it, controllers | 75 | 44 | 24 | 3 | 4 |\n\
-         | distributions and managed clusters; storage, network, GPU and batch add-ons | 66 | 35 | 19 | 7 | 5 |\n\
-         | of every kind, after the repairs of both | 36 | 25 | 8 | 2 | 1 |\n\n\
 ",
     );
+    reports(&mut out);
     recall(tables, &mut out);
     for (rows, of) in tables.iter().zip([
         "The recordings in `fixtures/sessions`",

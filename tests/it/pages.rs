@@ -22,7 +22,7 @@ pub(crate) fn current(path: &str, text: &str) {
     let on_disk = std::fs::read_to_string(&file).unwrap_or_default();
     let line = (on_disk.lines().zip(text.lines()))
         .position(|(a, b)| a != b)
-        .unwrap_or(0);
+        .unwrap_or_else(|| on_disk.lines().count().min(text.lines().count()));
     assert!(
         on_disk == text,
         "{path} is not what the program makes, from line {} on; KFLOW_UPDATE=1 in front of the test's command writes it",
@@ -59,7 +59,7 @@ fn the_list_of_causes_is_current() {
         let all = Catalogue::get().iter().filter(|c| c.stage == stage);
         let rows: Vec<Vec<String>> = all
             .map(|c| {
-                let steps = c.steps.iter();
+                let steps = c.all_steps();
                 let steps =
                     steps.map(|(text, command)| format!("{}: `{command}`", causes::shown(text)));
                 vec![

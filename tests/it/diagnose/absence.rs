@@ -20,7 +20,9 @@ impl Story<'_> {
     fn after(&self, words: &str) -> &str {
         let rest = self.sentence.split_once(words).map_or("", |(_, rest)| rest);
         let word = rest.split_whitespace().next().unwrap_or_default();
-        word.trim_end_matches([',', '.', ';', ':'])
+        let word = word.trim_end_matches([',', '.', ';', ':']);
+        assert!(!word.is_empty(), "{words}: {}", self.sentence);
+        word
     }
     /// The newest value of a field of the pod.
     fn pod(&self, pointer: &str) -> Value {
@@ -146,11 +148,9 @@ const ABSENCES: [(&str, &[Against]); 24] = [
     (
         "has not admitted the pod",
         &[|s| {
-            let name = match s.after("it is Workload ") {
-                "" => "pod-p-0a1b2",
-                known => known,
-            };
-            let mut w = workload(name);
+            let is_known = s.sentence.contains("it is Workload ");
+            let name = is_known.then(|| s.after("it is Workload "));
+            let mut w = workload(name.unwrap_or("pod-p-0a1b2"));
             w["object"]["ev"] = json!("modified");
             w["object"]["cond"] = json!([{"k": "Admitted", "s": "True", "r": "Admitted", "t": 1}]);
             w
@@ -218,15 +218,18 @@ const ABSENCES: [(&str, &[Against]); 24] = [
     ),
 ];
 
-/// All that a verdict says: sentences and quoted evidence.
+/// What a verdict says without those beside it: its sentence, and the evidence that it quotes.
+fn one_says(v: &Verdict) -> Vec<String> {
+    let evidence = v.evidence.iter().map(ToString::to_string);
+    std::iter::once(v.sentence.clone())
+        .chain(evidence)
+        .collect()
+}
+
+/// All that a verdict says.
 fn says(v: &Verdict) -> Vec<String> {
-    let one = |v: &Verdict| {
-        let evidence = v.evidence.iter().map(ToString::to_string);
-        std::iter::once(v.sentence.clone())
-            .chain(evidence)
-            .collect::<Vec<_>>()
-    };
-    std::iter::once(v).chain(&v.also).flat_map(one).collect()
+    let all = std::iter::once(v).chain(&v.also);
+    all.flat_map(one_says).collect()
 }
 
 #[test]
@@ -239,18 +242,14 @@ fn what_contradicts_an_absence_takes_its_sentence_away() {
             let Some(v) = causes::told(s, Sources::All) else {
                 continue;
             };
-            let Some(line) = says(&v).into_iter().find(|t| t.contains(words)) else {
+            let mut all = std::iter::once(&v).chain(&v.also);
+            let Some(v) = all.find(|v| one_says(v).iter().any(|t| t.contains(words))) else {
                 continue;
             };
             found = true;
-            let sentence = if v.sentence.contains(words) {
-                &line
-            } else {
-                &v.sentence
-            };
             let story = Story {
                 scenario: s,
-                sentence,
+                sentence: &v.sentence,
             };
             for (n, step) in against.iter().enumerate() {
                 let mut step = step(&story);

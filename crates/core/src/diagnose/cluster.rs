@@ -81,6 +81,23 @@ pub struct Missing {
     pub stale: bool,
 }
 
+/// A line of the kubelet that says why it cannot list objects of a kind.
+#[derive(Clone, Debug)]
+pub struct Unlisted {
+    pub kind: Text,
+    pub why: Text,
+    pub evidence: Evidence,
+}
+
+/// A line of the kubelet that says why one of its credential providers gives none for an image.
+#[derive(Clone, Debug)]
+pub struct NoCredentials {
+    pub provider: Text,
+    pub image: Text,
+    pub why: Text,
+    pub evidence: Evidence,
+}
+
 /// The health of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeHealth {
@@ -98,10 +115,10 @@ pub struct NodeHealth {
     pub fatal: Option<(Nanos, Text, Evidence)>,
     /// The kubelet's newest line that says that its client certificate has expired.
     pub expired: Option<(Nanos, Evidence)>,
-    /// The kubelet's newest line of each kind of object that it cannot list: the kind, and why.
-    pub unlisted: Vec<(Text, Text, Evidence)>,
-    /// The newest failure of each of the kubelet's credential providers for an image: provider, image, and why.
-    pub credentials: Vec<[Text; 3]>,
+    /// The kubelet's newest line of each kind of object that it cannot list.
+    pub unlisted: Vec<Unlisted>,
+    /// The newest failure of each of the kubelet's credential providers for an image.
+    pub credentials: Vec<NoCredentials>,
     /// The kubelet's newest line that says that the runtime's network is not ready.
     pub network: Option<(Nanos, Evidence)>,
     /// The node's pressure conditions that are true.
@@ -169,20 +186,25 @@ impl NodeHealth {
             }
             Fact::ListFailed => {
                 let kind = Text::from(l.name("kind").unwrap_or_default());
-                if !self.unlisted.iter().any(|(k, ..)| *k == kind) {
-                    let why = Text::from(l.name("why").unwrap_or_default());
-                    self.unlisted.push((kind, why, o.clone()));
+                if !self.unlisted.iter().any(|u| u.kind == kind) {
+                    self.unlisted.push(Unlisted {
+                        kind,
+                        why: l.name("why").unwrap_or_default().into(),
+                        evidence: o.clone(),
+                    });
                 }
             }
             Fact::CredentialsFailed => {
                 let [provider, image, why] =
                     ["provider", "image", "why"].map(|n| Text::from(l.name(n).unwrap_or_default()));
-                if !self
-                    .credentials
-                    .iter()
-                    .any(|[p, i, _]| *p == provider && *i == image)
-                {
-                    self.credentials.push([provider, image, why]);
+                let mut known = self.credentials.iter();
+                if !known.any(|c| c.provider == provider && c.image == image) {
+                    self.credentials.push(NoCredentials {
+                        provider,
+                        image,
+                        why,
+                        evidence: o.clone(),
+                    });
                 }
             }
             Fact::NetworkNotReady => {

@@ -20,7 +20,9 @@ pub(super) use words::{
     awaited_by_claim, is_creating_pod, objects_of, refuses_pod, remover, scheduler,
     scheduler_words, speaker,
 };
-pub use words::{cause_in, image_in, is_starting, runtime_is_down, timed_out, unanswered, wait_in};
+pub use words::{
+    cause_in, image_in, is_starting, refuses_list, runtime_is_down, timed_out, unanswered, wait_in,
+};
 
 /// A failure that a source reported.
 #[derive(Clone, Debug)]

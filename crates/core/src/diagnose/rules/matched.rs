@@ -9,7 +9,7 @@ use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::Names;
 use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
-use kflow_model::{ObjectRef, Source, Text};
+use kflow_model::{Evidence, ObjectRef, Source, stamp::SECOND};
 
 /// Adds a finding for each signal that matches the catalogue and that no later progress has overtaken.
 pub(super) fn matched<'a>(
@@ -181,18 +181,9 @@ fn polish<'a>(
                 .set("resource", s.reason.trim_start_matches("OutOf"));
             amounts(&mut x);
         }
-        cause::KF404 => unlisted(cx, &mut x, f),
+        cause::KF404 => unlisted(cx, s, &mut x, f),
         cause::KF602 => {
-            let failed = cx.shared.node(&f.view.node).and_then(|n| {
-                let of_image = |[_, image, _]: &&[Text; 3]| {
-                    !image.is_empty() && s.text.contains(image.as_str())
-                };
-                n.credentials.iter().find(of_image)
-            });
-            if let Some([provider, _, why]) = failed {
-                x.names.set("provider", provider);
-                x.names.set("failing", why);
-            }
+            no_credentials(cx, s, &mut x, f);
             let unread = f
                 .signals
                 .iter()
@@ -260,8 +251,36 @@ fn polish<'a>(
     x
 }
 
+/// True for a line of the kubelet that may be about the same trouble as a signal: it tries both again within minutes.
+fn is_near(o: &Evidence, s: &Signal<'_>) -> bool {
+    o.stamp.at >= s.first.plus(-300 * SECOND)
+}
+
+/// Adds which credential provider of the kubelet fails for the image that is pulled, where its log says so.
+fn no_credentials(cx: Context<'_>, s: &Signal<'_>, x: &mut Finding<'_>, f: &PodHistory<'_>) {
+    // The kubelet asks for an image without its tag.
+    let is_named = |image: &str| {
+        let mut found = s.text.match_indices(image);
+        let of_name = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+        found.any(|(at, _)| {
+            let after = s.text.get(at + image.len()..).unwrap_or_default();
+            !image.is_empty() && !after.starts_with(of_name)
+        })
+    };
+    let node = cx.shared.node(&f.view.node);
+    let failed = node.and_then(|n| {
+        let mut all = n.credentials.iter();
+        all.find(|c| is_near(&c.evidence, s) && is_named(&c.image))
+    });
+    if let Some(c) = failed {
+        x.names.set("provider", &c.provider);
+        x.names.set("failing", &c.why);
+        x.proofs.push(crate::diagnose::finding::proof(&c.evidence));
+    }
+}
+
 /// Adds why the kubelet cannot read what it has not read, where its log says so.
-fn unlisted(cx: Context<'_>, x: &mut Finding<'_>, f: &PodHistory<'_>) {
+fn unlisted(cx: Context<'_>, s: &Signal<'_>, x: &mut Finding<'_>, f: &PodHistory<'_>) {
     let kinds: &[&str] = match (x.names.get("services"), x.names.get("kind")) {
         (Some(_), _) => &["Service"],
         (None, Some("secret")) => &["Secret"],
@@ -269,14 +288,16 @@ fn unlisted(cx: Context<'_>, x: &mut Finding<'_>, f: &PodHistory<'_>) {
         _ => &["Secret", "ConfigMap"],
     };
     let node = cx.shared.node(&f.view.node);
-    let refused = node.and_then(|n| {
-        n.unlisted
-            .iter()
-            .find(|(k, ..)| kinds.contains(&k.as_str()))
+    let told = node.and_then(|n| {
+        let mut all = n.unlisted.iter();
+        all.find(|u| kinds.contains(&u.kind.as_str()) && is_near(&u.evidence, s))
     });
-    if let Some((_, why, o)) = refused {
-        x.names.set("refused", why);
-        x.proofs.push(crate::diagnose::finding::proof(o));
+    if let Some(u) = told {
+        x.names.set("unlisted", &u.why);
+        if signal::refuses_list(&u.why) {
+            x.names.set("refused", &u.why);
+        }
+        x.proofs.push(crate::diagnose::finding::proof(&u.evidence));
     }
 }
 

@@ -80,6 +80,7 @@ pub(in crate::diagnose) fn objects_of(speaker: &str) -> Option<&'static str> {
 #[serde(deny_unknown_fields)]
 struct OwnerErrors {
     refused: Vec<Template>,
+    other: Vec<Needle>,
     creating: Vec<Needle>,
 }
 
@@ -95,10 +96,11 @@ pub(in crate::diagnose) fn awaited_by_claim(text: &str) -> Option<&str> {
     ERRORS.claim.awaits.find("pod", text)
 }
 
-/// True for an error that says that the apiserver refuses a pod.
+/// True for an error that says that the apiserver does not let a pod be created.
 pub(in crate::diagnose) fn refuses_pod(text: &str) -> bool {
-    let refused = &ERRORS.owner.refused;
-    refused.iter().any(|t| t.find("pod", text).is_some())
+    let words = &ERRORS.owner;
+    let mut refused = words.refused.iter();
+    !holds(text, &words.other) && refused.any(|t| t.find("pod", text).is_some())
 }
 /// True for an error of a controller's attempt to create a pod.
 pub(in crate::diagnose) fn is_creating_pod(text: &str) -> bool {
@@ -173,6 +175,7 @@ pub(super) struct Joined {
 #[serde(deny_unknown_fields)]
 struct NodeErrors {
     starting: Vec<Needle>,
+    refused: Vec<Needle>,
     runtime_down: Vec<Needle>,
 }
 
@@ -247,6 +250,10 @@ pub fn timed_out(text: &str) -> bool {
 pub fn is_starting(text: &str) -> bool {
     holds(text, &ERRORS.node.starting)
 }
+/// True for the apiserver's answer to a list that the kubelet may not make, or that the apiserver does not know.
+pub fn refuses_list(text: &str) -> bool {
+    holds(text, &ERRORS.node.refused)
+}
 /// True for a message of a node's condition Ready that says that the runtime is down.
 pub fn runtime_is_down(text: &str) -> bool {
     holds(text, &ERRORS.node.runtime_down)
@@ -293,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_named_by_its_socket_its_driver_or_its_address() {
+    fn who_does_not_answer_is_named_by_its_socket_or_its_driver() {
         for (text, who) in [
             (
                 "dial unix /var/lib/kubelet/plugins/x.csi.example/csi.sock: connect: connection refused",
@@ -311,10 +318,38 @@ mod tests {
                 "plugin type=\"vendor-net\" failed (add): boom",
                 "CNI plugin vendor-net",
             ),
-            ("Post \"http://127.0.0.1:9/v1\": EOF", "http://127.0.0.1:9"),
         ] {
             assert_eq!(speaker(text).as_deref(), Some(who), "{text}");
         }
         assert_eq!(speaker("exit status 1"), None);
+        // Neither an address nor another kind of plugin has its pods on the pod's node.
+        assert_eq!(speaker("Post \"https://10.96.0.1:443/v1\": EOF"), None);
+        let dra = speaker("dial unix /var/lib/kubelet/plugins/gpu.example/dra.sock: x");
+        assert!(dra.is_some_and(|who| who.starts_with("socket ")));
+    }
+
+    #[test]
+    fn only_what_keeps_a_pod_from_being_created_does() {
+        for (text, refuses) in [
+            ("pods \"web-\" is forbidden: exceeded quota: q", true),
+            (
+                "Pod \"web-0\" is invalid: spec.containers[0].image: Required value",
+                true,
+            ),
+            (
+                "Pod \"web-0\" is invalid: spec: Forbidden: pod updates may not change fields other than x",
+                false,
+            ),
+            (
+                "pods \"web-0\" is forbidden: User \"system:serviceaccount:a:b\" cannot delete resource \"pods\" in API group",
+                false,
+            ),
+            (
+                "pods \"web-0\" is forbidden: User \"u\" cannot create resource \"pods\" in API group",
+                true,
+            ),
+        ] {
+            assert_eq!(refuses_pod(text), refuses, "{text}");
+        }
     }
 }

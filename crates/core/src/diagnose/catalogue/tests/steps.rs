@@ -83,7 +83,7 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         (cause::KF501, "FailedCreatePodSandBox", cni("vendor", "something that nobody knows"), "logs of the CNI pods", "/etc/cni/net.d"),
         (cause::KF501, "FailedCreatePodSandBox", "networkPlugin cni failed to set up pod \"p_ns\" network: request ip return 500 route is not ready, please see kube-ovn-controller logs to find errors".to_owned(), "deployment/kube-ovn-controller", "if cni was"),
         (cause::KF501, "BranchAllocationFailed", "failed to allocate branch ENI to pod: cannot create new eni entry already exist".to_owned(), "security groups", "host-local"),
-        (cause::KF502, "FailedCreatePodSandBox", cni("aws-cni", "add cmd: failed to assign an IP address to container"), "aws-node", "host-local"),
+        (cause::KF502, "FailedCreatePodSandBox", cni("aws-cni", "add cmd: failed to assign an IP address to container"), "aws-routed-eni", "host-local"),
         (cause::KF703, "CreateContainerError", "something that nobody knows".to_owned(), "describe pod", "securityContext"),
         (cause::KF703, "CreateContainerError", "cannot load seccomp profile \"/x\": boom".to_owned(), "securityContext", "passwd"),
         (cause::KF704, "StartError", "something that nobody knows".to_owned(), "describe pod", "look into the image"),
