@@ -48,33 +48,6 @@ fn tree(package: &str, more: &[&str]) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The correlator says what was seen, and nothing of what it means.
-#[test]
-fn nothing_that_the_diagnosis_is_made_of_uses_the_diagnosis() {
-    let core = crate::in_repository("crates/core/src");
-    let mut folders: Vec<_> = ["flow", "timeline", "correlate"]
-        .map(|f| core.join(f))
-        .into();
-    let mut files: Vec<_> = ["flow.rs", "timeline.rs", "correlate.rs"]
-        .map(|f| core.join(f))
-        .into();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                files.push(path);
-            }
-        }
-    }
-    assert!(files.len() > 30);
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
-        assert!(!text.contains("crate::diagnose"), "{}", file.display());
-    }
-}
-
 #[test]
 fn the_proxy_is_built_of_what_its_page_says_and_links_no_client_terminal_or_tls() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/proxy.md");

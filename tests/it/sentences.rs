@@ -211,3 +211,24 @@ fn literals_are_found_beside_comments_and_in_raw_strings() {
     let source = "// \"no\"\nf(\"a \\\"b\", r#\"c \"d\"#, '\"', b\"e\"); /* x */ g(\"h/i\")\n#[cfg(test)]\nmod tests { \"j\" }";
     assert_eq!(literals(source), ["a \"b", "c \"d", "e", "h/i"]);
 }
+
+/// The correlator says what was seen, the diagnosis what that means.
+#[test]
+fn what_the_diagnosis_is_made_of_does_not_use_it() {
+    let core = in_repository("crates/core/src");
+    let mut files = Vec::new();
+    for room in ["flow", "timeline", "correlate"] {
+        files.push(core.join(format!("{room}.rs")));
+        sources(&core.join(room), &mut files);
+    }
+    assert!(files.len() > 30);
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+        let uses = |l: &str| {
+            l.contains("diagnose::") || l.contains("diagnose}") || l.contains("diagnose,")
+        };
+        let found = code.clone().find(|l| uses(l));
+        assert!(found.is_none(), "{}: {found:?}", file.display());
+    }
+}

@@ -43,7 +43,7 @@ fi
 kflow=${1:-}
 if [ -z "$kflow" ]; then
   # What does not depend on the feature is built already. The next build without the feature links another program.
-  cargo build --locked --features cloud
+  cargo build --locked --features cloud --target-dir target
   kflow=$scratch/kflow
   install -m 700 target/debug/kflow "$kflow"
 fi

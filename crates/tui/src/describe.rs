@@ -12,7 +12,7 @@ use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::gap::WatchNote;
 use kflow_model::log::Severity;
 use kflow_model::pod::{Condition, ContainerState, WatchEvent};
-use kflow_model::units::size;
+use kflow_model::units::{counted, size};
 use kflow_model::{Body, Observation, PodRef};
 
 /// How important or bad an observation is, which decides its colour.
@@ -125,8 +125,16 @@ pub fn line(o: &Observation) -> (String, Tone) {
             Tone::Quiet,
         ),
         Body::Watch(w) if w.resource == WatchNote::NAMES => {
-            let names = w.detail.split_whitespace().count();
-            (format!("table of pods: {names} names"), Tone::Quiet)
+            let pods = w.detail.split_whitespace().count() as u64;
+            let within = match w.scope.as_str() {
+                "" => "all namespaces",
+                namespace => namespace,
+            };
+            let what = counted(pods, "pod");
+            (
+                format!("whole table of pods of {within}: {what}"),
+                Tone::Quiet,
+            )
         }
         Body::Watch(w) => (
             format!("watch {} {:?} {}", w.resource, w.kind, w.detail),
@@ -397,6 +405,6 @@ mod tests {
                 failure: None,
             })),
         });
-        assert_eq!(said, "table of pods: 2 names");
+        assert_eq!(said, "whole table of pods of shop: 2 pods");
     }
 }

@@ -24,19 +24,21 @@ use kflow_model::{Body, ObjectRef, Observation, SpanId, Text};
 /// has only an id is kept.
 const REMEMBERED: usize = 1 << 16;
 
-/// What leases are called, as a kind and as a resource. By leases nodes and the control plane say that they live, which concerns
-/// every pod.
+/// Kind and resource of leases, by which nodes and the control plane say that they live: that concerns every pod.
 const LEASES: [&str; 2] = ["Lease", "leases"];
-/// Resources of whose objects those in all namespaces are kept, or that have no namespace.
-const OF_ALL: [&str; 7] = [
-    "",
-    "leases",
-    "nodes",
-    "persistentvolumes",
-    "volumeattachments",
-    WatchNote::CALLS,
-    WatchNote::NAMES,
-];
+
+/// True for a resource of which a recording of some pods keeps the lists whole, as they are of no namespace, or of all.
+fn is_kept_whole(resource: &str) -> bool {
+    let of_all = [
+        "",
+        "nodes",
+        "persistentvolumes",
+        "volumeattachments",
+        WatchNote::CALLS,
+        WatchNote::NAMES,
+    ];
+    LEASES.contains(&resource) || of_all.contains(&resource)
+}
 
 /// Which pods an observation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,7 +366,7 @@ impl PodFilter {
             (Asked::Family(family), _) if resource == "pods" || family.narrows(resource) => {
                 family.bounds(list)
             }
-            (_, Some(namespace)) if !OF_ALL.contains(&resource) => within(list, namespace),
+            (_, Some(namespace)) if !is_kept_whole(resource) => within(list, namespace),
             _ => list.into(),
         }
     }

@@ -10,8 +10,8 @@ const NAMESPACES: [&str; 4] = [
     "openshift-kube-controller-manager",
 ];
 
-/// Returns the component whose static pod has this folder below `/var/log/pods`. The folder is `NAMESPACE_NAME_UID`, where the name of a static pod ends with its node's
-/// (`pkg/kubelet/kuberuntime/helpers.go`, `BuildPodLogsDirectory`).
+/// Returns the component whose static pod has this folder below `/var/log/pods`. The folder is `NAMESPACE_NAME_UID`,
+/// where the name of a static pod ends with its node's (`pkg/kubelet/kuberuntime/helpers.go`, `BuildPodLogsDirectory`).
 pub fn component_of(folder: &str) -> Option<Component> {
     let mut parts = folder.split('_');
     let (namespace, name) = (parts.next()?, parts.next()?);
