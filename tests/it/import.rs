@@ -17,6 +17,7 @@ use crate::program::command;
 use std::io::Read;
 use std::path::Path;
 use std::process::Output;
+use std::time::{Duration, SystemTime};
 
 /// A raw capture of `fixtures/captures`, unpacked.
 fn capture(name: &str) -> Vec<u8> {
@@ -51,6 +52,16 @@ impl Desk {
     fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Writes a file as of a time.
+    fn file_of(&self, name: &str, content: impl AsRef<[u8]>, written: &str) -> String {
+        let path = self.file(name, content);
+        let (at, _) = kflow_model::Nanos::parse_rfc3339(written).unwrap();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at.0 as u64);
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(at).unwrap();
         path
     }
 

@@ -50,6 +50,9 @@ pub struct NodeSeen {
     /// Names in `status.volumesAttached`.
     #[serde(rename = "va", skip_serializing_if = "Vec::is_empty")]
     pub volumes_attached: Vec<Text>,
+    /// True for a row of `kubectl get nodes`, which shows neither labels nor taints.
+    #[serde(rename = "row", skip_serializing_if = "std::ops::Not::not")]
+    pub is_row: bool,
 }
 
 impl NodeSeen {
@@ -57,10 +60,10 @@ impl NodeSeen {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.kind == kind)
     }
-    /// True for a row of `kubectl get nodes`, which shows neither labels nor taints nor what the node can give. A
-    /// description has what it can give, an object of the API a version.
-    pub fn is_row(&self) -> bool {
+    /// True if `allocatable` is all that the node can give. A row and a description that was cut lack it; an object of the
+    /// API has a version.
+    pub fn has_allocatable(&self) -> bool {
         let is_printed = self.event == WatchEvent::Listed && self.resource_version == 0;
-        is_printed && self.allocatable.is_empty()
+        !is_printed || !self.allocatable.is_empty()
     }
 }

@@ -3,8 +3,6 @@
 use super::{Desk, fixture, run, text};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::time::{Duration, SystemTime};
 
 /// A row of `fixtures/kubectl/expected.json`.
 #[derive(Deserialize)]
@@ -33,20 +31,9 @@ pub(super) fn image_missing() -> Printed {
 
 impl Printed {
     /// Copies the text to the desk, as of the moment at which it was printed.
-    fn copy(&self, desk: &Desk) -> String {
-        let path = desk.file(
-            &self.file,
-            std::fs::read(fixture("kubectl").join(&self.file)).unwrap(),
-        );
-        let (at, _) = kflow_model::Nanos::parse_rfc3339(&self.ran_at).unwrap();
-        let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at.0 as u64);
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_modified(at)
-            .unwrap();
-        path
+    pub(super) fn copy(&self, desk: &Desk) -> String {
+        let content = std::fs::read(fixture("kubectl").join(&self.file)).unwrap();
+        desk.file_of(&self.file, content, &self.ran_at)
     }
 }
 

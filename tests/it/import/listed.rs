@@ -2,8 +2,6 @@
 
 use super::{Desk, fixture, run, text};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::time::{Duration, SystemTime};
 
 fn read(name: &str) -> Value {
     let list = std::fs::read(fixture("bundle").join(name)).unwrap();
@@ -21,16 +19,6 @@ fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     pod["kind"] = json!("Pod");
     change(&mut pod);
     json!({"kind": "List", "items": [pod]})
-}
-
-/// Writes a list that was read at a time.
-fn write(desk: &Desk, name: &str, list: &Value, at: &str) -> String {
-    let path = desk.file(name, list.to_string());
-    let at = kflow_model::Nanos::parse_rfc3339(at).unwrap().0;
-    let file = File::options().write(true).open(&path).unwrap();
-    let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at.0 as u64);
-    file.set_modified(at).unwrap();
-    path
 }
 
 /// Exit code and texts of `kflow why`.
@@ -55,7 +43,7 @@ fn a_ready_pod_is_well_and_says_by_which_list() {
     );
     assert_eq!(rows[0]["evidence"][0]["text"], "status Running");
     // That list may lack pods: nothing follows for all, for an owner, or for a pod that is not in it.
-    let own = write(&desk, "fine.json", &pod("fine", |_| ()), READ);
+    let own = desk.file_of("fine.json", pod("fine", |_| ()).to_string(), READ);
     let (session, _) = desk.import("b.kflow", &["--watch", &own]);
     assert_eq!(why(&session, &["handy/fine"]).0, Some(0));
     for args in [&["--all"][..], &["-n", "handy"], &["handy/nobody"]] {
@@ -87,7 +75,7 @@ fn a_pod_that_its_list_does_not_show_as_well_stays_unknown() {
         let mut args = Vec::new();
         for (n, (list, at)) in lists.iter().enumerate() {
             args.push("--watch".to_owned());
-            args.push(write(&desk, &format!("{name}-{n}.json"), list, at));
+            args.push(desk.file_of(&format!("{name}-{n}.json"), list.to_string(), at));
         }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let (session, _) = desk.import(&format!("{name}.kflow"), &args);
@@ -120,7 +108,7 @@ fn a_pod_that_its_list_does_not_show_as_well_stays_unknown() {
 fn a_description_of_one_pod_does_not_vouch_for_another() {
     let desk = Desk::new();
     let described = fixture("kubectl/s1-healthy-1.36.txt").display().to_string();
-    let list = write(&desk, "fine.json", &pod("fine", |_| ()), READ);
+    let list = desk.file_of("fine.json", pod("fine", |_| ()).to_string(), READ);
     // It is days younger than the list.
     let (session, _) = desk.import("a.kflow", &[&list, &described]);
     assert_eq!(why(&session, &["s01/healthy"]).0, Some(0));
@@ -157,7 +145,7 @@ fn evidence_of_a_listed_state_has_the_time_of_that_state() {
         (0, unschedulable, "status FailedScheduling"),
         (1, crashing, "status CrashLoopBackOff"),
     ] {
-        let file = write(&desk, &format!("{n}.json"), &list, READ);
+        let file = desk.file_of(&format!("{n}.json"), list.to_string(), READ);
         let out = format!("{n}.kflow");
         let (session, _) = desk.import(&out, &["--watch", &file, "--taken", READ]);
         let (_, rows) = why(&session, &["handy/fine", "-o", "json"]);
@@ -186,7 +174,7 @@ fn evidence_of_a_listed_node_has_the_time_of_its_condition() {
             "message": "kubelet has insufficient memory available", "lastTransitionTime": began},
     ]);
     let name = format!("node/{}", node["metadata"]["name"].as_str().unwrap());
-    let file = write(&desk, "nodes.json", &nodes, READ);
+    let file = desk.file_of("nodes.json", nodes.to_string(), READ);
     let (session, _) = desk.import("a.kflow", &["--watch", &file, "--taken", READ]);
     let (_, rows) = why(&session, &[&name, "-o", "json"]);
     let rows: Value = serde_json::from_str(&rows).unwrap();

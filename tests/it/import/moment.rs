@@ -7,7 +7,6 @@ use kflow_model::stamp::SECOND;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
 
 const PODS: &str = "2026-11-21T08:39:58Z";
 const EVENTS: &str = "2026-11-21T08:40:12Z";
@@ -21,14 +20,8 @@ fn time(text: &str) -> Nanos {
 
 /// Copies a list of the bundle to the desk, written at a time.
 fn copy(desk: &Desk, name: &str, written: &str) -> String {
-    let path = desk.file(
-        &name.replace('/', "-"),
-        std::fs::read(fixture("bundle").join(name)).unwrap(),
-    );
-    let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(time(written).0 as u64);
-    let file = File::options().write(true).open(&path).unwrap();
-    file.set_modified(at).unwrap();
-    path
+    let content = std::fs::read(fixture("bundle").join(name)).unwrap();
+    desk.file_of(&name.replace('/', "-"), content, written)
 }
 
 /// The seconds in which the observations of a kind arrived.

@@ -311,20 +311,101 @@ fn a_table_says_nothing_of_pods_that_another_capture_tells_more_of() {
     assert_eq!(states(&[&table, "--kubelet-log", &log]), 0);
 }
 
-/// A description does not say why a pod was not scheduled, nor how old it is; the row of a table does.
+/// A description does not say why a pod was not scheduled, nor how old it is; the row of a table does, whichever of
+/// the two was typed first.
 #[test]
 fn a_description_takes_from_a_table_what_it_does_not_print() {
     let desk = Desk::new();
-    let file = |name: &str| fixture("kubectl").join(name).display().to_string();
-    let (described, table) = (file("s2-gated-1.36.txt"), file("s2-pods-wide-1.36.txt"));
-    let taken = ["--taken", "2026-11-27T00:34:56Z"];
-    for files in [[&*described, &table], [&table, &described]] {
-        let (session, _) = desk.import("a.kflow", &[&files[..], &taken].concat());
-        let o = run(&["why", "s22/gated", "-s", &session, "-o", "json"]);
+    let read = |name: &str| std::fs::read_to_string(fixture("kubectl").join(name)).unwrap();
+    let table = read("s2-pods-wide-1.36.txt");
+    let created = kflow_model::Nanos::parse_rfc3339("2026-11-27T00:32:51Z").unwrap();
+    for typed in [
+        "2026-11-27T00:34:51Z",
+        "2026-11-27T00:34:56Z",
+        "2026-11-27T00:35:01Z",
+    ] {
+        let table = desk.file_of("pods.txt", &table, "2026-11-27T00:34:56Z");
+        let described = desk.file_of("gated.txt", read("s2-gated-1.36.txt"), typed);
+        for files in [[&*described, &table], [&table, &described]] {
+            let (session, _) = desk.import("a.kflow", &files);
+            let o = run(&["why", "s22/gated", "-s", &session, "-o", "json"]);
+            let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+            assert_eq!(got[0]["cause"], "KF220", "{typed}: {o:?}");
+            assert_eq!(got[0]["since_ns"].as_i64(), Some(created.0.0), "{typed}");
+        }
+    }
+    // A StatefulSet makes pods of one name: the row is of the one before, or of the one after.
+    let row = |cells: &str| {
+        let titles = "NAMESPACE   NAME            READY   STATUS    RESTARTS   AGE";
+        format!("{titles}\ns02         image-missing   {cells}\n")
+    };
+    for (cells, printed) in [
+        ("1/1     Running   0          3d", "2026-11-27T00:24:11Z"),
+        (
+            "0/1     SchedulingGated   0          2m",
+            "2026-11-27T00:44:11Z",
+        ),
+    ] {
+        let table = desk.file_of("pods.txt", row(cells), printed);
+        let described = image_missing().copy(&desk);
+        let state = |files: &[&str]| {
+            let (session, _) = desk.import("a.kflow", files);
+            let lines = std::fs::read_to_string(session).unwrap();
+            let states: Vec<Value> = lines
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap())
+                .filter(|o| !o["b"]["pod"].is_null())
+                .collect();
+            let [state] = &states[..] else {
+                panic!("{states:?}");
+            };
+            state["b"].clone()
+        };
+        assert_eq!(
+            state(&[&described, &table]),
+            state(&[&described]),
+            "{cells}"
+        );
+    }
+}
+
+/// A file's time may be that of a copy: a row is later than a description if its age says so too.
+#[test]
+fn a_later_row_tells_that_a_pod_has_become_ready() {
+    let desk = Desk::new();
+    let described = image_missing().copy(&desk);
+    for (cells, printed, wanted) in [
+        (
+            "1/1     Running            0          12m",
+            "00:44:11",
+            None,
+        ),
+        (
+            "0/1     ImagePullBackOff   0          12m",
+            "00:44:11",
+            Some("KF601"),
+        ),
+        // Printed before, and copied.
+        (
+            "1/1     Running            0          1m",
+            "00:44:11",
+            Some("KF601"),
+        ),
+        (
+            "1/1     Running            0          2m33s",
+            "00:34:30",
+            Some("KF601"),
+        ),
+    ] {
+        let titles = "NAMESPACE   NAME            READY   STATUS             RESTARTS   AGE";
+        let table = format!("{titles}\ns02         image-missing   {cells}\n");
+        let table = desk.file_of("pods.txt", table, &format!("2026-11-27T{printed}Z"));
+        let (session, _) = desk.import("a.kflow", &[&table, &described]);
+        let o = run(&["why", "s02/image-missing", "-s", &session, "-o", "json"]);
         let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-        assert_eq!(got[0]["cause"], "KF220", "{o:?}");
-        let created = kflow_model::Nanos::parse_rfc3339("2026-11-27T00:32:51Z");
-        assert_eq!(got[0]["since_ns"].as_i64(), created.map(|(at, _)| at.0));
+        assert_eq!(got[0]["cause"].as_str(), wanted, "{cells}: {o:?}");
+        let code = i32::from(wanted.is_some());
+        assert_eq!(o.status.code(), Some(code), "{cells}: {o:?}");
     }
 }
 
@@ -344,20 +425,39 @@ fn nothing_is_said_of_nodes_that_a_table_does_not_show() {
         );
     let nodes = std::fs::read_to_string(fixture("kubectl/s4-nodes-wide-1.36.txt")).unwrap();
     let nodes = desk.file("nodes.txt", nodes.replace("NotReady", "Ready   "));
-    let described = fixture("kubectl/s4-node1-1.36.txt").display().to_string();
-    for (pod, cause, of_row, of_node) in [
-        (hog, "KF201", "the pod asks for 64.", "node1 has at most"),
+    let described = std::fs::read_to_string(fixture("kubectl/s4-node1-1.36.txt")).unwrap();
+    // What the node can give was cut off. The row beside it says nothing of labels.
+    let (head, _) = described.split_once("Capacity:").unwrap();
+    let head = desk.file("head.txt", head);
+    let described = desk.file("node.txt", &described);
+    for (pod, cause, [of_row, of_node, of_head]) in [
+        (
+            hog,
+            "KF201",
+            [
+                "the pod asks for 64.",
+                "node1 has at most",
+                "the pod asks for 64.",
+            ],
+        ),
         (
             selects,
             "KF205",
-            "it wants pool=fast.",
-            "node1 has no label pool",
+            [
+                "it wants pool=fast.",
+                "node1 has no label pool",
+                "node1 has no label pool",
+            ],
         ),
     ] {
         let pod = desk.file("pod.txt", pod);
-        for (node, want) in [(&nodes, of_row), (&described, of_node)] {
-            let args = [&*pod, node, "--taken", "2026-11-27T00:34:31Z"];
-            let (session, _) = desk.import("a.kflow", &args);
+        for (files, want) in [
+            (&[&*nodes][..], of_row),
+            (&[&described], of_node),
+            (&[&head, &nodes], of_head),
+        ] {
+            let of_pod = [&*pod, "--taken", "2026-11-27T00:34:31Z"];
+            let (session, _) = desk.import("a.kflow", &[&of_pod, files].concat());
             let o = run(&["why", "s06/cpu-hog", "-s", &session, "-o", "json"]);
             let got: Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
             assert_eq!(got[0]["cause"], cause, "{o:?}");

@@ -214,7 +214,7 @@ fn most_left(
         .iter()
         .filter(|n| only.as_ref().is_none_or(|only| n.name == *only))
         .filter_map(|n| {
-            let node = n.api.as_deref().filter(|n| !n.is_row())?;
+            let node = n.api.as_deref().filter(|n| n.has_allocatable())?;
             let all = of(&node.allocatable, resource);
             Some((
                 node.name.clone(),
@@ -241,8 +241,8 @@ pub fn shortfall(
     let (node, left, all) = most_left(world, usage, pod, resource)?;
     let show = |q: Quantity| q.show(resource);
     if all == Quantity::default() {
-        let is_row = |n: &NodeSeen| n.is_row();
-        let unknown = (world.nodes().iter()).any(|n| n.api.as_deref().is_none_or(is_row));
+        let lacks = |n: &NodeSeen| !n.has_allocatable();
+        let unknown = (world.nodes().iter()).any(|n| n.api.as_deref().is_none_or(lacks));
         if unknown && only_node(&pod.spec).is_none() {
             return None;
         }

@@ -6,13 +6,16 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_model::log::Component;
-use kflow_model::pod::PodSeen;
+use kflow_model::pod::{Condition, PodSeen};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, PodUid, Text};
 use kflow_sources::kube::decode::{MADE_UID, ROW_UID};
 
-/// A description that is no further than this from the pod's JSON, ns, says nothing new of the pod.
+/// Captures that are no further apart than this, ns, are of one moment.
 const TOGETHER: i64 = 60 * SECOND;
+/// Ages up to this, ns, are printed in minutes at least, later ones in hours (k8s.io/apimachinery/pkg/util/duration/duration.go,
+/// `HumanDuration`).
+const IN_MINUTES: i64 = 8 * 3600 * SECOND;
 
 /// Replaces each made UID by the last one that another capture tells for a pod of that name. Where that has the pod's
 /// JSON, the time of creation is taken from there; the description itself is left out if both are of one moment.
@@ -83,7 +86,7 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
 /// made here.
 fn rows_of_others(observations: &mut Vec<Observation>) {
     let is_row = |o: &Observation| match &o.body {
-        Body::Node(n) => n.is_row(),
+        Body::Node(n) => n.is_row,
         Body::Object(x) => x.object.uid.starts_with(ROW_UID),
         _ => false,
     };
@@ -113,7 +116,7 @@ struct Shown {
     at: Nanos,
     created: Nanos,
     /// Reason of the condition PodScheduled.
-    unscheduled: Text,
+    scheduled_reason: Text,
 }
 
 impl Shown {
@@ -122,32 +125,60 @@ impl Shown {
         Self {
             at: o.stamp.seen,
             created: p.created,
-            unscheduled: scheduled.map(|c| c.reason.clone()).unwrap_or_default(),
+            scheduled_reason: scheduled.map(|c| c.reason.clone()).unwrap_or_default(),
         }
     }
 
-    /// Adds it to a description, unless the row is older than the described pod: a StatefulSet makes pods of one name.
-    fn add_to(&self, p: &mut PodSeen) {
-        if self.at < p.created {
+    /// Adds it to a description that was printed at `seen`, unless the row is of an earlier or a later pod: a StatefulSet makes
+    /// pods of one name.
+    fn add_to(&self, p: &mut PodSeen, seen: Nanos) {
+        // A description without a start and Events does not tell when its pod was created: it has the moment itself.
+        let is_told = p.created.0 / SECOND < seen.0 / SECOND;
+        if (is_told && self.at < p.created) || self.created > seen {
             return;
         }
         p.created = p.created.min(self.created);
         let scheduled = p.status.conditions.iter_mut();
         for c in scheduled.filter(|c| c.kind == "PodScheduled" && c.reason.is_empty()) {
-            c.reason.clone_from(&self.unscheduled);
+            c.reason.clone_from(&self.scheduled_reason);
         }
     }
 }
 
+/// What JSON or a description shows of a pod.
+struct Told {
+    at: Nanos,
+    created: Nanos,
+    is_ready: bool,
+}
+
+impl Told {
+    /// True if a row, printed at `at`, shows that the same pod has become ready since. A file's time may be that of a copy; the
+    /// pod's age tells that it is not, while it is one in minutes.
+    fn has_become_ready(&self, row: &PodSeen, at: Nanos) -> bool {
+        let is_later = at.since(self.at) > 2 * TOGETHER;
+        let is_in_minutes = at.since(row.created) < IN_MINUTES;
+        let is_of_file_time = row.created.since(self.created).abs() <= TOGETHER;
+        is_ready(row) && !self.is_ready && is_later && is_in_minutes && is_of_file_time
+    }
+}
+
+fn is_ready(p: &PodSeen) -> bool {
+    p.condition("Ready").is_some_and(Condition::is_true)
+}
+
 /// Makes a table's rows descriptions of their pods. A row is dropped if there is JSON, a description or a line of the
-/// kubelet's log about its pod: these have the states of all containers, and the row would override them.
+/// kubelet's log about its pod: these have the states of all containers, and the row would override them. It stays if it shows
+/// that a pod that was not ready has become so.
 fn rows(observations: &mut Vec<Observation>) {
     let of_row = |p: &PodSeen| p.uid.as_str().starts_with(ROW_UID);
     let is_row = |o: &Observation| matches!(&o.body, Body::Pod(p) if of_row(p));
     if !observations.iter().any(is_row) {
         return;
     }
-    let mut told: FxHashSet<(Text, Text)> = FxHashSet::default();
+    let mut logged: FxHashSet<(Text, Text)> = FxHashSet::default();
+    // The newest of each pod.
+    let mut told: FxHashMap<(Text, Text), Told> = FxHashMap::default();
     let mut containers: FxHashMap<(Text, Text), BTreeSet<Text>> = FxHashMap::default();
     let mut shown: FxHashMap<(Text, Text), Shown> = FxHashMap::default();
     for o in observations.iter() {
@@ -158,7 +189,15 @@ fn rows(observations: &mut Vec<Observation>) {
                 continue;
             }
             Body::Pod(p) => {
-                told.insert((p.namespace.clone(), p.name.clone()));
+                let state = Told {
+                    at: o.stamp.seen,
+                    created: p.created,
+                    is_ready: is_ready(p),
+                };
+                let key = (p.namespace.clone(), p.name.clone());
+                if told.get(&key).is_none_or(|t| t.at <= state.at) {
+                    told.insert(key, state);
+                }
                 continue;
             }
             Body::Event(e) => (&e.object.namespace, &e.object.name, &e.container),
@@ -167,7 +206,7 @@ fn rows(observations: &mut Vec<Observation>) {
             }
             Body::Log(l) => {
                 for pod in std::iter::once(&l.pod).chain(l.more_pods.iter()) {
-                    told.insert((pod.namespace.clone(), pod.name.clone()));
+                    logged.insert((pod.namespace.clone(), pod.name.clone()));
                 }
                 continue;
             }
@@ -179,13 +218,14 @@ fn rows(observations: &mut Vec<Observation>) {
         }
     }
     observations.retain_mut(|o| {
+        let seen = o.stamp.seen;
         let Body::Pod(p) = &mut o.body else {
             return true;
         };
         let key = (p.namespace.clone(), p.name.clone());
         if !of_row(p) {
             if let Some(row) = shown.get(&key).filter(|_| p.resource_version == 0) {
-                row.add_to(p);
+                row.add_to(p, seen);
             }
             return true;
         }
@@ -199,6 +239,7 @@ fn rows(observations: &mut Vec<Observation>) {
                 unnamed.clone_from(name);
             }
         }
-        !told.contains(&key)
+        let is_news = told.get(&key).is_none_or(|t| t.has_become_ready(p, seen));
+        is_news && !logged.contains(&key)
     });
 }

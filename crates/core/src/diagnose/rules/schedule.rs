@@ -186,7 +186,7 @@ fn explain(
         .filter(|n| x.names.get("only").is_none_or(|only| n.name == only))
         .filter_map(|n| n.api.as_deref())
         .collect();
-    let whole: Vec<&NodeSeen> = nodes.iter().copied().filter(|n| !n.is_row()).collect();
+    let whole: Vec<&NodeSeen> = nodes.iter().copied().filter(|n| !n.is_row).collect();
     let shortfall = |resource: &str| {
         let usage = cx.shared.usage(cx.world);
         scheduler::shortfall(cx.world, cx.now, usage, pod, resource)

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 use super::super::super::Fed;
+use super::super::kubectl::ROW_UID;
 use super::json::{Meta, N, RawCondition, Scalar, conditions, pairs};
 use kflow_model::{Text, node::NodeSeen, pod::WatchEvent};
 
@@ -17,6 +18,7 @@ pub(super) fn decode(json: &[u8], event: WatchEvent) -> Result<NodeSeen, Fed> {
     let status = raw.status.0;
     Ok(NodeSeen {
         event,
+        is_row: meta.uid.0.starts_with(ROW_UID),
         resource_version: meta.version(),
         created: meta.created(),
         deletion: meta.deletion_timestamp.at(),

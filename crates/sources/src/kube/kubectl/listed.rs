@@ -154,7 +154,8 @@ impl Cells<'_> {
 
 /// Returns a Node. Its taints are not told, but for the one that is the cordon itself.
 fn node(cells: &Cells<'_>, moment: Moment) -> Option<Value> {
-    let metadata = cells.metadata("node/", moment)?;
+    let mut metadata = cells.metadata("node/", moment)?;
+    put(&mut metadata, "uid", Some(ROW_UID));
     let mut conditions = Vec::new();
     let (mut spec, mut info) = (Map::new(), Map::new());
     for word in cells.get("STATUS")?.split(',') {

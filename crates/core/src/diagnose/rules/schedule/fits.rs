@@ -40,7 +40,7 @@ pub(super) fn cordoned_fits(
     let fits: Vec<String> = cordoned
         .filter_map(|n| {
             // A row of a table has no labels.
-            let fits = |r: &Required<'_>| !n.is_row() && r.fits(n);
+            let fits = |r: &Required<'_>| !n.is_row && r.fits(n);
             if !required.as_ref().is_none_or(fits) {
                 return None;
             }
@@ -84,7 +84,7 @@ pub(super) fn some_node_has_the_labels(
     let required = Required::of(&pod.spec);
     let states = cx.world.nodes();
     let mut nodes = states.iter().filter_map(|n| n.api.as_deref());
-    if !required.is_empty() && nodes.any(|n| !n.is_row() && required.fits(n)) {
+    if !required.is_empty() && nodes.any(|n| !n.is_row && required.fits(n)) {
         for x in labels {
             x.rank = x.rank.min(lowest.saturating_sub(1));
         }
