@@ -430,7 +430,7 @@ fn dated(dating: &Dating) -> Option<String> {
         let off = duration(off);
         format!("when their file was written, up to {off} after their newest time")
     });
-    let late = dating.unlikely.map(|(off, _)| off);
+    let late = dating.late.map(|late| late.by);
     let by_list = (dating.by_list.or(late)).map(|_| {
         let own = dating.by_list.map(duration);
         let own = own.map_or_else(String::new, |off| format!(", up to {off} after their own"));
@@ -447,9 +447,9 @@ fn dated(dating: &Dating) -> Option<String> {
             .longest()
             .map(|name| format!(" ({})", short(name, NAME)));
         let which = which.unwrap_or_default();
-        let better = match dating.unlikely {
-            Some((_, written)) => {
-                let written = written.to_rfc3339_seconds();
+        let better = match dating.late {
+            Some(late) => {
+                let written = late.written.to_rfc3339_seconds();
                 format!("if that file was written when it was read, import with --taken {written}")
             }
             None => "--taken TIME says it better".to_owned(),

@@ -32,11 +32,19 @@ pub struct Dating {
     pub by_file: Option<i64>,
     /// By the newest time in any list.
     pub by_list: Option<i64>,
-    /// Time from the newest time in any list to the end of the second in which a file was written, where that is too long to
-    /// tell anything; and that end.
-    pub unlikely: Option<(i64, Nanos)>,
+    /// The file that was written last, where that is too late to tell when its lists were read.
+    pub late: Option<Late>,
     /// The list whose time of reading is the longest after its own newest time: that time, and its name.
     longest: Option<(i64, String)>,
+}
+
+/// When a file was written that was written too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Late {
+    /// Time since the newest time in any list, ns.
+    pub by: i64,
+    /// The end of the second in which it was written.
+    pub written: Nanos,
 }
 
 /// When bundles were made, where they say it: from, until. By bundle.
@@ -267,8 +275,11 @@ impl Dating {
             most(&mut self.by_file, off);
         } else {
             most(&mut self.by_list, off);
-            let late = file.written.map(|w| (w - newest, w));
-            self.unlikely = self.unlikely.max(late.filter(|(off, _)| *off > 0));
+            let late = file.written.map(|written| Late {
+                by: written - newest,
+                written,
+            });
+            self.late = self.late.max(late.filter(|late| late.by > 0));
         }
     }
 }
@@ -521,8 +532,11 @@ mod tests {
         let dating = check("by its file", vec![own("08:20:00")], &["a@08:20:00"]);
         assert_eq!((dating.by_file, dating.by_list), (minutes(20), None));
         let dating = check("too late", vec![own("10:00:00")], &["a@08:00:00"]);
-        let late = minutes(120).map(|off| (off, time(&hour("10:00:00")).plus(SECOND)));
-        assert_eq!((dating.by_file, dating.unlikely), (None, late));
+        let late = minutes(120).map(|by| Late {
+            by,
+            written: time(&hour("10:00:00")).plus(SECOND),
+        });
+        assert_eq!((dating.by_file, dating.late), (None, late));
         let dating = check("as it tells", vec![own("08:00:00")], &["a@08:00:00"]);
         assert_eq!(dating, Dating::default());
         let other = file(None, &[list(&[("b", 1, NINE)])]);
