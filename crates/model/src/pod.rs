@@ -540,4 +540,17 @@ impl PodSeen {
             .chain(&self.status.containers)
             .chain(&self.status.ephemeral_containers)
     }
+    /// Returns the newest time in the pod's state.
+    pub fn last_change(&self) -> Nanos {
+        let of_conditions = self.status.conditions.iter().filter_map(|c| c.transition);
+        let of_containers = self.statuses().filter_map(|s| match &s.state {
+            ContainerState::Running { started } => Some(*started),
+            ContainerState::Terminated(t) => t.finished,
+            ContainerState::Waiting { .. } => s.last.as_ref().and_then(|t| t.finished),
+        });
+        let all = of_conditions
+            .chain(of_containers)
+            .chain(self.status.start_time);
+        all.fold(self.created, Nanos::max)
+    }
 }

@@ -103,6 +103,41 @@ fn a_pod_that_its_list_does_not_show_as_well_stays_unknown() {
     assert_eq!(why(&session, &["handy/fine", "--at", at]).0, Some(0));
 }
 
+/// A file that was written long after the newest time in its list does not say when that was read.
+#[test]
+fn what_waits_is_told_once_the_user_says_when_its_list_was_read() {
+    let desk = Desk::new();
+    let waits = pod("fine", |p| {
+        let started = p["status"]["startTime"].clone();
+        for c in p["status"]["conditions"].as_array_mut().unwrap() {
+            c["lastTransitionTime"] = started.clone();
+            if c["type"] != "PodScheduled" {
+                c["status"] = json!("False");
+            }
+        }
+        p["status"]["phase"] = json!("Pending");
+        p["spec"]["initContainers"] = json!([{"name": "first", "image": "i"}]);
+        p["status"]["initContainerStatuses"] = json!([{
+            "name": "first", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"running": {"startedAt": started}}
+        }]);
+        let waiting = json!({"waiting": {"reason": "PodInitializing"}});
+        p["status"]["containerStatuses"][0]["state"] = waiting;
+    });
+    let list = write(&desk, "waits.json", &waits, "2026-11-28T00:00:00Z");
+    let (session, _) = desk.import("a.kflow", &[&list]);
+    let (code, said) = why(&session, &["handy/fine"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("import it with --taken TIME"), "{said}");
+    let (session, _) = desk.import("b.kflow", &[&list, "--taken", "2026-11-28T00:00:00Z"]);
+    let (code, said) = why(&session, &["handy/fine"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("Init container first has been running for"),
+        "{said}"
+    );
+}
+
 /// A description is a list of one pod, and says nothing of others.
 #[test]
 fn a_description_of_one_pod_does_not_vouch_for_another() {

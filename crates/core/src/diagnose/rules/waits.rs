@@ -11,7 +11,7 @@ use crate::diagnose::text::{list, span};
 use crate::diagnose::unknown::may_be_listed;
 use crate::flow::Stage;
 use kflow_model::cri::method;
-use kflow_model::pod::{ContainerState, PodSeen, WatchEvent};
+use kflow_model::pod::{ContainerState, WatchEvent};
 use kflow_model::{Body, Nanos, Source};
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
@@ -79,25 +79,11 @@ fn moved_lately(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
             // what came before it.
             Body::Pod(p) => {
                 let old = p.event == WatchEvent::Listed && may_be_listed(cx.world, f.view);
-                o.source == Source::Kube && (!old || fresh(changed(p)))
+                o.source == Source::Kube && (!old || fresh(p.last_change()))
             }
             Body::Fs(_) => true,
             _ => false,
         })
-}
-
-/// Returns the newest time in a pod's state.
-fn changed(p: &PodSeen) -> Nanos {
-    let of_conditions = p.status.conditions.iter().filter_map(|c| c.transition);
-    let of_containers = p.statuses().filter_map(|s| match &s.state {
-        ContainerState::Running { started } => Some(*started),
-        ContainerState::Terminated(t) => t.finished,
-        ContainerState::Waiting { .. } => s.last.as_ref().and_then(|t| t.finished),
-    });
-    let all = of_conditions
-        .chain(of_containers)
-        .chain(p.status.start_time);
-    all.fold(p.created, Nanos::max)
 }
 
 /// Adds the newest sign of life of the kubelet, which has to act next.

@@ -6,9 +6,10 @@ use crate::correlate::{BLINK, Pod, PodView, Presence, RunState, World};
 use crate::diagnose::Verdict;
 use crate::diagnose::finding::proof;
 use crate::diagnose::history::{ContainerHistory, PodHistory};
+use crate::diagnose::limits;
 use crate::diagnose::rules::{Health, health};
 use crate::diagnose::text::list;
-use kflow_model::pod::{PodPhase, WatchEvent};
+use kflow_model::pod::{PodPhase, PodSeen, WatchEvent};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Source};
 use rustc_hash::FxHashSet;
@@ -157,7 +158,7 @@ fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> U
         .map(|p| p.node.as_str())
         .filter(|node| without_ready(world, node).is_some())
         .collect();
-    let help = if let Some(first) = lame.first() {
+    let mut help = if let Some(first) = lame.first() {
         let names: Vec<&str> = lame.iter().copied().collect();
         let were = if names.len() == 1 { "node" } else { "nodes" };
         why.push_str(&format!("; not Ready: {were} {}", list(&names)));
@@ -168,6 +169,12 @@ fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> U
         });
         format!("import more of it: {example}the log of its node's kubelet")
     };
+    let newest = pods.iter().filter_map(|p| p.api.as_deref());
+    let newest = newest.map(PodSeen::last_change).max();
+    // What waits is told only some time after its last change.
+    if newest.is_some_and(|at| read.since(at) < limits::MOVES.ns) {
+        help.push_str("; the list's own newest time is taken for that at which it was read: import it with --taken TIME if that was later");
+    }
     Unknown {
         what,
         reason: Reason::NotRecorded,
