@@ -62,6 +62,10 @@ pub(super) struct KubectlText {
     bytes: usize,
     /// Number of columns by which the first line of what is being read is indented.
     base: usize,
+    /// True if that line stood in a quotation.
+    is_quoted: bool,
+    /// True if the last line does.
+    in_quotation: bool,
     /// The indent of the last line `State: Terminated`, while lines below it are read.
     state: Option<usize>,
     /// Lines that later ones tell what they are.

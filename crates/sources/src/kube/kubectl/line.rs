@@ -15,7 +15,9 @@ const TOO_LONG: Fed = Fed::Malformed("description is too long");
 impl LineDecoder for KubectlText {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let line = String::from_utf8_lossy(line);
-        self.next(ticket::unquoted(&line).trim_end(), out)
+        let text = ticket::unquoted(&line);
+        self.in_quotation = text.len() < line.len();
+        self.next(text.trim_end(), out)
     }
 
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
@@ -68,6 +70,12 @@ impl KubectlText {
         }
         if ticket::is_fence(text) {
             return or_ignored(self.flush(out), "code fence");
+        }
+        if self.in_quotation && !self.is_quoted && self.is_open() {
+            // A quotation, or the prompt `>`.
+            self.pods.is_cut = true;
+            let ended = self.end(out);
+            return both(ended, self.text(text, out));
         }
         let command = Command::of(text);
         let is_command = command.is_some();
@@ -123,21 +131,30 @@ impl KubectlText {
         const OTHER: &str = "text of a ticket";
         let is_apart = after_blank || other == Other::Prompt || !self.is_open();
         let is_beside = indent(text) <= self.base;
-        let fed = if self.columns.is_some() && !self.rows.is_empty() {
-            // A program's output may be the message of an Event: more rows may follow.
-            if !is_beside {
-                return None;
-            }
-            self.has_ended = true;
-            Fed::Ignored(OTHER)
-        } else if is_apart && (is_beside || !self.is_text()) {
-            or_ignored(self.flush(out), OTHER)
+        let may_end = if self.has_rows() {
+            is_beside
         } else {
-            return None;
+            is_apart && (is_beside || !self.is_text())
         };
+        if !may_end {
+            return None;
+        }
         self.namespace.clear();
         self.whole = None;
-        Some(fed)
+        Some(or_ignored(self.end(out), OTHER))
+    }
+
+    /// Ends what is being read. A program's output may be the message of an Event: more rows may follow.
+    fn end(&mut self, out: &mut Vec<Observation>) -> Fed {
+        if self.has_rows() {
+            self.has_ended = true;
+            return Fed::Partial;
+        }
+        self.flush(out)
+    }
+
+    fn has_rows(&self) -> bool {
+        self.columns.is_some() && !self.rows.is_empty()
     }
 
     /// Takes a line that begins a table, or is a part of what is being read.
@@ -228,6 +245,7 @@ impl KubectlText {
     fn begin(&mut self, titles: &str, out: &mut Vec<Observation>) -> Fed {
         let fed = self.flush(out);
         self.base = indent(titles);
+        self.is_quoted = self.in_quotation;
         fed
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 const MOMENT: &str = "2026-11-27T00:34:11Z";
-const PROMPTS: [&str; 15] = [
+const PROMPTS: [&str; 16] = [
     "$ ",
     "# ",
     "## ",
@@ -19,6 +19,7 @@ const PROMPTS: [&str; 15] = [
     "me@host ~/s/app (main) [SIGINT]> ",
     "┌──(me㉿kali)-[~]\n└─$ ",
     "sh-4.4# ",
+    "> ",
 ];
 
 /// Decodes a ticket, of which lines may be of no use.
@@ -56,6 +57,20 @@ fn a_prompt_ends_the_events_of_a_description_and_a_message_that_looks_like_one_d
     let text = format!("{bare}[root@master-0 ~]# {output}");
     let indented: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
     assert_eq!(ticket(&indented.join("\n")), want);
+}
+
+/// The prompt of fish is the mark of a quotation.
+#[test]
+fn a_quotation_ends_what_stands_before_it() {
+    let image = fixture("s2-image-missing-1.36.txt");
+    let configmap = fixture("s2-cm-missing-1.36.txt");
+    let quoted: Vec<String> = configmap.lines().map(|l| format!("> {l}")).collect();
+    let want = [ticket(&image), ticket(&configmap)].concat();
+    assert_eq!(ticket(&(image.clone() + &quoted.join("\n"))), want);
+    let table = "> kubectl get pods -n shop\nNAME    READY   STATUS    RESTARTS   AGE\nweb-0   0/1     Pending   0          5m\n";
+    let want = [ticket(&image), ticket(table)].concat();
+    assert_eq!(want.len(), ticket(&image).len() + 2);
+    assert_eq!(ticket(&format!("{image}{table}")), want);
 }
 
 /// kubectl writes the text of a termination message as it is.
