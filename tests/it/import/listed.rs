@@ -124,7 +124,7 @@ fn what_waits_is_told_once_the_user_says_when_its_list_was_read() {
         let waiting = json!({"waiting": {"reason": "PodInitializing"}});
         p["status"]["containerStatuses"][0]["state"] = waiting;
     });
-    let list = write(&desk, "waits.json", &waits, "2026-11-28T00:00:00Z");
+    let list = desk.file_of("waits.json", waits.to_string(), "2026-11-28T00:00:00Z");
     let (session, _) = desk.import("a.kflow", &[&list]);
     let (code, said) = why(&session, &["handy/fine"]);
     assert_eq!(code, Some(2), "{said}");
