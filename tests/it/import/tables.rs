@@ -517,6 +517,14 @@ fn a_table_of_nodes_tells_what_it_knows_of_them_and_no_cause() {
         let nodes = session.matches("\"b\":{\"node\"").count();
         assert_eq!(nodes, 1, "{session}");
     }
+    // Of one that was cut before its conditions the row says that it is not ready.
+    let whole = std::fs::read_to_string(&described).unwrap();
+    let (head, _) = whole.split_once("Conditions:").unwrap();
+    let head = desk.file("head.txt", head);
+    for files in [[&*not_ready, &head], [&head, &not_ready]] {
+        let (_, _, said) = node(&files, "node/node1");
+        assert!(said.contains("NotReady when it was last seen"), "{said}");
+    }
 }
 
 /// The pod's description names the claim, and nothing else says that it is bound by now.

@@ -82,8 +82,8 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
     });
 }
 
-/// Drops rows of `kubectl get nodes` and `get pvc` whose object JSON or `kubectl describe` shows. Claims that stay lose the UID
-/// made here.
+/// Drops rows of `kubectl get nodes` and `get pvc` whose object JSON or `kubectl describe` shows. A description of a node that was
+/// cut before its conditions takes them from the row. Claims that stay lose the UID made here.
 fn rows_of_others(observations: &mut Vec<Observation>) {
     let is_row = |o: &Observation| match &o.body {
         Body::Node(n) => n.is_row,
@@ -100,6 +100,20 @@ fn rows_of_others(observations: &mut Vec<Observation>) {
     };
     if !observations.iter().any(is_row) {
         return;
+    }
+    let nodes = observations.iter().filter_map(|o| match &o.body {
+        Body::Node(n) if n.is_row => Some((n.name.clone(), n.conditions.clone())),
+        _ => None,
+    });
+    let conditions: FxHashMap<Text, Vec<Condition>> = nodes.collect();
+    for o in observations.iter_mut() {
+        if let Body::Node(n) = &mut o.body
+            && let Some(of_row) = conditions.get(&n.name)
+            && n.conditions.is_empty()
+            && !n.has_allocatable()
+        {
+            n.conditions.clone_from(of_row);
+        }
     }
     let told = observations.iter().filter(|o| !is_row(o));
     let told: FxHashSet<_> = told.filter_map(key).collect();
