@@ -251,6 +251,15 @@ impl<'a> Finding<'a> {
         }
     }
 
+    /// Begins a sentence with the nodes that something holds for: `1 of the 15 nodes is`, `All nodes are`.
+    fn nodes_are(&self) -> String {
+        match (self.names.get("share"), self.names.get("share_nodes")) {
+            (Some(share), Some("1")) => format!("{share} is"),
+            (Some(share), _) => format!("{share} are"),
+            (None, _) => "All nodes are".to_owned(),
+        }
+    }
+
     /// Sets the names that follow from other names, once all of those are known.
     fn derive_names(&mut self) {
         match self.cause.id {
@@ -278,11 +287,9 @@ impl<'a> Finding<'a> {
                 self.names.set("asked", &image);
             }
             cause::KF204 => {
-                let who = match (self.names.get("only"), self.names.get("share")) {
-                    (Some(n), _) => format!("Node {n}, the only one that the pod is for, is"),
-                    (None, Some(share)) if share.starts_with("1 ") => format!("{share} is"),
-                    (None, Some(share)) => format!("{share} are"),
-                    (None, None) => "All nodes are".to_owned(),
+                let who = match self.names.get("only") {
+                    Some(n) => format!("Node {n}, the only one that the pod is for, is"),
+                    None => self.nodes_are(),
                 };
                 self.names.set("who", &who);
             }
@@ -466,14 +473,8 @@ pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
         filled.filter(|step| !step.text.is_empty()).collect()
     };
     let mut steps = said(&cause.steps);
-    let chosen = |(text, _): &&(String, String)| text.starts_with('[');
-    if !cause.otherwise.is_empty()
-        && !cause
-            .steps
-            .iter()
-            .filter(chosen)
-            .any(|(text, _)| !names.sentence(text).is_empty())
-    {
+    let always = |(text, _): &&(String, String)| !text.starts_with('[');
+    if steps.len() == cause.steps.iter().filter(always).count() {
         steps.extend(said(&cause.otherwise));
     }
     steps

@@ -93,7 +93,8 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         Some(api) => api.status.phase == PodPhase::Succeeded,
         None => f.view.phase == PodPhase::Succeeded,
     };
-    if succeeded && !(f.api.is_some() && f.deleted.is_some() || f.ended_by_kubelet()) {
+    let ended_by_another = f.api.is_some() && f.deleted.is_some() || f.ended_by_kubelet();
+    if succeeded && !ended_by_another {
         return Health::Well;
     }
     if f.api.is_some_and(|p| p.status.phase.is_over()) {

@@ -37,8 +37,8 @@ impl<'c> Told<'c> {
             names: OnceCell::new(),
         }));
     }
-    /// Returns the highest allowed cause, with the names in the text. One that the text shows is before one for which
-    /// the reason alone is enough, and before one that holds of any failure of its stage.
+    /// Returns the first allowed cause, with the names in the text. A cause whose pattern matches, and that is not
+    /// `general`, comes before all others; the others keep the catalogue's order.
     pub fn best(&self, text: &str, allow: impl Fn(&Cause) -> bool) -> Option<(&'c Cause, Names)> {
         let allowed = || self.causes.iter().filter(|h| allow(h.cause));
         let shown = allowed().find(|h| h.pattern.is_some() && !h.cause.general);

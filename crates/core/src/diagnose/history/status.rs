@@ -69,7 +69,7 @@ impl PodHistory<'_> {
                 _ => {}
             }
         }
-        // Only the agent of the pod's node gives a pod a reason that is to run.
+        // While a pod is Pending, only the agent of its node (kubelet or virtual kubelet) sets `status.reason`.
         if api.status.phase == PodPhase::Pending
             && !api.status.reason.is_empty()
             && !api.spec.node.is_empty()

@@ -71,7 +71,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             x.names.set("share", &share);
             x.names.set("share_nodes", &clause.nodes.to_string());
         }
-        explain(cx, s, f.api, clause, &mut x);
+        explain(cx, s, &sentence, f.api, clause, &mut x);
         told.push(x);
     }
     fits::cordoned_fits(cx, f, &sentence, &mut told);
@@ -174,6 +174,7 @@ fn outdated(cx: Context<'_>, s: &Signal<'_>, counted: u32) -> Option<String> {
 fn explain(
     cx: Context<'_>,
     s: &Signal<'_>,
+    sentence: &Sentence<'_>,
     api: Option<&PodSeen>,
     clause: &Clause<'_>,
     x: &mut Finding<'_>,
@@ -260,7 +261,7 @@ fn explain(
             }
         }
         cause::KF205 | cause::KF206 => {
-            let total = scheduler::parse(&s.text).total;
+            let total = sentence.total;
             let all = total.is_none_or(|total| whole.len() as u64 >= u64::from(total));
             if let Some(d) = scheduler::labels(pod, &whole, all && whole.len() == nodes.len()) {
                 x.names.set("detail", &d);
