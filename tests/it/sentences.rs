@@ -15,7 +15,7 @@ const DATA: [&str; 2] = [
 ];
 
 /// Keys of those files whose values are texts of components.
-const TEXTS: [&str; 19] = [
+const TEXTS: [&str; 25] = [
     "log",
     "message",
     "contains",
@@ -35,6 +35,12 @@ const TEXTS: [&str; 19] = [
     "preemption",
     "nothing",
     "ending",
+    "list",
+    "next",
+    "refused",
+    "other",
+    "awaits",
+    "continued",
 ];
 
 /// Texts that still stand in source files: file, literal. Add nothing to this list.

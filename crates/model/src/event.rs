@@ -70,11 +70,23 @@ impl EventSeen {
 /// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`).
 const AUTOSCALERS: [&str; 2] = ["karpenter", "cluster-autoscaler"];
 
+/// Reasons of the Events of schedulers about pods (kubernetes, `pkg/scheduler/schedule_one.go`,
+/// `pkg/scheduler/framework/preemption`). Autoscalers use one of them too.
+pub const SCHEDULER_REASONS: [&str; 3] = ["Scheduled", "FailedScheduling", "Preempted"];
+/// Reasons that only autoscalers give their Events about pods (autoscaler,
+/// `cluster-autoscaler/processors/status/eventing_scale_up_processor.go`; karpenter, `pkg/controllers/provisioning/scheduling/events.go`).
+pub const AUTOSCALER_REASONS: [&str; 3] = ["NotTriggerScaleUp", "TriggeredScaleUp", "Nominated"];
+
 impl EventSeen {
     /// True when a component that adds nodes reports the Event. Karpenter uses the scheduler's reason
     /// `FailedScheduling`, but is not a scheduler.
     pub fn is_of_autoscaler(&self) -> bool {
         AUTOSCALERS.contains(&self.component.as_str())
+    }
+    /// True when a scheduler reports the Event.
+    pub fn is_of_scheduler(&self) -> bool {
+        let is_named = !self.component.is_empty() && !self.is_of_autoscaler();
+        is_named && SCHEDULER_REASONS.contains(&self.reason.as_str())
     }
     /// Returns the node whose agent reports the Event, empty when the Event names no node: the kubelet, or a virtual
     /// kubelet, as `NODE/pod-controller` (virtual-kubelet, package `cmd/virtual-kubelet/internal/commands/root`,

@@ -17,7 +17,7 @@ mod words;
 
 use words::{ERRORS, reason_of};
 pub(super) use words::{
-    awaited_by_claim, is_creating_pod, objects_of, refuses_pod, remover, scheduler,
+    awaited_by_claim, is_creating_pod, network_agent, objects_of, refuses_pod, remover, scheduler,
     scheduler_words, speaker,
 };
 pub use words::{
@@ -76,36 +76,21 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
         ) => return None,
         (None, other) => other.into(),
     };
-    Some((canonical, bare(first_action(message))))
+    Some((canonical, unescaped(first_action(message))))
 }
 
-/// Returns the message without all errors but the first of a list of failed actions (`[failed to "KillContainer" …,
-/// failed to "KillPodSandbox" …]`, k8s.io/apimachinery `pkg/util/errors`, `aggregate.Error`): the later ones follow from
+/// Returns the first of a list of failed actions (`[failed to "KillContainer" …, failed to "KillPodSandbox" …]`,
+/// k8s.io/apimachinery `pkg/util/errors`, `aggregate.Error`), and any other message as it is: the later ones follow from
 /// the first. Quotes in an action's own error are escaped, so that a bare one ends it.
-fn first_action(text: &str) -> Cow<'_, str> {
-    let begins = ERRORS.sync.begins.as_str();
+fn first_action(text: &str) -> &str {
     let first = || {
-        let (before, actions) = text.split_once(&format!("[{begins}"))?;
-        let next = format!("\", {begins}");
-        let mut from = 0;
-        let end = loop {
-            let at = from + actions.get(from..)?.find(&next)?;
-            if !actions.get(..at)?.ends_with('\\') {
-                break at;
-            }
-            from = at + 1;
-        };
-        Some(format!("{before}{begins}{}\"", actions.get(..end)?))
+        let (_, list) = text.split_at_checked(ERRORS.sync.list.find(text)?)?;
+        let first = list.strip_prefix('[')?;
+        let next = first.match_indices(&ERRORS.sync.next).map(|(at, _)| at);
+        let is_escaped = |at: &usize| first.get(..*at).is_some_and(|t| t.ends_with('\\'));
+        first.get(..=next.into_iter().find(|at| !is_escaped(at))?)
     };
-    first().map_or(Cow::Borrowed(text), Cow::Owned)
-}
-
-/// [`unescaped`], of a text that may be owned.
-fn bare(text: Cow<'_, str>) -> Cow<'_, str> {
-    match text {
-        Cow::Borrowed(text) => unescaped(text),
-        Cow::Owned(text) => Cow::Owned(unescaped(&text).into_owned()),
-    }
+    first().unwrap_or(text)
 }
 
 /// Removes the escaping of quotes (`\"`) that a message gets when another message quotes it, also when
@@ -309,17 +294,7 @@ fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
 /// Reads a failure from an error of the pod's sync: `failed to "StartContainer" for "c" with ErrImagePull: "…"`,
 /// possibly in a list, or a text of another form.
 fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
-    match first_action(error) {
-        Cow::Borrowed(error) => of_one_error(error),
-        Cow::Owned(first) => {
-            let (reason, container, text) = of_one_error(&first)?;
-            let (reason, text) = (reason.into_owned(), text.into_owned());
-            Some((reason.into(), container, text.into()))
-        }
-    }
-}
-
-fn of_one_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
+    let error = first_action(error);
     let all = &ERRORS.sync;
     let names = all.action.names(error).unwrap_or_default();
     let name = |key: &str| names.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
@@ -442,7 +417,7 @@ mod tests {
         let error = format!("error killing pod: {list}");
         let said = of_event("FailedKillPod", &error);
         let (_, text) = said.unwrap_or_else(|| panic!("no signal"));
-        assert!(text.starts_with("error killing pod: failed to \"KillContainer\""));
+        assert!(text.starts_with("failed to \"KillContainer\""), "{text}");
         assert!(
             text.ends_with("late\"") && !text.contains("KillPodSandbox"),
             "{text}"

@@ -20,11 +20,15 @@ impl Needle {
         self.text.is_empty()
     }
     pub fn is_in(&self, text: &str) -> bool {
-        self.finder.find(text.as_bytes()).is_some()
+        self.find(text).is_some()
+    }
+    /// Returns where the first occurrence begins.
+    pub fn find(&self, text: &str) -> Option<usize> {
+        self.finder.find(text.as_bytes())
     }
     /// Returns the parts of `text` before and after the first occurrence.
     pub fn split<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        let at = self.finder.find(text.as_bytes())?;
+        let at = self.find(text)?;
         Some((text.get(..at)?, text.get(at + self.text.len()..)?))
     }
 }

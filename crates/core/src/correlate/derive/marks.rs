@@ -7,20 +7,20 @@ use crate::timeline::{Mark, MarkKind, Outcome};
 use kflow_model::cri::{ContainerEventKind, method};
 use kflow_model::pod::PodPhase;
 use kflow_model::{
-    Body, ContainerId, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds,
+    Body, ContainerId, Evidence, Nanos, Text,
+    event::{AUTOSCALER_REASONS, EventSeen, SCHEDULER_REASONS},
+    stamp::SECOND,
+    units::seconds,
 };
 
 /// The stage that an Event belongs to.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
     let said = event(&e.reason, &e.message);
     match e.reason.as_str() {
-        "Scheduled"
-        | "FailedScheduling"
-        | "Preempted"
-        | "BindingConditionsPending"
-        | "Nominated"
-        | "TriggeredScaleUp"
-        | "NotTriggerScaleUp" => Stage::Schedule,
+        "BindingConditionsPending" => Stage::Schedule,
+        reason if SCHEDULER_REASONS.contains(&reason) || AUTOSCALER_REASONS.contains(&reason) => {
+            Stage::Schedule
+        }
         "SuccessfulCreate" | "FailedCreate" => Stage::Api,
         "FailedMount"
         | "FailedAttachVolume"

@@ -151,12 +151,7 @@ impl Heard {
             if !node.is_empty() {
                 self.hear(Actor::Kubelet(node.into()), o.stamp.at, o);
             }
-        } else if matches!(
-            e.reason.as_str(),
-            "Scheduled" | "FailedScheduling" | "Preempted"
-        ) && !e.component.is_empty()
-            && !e.is_of_autoscaler()
-        {
+        } else if e.is_of_scheduler() {
             self.hear(Actor::Scheduler(e.component.clone()), o.stamp.at, o);
         }
     }

@@ -12,6 +12,7 @@ use crate::diagnose::text::shorten;
 use crate::diagnose::unknown::may_be_listed;
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
+use kflow_model::event::{AUTOSCALER_REASONS, SCHEDULER_REASONS};
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Evidence, Nanos, Source, stamp::SECOND};
 
@@ -186,21 +187,14 @@ fn would_be_seen(cx: Context<'_>, f: &PodHistory<'_>, bound: Nanos) -> bool {
 }
 
 /// True when an Event of the pod was seen since it was bound of which nothing says who reports it, as in a table that
-/// kubectl prints, and whose reason is none of the scheduler's.
-fn told_of(f: &PodHistory<'_>, bound: Nanos) -> bool {
+/// kubectl prints, and whose reason is none of a scheduler's or an autoscaler's.
+fn has_event_of_unknown_sender(f: &PodHistory<'_>, bound: Nanos) -> bool {
     f.view.evidence.iter().any(|o| match &o.body {
         Body::Event(e) => {
             e.component.is_empty()
                 && o.stamp.at.plus(SECOND) > bound
-                && !matches!(
-                    e.reason.as_str(),
-                    "Scheduled"
-                        | "FailedScheduling"
-                        | "Preempted"
-                        | "NotTriggerScaleUp"
-                        | "TriggeredScaleUp"
-                        | "Nominated"
-                )
+                && !SCHEDULER_REASONS.contains(&e.reason.as_str())
+                && !AUTOSCALER_REASONS.contains(&e.reason.as_str())
                 && !e.is_of_another_pod(&f.view.uid, &f.view.mirrors)
         }
         _ => false,
@@ -244,7 +238,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
     } else if waiting < limits::PICK_UP_BLIND.ns {
         // The kubelet is alive, or nothing is known about it: it may only be slow.
         return;
-    } else if told_of(f, bound) {
+    } else if has_event_of_unknown_sender(f, bound) {
         // An Event of which it is not known who reports it may be the kubelet's.
         return;
     } else {

@@ -9,7 +9,7 @@ use crate::diagnose::scheduler;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{State, limits};
-use kflow_model::{Body, Nanos, Text};
+use kflow_model::{Body, Nanos, Text, event::AUTOSCALER_REASONS};
 use std::collections::BTreeMap;
 
 /// Keeps the finding of the newest autoscaler Event only, because an autoscaler that found no node may add one later;
@@ -177,10 +177,7 @@ fn in_vain(cx: Context<'_>, asked: &[Asked<'_>], x: &mut Finding<'_>) {
 }
 
 fn is_of_autoscaler(s: &Signal<'_>) -> bool {
-    matches!(
-        s.reason.as_ref(),
-        "NotTriggerScaleUp" | "TriggeredScaleUp" | "Nominated" | "@autoscaler"
-    )
+    s.reason == "@autoscaler" || AUTOSCALER_REASONS.contains(&s.reason.as_ref())
 }
 
 /// Turns Go's notation of lists and maps (`[{workers-a 3->4 (max: 10)}]`, `resources={"cpu":"64"}`) into plain text

@@ -5,39 +5,22 @@ use crate::correlate::PodView;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, proof};
 use crate::diagnose::history::PodHistory;
+use crate::diagnose::signal;
 use kflow_model::pod::{Condition, ContainerState, PodSeen};
-
-/// A word of an error, the network that writes it, and the prefix of its agent pods' names in its own manifests.
-const AGENTS: [(&str, &str, &str); 14] = [
-    ("ztunnel", "Istio ztunnel", "ztunnel-"),
-    ("istio-cni", "Istio CNI", "istio-cni-node-"),
-    ("cilium", "Cilium", "cilium-"),
-    ("calico", "Calico", "calico-node-"),
-    ("annel", "Flannel", "kube-flannel-"),
-    ("add cmd: ", "AWS VPC", "aws-node-"),
-    ("multus", "Multus", "kube-multus-"),
-    ("readinessindicatorfile", "Multus", "kube-multus-"),
-    ("weave", "Weave", "weave-net-"),
-    ("azure", "Azure CNS", "azure-cns-"),
-    ("antrea", "Antrea", "antrea-agent-"),
-    ("kube-ovn", "Kube-OVN", "kube-ovn-cni-"),
-    ("ovnkube", "OVN-Kubernetes", "ovnkube-node-"),
-    ("ovn-k8s", "OVN-Kubernetes", "ovnkube-node-"),
-];
 
 /// Sets names for the network whose agent failed, and for the health of the agent's pod on the node.
 pub(super) fn agent<'a>(cx: Context<'_>, x: &mut Finding<'a>, text: &str, f: &PodHistory<'a>) {
     if x.cause.id != cause::KF518 {
         return;
     }
-    let Some((_, network, named)) = AGENTS.iter().find(|(word, ..)| text.contains(word)) else {
+    let Some(agent) = signal::network_agent(text) else {
         return;
     };
-    x.names.set("network", network);
+    x.names.set("network", &agent.network);
     let node = &f.view.node;
     let mut of_node = cx.shared.on_node(cx.world, node).iter().filter(|p| {
         let daemon = p.owners.first().is_some_and(|o| o.kind == "DaemonSet");
-        daemon && p.name.starts_with(named)
+        daemon && p.name.starts_with(&agent.pods)
     });
     // Of several pods with such a name, the one that is not ready.
     let first = of_node.next();

@@ -23,6 +23,7 @@ pub(super) struct Errors {
     pub(super) kubelet: Texts,
     pub(super) runtime: RuntimeErrors,
     node: NodeErrors,
+    networks: Networks,
     claim: ClaimEvents,
     scheduler: SchedulerSentence,
     owner: OwnerErrors,
@@ -84,6 +85,27 @@ struct OwnerErrors {
     creating: Vec<Needle>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Networks {
+    agents: Vec<NetworkAgent>,
+}
+
+/// The agent of a pod network, which the network's CNI plugin calls.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::diagnose) struct NetworkAgent {
+    contains: Needle,
+    pub(in crate::diagnose) network: String,
+    pub(in crate::diagnose) pods: String,
+}
+
+/// Returns the agent whose network a CNI plugin's error is of.
+pub(in crate::diagnose) fn network_agent(error: &str) -> Option<&'static NetworkAgent> {
+    let mut all = ERRORS.networks.agents.iter();
+    all.find(|a| a.contains.is_in(error))
+}
+
 /// What the Events of claims say.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,8 +155,10 @@ pub(in crate::diagnose) fn remover(taint: &str) -> Option<&'static Removed> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SyncErrors {
-    /// The begin of each action in a list of them.
-    pub(super) begins: String,
+    /// The begin of a list of actions: a bracket, and that of the first.
+    pub(super) list: Needle,
+    /// The end of an action, and the begin of the next.
+    pub(super) next: String,
     pub(super) action: Template,
     pub(super) containers: Vec<String>,
     pub(super) renamed: BTreeMap<String, String>,
