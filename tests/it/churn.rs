@@ -59,7 +59,9 @@ pub(crate) fn pod(n: usize, name: &str, running: bool) -> PodSeen {
             restarts: n.is_multiple_of(7).into(),
             ready: true,
             started: Some(true),
-            state: ContainerState::Running { started: p.created },
+            state: ContainerState::Running {
+                started: Some(p.created),
+            },
             last: None,
         });
     }

@@ -314,16 +314,17 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
 /// Grades of `fixtures/reports.tsv`.
 const GRADES: [&str; 4] = ["right", "less", "nothing", "wrong"];
 /// What its samples are of.
-const SAMPLES: [&str; 3] = [
+const SAMPLES: [&str; 4] = [
     "on the node, before it, controllers",
     "distributions and managed clusters; storage, network, GPU and batch add-ons",
     "of every kind, while the repairs of these two were half done",
+    "of every kind, half of them ordinary questions, after all these repairs",
 ];
 
 /// Returns the number of reports of each grade in each sample.
-fn graded() -> [[usize; 4]; 3] {
+fn graded() -> [[usize; 4]; 4] {
     let all = std::fs::read_to_string(in_repository("fixtures/reports.tsv")).expect("the reports");
-    let mut counts = [[0; 4]; 3];
+    let mut counts = [[0; 4]; 4];
     for line in all.lines().skip(1) {
         let cells: Vec<&str> = line.split('\t').collect();
         let [sample, report, wanted, told, grade] = cells[..] else {
@@ -369,8 +370,8 @@ fn the_readme_says_how_many_reports_were_told_right() {
         "of {} public reports of situations that it was not made for it told the cause of {}, and of the last {} of them, after repairs, that of {}",
         sums.iter().sum::<usize>(),
         right.iter().sum::<usize>(),
-        sums[2],
-        right[2],
+        sums[3],
+        right[3],
     );
     let readme = std::fs::read_to_string(in_repository("README.md")).expect("the page");
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -477,9 +477,9 @@ pub enum ContainerState {
     },
     /// `state.running`.
     Running {
-        /// `startedAt` (1 s).
-        #[serde(rename = "t")]
-        started: Nanos,
+        /// `startedAt` (1 s); not told by a table of pods.
+        #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+        started: Option<Nanos>,
     },
     /// `state.terminated`.
     Terminated(Terminated),
@@ -544,7 +544,7 @@ impl PodSeen {
     pub fn last_change(&self) -> Nanos {
         let of_conditions = self.status.conditions.iter().filter_map(|c| c.transition);
         let of_containers = self.statuses().filter_map(|s| match &s.state {
-            ContainerState::Running { started } => Some(*started),
+            ContainerState::Running { started } => *started,
             ContainerState::Terminated(t) => t.finished,
             ContainerState::Waiting { .. } => s.last.as_ref().and_then(|t| t.finished),
         });

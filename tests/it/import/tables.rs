@@ -595,3 +595,94 @@ fn a_pasted_table_of_pods_is_of_the_namespace_of_its_command() {
     let said = desk.refused(&["--watch", &bare]);
     assert!(said.contains("with -A"), "{said}");
 }
+
+/// A row says that a container runs, and not since when.
+#[test]
+fn a_container_of_a_row_has_not_run_for_longer_than_its_pod() {
+    let desk = Desk::new();
+    let paste = "$ kubectl -n shop get pods\n\
+                 NAME    READY   STATUS    RESTARTS   AGE\n\
+                 web-0   0/1     Running   0          38m\n\
+                 $ kubectl -n shop get events\n\
+                 LAST SEEN   TYPE      REASON      OBJECT      MESSAGE\n\
+                 40s         Warning   Unhealthy   pod/web-0   Readiness probe failed: HTTP probe failed with statuscode: 500\n";
+    let input = desk.file("paste.txt", paste);
+    let (session, _) = desk.import("a.kflow", &["--watch", &input]);
+    let o = run(&["why", "shop/web-0", "-s", &session]);
+    let said = text(&o.stdout);
+    assert!(said.contains("stuck in ready for 38m"), "{said}");
+}
+
+#[test]
+fn a_pod_whose_newest_event_is_of_no_known_cause_is_not_said_to_be_on_its_way() {
+    let desk = Desk::new();
+    let paste = |reason: &str| {
+        format!(
+            "$ kubectl -n shop get events\n\
+             LAST SEEN   TYPE      REASON      OBJECT      MESSAGE\n\
+             5m          Normal    Scheduled   pod/web-0   Successfully assigned shop/web-0 to n1\n\
+             20s         Warning   {reason}    pod/web-0   Error: some words that nobody knows\n"
+        )
+    };
+    for (reason, code, has) in [
+        (
+            "Failed",
+            1,
+            "cannot be started: some words that nobody knows",
+        ),
+        (
+            "Unheard",
+            2,
+            "of no cause that kflow knows: Unheard \"Error: some words",
+        ),
+    ] {
+        let input = desk.file("paste.txt", paste(reason));
+        let (session, _) = desk.import("a.kflow", &["--watch", &input]);
+        let o = run(&["why", "shop/web-0", "-s", &session]);
+        let said = text(&o.stdout) + &text(&o.stderr);
+        assert_eq!(o.status.code(), Some(code), "{said}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(has), "{said}");
+    }
+}
+
+/// Only who read the Events knows that the kubelet said nothing of the pod's volumes.
+#[test]
+fn nothing_follows_from_events_that_were_not_read() {
+    let desk = Desk::new();
+    let pod = |volumes: serde_json::Value| {
+        serde_json::json!({"kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop", "uid": "6b1f", "creationTimestamp": "2026-11-21T08:00:00Z"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}], "volumes": volumes},
+            "status": {"phase": "Pending", "startTime": "2026-11-21T08:00:00Z", "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T08:00:00Z"},
+                {"type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": "2026-11-21T08:00:00Z"}],
+                "containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}]}})
+    };
+    let claim =
+        serde_json::json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let read = "2026-11-21T08:20:00Z";
+    for (volumes, cause) in [(claim, "KF401"), (serde_json::json!([]), "KF713")] {
+        let input = desk.file("pod.json", pod(volumes).to_string());
+        let (session, _) = desk.import("a.kflow", &["--watch", &input, "--taken", read]);
+        let o = run(&["why", "shop/web-0", "-s", &session]);
+        let said = text(&o.stdout) + &text(&o.stderr);
+        assert!(said.contains(cause), "{said}");
+    }
+}
+
+/// Rows of nodes have no taints, and say which nodes are not ready.
+#[test]
+fn the_nodes_behind_a_taint_are_named_from_their_rows() {
+    let desk = Desk::new();
+    let paste = "$ kubectl get nodes\n\
+                 NAME   STATUS     ROLES    AGE   VERSION\n\
+                 n1     NotReady   <none>   44m   v1.34.1\n\
+                 $ kubectl -n shop get events\n\
+                 LAST SEEN   TYPE      REASON             OBJECT      MESSAGE\n\
+                 20s         Warning   FailedScheduling   pod/web-0   0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.\n";
+    let input = desk.file("paste.txt", paste);
+    let (session, _) = desk.import("a.kflow", &["--watch", &input]);
+    let said = text(&run(&["why", "shop/web-0", "-s", &session]).stdout);
+    assert!(said.contains("(n1 is NotReady)"), "{said}");
+    assert!(said.contains("nodes that are not well"), "{said}");
+}

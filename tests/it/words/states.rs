@@ -55,7 +55,9 @@ fn pod(s: i64, is: &Is, restarts: u32, since: i64) -> PodSeen {
         c.state = if matches!(is, Is::Exited) {
             ContainerState::Terminated(exit(restarts, s))
         } else {
-            ContainerState::Running { started: at(since) }
+            ContainerState::Running {
+                started: Some(at(since)),
+            }
         };
         c.last = restarts.checked_sub(1).map(|n| exit(n, since - 1));
     }

@@ -137,9 +137,7 @@ mod tests {
         })
     }
     fn running() -> ContainerState {
-        ContainerState::Running {
-            started: Nanos::default(),
-        }
+        ContainerState::Running { started: None }
     }
     fn pod(phase: &str, init: &[ContainerState], main: &[(ContainerState, bool)]) -> PodSeen {
         let mut p = PodSeen::default();

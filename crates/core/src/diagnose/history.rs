@@ -172,6 +172,18 @@ impl<'a> PodHistory<'a> {
                 .is_some_and(|s| !s.post_start.is_empty())
     }
 
+    /// Returns whether a main container that exits with 0 is started again, by the pod's restart policy; `None` where that is
+    /// not known. A description does not print it, and the template of a Job may not have Always (pkg/apis/batch/validation,
+    /// `validateJobSpec`).
+    pub fn restarts_after_success(&self) -> Option<bool> {
+        let pod = self.api?;
+        let of_job = || pod.owner.as_ref().is_some_and(|o| o.kind == "Job");
+        match pod.spec.restart_policy.as_str() {
+            "" => of_job().then_some(false),
+            policy => Some(policy == "Always"),
+        }
+    }
+
     /// Gathers a pod's history from its evidence, in one pass.
     pub fn gather(view: &'a PodView, now: Nanos) -> Self {
         let mut f = Self {

@@ -108,7 +108,6 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     if f.deletion_refused() {
         return Health::Unwell;
     }
-    let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
     let mains: Vec<_> = f
         .containers
         .iter()
@@ -119,11 +118,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     };
     // Without the API the restart policy is not known: a container that exited with 0, once, counts as done.
     let once = mains.iter().all(|c| c.exits.len() == 1);
-    let may_end = if policy.is_empty() {
-        once
-    } else {
-        policy != "Always"
-    };
+    let may_end = f.restarts_after_success().map_or(once, |again| !again);
     if !mains.is_empty() && may_end && mains.iter().all(done) {
         return Health::Well;
     }
@@ -140,6 +135,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         return Health::Unwell;
     }
     // The API shows later than the runtime that a container has ended: such a pod is not well, although Ready.
+    let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
     let down = |c: &&history::ContainerHistory<'_>| {
         matches!(c.run, Some(Some(_))) && !c.runs() && policy != "Never" && !done(c)
     };

@@ -21,7 +21,8 @@ pub(super) use words::{
     scheduler_words, speaker,
 };
 pub use words::{
-    cause_in, image_in, is_starting, refuses_list, runtime_is_down, timed_out, unanswered, wait_in,
+    cause_in, image_in, is_starting, network_missing, refuses_list, runtime_is_down, timed_out,
+    unanswered, wait_in,
 };
 
 /// A failure that a source reported.

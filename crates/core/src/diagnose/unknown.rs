@@ -14,6 +14,7 @@ mod alone;
 mod listed;
 mod missing;
 mod trouble;
+mod warned;
 
 use super::target::{self, Target, node_asked, owner_asked};
 use super::text::list;
@@ -28,6 +29,7 @@ pub(super) use listed::resting;
 pub use missing::elsewhere;
 use trouble::help;
 pub use trouble::{Trouble, troubles};
+use warned::warned;
 
 /// Kinds that show that an owner cannot create pods, or that a pod failed.
 const TELLING: [&str; 6] = [
@@ -59,6 +61,8 @@ pub enum Reason {
     OutOfScope,
     /// The cluster has no such node.
     NoSuchNode,
+    /// It is of no cause that kflow knows.
+    NoCause,
 }
 
 impl Reason {
@@ -71,6 +75,7 @@ impl Reason {
             Self::Lost => "lost",
             Self::OutOfScope => "out-of-scope",
             Self::NoSuchNode => "no-such-node",
+            Self::NoCause => "no-cause",
         }
     }
 }
@@ -364,6 +369,9 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
         };
         format!("how pod {} is{seen}", pod.key())
     };
+    if let Some(unknown) = warned(asked, pod, what()) {
+        return Some(unknown);
+    }
     // A run that asks no apiserver depends on the node's own sources.
     if !asked.asks("pods") && pod.api.is_none() {
         return lost_or_unseen(asked, what())

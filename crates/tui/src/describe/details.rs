@@ -225,7 +225,10 @@ impl Writer<'_> {
                 format!("waiting {reason}")
             }
             ContainerState::Waiting { reason, message } => format!("waiting {reason}: {message}"),
-            ContainerState::Running { started } => format!("running since {}", self.time(*started)),
+            ContainerState::Running {
+                started: Some(started),
+            } => format!("running since {}", self.time(*started)),
+            ContainerState::Running { started: None } => "running".to_owned(),
             ContainerState::Terminated(t) => self.terminated(t),
         };
         s.push_str(if c.ready { ", ready" } else { ", not ready" });

@@ -302,7 +302,9 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
     for (o, p) in &f.states {
         for c in p.statuses() {
             if !c.id.is_empty()
-                && let ContainerState::Running { started } = &c.state
+                && let ContainerState::Running {
+                    started: Some(started),
+                } = &c.state
             {
                 let r = of_id(runs, &c.id.0, &c.name, Some(c.restarts));
                 if r.start.is_none() {

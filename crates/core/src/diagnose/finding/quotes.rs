@@ -131,7 +131,7 @@ fn state(p: &mut Proof, stated: Option<Nanos>) {
 fn changed(p: &PodSeen) -> Option<Nanos> {
     let conditions = p.status.conditions.iter().filter_map(|c| c.transition);
     let containers = p.statuses().filter_map(|s| match &s.state {
-        ContainerState::Running { started } => Some(*started),
+        ContainerState::Running { started } => *started,
         ContainerState::Terminated(t) => t.finished,
         ContainerState::Waiting { .. } => s.last.as_ref()?.finished,
     });

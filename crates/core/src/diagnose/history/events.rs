@@ -196,7 +196,13 @@ impl<'a> PodHistory<'a> {
             let c = self.container(&s.name);
             c.restarts = c.restarts.max(s.restarts);
             if let ContainerState::Running { started } = s.state {
-                c.started = c.started.max(Some(started));
+                // A container that never ended has run at most since its pod was made; any other at least since now.
+                let unknown = if s.restarts == 0 {
+                    p.created
+                } else {
+                    o.stamp.at
+                };
+                c.started = c.started.max(Some(started.unwrap_or(unknown)));
             }
         }
     }

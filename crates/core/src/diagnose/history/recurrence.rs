@@ -91,8 +91,8 @@ impl PodHistory<'_> {
             .killed
             .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
         let again = of_late >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
-        // An init container that exited with 0 is done.
-        let done = !c.runs() && last.code == Some(0) && self.is_init(&c.name);
+        let is_final = self.is_init(&c.name) || self.restarts_after_success() == Some(false);
+        let done = !c.runs() && last.code == Some(0) && is_final;
         let over = c.runs()
             && self.serves(c)
             && c.started

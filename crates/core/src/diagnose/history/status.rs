@@ -157,7 +157,7 @@ impl PodHistory<'_> {
 /// The last moment at which a container ran, as its status tells (1 s); `None` for one that has not.
 fn ran(s: &ContainerStatus) -> Option<Nanos> {
     match &s.state {
-        ContainerState::Running { started } => Some(*started),
+        ContainerState::Running { started } => *started,
         _ => ended(s),
     }
 }

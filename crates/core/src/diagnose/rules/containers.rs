@@ -114,7 +114,7 @@ fn post_start<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Findin
 
 /// Adds a finding for each container that ended and should not have, with the best reason that is known.
 pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
-    let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
+    let restarts = f.restarts_after_success();
     for c in &f.containers {
         let init = f.is_init(&c.name);
         if f.is_ephemeral(&c.name) {
@@ -128,10 +128,7 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             .count();
         let again = recent.max(c.restarts as usize);
         let fine = last.code == Some(0)
-            && (init
-                || policy == "Never"
-                || policy == "OnFailure"
-                || (policy.is_empty() && again < 2));
+            && (init || restarts == Some(false) || (restarts.is_none() && again < 2));
         let loops = f.crash_loop(c).is_some();
         // The kubelet stopped the container, so the exit is no failure of its own.
         let stopped = c.killed.is_some_and(|(t, why, _)| {

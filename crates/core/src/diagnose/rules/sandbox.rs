@@ -10,8 +10,8 @@ use crate::diagnose::limits;
 use crate::diagnose::text::{list, span, times as words};
 use crate::diagnose::{Confidence, Proof, State};
 use crate::flow::Stage;
-use kflow_model::Source;
 use kflow_model::cri::method;
+use kflow_model::{Body, Evidence, Source};
 
 /// RunPodSandbox takes a second or two; forty pods at once take seven seconds (recording 19).
 const SLOW_NS: i64 = limits::SANDBOX.ns;
@@ -86,7 +86,13 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         if !waiting {
             return;
         }
-        if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
+        let is_event = |o: &Evidence| matches!(o.body, Body::Event(_));
+        let has_events = cx.world.coverage().newest_list("events").is_some()
+            || f.view.evidence.iter().any(is_event);
+        if !has_events {
+            // Nothing follows from the silence of what was not read.
+            found.extend(unseen(cx, f).map(|x| x.at_most(Confidence::Possible)));
+        } else if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
             let x = Finding::new(cause::KF401, f);
             found.push(
                 x.name("volumes", &list(&volumes))

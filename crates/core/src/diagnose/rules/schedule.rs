@@ -214,10 +214,24 @@ fn explain(
                 .get("taint")
                 .and_then(scheduler::key_of)
                 .map(Text::from);
+            if let Some(key) = named
+                .as_deref()
+                .filter(|key| super::taints::is_of_health(key))
+            {
+                x.names.set("sick", key);
+            }
             let its = |key: &str| named.as_ref().is_none_or(|named| *named == key);
             // The scheduler names the first taint of a node that the pod does not tolerate.
             let (taints, others) = scheduler::taints(pod, &whole, its);
             match taints.as_slice() {
+                [] if named.as_deref() == Some("node.kubernetes.io/not-ready") => {
+                    let rows = super::taints::rows_not_ready(&whole);
+                    let are = if rows.len() == 1 { "is" } else { "are" };
+                    if !rows.is_empty() {
+                        x.names
+                            .set("detail", &format!("({} {are} NotReady)", list(&rows)));
+                    }
+                }
                 [] => {}
                 [one] if x.names.get("taint").is_none() => {
                     let (taint, node) = one.split_once(" on ").unwrap_or((one, ""));

@@ -5,6 +5,7 @@ use super::{Context, heard};
 use crate::diagnose::cluster::low_on;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::scheduler::untolerated;
+use crate::diagnose::signal;
 use crate::diagnose::text::{at, list, shorten};
 use kflow_model::{
     Evidence, ObjectRef,
@@ -90,6 +91,19 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
     })
 }
 
+/// True for a taint that Kubernetes sets because a node is not well.
+pub(super) fn is_of_health(key: &str) -> bool {
+    let rest = key.strip_prefix("node.kubernetes.io/");
+    rest.is_some_and(|rest| !matches!(rest, "unschedulable" | "out-of-service"))
+}
+
+/// Returns the nodes that a table shows as not ready, which has no taints.
+pub(super) fn rows_not_ready<'n>(nodes: &[&'n NodeSeen]) -> Vec<&'n str> {
+    let not_ready = |n: &&&NodeSeen| n.is_row && n.condition("Ready").is_some_and(|c| !c.is_true());
+    let all = nodes.iter().filter(not_ready);
+    all.map(|n| n.name.as_str()).collect()
+}
+
 /// Adds to a finding why nodes have the taints that keep the pod away. When that is known for all those nodes, the
 /// finding names it as the root.
 pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut Finding<'_>) {
@@ -119,6 +133,12 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
             words.push(why);
             proofs.extend(proof);
         }
+    }
+    if let Some(key) = keys.iter().find(|key| is_of_health(key)) {
+        x.names.set("sick", key);
+    }
+    if let Some(network) = words.iter().find_map(|why| signal::network_missing(why)) {
+        x.names.set("network", network);
     }
     if rooted == 0 {
         return;

@@ -15,6 +15,10 @@ use kflow_model::pod::{ContainerState, WatchEvent};
 use kflow_model::{Body, Nanos, Source};
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
+    if let Some(x) = goes_on(cx, f) {
+        found.push(x);
+        return;
+    }
     if moved_lately(cx, f) {
         return;
     }
@@ -236,6 +240,46 @@ fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         .varying("running", &span(cx.now.since(started)))
         .proof_if(f.api_evidence);
     Some(on_node(cx, f, x))
+}
+
+/// For a pod in which a container has ended well for good while others run.
+fn goes_on<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
+    if f.deleted.is_some() || f.restarts_after_success()? {
+        return None;
+    }
+    let mains = || {
+        let all = f.containers.iter();
+        all.filter(|c| !f.is_initial(&c.name) && !f.is_ephemeral(&c.name))
+    };
+    let ended = |c: &ContainerHistory<'a>| {
+        let last = c.exits.last().filter(|_| !c.runs())?;
+        (last.code == Some(0)).then_some(last.at)
+    };
+    let done: Vec<&str> = mains()
+        .filter(|c| ended(c).is_some())
+        .map(|c| c.name.as_str())
+        .collect();
+    let at = mains().filter_map(ended).max()?;
+    let others: Vec<&str> = mains()
+        .filter(|c| c.runs())
+        .map(|c| c.name.as_str())
+        .collect();
+    let other = others.first()?;
+    if cx.now.since(at) < limits::READY_BLIND.ns {
+        return None;
+    }
+    let job = f.api.and_then(|p| p.owner.as_ref());
+    let mut x = Finding::new(cause::KF810, f)
+        .since(at)
+        .name("done", &list(&done))
+        .name("others", &list(&others))
+        .name("other", other)
+        .varying("ago", &span(cx.now.since(at)))
+        .proof_if(f.api_evidence);
+    if let Some(job) = job.filter(|o| o.kind == "Job") {
+        x = x.name("job", &format!("Job {}", job.name));
+    }
+    Some(x)
 }
 
 /// For a deleted pod that still exists when no other rule knows why.

@@ -200,6 +200,7 @@ pub(super) struct Joined {
 struct NodeErrors {
     starting: Vec<Needle>,
     refused: Vec<Needle>,
+    network_missing: Vec<Needle>,
     runtime_down: Vec<Needle>,
 }
 
@@ -277,6 +278,11 @@ pub fn is_starting(text: &str) -> bool {
 /// True for the apiserver's answer to a list that the kubelet may not make, or that the apiserver does not know.
 pub fn refuses_list(text: &str) -> bool {
     holds(text, &ERRORS.node.refused)
+}
+/// Returns the words by which a node's condition Ready says that its runtime has no network configuration.
+pub fn network_missing(text: &str) -> Option<&'static str> {
+    let all = ERRORS.node.network_missing.iter();
+    all.map(Needle::as_str).find(|words| text.contains(words))
 }
 /// True for a message of a node's condition Ready that says that the runtime is down.
 pub fn runtime_is_down(text: &str) -> bool {

@@ -248,7 +248,7 @@ mod tests {
             name: name.into(),
             ready: true,
             state: ContainerState::Running {
-                started: Nanos::from_secs(90),
+                started: Some(Nanos::from_secs(90)),
             },
             ..ContainerStatus::default()
         };

@@ -79,6 +79,7 @@ fn what_to_do_follows_from_the_words_of_the_error() {
         (cause::KF409, "FailedMount", of_mount("Error starting systemd unit x.service on host: Cannot set property CollectMode, or unknown property."), "systemctl --version", "dmesg"),
         (cause::KF409, "FailedMount", of_mount("Could not mount \"b\" at \"/x\": Failed to find corresponding MountpointS3PodAttachment custom resource: context deadline exceeded. You can see the controller logs by running `kubectl logs -n kube-system -lapp=s3-csi-controller`."), "kubectl -n kube-system logs -l app=s3-csi-controller", "dmesg"),
         (cause::KF409, "FailedMount", of_mount("something that nobody knows"), "describe pod", "dmesg"),
+        (cause::KF418, "FailedAttachVolume", "AttachVolume.Attach failed for volume \"v\" : rpc error: code = Internal desc = Could not attach volume \"vol-1\" to node \"i-1\": operation error EC2: AttachVolume, https response error StatusCode: 403, api error UnauthorizedOperation: You are not authorized to perform this operation.".to_owned(), "driver's own controller", "secretproviderclasses"),
         (cause::KF420, "FailedMount", mount("lustre", "mount.lustre: mount a@tcp:/b at /c failed: No such device\nAre the lustre modules loaded?"), "modprobe lustre", "?"),
         (cause::KF501, "FailedCreatePodSandBox", cni("vendor", "something that nobody knows"), "logs of the CNI pods", "/etc/cni/net.d"),
         (cause::KF501, "FailedCreatePodSandBox", "networkPlugin cni failed to set up pod \"p_ns\" network: request ip return 500 route is not ready, please see kube-ovn-controller logs to find errors".to_owned(), "deployment/kube-ovn-controller", "if cni was"),
@@ -117,7 +118,7 @@ fn is_certain(pattern: &str, group: &str) -> bool {
 }
 
 /// Names that code sets together with another: the step that uses the second has the first in its text.
-const TOGETHER: [(&str, &str); 1] = [("remover", "remover_pods")];
+const TOGETHER: [(&str, &str); 2] = [("remover", "remover_pods"), ("others", "other")];
 
 /// Returns the names of a template.
 fn names_of(template: &str) -> Vec<&str> {

@@ -122,7 +122,7 @@ impl RawContainerStatus {
             RawState {
                 running: Some(r), ..
             } => ContainerState::Running {
-                started: r.started_at.at().unwrap_or_default(),
+                started: r.started_at.at(),
             },
             RawState {
                 waiting: Some(w), ..
