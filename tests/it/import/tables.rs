@@ -677,6 +677,9 @@ fn the_nodes_behind_a_taint_are_named_from_their_rows() {
     let paste = "$ kubectl get nodes\n\
                  NAME   STATUS     ROLES    AGE   VERSION\n\
                  n1     NotReady   <none>   44m   v1.34.1\n\
+                 $ kubectl -n shop get pods\n\
+                 NAME    READY   STATUS    RESTARTS   AGE\n\
+                 web-0   0/1     Pending   0          40m\n\
                  $ kubectl -n shop get events\n\
                  LAST SEEN   TYPE      REASON             OBJECT      MESSAGE\n\
                  20s         Warning   FailedScheduling   pod/web-0   0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.\n";

@@ -225,7 +225,7 @@ fn explain(
             let (taints, others) = scheduler::taints(pod, &whole, its);
             match taints.as_slice() {
                 [] if named.as_deref() == Some("node.kubernetes.io/not-ready") => {
-                    let rows = super::taints::rows_not_ready(&whole);
+                    let rows = super::taints::rows_not_ready(&nodes);
                     let are = if rows.len() == 1 { "is" } else { "are" };
                     if !rows.is_empty() {
                         x.names
