@@ -686,6 +686,7 @@ fn the_nodes_behind_a_taint_are_named_from_their_rows() {
     let input = desk.file("paste.txt", paste);
     let (session, _) = desk.import("a.kflow", &["--watch", &input]);
     let said = text(&run(&["why", "shop/web-0", "-s", &session]).stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("(n1 is NotReady)"), "{said}");
     assert!(said.contains("nodes that are not well"), "{said}");
 }
