@@ -82,6 +82,8 @@ pub(super) struct KubectlText {
     of_list: String,
     /// True if the message of the last row has lines that may be no part of it.
     is_doubtful: bool,
+    /// Length of the last row's message up to its first blank line, bytes. What follows is a part of it only if more rows do.
+    until_blank: Option<usize>,
     /// The table of pods that is being read.
     pods: pods::Table,
     /// The table of nodes or claims that is being read.
@@ -128,7 +130,10 @@ impl KubectlText {
     /// Decodes what was collected, if anything.
     fn flush(&mut self, out: &mut Vec<Observation>) -> Fed {
         let text = std::mem::take(&mut self.lines);
-        let rows = std::mem::take(&mut self.rows);
+        let mut rows = std::mem::take(&mut self.rows);
+        if let (Some(until), Some(last)) = (self.until_blank.take(), rows.last_mut()) {
+            last.message.truncate(until);
+        }
         let (pods, scope) = self.pods.end();
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
         let of_list = std::mem::take(&mut self.of_list);

@@ -235,6 +235,9 @@ impl KubectlText {
             return Fed::Malformed("not a row of Events");
         };
         self.is_doubtful |= after.blank || after.is_command;
+        if after.blank {
+            self.until_blank.get_or_insert(row.message.len());
+        }
         row.message.push('\n');
         row.message.push_str(text.trim());
         self.bytes = self.bytes.saturating_add(text.len());
@@ -288,6 +291,7 @@ impl KubectlText {
         }
         self.bytes = self.bytes.saturating_add(text.len());
         self.rows_indent = indent(text);
+        self.until_blank = None;
         self.rows.push(row);
         self.unless_too_long(Fed::Partial, out)
     }

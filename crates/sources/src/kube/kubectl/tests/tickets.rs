@@ -59,6 +59,19 @@ fn a_prompt_ends_the_events_of_a_description_and_a_message_that_looks_like_one_d
     assert_eq!(ticket(&indented.join("\n")), want);
 }
 
+/// A message may have blank lines. Behind the last one nothing shows what is still a part of it.
+#[test]
+fn what_stands_behind_the_last_message_and_a_blank_line_is_no_part_of_it() {
+    let bare = fixture("s2-image-missing-1.36.txt");
+    let prose = "I can log in by hand, and dmesg says: Structure needs cleaning\n\n**What I tried**\nall of it\n";
+    assert_eq!(ticket(&format!("{bare}\n{prose}")), ticket(&bare));
+    let (before, rows) = bare.split_at(bare.find("  Normal   BackOff").unwrap());
+    let within = ticket(&format!("{before}\n{prose}{rows}"));
+    let is_whole = |o: &Observation| matches!(&o.body, Body::Event(e) if e.message.ends_with("Structure needs cleaning\n**What I tried**\nall of it"));
+    assert!(within.iter().any(is_whole), "{within:?}");
+    assert_eq!(within.len(), ticket(&bare).len());
+}
+
 /// The prompt of fish is the mark of a quotation.
 #[test]
 fn a_quotation_ends_what_stands_before_it() {
