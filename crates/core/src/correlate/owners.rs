@@ -117,7 +117,8 @@ pub(crate) fn may_be_of(pod: &str) -> Vec<(&'static str, &str)> {
     all
 }
 
-/// The Deployment of a ReplicaSet, from its name `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`). `None` for a name of another form.
+/// The Deployment of a ReplicaSet, from its name `DEPLOYMENT-HASH` (`pkg/controller/deployment/sync.go`). `None` for a name
+/// of another form.
 pub fn deployment_of(set: &ObjectRef) -> Option<ObjectRef> {
     let (base, hash) = set.name.rsplit_once('-')?;
     let is_hash = (8..=10).contains(&hash.len());

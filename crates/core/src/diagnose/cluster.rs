@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::limits;
 use super::pulls::Pulls;
-use super::rules::{ClaimWaits, Workloads};
+use super::rules::{Attachments, ClaimWaits, Workloads};
 use super::scheduler::Usage;
 use super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
@@ -302,6 +302,7 @@ pub struct Cluster {
     on_node: OnceLock<FxHashMap<Text, Vec<Pod>>>,
     /// When a pod of each scheduler was last bound.
     bound: OnceLock<FxHashMap<Text, Nanos>>,
+    attachments: OnceLock<Attachments>,
     claims: OnceLock<ClaimWaits>,
     workloads: OnceLock<Workloads>,
 }
@@ -503,6 +504,10 @@ impl Cluster {
             all
         });
         all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// Returns to which nodes volumes are attached.
+    pub fn attachments(&self, world: &World) -> &Attachments {
+        self.attachments.get_or_init(|| Attachments::of(world))
     }
     /// Returns the claims of which it is said that they wait for a pod.
     pub fn claims(&self, world: &World) -> &ClaimWaits {

@@ -2,6 +2,7 @@
 //! all others are matched from the catalogue in `matched`.
 
 mod admit;
+mod attached;
 mod autoscaler;
 mod claims;
 mod cni;
@@ -21,6 +22,7 @@ mod terminate;
 mod waits;
 mod webhook;
 
+pub use attached::Attachments;
 pub use claims::ClaimWaits;
 pub use kueue::Workloads;
 pub(super) use matched::of_ephemeral;
@@ -260,6 +262,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
             waits::rules(cx, f, &mut found);
         }
     }
+    attached::elsewhere(cx, f, &mut found);
     back_off(f, &mut found);
     tries_again(f, &mut found);
     if health == Health::Flapping {

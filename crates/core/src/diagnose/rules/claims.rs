@@ -53,7 +53,7 @@ impl ClaimWaits {
 }
 
 /// Returns a claim that kflow has read, or of which there are Events.
-fn claim<'w>(cx: Context<'w>, namespace: &str, name: &str) -> Option<&'w ObjectState> {
+pub(super) fn claim<'w>(cx: Context<'w>, namespace: &str, name: &str) -> Option<&'w ObjectState> {
     cx.world.object(CLAIM, namespace, name)
 }
 
