@@ -28,7 +28,7 @@ impl Command {
         let header = line.trim_start().strip_prefix("Every ");
         let watched = header.and_then(|h| h.split_once("s: "));
         if let Some((_, command)) = watched {
-            return Self::of_words(command, true).map(|c| Self {
+            return Self::of_words(command, true, false).map(|c| Self {
                 scope_if_complete: None,
                 ..c
             });
@@ -36,16 +36,19 @@ impl Command {
         ticket::splits(line).find_map(|(front, command)| {
             let is_prompted = ticket::ends_prompt(front);
             let is_command = is_prompted || front.is_empty();
-            is_command.then(|| Self::of_words(command, is_prompted))?
+            let is_certain = ticket::is_prompt((front, command));
+            is_command.then(|| Self::of_words(command, is_prompted, is_certain))?
         })
     }
 
-    /// Reads what stands behind the prompt.
-    fn of_words(command: &str, is_prompted: bool) -> Option<Self> {
-        let of_shell = ['|', '<', '>', ';', '&', '`'];
-        let mut is_whole = !command.contains(of_shell);
-        let mut words = command.split_whitespace();
-        is_whole &= is_plain(&mut words)?;
+    /// Reads what stands behind the prompt; `is_certain` if it is one that no prose has.
+    fn of_words(command: &str, is_prompted: bool, is_certain: bool) -> Option<Self> {
+        let mut is_whole = !command.contains(OF_SHELL);
+        let (is_plain, arguments) = after_kubectl(command, is_certain)?;
+        is_whole &= is_plain;
+        // Another command may follow.
+        let arguments = arguments.split(['|', ';', '&']).next().unwrap_or_default();
+        let mut words = arguments.split_whitespace().map(unquoted);
         let (mut verb, mut of_pods, mut of_all, mut namespace) = (None, false, false, "");
         while let Some(word) = words.next() {
             let flag = word.split_once('=').filter(|_| word.starts_with('-'));
@@ -74,7 +77,7 @@ impl Command {
                 }
             }
         }
-        let namespace = namespace.trim_matches(['"', '\'']);
+        let namespace = unquoted(namespace);
         let is_named = is_name(namespace);
         let namespace = if of_all || !is_named { "" } else { namespace };
         let of_get = verb? == "get";
@@ -87,29 +90,77 @@ impl Command {
     }
 }
 
-/// Skips the words up to kubectl; `None` where another program runs. False if another cluster may be meant, or the table is
-/// printed again and again.
-fn is_plain<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<bool> {
-    let mut is_plain = true;
-    let mut is_watch = false;
+/// Signs of a shell: another command follows, or the output goes elsewhere.
+const OF_SHELL: [char; 6] = ['|', '<', '>', ';', '&', '`'];
+/// Flags of sudo and minikube that have their value in the next word.
+const WITH_VALUE: [&str; 6] = ["-u", "--user", "-g", "--group", "-p", "--profile"];
+
+/// Skips the words up to kubectl; `None` where another program runs. At a prompt that is certain it may be one that runs kubectl
+/// elsewhere, or stand before it in the same line (`ssh n1 kubectl …`, `cd x; kubectl …`). False if another cluster may be meant,
+/// or the table is printed again and again.
+fn after_kubectl(command: &str, is_certain: bool) -> Option<(bool, &str)> {
+    let (mut is_plain, mut is_runner) = (true, false);
+    let mut rest = command;
     loop {
-        let word = words.next()?;
-        let program = word.rsplit(['/', '\\']).next().unwrap_or(word);
-        match program.strip_suffix(".exe").unwrap_or(program) {
-            "kubectl" | "oc" => return Some(is_plain),
-            "k" if word == "k" => return Some(is_plain),
+        let (word, after) = super::age::word(rest);
+        rest = after;
+        match word {
+            "" => return None,
+            _ if is_kubectl(word) => return Some((is_plain, rest)),
             // `sudo k3s kubectl`
-            "sudo" | "k3s" | "microk8s" | "time" => {}
-            "watch" => {
-                is_watch = true;
+            "sudo" | "k3s" | "microk8s" | "time" => is_runner = true,
+            "watch" | "env" | "minikube" | "doas" => {
+                is_runner = true;
                 is_plain = false;
             }
+            // It keeps the environment of its user.
+            "-E" | "--preserve-env" if is_runner => {}
+            // `sudo -u me`
+            _ if is_runner && WITH_VALUE.contains(&word) => {
+                is_plain = false;
+                let (value, after) = super::age::word(rest);
+                // `time -p` has none.
+                if !is_kubectl(value) {
+                    rest = after;
+                }
+            }
             // `watch -n 2`
-            _ if is_watch && word.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {}
+            _ if is_runner && word.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
+                is_plain = false;
+            }
             _ if is_variable(word) => is_plain = false,
+            _ if is_certain => return elsewhere(rest).map(|arguments| (false, arguments)),
             _ => return None,
         }
     }
+}
+
+/// True for kubectl, by its name or its path, and for what has its arguments.
+fn is_kubectl(word: &str) -> bool {
+    let name = unquoted(word);
+    let program = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    match program.strip_suffix(".exe").unwrap_or(program) {
+        "kubectl" | "oc" | "kubecolor" | "microk8s.kubectl" => true,
+        "k" => name == "k",
+        _ => false,
+    }
+}
+
+/// Returns what stands behind the first `kubectl` of a line.
+fn elsewhere(line: &str) -> Option<&str> {
+    let mut rest = line;
+    while !rest.trim().is_empty() {
+        let (word, after) = super::age::word(rest);
+        if unquoted(word) == "kubectl" {
+            return Some(after);
+        }
+        rest = after;
+    }
+    None
+}
+
+fn unquoted(word: &str) -> &str {
+    word.trim_matches(['"', '\''])
 }
 
 /// `KUBECONFIG=/x`
@@ -152,6 +203,8 @@ mod tests {
             ("(rest of kubectl cut)", None),
             ("... 40 k more rows", None),
             ("We ran kubectl get pods -n shop", None),
+            ("# We ran kubectl get pods -n shop", None),
+            ("It is at 50% of kubectl get pods -n shop", None),
             ("$ kubectl", None),
             ("kubectl is slow", None),
             ("watch kubectl get pods -n shop", Some("shop")),
@@ -167,6 +220,35 @@ mod tests {
             ("C:\\x>kubectl get pods -n shop", Some("shop")),
             ("λ kubectl get pods -n shop", Some("shop")),
             ("bash% kubectl get pods -n shop", Some("shop")),
+            ("$ sudo -E kubectl get pods -n shop", Some("shop")),
+            ("sudo -E kubectl get pods -n shop", Some("shop")),
+            ("# sudo -u bob -H kubectl -n shop get po", Some("shop")),
+            ("$ env KUBECONFIG=/x kubectl get po -n shop", Some("shop")),
+            ("$ minikube kubectl -- get pods -n shop", Some("shop")),
+            ("$ microk8s.kubectl get pods -n shop", Some("shop")),
+            ("$ watch -n1 'kubectl get pods -n shop'", Some("shop")),
+            ("$ watch -n 1 -d \"kubectl get pods -n shop\"", Some("shop")),
+            ("$ cd /x; kubectl get pods -n shop", Some("shop")),
+            (
+                "$ export KUBECONFIG=/x && kubectl get pods -n shop",
+                Some("shop"),
+            ),
+            (
+                "$ docker exec -it kind-control-plane kubectl get pods -n shop",
+                Some("shop"),
+            ),
+            ("$ kubectl get pods -n shop|grep web", Some("shop")),
+            ("$ kubectl get pod <name> -n shop", Some("shop")),
+            (
+                "$ while true; do kubectl get po -n shop; sleep 1; done",
+                Some("shop"),
+            ),
+            ("$ kubectl get po -n shop && helm list -n db", Some("shop")),
+            ("sudo -E helm list -n shop", None),
+            ("$ helm list -n shop", None),
+            ("$ sudo -n kubectl get pods -n shop", Some("shop")),
+            ("$ time -p kubectl get pods -n shop", Some("shop")),
+            ("$ sudo", None),
             ("$ kubectl cordon node1", Some("")),
             ("$ oc adm must-gather", Some("")),
         ] {
@@ -187,6 +269,10 @@ mod tests {
             ("kubectl get all --namespace=shop", Some("shop")),
             ("kubectl get pods,svc -A", Some("")),
             ("$ time kubectl get pods -n 'shop'", Some("shop")),
+            ("$ sudo -E kubectl get pods -n shop", Some("shop")),
+            ("$ sudo -u bob kubectl get pods -n shop", None),
+            ("$ ssh n1 kubectl get pods -n shop", None),
+            ("$ minikube -p b kubectl -- get pods -n shop", None),
             ("kubectl --context staging get pods -n shop", None),
             ("kubectl --kubeconfig=/x get pods -A", None),
             ("KUBECONFIG=/x kubectl get pods -A", None),

@@ -90,7 +90,7 @@ fn of_windows(line: &str) -> Option<(&str, &str)> {
 
 /// True for a prompt: what ends with the sign of one, and is that sign alone, a shell with its release, or names a user or a
 /// folder.
-fn is_prompt((front, command): (&str, &str)) -> bool {
+pub(super) fn is_prompt((front, command): (&str, &str)) -> bool {
     let mark = front.trim_start_matches(['└', '╰', '─']);
     if MARKS.contains(&mark) {
         return !command.is_empty();
