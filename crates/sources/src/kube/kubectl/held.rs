@@ -29,8 +29,13 @@ pub(super) struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     /// `Message:` of a container that has ended. kubectl writes the text as it is: each line but the first begins at the left
-    /// margin, and may look like anything. `Exit Code:` always follows.
-    Message,
+    /// margin, and may look like anything. `Exit Code:` always follows, unless the paste was cut.
+    Message {
+        /// Number of columns by which `State: Terminated` above it is indented.
+        state: usize,
+        /// True behind another such line, to which the next `Exit Code:` belongs.
+        is_cut: bool,
+    },
     /// `Name:`, which begins a description or goes on with a message.
     Name,
 }
@@ -49,8 +54,9 @@ pub(super) enum Told {
 }
 
 impl Held {
-    pub(super) fn message(line: &str) -> Self {
-        Self::new(line, Of::Message)
+    pub(super) fn message(line: &str, state: usize) -> Self {
+        let is_cut = false;
+        Self::new(line, Of::Message { state, is_cut })
     }
     pub(super) fn name(line: &str) -> Self {
         Self::new(line, Of::Name)
@@ -68,11 +74,15 @@ impl Held {
     pub(super) fn next(&mut self, line: &str) -> Told {
         let text = line.trim_start();
         let is_beside = indent(line) == self.indent;
-        match self.of {
-            Of::Message if is_beside && text.starts_with("Exit Code:") => {
+        match &mut self.of {
+            Of::Message { is_cut: false, .. } if is_beside && text.starts_with("Exit Code:") => {
                 Told::Message(std::mem::take(&mut self.lines).join("\n"))
             }
-            Of::Message if self.bytes <= LONGEST => {
+            Of::Message { .. } if is_beside && text.starts_with("Exit Code:") => {
+                Told::Neither(std::mem::take(&mut self.lines))
+            }
+            Of::Message { state, is_cut } if self.bytes <= LONGEST => {
+                *is_cut |= indent(line) == *state && is_terminated(line);
                 self.bytes = self.bytes.saturating_add(line.len() + 1);
                 self.lines.push(line.to_owned());
                 Told::Nothing
@@ -80,7 +90,7 @@ impl Held {
             Of::Name if is_beside && SECOND.iter().any(|key| text.starts_with(key)) => {
                 Told::Description(std::mem::take(&mut self.lines).concat())
             }
-            Of::Message | Of::Name => Told::Neither(std::mem::take(&mut self.lines)),
+            Of::Message { .. } | Of::Name => Told::Neither(std::mem::take(&mut self.lines)),
         }
     }
 
@@ -88,4 +98,10 @@ impl Held {
     pub(super) fn end(self) -> Vec<String> {
         self.lines
     }
+}
+
+/// True for the line of a container's state, or its last one, above what tells how it ended.
+pub(super) fn is_terminated(line: &str) -> bool {
+    let key = line.trim_start();
+    (key.starts_with("State:") || key.starts_with("Last State:")) && key.ends_with("Terminated")
 }

@@ -2,7 +2,7 @@
 
 use super::super::super::{Fed, LineDecoder};
 use super::command::{self, Command};
-use super::held::{Held, Told};
+use super::held::{Held, Told, is_terminated};
 use super::outline::indent;
 use super::pods::{self, Taken};
 use super::table::{Columns, Row};
@@ -15,6 +15,7 @@ const TOO_LONG: Fed = Fed::Malformed("description is too long");
 impl LineDecoder for KubectlText {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let line = String::from_utf8_lossy(line);
+        let line = ticket::plain(&line);
         let text = ticket::unquoted(&line);
         self.in_quotation = text.len() < line.len();
         self.next(text.trim_end(), out)
@@ -62,17 +63,20 @@ impl KubectlText {
                 Fed::Ignored("blank line")
             };
         }
-        if self.state.is_some_and(|state| indent(text) > state)
+        if let Some(state) = self.state.filter(|state| indent(text) > *state)
             && text.trim_start().starts_with("Message:")
         {
-            self.held = Some(Held::message(text));
+            self.held = Some(Held::message(text, state));
             return Fed::Partial;
         }
         if ticket::is_fence(text) {
             return or_ignored(self.flush(out), "code fence");
         }
-        if self.in_quotation && !self.is_quoted && self.is_open() {
-            // A quotation, or the prompt `>`.
+        // A quotation or the prompt `>` begins. A mail wraps long lines of a quotation, and then has no mark before the rest.
+        let is_behind = self.is_quoted && self.has_rows() && !self.has_ended;
+        if self.is_open()
+            && (self.in_quotation && !self.is_quoted || !self.in_quotation && is_behind)
+        {
             self.pods.is_cut = true;
             let ended = self.end(out);
             return both(ended, self.text(text, out));
@@ -235,7 +239,7 @@ impl KubectlText {
             return Fed::Malformed("not a row of Events");
         };
         self.is_doubtful |= after.blank || after.is_command;
-        if after.blank {
+        if after.blank && !goes_on(&row.message) {
             self.until_blank.get_or_insert(row.message.len());
         }
         row.message.push('\n');
@@ -274,10 +278,7 @@ impl KubectlText {
     fn keep(&mut self, text: &str) -> Fed {
         let depth = indent(text);
         self.state = self.state.filter(|state| depth > *state);
-        let key = text.trim_start();
-        if (key.starts_with("State:") || key.starts_with("Last State:"))
-            && key.ends_with("Terminated")
-        {
+        if is_terminated(text) {
             self.state = Some(depth);
         }
         self.bytes = self.bytes.saturating_add(text.len());
@@ -367,6 +368,13 @@ fn or_ignored(fed: Fed, what: &'static str) -> Fed {
         Fed::Partial => Fed::Ignored(what),
         fed => fed,
     }
+}
+
+/// True for the begin of a message that a blank line does not end: Kyverno's paragraphs (1.11: pkg/webhooks/utils/block.go,
+/// `GetBlockedMessages`), and what a colon announces.
+fn goes_on(message: &str) -> bool {
+    let message = message.trim_end();
+    message.ends_with(':') || message.ends_with(" was blocked due to the following policies")
 }
 
 /// `Name:  web-0`, which is the first line of each description.

@@ -72,6 +72,59 @@ fn what_stands_behind_the_last_message_and_a_blank_line_is_no_part_of_it() {
     assert_eq!(within.len(), ticket(&bare).len());
 }
 
+/// Kyverno 1.11, as its site and tickets show it (pkg/webhooks/utils/block.go, `GetBlockedMessages`).
+#[test]
+fn a_message_of_paragraphs_is_read_to_its_end() {
+    let message = "Error creating: admission webhook \"validate.kyverno.svc-fail\" denied the request: \n\n\
+                   resource Pod/shop/web-6d5f8c7b9-x2x8k was blocked due to the following policies \n\n\
+                   require-labels:\n  check-for-labels: 'validation error: The label team is required.'\n";
+    let text = format!(
+        "Name:           web-6d5f8c7b9\nNamespace:      shop\nReplicas:       0 current / 1 desired\n\
+         Pods Status:    0 Running / 0 Waiting / 0 Succeeded / 0 Failed\nEvents:\n  \
+         Type     Reason        Age                From                   Message\n  \
+         Warning  FailedCreate  3s (x13 over 24s)  replicaset-controller  {message}"
+    );
+    for behind in ["", "\nWe have no such policy in staging\n"] {
+        let all = ticket(&format!("{text}{behind}"));
+        let [(_, e)] = &events(&all)[..] else {
+            panic!("{all:?}");
+        };
+        let lines: Vec<&str> = e.message.lines().collect();
+        let [_, blocked, policy, rule] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert!(blocked.ends_with("the following policies"), "{lines:?}");
+        assert_eq!(policy, "require-labels:");
+        assert!(rule.ends_with("label team is required.'"), "{lines:?}");
+    }
+}
+
+/// Mails quote, pages of HTML escape, and some put blanks that do not break in the place of others.
+#[test]
+fn a_description_is_read_as_a_mail_and_a_page_of_html_leave_it() {
+    let bare = fixture("s2-image-missing-1.36.txt");
+    let want = ticket(&bare);
+    let escaped = bare
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;");
+    let quoted = |mark: &str, text: &str| -> String {
+        let lines: Vec<String> = text.lines().map(|l| format!("{mark}{l}")).collect();
+        lines.join("\n") + "\n"
+    };
+    for text in [
+        escaped.clone(),
+        quoted("&gt; ", &escaped),
+        bare.replace(' ', "\u{a0}"),
+        bare.replace("  ", " &nbsp;"),
+        bare.replace('\n', "\r\n"),
+        quoted("> ", &bare) + "On node3 dmesg says: Structure needs cleaning\n",
+    ] {
+        assert_eq!(ticket(&text), want, "{text}");
+    }
+}
+
 /// The prompt of fish is the mark of a quotation.
 #[test]
 fn a_quotation_ends_what_stands_before_it() {
@@ -140,6 +193,25 @@ fn lines_behind_a_message_that_does_not_end_are_read_as_they_are() {
     let seen = pod(&all);
     let last = seen.status.containers.first().and_then(|c| c.last.as_ref());
     assert_eq!(last.map(|t| t.message.as_str()), Some("first\nsecond"));
+}
+
+/// The paste was cut between `Message:` and `Exit Code:`.
+#[test]
+fn a_description_that_was_cut_in_a_message_ends_before_the_next_one() {
+    let text = fixture("s12-crash-1.36.txt");
+    let (head, _) = text.split_once("      Exit Code:").unwrap();
+    let next = text.replace("crash", "second");
+    for between in ["", "\n", "[…]\n\n", "$ kubectl describe pod second\n"] {
+        let all = ticket(&format!(
+            "{head}      Message:      panic: no config\n{between}{next}"
+        ));
+        let names = all.iter().filter_map(|o| match &o.body {
+            Body::Pod(p) => Some(p.name.as_str()),
+            _ => None,
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["crash", "second"], "{between}");
+        assert_eq!(all.split_first().unwrap().1, ticket(&next), "{between}");
+    }
 }
 
 /// `cat *.txt` and a loop of `kubectl describe` leave no blank line between two descriptions.
