@@ -14,6 +14,7 @@ mod repeats;
 mod retold;
 mod stream;
 mod uids;
+mod utf16;
 mod yaml;
 
 pub use bundle::{Bundle, Left, Part, find};

@@ -175,6 +175,28 @@ fn a_folder_is_looked_through_for_descriptions() {
     assert!(said.contains("describe-image-missing.txt"), "{said}");
 }
 
+/// `>` of Windows PowerShell writes UTF-16, and `Out-File -Encoding utf8` a mark at the begin.
+#[test]
+fn what_windows_writes_is_read() {
+    let desk = Desk::new();
+    let p = image_missing();
+    let text = std::fs::read_to_string(fixture("kubectl").join(&p.file)).unwrap();
+    let lines = text.replace('\n', "\r\n");
+    let utf16 = format!("\u{feff}{lines}");
+    let little: Vec<u8> = utf16.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = utf16.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for content in [little, big, utf16.into_bytes()] {
+        std::fs::remove_dir_all(desk.path("ticket")).ok();
+        std::fs::create_dir(desk.path("ticket")).unwrap();
+        let file = desk.file_of("ticket/describe.txt", content, &p.ran_at);
+        for given in [&["--watch", &file][..], &[&desk.path("ticket")]] {
+            let (session, _) = desk.import("a.kflow", given);
+            let o = run(&["why", &p.pod, "-s", &session, "-o", "json"]);
+            assert!(super::text(&o.stdout).contains("KF601"), "{given:?}");
+        }
+    }
+}
+
 /// The rows are those of `s01/healthy`, which was deleted: kubectl 1.36 printed them with `-A`, `-o wide`.
 #[test]
 fn a_container_that_was_told_to_stop_does_not_fail_its_probe() {

@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Read, Seek};
 use kflow_model::Nanos;
 
 use super::spool::Part;
+use crate::import::utf16::{BIG, LITTLE, Utf16};
 use zip::result::ZipError;
 
 /// First bytes that tell the form of a file.
@@ -15,16 +16,25 @@ pub(in crate::import) const ENCRYPTED: &str = "it is encrypted: decrypt it first
 /// Where a tar archive has its mark.
 const USTAR: std::ops::Range<usize> = 257..262;
 
-/// Returns a reader of the uncompressed content. `begin` is the begin of the file.
+/// First bytes of a text that an editor of Windows wrote in UTF-8.
+const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// Returns a reader of the uncompressed content, of a text in UTF-8 without a mark. `begin` is the begin of the file.
 pub(in crate::import) fn uncompressed<'a>(
     begin: &[u8],
-    whole: impl Read + Send + 'a,
+    mut whole: impl Read + Send + 'a,
 ) -> io::Result<Box<dyn Read + Send + 'a>> {
     Ok(match begin {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
             Box::new(lzma_rust2::XzReader::new(BufReader::new(whole), true))
+        }
+        _ if begin.starts_with(&LITTLE) => Box::new(Utf16::little(whole)),
+        _ if begin.starts_with(&BIG) => Box::new(Utf16::big(whole)),
+        _ if begin.starts_with(&MARK) => {
+            whole.read_exact(&mut [0; MARK.len()])?;
+            Box::new(whole)
         }
         _ => Box::new(whole),
     })
