@@ -3,13 +3,16 @@
 
 use super::Context;
 use super::claims::{claim, claims_of};
-use crate::correlate::{ObjectState, World};
+use crate::correlate::World;
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::text::list;
-use kflow_model::{Evidence, Text, pod::PodSeen, pod::WatchEvent};
+use kflow_model::{
+    Evidence, Text,
+    pod::{PodSeen, VolumeSpec, WatchEvent},
+};
 use rustc_hash::FxHashMap;
 
 /// The nodes to which PersistentVolumes are attached, by the volume's name.
@@ -19,6 +22,10 @@ pub struct Attachments(FxHashMap<Text, Vec<Attachment>>);
 #[derive(Clone, Debug)]
 struct Attachment {
     node: Text,
+    /// Neither asked for only, nor in the making.
+    is_made: bool,
+    /// It is to be undone; with the error when that fails.
+    undone: Option<Text>,
     evidence: Option<Evidence>,
 }
 
@@ -29,21 +36,18 @@ impl Attachments {
         for o in attachments.filter(|o| o.object.kind == "VolumeAttachment") {
             let api = o.api.as_ref().filter(|a| a.event != WatchEvent::Deleted);
             let facts = api.and_then(|a| Some((a.fact("volumeName")?, a.fact("node")?)));
-            let Some((volume, node)) = facts.filter(|_| is_attached(o)) else {
+            let (Some(api), Some((volume, node))) = (api, facts) else {
                 continue;
             };
             all.0.entry(volume.into()).or_default().push(Attachment {
                 node: node.into(),
+                is_made: api.fact("attached") == Some("true"),
+                undone: (api.deletion).map(|_| api.fact("detachError").unwrap_or_default().into()),
                 evidence: o.evidence.last().cloned(),
             });
         }
         all
     }
-}
-
-fn is_attached(o: &ObjectState) -> bool {
-    let api = o.api.as_ref();
-    api.is_some_and(|a| a.fact("attached") == Some("true"))
 }
 
 /// Puts the volume that another node has in the place of a finding that only says that the pod waits for its volumes.
@@ -52,10 +56,15 @@ pub(super) fn elsewhere<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut [Fi
     let (Some(x), Some(pod)) = (found.iter_mut().find(waits), f.api) else {
         return;
     };
-    if let Some(told) = claims_of(pod)
-        .iter()
-        .find_map(|name| held(cx, f, pod, name))
-    {
+    // The kubelet names the volumes that it still waits for: it has all others.
+    let waits_for = x.names.get("volumes").map(str::to_owned);
+    let is_awaited = |volume: &VolumeSpec| {
+        let Some(names) = &waits_for else { return true };
+        names.split([' ', ',']).any(|name| volume.name == name)
+    };
+    let volumes = pod.spec.volumes.iter().filter(|v| is_awaited(v));
+    let mut claims = volumes.filter_map(|v| v.claim(&pod.name));
+    if let Some(told) = claims.find_map(|name| held(cx, f, pod, &name)) {
         let proofs = std::mem::take(&mut x.proofs);
         let (since, stage) = (x.since, x.stage);
         *x = told.at(stage).since(since);
@@ -75,16 +84,16 @@ fn held<'a>(
     api.fact("accessModes").filter(|modes| is_single(modes))?;
     let volume = api.fact("volumeName")?;
     let nodes = cx.shared.attachments(cx.world).0.get(volume)?;
+    // The controller asks for an attachment to the pod's node only when no other node has the volume
+    // (pkg/controller/volume/attachdetach/reconciler/reconciler.go, attachDesiredVolumes).
     if f.view.node.is_empty() || nodes.iter().any(|a| a.node == f.view.node) {
         return None;
     }
-    let at = nodes.first()?;
+    let at = nodes.iter().find(|a| a.is_made)?;
     let pods = cx.shared.on_node(cx.world, &at.node).iter();
     let uses = |p: &&crate::correlate::Pod| {
-        p.namespace == pod.namespace
-            && p.api
-                .as_deref()
-                .is_some_and(|p| claims_of(p).contains(name))
+        let api = p.api.as_deref().filter(|p| !p.status.phase.is_over());
+        p.namespace == pod.namespace && api.is_some_and(|p| claims_of(p).contains(name))
     };
     let holders: Vec<&Text> = pods.filter(uses).map(|p| &p.name).collect();
     let by = match holders.as_slice() {
@@ -92,10 +101,26 @@ fn held<'a>(
         [one] => format!(", where pod {one} uses it"),
         several => format!(", where pods {} use it", list(several)),
     };
+    let missing = cx.shared.missing(cx.world, &at.node);
+    let gone = if missing.is_some() {
+        ", which does not exist"
+    } else {
+        ""
+    };
+    let undone = match at.undone.as_deref() {
+        None => String::new(),
+        Some("") => "; it is being detached from there".to_owned(),
+        Some(error) => {
+            let error = error.trim_end_matches('.');
+            format!("; it is to be detached from there, which fails: {error}")
+        }
+    };
+    let what = format!("it is attached to node {}{gone}{by}{undone}", at.node);
     let mut x = Finding::new(cause::KF405, f)
         .name("volume", volume)
-        .name("what", &format!("it is attached to node {}{by}", at.node))
+        .name("what", &what)
         .at_most(Confidence::Likely);
+    x.proofs.extend(missing.map(|m| proof(&m.evidence)));
     if let Some(one) = holders.first() {
         x = x.name("holder", one);
     }
