@@ -8,7 +8,7 @@ mod recurrence;
 mod roles;
 mod status;
 
-pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn};
+pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn, never_ran};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -508,16 +508,13 @@ impl<'a> PodHistory<'a> {
             "NetworkNotReady" if after(self.volumes_wait.map(|(t, _)| t)) => return true,
             "@delete" => return after(self.deleted.map(|d| d.plus(SECOND))),
             "@stop" | "FailedKillPod" => {
-                // The kubelet tries again at once. Of its Events, one every five minutes is left.
-                let again = match s.evidence.body {
-                    Body::Event(_) if !self.has_log => super::limits::EVENTS_REPEAT.ns,
-                    _ => 60 * SECOND,
-                };
                 return after(self.sandbox_stopped)
                     || c.is_some_and(|c| after(c.stopped))
                     || (signal::unanswered(&s.text)
-                        && (after(self.answered) || self.now.since(s.at) > again));
+                        && (after(self.answered) || self.is_no_longer_told(s)));
             }
+            // A pod that runs already shows no other progress.
+            "FailedSync" | "FailedPodSandBoxStatus" if self.is_no_longer_told(s) => return true,
             _ => {}
         }
         let begun = c.is_some_and(|c| after(c.created) || after(c.started));
@@ -542,12 +539,24 @@ impl<'a> PodHistory<'a> {
                     || self.containers.iter().any(probed)
                     || self.signals.iter().any(|o| o.at > s.at && follows(o))
             }
-            Stage::Sandbox => after(self.sandbox),
+            Stage::Sandbox => {
+                let runs = |c: &ContainerHistory<'_>| after(c.started);
+                after(self.sandbox) || self.containers.iter().any(runs)
+            }
             Stage::Image => begun || c.is_some_and(|c| after(c.pulled)),
             Stage::Create => begun,
             Stage::Start => c.is_some_and(|c| after(c.started)),
             Stage::Ready | Stage::Terminate => false,
         }
+    }
+    /// True for what the kubelet would have told again by now if it lasted: it tries again at once. Of its Events, one
+    /// every five minutes is left.
+    fn is_no_longer_told(&self, s: &Signal<'_>) -> bool {
+        let again = match s.evidence.body {
+            Body::Event(_) if !self.has_log => super::limits::EVENTS_REPEAT.ns,
+            _ => 60 * SECOND,
+        };
+        self.now.since(s.at) > again
     }
     /// Returns the oldest call of this method in flight.
     pub fn in_flight(&self, method: &str) -> Option<&PodCall<'a>> {

@@ -157,3 +157,8 @@ impl ContainerHistory<'_> {
         }
     }
 }
+
+/// True for the reason of an exit that means that the container's command could not be started.
+pub fn never_ran(reason: &str) -> bool {
+    matches!(reason, "StartError" | "ContainerCannotRun")
+}

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{PodHistory, Signal};
+use super::{PodHistory, Signal, never_ran};
 use crate::diagnose::limits;
 use crate::flow::Map;
 use kflow_model::Nanos;
 use kflow_model::{
-    pod::{ContainerState, ContainerStatus, PodPhase},
+    pod::{ContainerState, ContainerStatus, PodPhase, Terminated},
     stamp::SECOND,
 };
 
@@ -123,6 +123,11 @@ impl PodHistory<'_> {
                 self.sandbox = self.sandbox.max(Some(ran.max(api.created)));
             }
             self.correct_start(s, o.stamp.at);
+            // It has run, whatever kept it from that before.
+            if let Some(began) = began(s) {
+                let c = self.container(&s.name);
+                c.started = c.started.max(Some(began));
+            }
         }
     }
 
@@ -167,13 +172,24 @@ fn ended(s: &ContainerStatus) -> Option<Nanos> {
     last_run(s).map(|(_, end)| end)
 }
 
+/// When a container's last run that ended began, as its status tells (1 s); `None` for one that could not be started.
+fn began(s: &ContainerStatus) -> Option<Nanos> {
+    let began = last_end(s)?.started.filter(|at| at.0 > 0)?;
+    let (_, end) = last_run(s)?;
+    (!never_ran(&last_end(s)?.reason) && began <= end).then_some(began)
+}
+
+fn last_end(s: &ContainerStatus) -> Option<&Terminated> {
+    match &s.state {
+        ContainerState::Terminated(t) => Some(t),
+        _ => s.last.as_ref(),
+    }
+}
+
 /// Begin and end of a container's last run that ended, as its status tells (1 s). One that could not be started has no
 /// begin of its own.
 fn last_run(s: &ContainerStatus) -> Option<(Nanos, Nanos)> {
-    let t = match &s.state {
-        ContainerState::Terminated(t) => t,
-        _ => s.last.as_ref()?,
-    };
+    let t = last_end(s)?;
     let end = t.finished?;
     let began = t.started.filter(|at| at.0 > 0 && *at <= end);
     Some((began.unwrap_or(end), end))

@@ -5,7 +5,7 @@ use super::{Context, held_up};
 use crate::backoff;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
-use crate::diagnose::history::{ContainerHistory, Exit, KillWhy, PodCall, PodHistory};
+use crate::diagnose::history::{ContainerHistory, Exit, KillWhy, PodCall, PodHistory, never_ran};
 use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::text::{list, span, times};
@@ -140,18 +140,13 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             within && c.killed.is_none()
         });
         // A container that never ran cannot have been stopped.
-        let stopped = stopped && !never_ran(last);
+        let stopped = stopped && !never_ran(&last.reason);
         let dead = f.api.is_some_and(|p| p.status.phase == PodPhase::Failed);
         if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
             continue;
         }
         crash(f, c, last, init, found);
     }
-}
-
-/// True for an exit that means that the container's command could not be started.
-fn never_ran(e: &Exit<'_>) -> bool {
-    matches!(e.reason.as_str(), "StartError" | "ContainerCannotRun")
 }
 
 /// True when the container is not started again, though the pod goes on: others run, and the pod's restartPolicy is
@@ -241,7 +236,7 @@ fn crash<'a>(
                 None => x.name("nolimit", "it may"),
             })
         }
-        _ if never_ran(last) => {
+        _ if never_ran(&last.reason) => {
             let named = found.iter().any(|k| {
                 matches!(
                     k.cause.id,
