@@ -9,6 +9,7 @@ mod journal;
 mod kubectl;
 mod listed;
 mod moment;
+mod progress;
 mod summary;
 mod tables;
 

@@ -349,10 +349,12 @@ impl<'a> Finding<'a> {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;
         // How long the pod has been in a stage is the same here as in every list. In the stage Ready a pod that is
-        // ready is an exception: the list shows how long it has been ready, and its trouble is younger.
-        let ready = self.stage == Stage::Ready && f.is_ready() == Some(true);
+        // ready is an exception, and one whose work is done: the list shows how long it has been ready, or worked, and
+        // its trouble is younger.
+        let younger = self.stage == Stage::Ready && f.is_ready() == Some(true)
+            || self.cause.id == cause::KF810;
         let stuck = view.current.filter(|(stage, _)| *stage == self.stage);
-        if let Some((_, since)) = stuck.filter(|_| !ready) {
+        if let Some((_, since)) = stuck.filter(|_| !younger) {
             self.since = since;
         }
         self.names.vary("age", &span(f.now.since(self.since)), "");

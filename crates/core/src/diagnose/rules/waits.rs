@@ -265,7 +265,8 @@ fn goes_on<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         .map(|c| c.name.as_str())
         .collect();
     let other = others.first()?;
-    if cx.now.since(at) < limits::READY_BLIND.ns {
+    let all_began = mains().count() == done.len() + others.len();
+    if !all_began || cx.now.since(at) < limits::READY_BLIND.ns {
         return None;
     }
     let job = f.api.and_then(|p| p.owner.as_ref());
