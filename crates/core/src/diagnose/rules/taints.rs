@@ -91,10 +91,20 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
     })
 }
 
+/// Taints that Kubernetes sets because a node is not well (k8s.io/api/core/v1/well_known_taints.go). Others with the same
+/// prefix are those of whoever runs the nodes.
+const OF_HEALTH: [&str; 6] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/network-unavailable",
+];
+
 /// True for a taint that Kubernetes sets because a node is not well.
 pub(super) fn is_of_health(key: &str) -> bool {
-    let rest = key.strip_prefix("node.kubernetes.io/");
-    rest.is_some_and(|rest| !matches!(rest, "unschedulable" | "out-of-service"))
+    OF_HEALTH.contains(&key)
 }
 
 /// Returns the nodes that a table shows as not ready, which has no taints.
@@ -169,4 +179,17 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
     }
     x.proofs
         .extend(proofs.iter().map(crate::diagnose::finding::proof));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_health;
+
+    #[test]
+    fn a_taint_is_of_a_node_that_is_not_well_only_where_kubernetes_sets_it() {
+        assert!(is_of_health("node.kubernetes.io/disk-pressure"));
+        for other in ["unschedulable", "out-of-service", "windows", "dedicated"] {
+            assert!(!is_of_health(&format!("node.kubernetes.io/{other}")));
+        }
+    }
 }
