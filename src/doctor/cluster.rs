@@ -12,8 +12,9 @@ use tonic::codegen::http::{Request, StatusCode};
 
 use super::{Check, Health};
 use kflow_engine::live::{Config, KubeletLog, connect};
+use kflow_model::scope::is_of_cluster;
 use kflow_model::units::wait;
-use kflow_sources::kube::live::escape;
+use kflow_sources::kube::live::{OBJECTS, Of, escape};
 use kflow_sources::live::root;
 
 /// Longest wait for an apiserver or a kubelet.
@@ -29,9 +30,11 @@ type Want = (
 );
 
 /// Must be the same as in `deploy/rbac.yaml`.
-const WANTED: [Want; 11] = {
+const WANTED: [Want; 19] = {
     const ALL: &[&str] = &["get", "list", "watch"];
     const WATCH: &[&str] = &["list", "watch"];
+    const STORAGE: &str = "storage.k8s.io";
+    const GANGS: &str = "pods that are scheduled together";
     [
         (ALL, "", "pods", "", "pods"),
         (WATCH, "", "events", "", "events"),
@@ -41,7 +44,21 @@ const WANTED: [Want; 11] = {
         (WATCH, "apps", "daemonsets", "", "owners of pods"),
         (WATCH, "apps", "statefulsets", "", "owners of pods"),
         (WATCH, "batch", "jobs", "", "owners of pods"),
+        (WATCH, "batch", "cronjobs", "", "owners of pods"),
         (WATCH, "", "persistentvolumeclaims", "", "claims"),
+        (WATCH, "", "persistentvolumes", "", "volumes"),
+        (WATCH, STORAGE, "storageclasses", "", "provisioners"),
+        (WATCH, STORAGE, "volumeattachments", "", "nodes of volumes"),
+        (WATCH, "kueue.x-k8s.io", "workloads", "", "Kueue's queues"),
+        (
+            WATCH,
+            "karpenter.sh",
+            "nodeclaims",
+            "",
+            "Karpenter's new nodes",
+        ),
+        (WATCH, "scheduling.volcano.sh", "podgroups", "", GANGS),
+        (WATCH, "scheduling.x-k8s.io", "podgroups", "", GANGS),
         (
             WATCH,
             "coordination.k8s.io",
@@ -122,9 +139,29 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
         if sub == "proxy" && config.kubelet.is_some() && config.kubelet_log != KubeletLog::Remote {
             continue;
         }
+        if is_of_addon(group) {
+            match has(&client, group).await {
+                Ok(Has::Yes) => {}
+                Ok(Has::No) => continue,
+                Ok(Has::Refused) => {
+                    let found = format!("{resource}: may not get /apis/{group} ({gives})");
+                    let check = Check::new("rights", Health::Off, found);
+                    all.push(check.todo(format!(
+                        "kubectl create clusterrolebinding kflow-discovery --clusterrole=system:discovery --user={user}"
+                    )));
+                    continue;
+                }
+                Err(e) => {
+                    let found = format!("{server}: {e}");
+                    return vec![Check::new("apiserver", Health::Off, found).needed()];
+                }
+            }
+        }
         let mut missing = Vec::new();
+        // A review that names a namespace asks for the rights in it, which do not reach what has none.
+        let namespace = config.scope.as_ref().and_then(|s| s.namespace.as_deref());
+        let namespace = namespace.filter(|_| !is_of_cluster(resource));
         for verb in verbs {
-            let namespace = config.scope.as_ref().and_then(|s| s.namespace.as_deref());
             match may(&client, verb, group, resource, sub, namespace).await {
                 Ok(true) => {}
                 Ok(false) => missing.push(*verb),
@@ -162,14 +199,42 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
     all
 }
 
+/// True for a group of an add-on, which a cluster may not have.
+fn is_of_addon(group: &str) -> bool {
+    let of = |o: &Of| matches!(o, Of::AddOn(groups) if groups.contains(&group));
+    OBJECTS.iter().any(|o| of(&o.of))
+}
+
+/// Whether a cluster has a group.
+enum Has {
+    Yes,
+    No,
+    /// The user may not ask.
+    Refused,
+}
+
+async fn has(client: &Client, group: &str) -> Result<Has, String> {
+    let request = Request::get(format!("/apis/{group}"))
+        .body(Body::empty())
+        .map_err(|e| e.to_string())?;
+    match answer(client, request).await?.0 {
+        StatusCode::OK => Ok(Has::Yes),
+        StatusCode::NOT_FOUND => Ok(Has::No),
+        StatusCode::FORBIDDEN => Ok(Has::Refused),
+        status => Err(format!("it answers {status}")),
+    }
+}
+
 /// The commands that grant a user a right.
 fn grant(verbs: &[&str], group: &str, resource: &str, user: &str) -> String {
-    let role = format!("kflow-{}", resource.replace('/', "-"));
     let of = if group.is_empty() {
         resource.to_owned()
     } else {
         format!("{resource}.{group}")
     };
+    // Several add-ons may have a resource of one name.
+    let role = if is_of_addon(group) { &of } else { resource };
+    let role = format!("kflow-{}", role.replace('/', "-"));
     format!(
         "kubectl create clusterrole {role} --verb={} --resource={of}\nkubectl create clusterrolebinding {role} --clusterrole={role} --user={user}",
         verbs.join(",")
@@ -286,5 +351,68 @@ async fn may(
         None => Err(review
             .message
             .unwrap_or_else(|| format!("it answers {status}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The group and the resource of each right that `deploy/rbac.yaml` gives the role `kflow`.
+    fn granted() -> BTreeSet<(String, String)> {
+        let yaml = include_str!("../../deploy/rbac.yaml");
+        let role = yaml.split("---\n").find(|part| {
+            part.contains("kind: ClusterRole\n") && part.contains("\n  name: kflow\n")
+        });
+        let list = |line: &str| -> Vec<String> {
+            let (_, list) = line.split_once('[').unwrap();
+            let list = list.trim_end_matches(']').split(',');
+            list.map(|x| x.trim().trim_matches('"').to_owned())
+                .collect()
+        };
+        let mut all = BTreeSet::new();
+        let mut groups = Vec::new();
+        for line in role.unwrap().lines().map(str::trim) {
+            if line.starts_with("- apiGroups:") {
+                groups = list(line);
+            } else if line.starts_with("resources:") {
+                let each = groups.iter().flat_map(|g| {
+                    let named = list(line).into_iter();
+                    named.map(|r| (g.clone(), r))
+                });
+                all.extend(each);
+            } else if line.starts_with("verbs:") {
+                assert_eq!(line, "verbs: [get, list, watch]");
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_rights_are_those_of_the_role_and_of_the_watches() {
+        let own = WANTED.iter().filter(|(.., sub, _)| sub.is_empty());
+        let wanted: BTreeSet<_> = own.map(|(_, g, r, ..)| (*g, *r)).collect();
+        let role = granted();
+        let given: BTreeSet<_> = role.iter().map(|(g, r)| (g.as_str(), r.as_str())).collect();
+        assert_eq!(wanted, given);
+        for o in &OBJECTS {
+            let groups = match o.of {
+                Of::Kubernetes("api/v1") => vec![""],
+                Of::Kubernetes(api) => vec![api.split('/').nth(1).unwrap()],
+                Of::AddOn(groups) => groups.to_vec(),
+            };
+            for group in groups {
+                assert!(wanted.contains(&(group, o.resource)), "{}", o.resource);
+            }
+        }
+        let objects = OBJECTS.iter().map(|o| o.resource);
+        let watched: BTreeSet<_> = objects
+            .chain(["pods", "events", "nodes", "leases"])
+            .collect();
+        assert_eq!(
+            wanted.iter().map(|(_, r)| *r).collect::<BTreeSet<_>>(),
+            watched
+        );
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod api;
 mod complete;
 mod hostile;
+mod known;
 mod live;
 mod sessions;
 

@@ -74,6 +74,18 @@ impl Scope {
     }
 }
 
+/// True for resources, besides an apiserver's own, whose objects have no namespace: naming one does not narrow them.
+pub fn is_of_cluster(resource: &str) -> bool {
+    const ALL: [&str; 5] = [
+        "nodes",
+        "persistentvolumes",
+        "storageclasses",
+        "volumeattachments",
+        "nodeclaims",
+    ];
+    ALL.contains(&resource)
+}
+
 /// Returns NAME of `pod/NAME`, a form that kubectl takes too; any other text unchanged.
 pub fn pod_asked(query: &str) -> &str {
     match query.split_once('/') {

@@ -24,6 +24,7 @@ use kflow_serve::ring::Ring;
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
 use kflow_serve::wire::{Agent, Finding, InfoResponse, SourceState};
+use kflow_sources::kube::live::{OBJECTS, Of};
 use prost::bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -74,19 +75,19 @@ pub(super) const NODE: &str = "/api/v1/nodes/";
 /// The resourceVersion of a list before any change.
 const LISTED: usize = 1000;
 
-/// Resources that can be listed, and their kinds.
-const KINDS: [(&str, &str); 10] = [
-    ("pods", "Pod"),
-    ("nodes", "Node"),
-    ("events", "Event"),
-    ("deployments", "Deployment"),
-    ("replicasets", "ReplicaSet"),
-    ("daemonsets", "DaemonSet"),
-    ("statefulsets", "StatefulSet"),
-    ("jobs", "Job"),
-    ("persistentvolumeclaims", "PersistentVolumeClaim"),
-    ("leases", "Lease"),
-];
+/// Returns the kind of a resource that can be listed. The cluster has no add-ons.
+fn kind_of(resource: &str) -> Option<&'static str> {
+    const OTHERS: [(&str, &str); 4] = [
+        ("pods", "Pod"),
+        ("nodes", "Node"),
+        ("events", "Event"),
+        ("leases", "Lease"),
+    ];
+    let own = OBJECTS.iter().filter(|o| matches!(o.of, Of::Kubernetes(_)));
+    let own = own.map(|o| (o.resource, o.kind));
+    let mut all = own.chain(OTHERS);
+    all.find_map(|(of, kind)| (of == resource).then_some(kind))
+}
 
 /// An agent's service on a socket.
 pub(super) struct Served {
@@ -533,7 +534,7 @@ impl Played {
             return Ok(self.watch(resource, since.unwrap_or(LISTED)));
         }
         let mut version = LISTED;
-        let Some((_, kind)) = KINDS.iter().find(|(of, _)| *of == resource) else {
+        let Some(kind) = kind_of(&resource) else {
             return Ok(status(StatusCode::NOT_FOUND));
         };
         let items: Vec<Value> = match path.as_str() {
@@ -557,7 +558,7 @@ impl Played {
                 self.pods.iter().filter(wanted).cloned().collect()
             }
             _ => {
-                let of = self.owners.iter().filter(|(of, _)| of == kind);
+                let of = self.owners.iter().filter(|(of, _)| *of == kind);
                 of.map(|(_, x)| x.clone()).collect()
             }
         };

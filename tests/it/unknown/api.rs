@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kflow_sources::kube::live::OBJECTS;
 use serde_json::{Value, json};
 
 /// What the server does with a request.
@@ -59,6 +60,8 @@ pub(super) enum Act {
     OtherJson,
     /// Closes the connection without an answer.
     Close,
+    /// Answers a list with these objects, JSON.
+    Items(&'static str),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -327,6 +330,16 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
             }
             Act::OtherJson => answer(&mut to, 200, "application/json", "{\"hello\":\"world\"}")?,
             Act::Close => return Ok(()),
+            Act::Items(_) if asked.watch => {
+                to.write_all(CHUNKED)?;
+                reader.read_to_end(&mut Vec::new())?;
+                return Ok(());
+            }
+            Act::Items(items) => {
+                let mut list: Value = serde_json::from_str(&content(&asked, &body, rule)).unwrap();
+                list["items"] = serde_json::from_str(items).unwrap();
+                answer(&mut to, 200, "application/json", &list.to_string())?;
+            }
             Act::Hang => {
                 reader.read_to_end(&mut Vec::new())?;
                 return Ok(());
@@ -364,17 +377,12 @@ fn answer(to: &mut TcpStream, code: u16, kind: &str, body: &str) -> std::io::Res
 
 /// Returns the answer of an apiserver with one pod and its node.
 fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
+    let object = OBJECTS.iter().find(|o| o.resource == asked.resource);
     let kind = match asked.resource.as_str() {
         "pods" => "Pod",
         "events" => "Event",
         "nodes" => "Node",
-        "deployments" => "Deployment",
-        "replicasets" => "ReplicaSet",
-        "daemonsets" => "DaemonSet",
-        "statefulsets" => "StatefulSet",
-        "jobs" => "Job",
         "leases" => "Lease",
-        "persistentvolumeclaims" => "PersistentVolumeClaim",
         "selfsubjectaccessreviews" => {
             // An access review says no to what the rule would refuse.
             let review: Value = serde_json::from_slice(body).unwrap();
@@ -391,7 +399,14 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
             return json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}})
                 .to_string();
         }
-        _ => return "{}".to_owned(),
+        group if group.contains('.') => {
+            return json!({"kind": "APIGroup", "name": group, "preferredVersion": {"version": "v1"}})
+                .to_string();
+        }
+        _ => match object {
+            Some(o) => o.kind,
+            None => return "{}".to_owned(),
+        },
     };
     let items = match kind {
         "Pod" if asked.namespace.as_deref().is_none_or(|n| n == "shop") => vec![pod()],

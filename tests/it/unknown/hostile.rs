@@ -109,6 +109,8 @@ fn objects_of_another_kind_that_are_none_leave_pods_known() {
     for (resource, path) in [
         ("leases", "leases"),
         ("persistentvolumeclaims", "persistentvolumeclaims"),
+        ("volumeattachments", "volumeattachments"),
+        ("workloads", "workloads"),
         ("nodes", "nodes"),
     ] {
         let api = Api::start(move |a| {
@@ -146,6 +148,29 @@ fn objects_of_another_kind_that_are_none_leave_pods_known() {
                 said.err
             );
         }
+    }
+}
+
+/// What no apiserver says of an add-on's group leaves unknown only what the add-on has, and the command says so.
+#[test]
+fn a_group_that_is_none_leaves_pods_known() {
+    for (act, told) in [
+        (Act::OtherJson, "something that is no group of an API"),
+        (Act::Login, "answers with text/html"),
+        (Act::Endless, "more than 32Mi for one group"),
+        (Act::Refuse(403), "needs list and watch on nodeclaims"),
+    ] {
+        let api = Api::start(move |a| {
+            if a.resource.contains('.') {
+                act
+            } else {
+                Act::Serve
+            }
+        });
+        let said = run(&api, &["why", "--all"], None);
+        let all = format!("{act:?}: {}{}", said.out, said.err);
+        assert_eq!(said.code, Some(0), "{all}");
+        assert!(said.err.contains(told), "{all}");
     }
 }
 

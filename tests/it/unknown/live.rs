@@ -1,6 +1,6 @@
 //! An apiserver that cannot be read.
 
-use super::api::{Act, Api};
+use super::api::{Act, Api, Asked};
 use super::{Said, WELL, banners, each, kflow};
 use crate::proxy::rig::eventually;
 use kflow_engine::live::{Config, Live};
@@ -359,10 +359,92 @@ fn no_more_is_asked_for_than_is_looked_at() {
     }
 }
 
+/// True for the question whether a cluster has an add-on, which each user may ask (the role `system:discovery`).
+fn is_discovery(a: &Asked) -> bool {
+    a.resource.contains('.')
+}
+
+#[test]
+fn a_cluster_without_add_ons_is_known_at_once() {
+    let api = Api::start(|a| {
+        if is_discovery(a) {
+            Act::Refuse(404)
+        } else {
+            Act::Serve
+        }
+    });
+    let begun = kflow_model::clock::monotonic();
+    let said = run(&api, &["why", "--all"], None);
+    let took = begun.elapsed();
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert_eq!(said.err, "");
+    assert!(took < MOST, "{took:?}");
+    let asked = api.asked.lock().unwrap();
+    let mut groups: Vec<&str> = asked
+        .iter()
+        .filter(|a| is_discovery(a))
+        .map(|a| a.resource.as_str())
+        .collect();
+    groups.sort_unstable();
+    let each = [
+        "karpenter.sh",
+        "kueue.x-k8s.io",
+        "scheduling.volcano.sh",
+        "scheduling.x-k8s.io",
+    ];
+    assert_eq!(groups, each, "each is asked for once");
+}
+
+/// How long a look waits for lists that do not come (`MOST` in `src/cli/collect.rs`).
+const MOST: std::time::Duration = std::time::Duration::from_secs(15);
+
+#[test]
+fn the_doctor_asks_for_rights_on_the_add_ons_that_there_are() {
+    for there in [false, true] {
+        let api = Api::start(move |a| {
+            if is_discovery(a) && !there {
+                Act::Refuse(404)
+            } else if matches!(a.resource.as_str(), "workloads" | "volumeattachments") {
+                Act::Refuse(403)
+            } else {
+                Act::Serve
+            }
+        });
+        let said = run(&api, &["doctor"], None);
+        assert!(
+            said.out.contains("volumeattachments: may not list, watch"),
+            "{}",
+            said.out
+        );
+        for (resource, group) in [
+            ("workloads: may not list, watch", "workloads.kueue.x-k8s.io"),
+            ("nodeclaims: ", ""),
+            ("podgroups: ", ""),
+        ] {
+            let told = said.out.contains(resource) && said.out.contains(group);
+            assert_eq!(told, there, "{resource}: {}", said.out);
+        }
+    }
+    let silent = Api::start(|a| {
+        if is_discovery(a) {
+            Act::Refuse(403)
+        } else {
+            Act::Serve
+        }
+    });
+    let said = run(&silent, &["doctor"], None);
+    for words in [
+        "nodeclaims: may not get /apis/karpenter.sh",
+        "--clusterrole=system:discovery",
+    ] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+}
+
 #[test]
 fn who_may_read_one_namespace_can_use_kflow_in_it() {
     let api = Api::start(|a| {
-        if a.namespace.as_deref() == Some("shop") {
+        if a.namespace.as_deref() == Some("shop") || is_discovery(a) {
             Act::Serve
         } else {
             Act::Refuse(403)
@@ -378,5 +460,17 @@ fn who_may_read_one_namespace_can_use_kflow_in_it() {
     ] {
         let said = run(&api, args, None);
         assert_eq!(said.code, Some(0), "{args:?}: {}{}", said.out, said.err);
+        // What has no namespace is not read, in one sentence.
+        let told = "forbidden: needs list and watch on nodes, nodeclaims and 3 more in the whole cluster, and leases in namespace kube-";
+        let lines: Vec<&str> = said
+            .err
+            .lines()
+            .filter(|l| l.contains("list and watch"))
+            .collect();
+        assert!(
+            matches!(lines[..], [one] if one.contains(told)),
+            "{args:?}: {}",
+            said.err
+        );
     }
 }

@@ -16,7 +16,9 @@ use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
 use kflow_model::gap::WatchNote;
-use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked, within};
+use kflow_model::scope::{
+    bounds, is_of_cluster, is_uid, is_uid_begin, namespace_of, only, pod_asked, within,
+};
 use kflow_model::span::SpanRecord;
 use kflow_model::{Body, ObjectRef, Observation, SpanId, Text};
 
@@ -29,15 +31,8 @@ const LEASES: [&str; 2] = ["Lease", "leases"];
 
 /// True for a resource of which a recording of some pods keeps the lists whole, as they are of no namespace, or of all.
 fn is_kept_whole(resource: &str) -> bool {
-    let of_all = [
-        "",
-        "nodes",
-        "persistentvolumes",
-        "volumeattachments",
-        WatchNote::CALLS,
-        WatchNote::NAMES,
-    ];
-    LEASES.contains(&resource) || of_all.contains(&resource)
+    let of_all = ["", WatchNote::CALLS, WatchNote::NAMES];
+    is_of_cluster(resource) || LEASES.contains(&resource) || of_all.contains(&resource)
 }
 
 /// Which pods an observation is about.

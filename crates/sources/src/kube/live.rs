@@ -26,6 +26,7 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::units::wait;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
+mod addon;
 mod answer;
 mod list;
 mod scope;
@@ -34,7 +35,7 @@ mod why;
 
 use answer::{Head, HeadMeta, Trouble, collect};
 pub use kflow_model::Scope;
-pub use scope::{Filter, Pods, Watch, escape, watches};
+pub use scope::{Filter, OBJECTS, Of, Pods, Watch, escape, watches};
 pub use token::{NoClient, client};
 pub(crate) use why::explain;
 
@@ -48,7 +49,7 @@ const RENEWALS: Duration = Duration::from_secs(2);
 pub struct Pace {
     /// First and longest pause between failing attempts.
     pub backoff: (Duration, Duration),
-    /// Pause after a refusal that only an administrator can change.
+    /// Pause after an answer that only an administrator can change: a refusal, or that the cluster lacks an add-on.
     pub forbidden: Duration,
     /// How long the head of a response may take, and each further piece of a list.
     pub answer: Duration,
@@ -113,6 +114,7 @@ pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) 
     let mut w = Watching {
         server: server.into(),
         failing: false,
+        absent: false,
         scope: watch.scope(),
         watch,
         pace,
@@ -142,6 +144,8 @@ struct Watching {
     server: Server,
     /// A failure was reported, and no success since.
     failing: bool,
+    /// It was reported that the cluster lacks the add-on, and it was not found since.
+    absent: bool,
     watch: Watch,
     scope: Text,
     pace: Pace,
@@ -171,13 +175,19 @@ impl Watching {
         let mut backoff = Backoff::new(self.pace.backoff.0, self.pace.backoff.1);
         loop {
             let result = match self.version.clone() {
-                None => self.list().await,
-                Some(version) => self.follow(version).await,
+                Some(version) => {
+                    let ended = self.follow(version).await;
+                    ended.map_err(|t| self.or_looked_for(t))
+                }
+                None if self.watch.groups.is_empty() => self.list().await,
+                None => self.list_served().await,
             };
             let trouble = match result {
                 Ok(()) => {
                     backoff.reset();
-                    self.out.on(format!("watching {}", self.watch.resource));
+                    if !self.absent {
+                        self.out.on(format!("watching {}", self.watch.resource));
+                    }
                     continue;
                 }
                 Err(t) => t,

@@ -3,14 +3,14 @@
 
 use super::Context;
 use super::claims::{claim, claims_of};
-use crate::correlate::World;
+use crate::correlate::{ObjectState, World};
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::text::list;
 use kflow_model::{
-    Evidence, Text,
+    Body, Evidence, Nanos, Text,
     pod::{PodSeen, VolumeSpec, WatchEvent},
 };
 use rustc_hash::FxHashMap;
@@ -33,7 +33,13 @@ impl Attachments {
     pub(in crate::diagnose) fn of(world: &World) -> Self {
         let mut all = Self::default();
         let attachments = world.objects().into_iter();
-        for o in attachments.filter(|o| o.object.kind == "VolumeAttachment") {
+        let listed = listed(world);
+        // A list after which a watch goes on tells of no deletion before it: what it lacks is gone.
+        let is_left = |o: &&ObjectState| listed.is_none_or(|begin| seen(o) >= Some(begin));
+        for o in attachments
+            .filter(|o| o.object.kind == "VolumeAttachment")
+            .filter(is_left)
+        {
             let api = o.api.as_ref().filter(|a| a.event != WatchEvent::Deleted);
             let facts = api.and_then(|a| Some((a.fact("volumeName")?, a.fact("node")?)));
             let (Some(api), Some((volume, node))) = (api, facts) else {
@@ -48,6 +54,22 @@ impl Attachments {
         }
         all
     }
+}
+
+/// Returns when the newest complete list of VolumeAttachments began.
+fn listed(world: &World) -> Option<Nanos> {
+    let lists = world.coverage().watches();
+    lists
+        .filter(|(resource, ..)| *resource == "volumeattachments")
+        .filter_map(|(_, _, w)| Some(w.list()?.begin))
+        .max()
+}
+
+/// Returns when the newest state of an object arrived.
+fn seen(o: &ObjectState) -> Option<Nanos> {
+    let states = o.evidence.iter().rev();
+    let mut states = states.filter(|e| matches!(e.body, Body::Object(_)));
+    states.next().map(|e| e.stamp.seen)
 }
 
 /// Puts the volume that another node has in the place of a finding that only says that the pod waits for its volumes.

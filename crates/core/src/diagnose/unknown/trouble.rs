@@ -3,7 +3,7 @@
 use crate::correlate::{Coverage, Failing};
 use crate::diagnose::text::list;
 use kflow_model::gap::Failure;
-use kflow_model::scope::namespace_of;
+use kflow_model::scope::{is_of_cluster, namespace_of};
 use kflow_model::{Nanos, Text};
 
 /// One cause for which the apiserver could not be read, and the kinds that it concerns.
@@ -27,8 +27,8 @@ impl Trouble {
             failure: f.failure,
             detail: f.detail.clone(),
             kinds: vec![(namespace.map(Text::from), vec![resource.into()])],
-            // Nodes have no namespace, so that naming one (-n) does not help to read them.
-            namespaced: namespace.is_some() || resource == "nodes",
+            // To read what has no namespace it does not help to name one (-n).
+            namespaced: namespace.is_some() || is_of_cluster(resource),
         }
     }
     /// True when two troubles are one. An apiserver that cannot be reached cannot be reached for any kind, whatever

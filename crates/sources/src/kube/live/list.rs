@@ -123,7 +123,7 @@ impl Watching {
         }
     }
 
-    fn no_apiserver(&self, what: &str) -> Trouble {
+    pub(super) fn no_apiserver(&self, what: &str) -> Trouble {
         let server = self.server.name();
         Trouble::Failed(
             Failure::NotKubernetes,
@@ -131,9 +131,27 @@ impl Watching {
         )
     }
 
+    /// Returns the trouble of a body that was not read to its end, of which `one` was asked for.
+    pub(super) fn cut(&self, cut: Cut, one: &str) -> Trouble {
+        let server = self.server.name();
+        match cut {
+            Cut::TooLarge => {
+                let most = size(BODY_MAX as u64);
+                self.no_apiserver(&format!("more than {most} for one {one}"))
+            }
+            Cut::Stalled => Trouble::Failed(
+                Failure::TimedOut,
+                format!("an answer of {server} stopped half-way"),
+            ),
+            Cut::Broken(why) => Trouble::Failed(
+                Failure::Interrupted,
+                format!("an answer of {server} broke off: {why}"),
+            ),
+        }
+    }
+
     /// Returns the next page's bytes. A page that is too large is requested again with fewer objects.
     async fn page(&self, pages: &mut Pages) -> Result<Vec<u8>, Trouble> {
-        let server = self.server.name();
         loop {
             let mut query = format!("limit={}", pages.limit);
             if !pages.token.is_empty() {
@@ -144,22 +162,7 @@ impl Watching {
             match collect(response.into_body(), self.pace.answer).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(Cut::TooLarge) if pages.limit > 1 => pages.limit = (pages.limit / 8).max(1),
-                Err(Cut::TooLarge) => {
-                    let most = size(BODY_MAX as u64);
-                    return Err(self.no_apiserver(&format!("more than {most} for one object")));
-                }
-                Err(Cut::Stalled) => {
-                    return Err(Trouble::Failed(
-                        Failure::TimedOut,
-                        format!("an answer of {server} stopped half-way"),
-                    ));
-                }
-                Err(Cut::Broken(why)) => {
-                    return Err(Trouble::Failed(
-                        Failure::Interrupted,
-                        format!("an answer of {server} broke off: {why}"),
-                    ));
-                }
+                Err(cut) => return Err(self.cut(cut, "object")),
             }
         }
     }

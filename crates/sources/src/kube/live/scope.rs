@@ -1,11 +1,12 @@
 //! What is watched: resources, selectors, and filters for what a selector cannot express.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use kflow_model::scope::bounds;
+use kflow_model::scope::{bounds, is_of_cluster};
 use kflow_model::{Body, Observation, PodUid, Scope, Text};
 
 /// Most pods whose UID is remembered to tell Events of this node from others. Beyond it, Events are no longer filtered.
@@ -13,8 +14,12 @@ const UIDS_MAX: usize = 65_536;
 
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Group and version as in the path: `api/v1`, `apis/apps/v1`.
-    pub api: &'static str,
+    /// Group and version as in the path: `api/v1`, `apis/apps/v1`. Of an add-on's resource those in which it was last
+    /// looked for; empty before.
+    pub api: Cow<'static, str>,
+    /// Groups of add-ons that have a resource of this name: the first in which the cluster serves it is watched. Empty
+    /// for a resource that every cluster has.
+    pub groups: &'static [&'static str],
     /// Plural: `pods`.
     pub resource: &'static str,
     /// Kind of the objects: `Pod`.
@@ -84,7 +89,8 @@ impl Watch {
     /// Returns a watch of all objects of a kind.
     pub const fn all(api: &'static str, resource: &'static str, kind: &'static str) -> Self {
         Self {
-            api,
+            api: Cow::Borrowed(api),
+            groups: &[],
             resource,
             kind,
             namespace: None,
@@ -152,6 +158,57 @@ pub fn escape(s: &str) -> String {
     utf8_percent_encode(s, ENCODED).to_string()
 }
 
+/// Objects around pods that are watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Objects {
+    pub resource: &'static str,
+    pub kind: &'static str,
+    pub of: Of,
+}
+
+/// Who defines a resource.
+#[derive(Clone, Copy, Debug)]
+pub enum Of {
+    /// Kubernetes: group and version as in the path.
+    Kubernetes(&'static str),
+    /// An add-on, in the first of these groups that the cluster serves the resource in.
+    AddOn(&'static [&'static str]),
+}
+
+const fn objects(of: Of, resource: &'static str, kind: &'static str) -> Objects {
+    Objects { resource, kind, of }
+}
+
+/// The objects that the diagnosis reads besides pods, Events, nodes and Leases: owners of pods, storage, and what
+/// queues and autoscalers decide by.
+pub const OBJECTS: [Objects; 13] = {
+    use Of::{AddOn, Kubernetes};
+    const APPS: Of = Kubernetes("apis/apps/v1");
+    const BATCH: Of = Kubernetes("apis/batch/v1");
+    const CORE: Of = Kubernetes("api/v1");
+    const STORAGE: Of = Kubernetes("apis/storage.k8s.io/v1");
+    [
+        objects(APPS, "deployments", "Deployment"),
+        objects(APPS, "replicasets", "ReplicaSet"),
+        objects(APPS, "daemonsets", "DaemonSet"),
+        objects(APPS, "statefulsets", "StatefulSet"),
+        objects(BATCH, "jobs", "Job"),
+        objects(BATCH, "cronjobs", "CronJob"),
+        objects(CORE, "persistentvolumeclaims", "PersistentVolumeClaim"),
+        objects(CORE, "persistentvolumes", "PersistentVolume"),
+        objects(STORAGE, "storageclasses", "StorageClass"),
+        objects(STORAGE, "volumeattachments", "VolumeAttachment"),
+        // Kueue, Karpenter, and the gangs of Volcano and of the scheduler plugins.
+        objects(AddOn(&["kueue.x-k8s.io"]), "workloads", "Workload"),
+        objects(AddOn(&["karpenter.sh"]), "nodeclaims", "NodeClaim"),
+        objects(
+            AddOn(&["scheduling.volcano.sh", "scheduling.x-k8s.io"]),
+            "podgroups",
+            "PodGroup",
+        ),
+    ]
+};
+
 /// Returns the watches of a scope, each with its name in the status bar.
 pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
     let pods = Pods::default();
@@ -186,15 +243,18 @@ pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
     }
     all.push(("events", events));
     all.push(("nodes", nodes));
-    for (api, resource, kind) in [
-        ("apis/apps/v1", "deployments", "Deployment"),
-        ("apis/apps/v1", "replicasets", "ReplicaSet"),
-        ("apis/apps/v1", "daemonsets", "DaemonSet"),
-        ("apis/apps/v1", "statefulsets", "StatefulSet"),
-        ("apis/batch/v1", "jobs", "Job"),
-        ("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
-    ] {
-        all.push((resource, with(api, resource, kind)));
+    for o in &OBJECTS {
+        let namespace = scope.namespace.clone();
+        let (api, groups) = match o.of {
+            Of::Kubernetes(api) => (api, &[][..]),
+            Of::AddOn(groups) => ("", groups),
+        };
+        let watch = Watch {
+            groups,
+            namespace: namespace.filter(|_| !is_of_cluster(o.resource)),
+            ..Watch::all(api, o.resource, o.kind)
+        };
+        all.push((o.resource, watch));
     }
     let leases = |namespace: &str| Watch {
         namespace: Some(namespace.to_owned()),
