@@ -396,6 +396,12 @@ fn summary(out: &mut impl Write, to: &Path, imported: &Imported, bytes: u64) -> 
     if let Some(said) = dated(&imported.dating) {
         writeln!(out, "{}", text::clean(&said))?;
     }
+    if imported.has_placeholders() {
+        writeln!(
+            out,
+            "NAMESPACE, POD and the like stand for names that the text does not tell"
+        )?;
+    }
     Ok(())
 }
 

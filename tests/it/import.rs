@@ -5,6 +5,7 @@ mod bundle;
 mod collected;
 mod described;
 mod files;
+mod fragments;
 mod journal;
 mod kubectl;
 mod listed;

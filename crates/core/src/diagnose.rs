@@ -302,11 +302,12 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
-/// True for a pod of which only Events tell, none of them of late: it may be gone as well as stuck.
+/// True for a pod of which only Events tell, none of them of late: it may be gone as well as stuck, unless kubectl described it.
 fn may_be_gone(cx: Context<'_>, view: &PodView) -> bool {
     let is_event = |o: &kflow_model::Evidence| matches!(o.body, kflow_model::Body::Event(_));
     let newest = || view.evidence.iter().map(|o| o.stamp.at).max();
     view.api.is_none()
+        && !view.uid.is_described()
         && view.evidence.iter().all(is_event)
         && newest().is_some_and(|at| cx.now.since(at) >= limits::EVENTS_REPEAT.ns)
 }

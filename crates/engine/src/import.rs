@@ -9,6 +9,7 @@ mod bundle;
 mod kind;
 mod moment;
 mod open;
+mod placeholders;
 mod recognise;
 mod repeats;
 mod retold;
@@ -85,6 +86,13 @@ pub struct Imported {
     pub ends: BTreeMap<usize, Nanos>,
     /// How lists were dated.
     pub dating: Dating,
+}
+
+impl Imported {
+    /// True if objects have placeholders for names that no input tells.
+    pub fn has_placeholders(&self) -> bool {
+        self.observations.iter().any(placeholders::has_placeholder)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +186,7 @@ pub fn run(
     }
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
+    placeholders::resolve(&mut observations);
     uids::resolve(&mut observations);
     retold::drop_printed(&mut observations);
     moment::drop_late_names(&mut observations);

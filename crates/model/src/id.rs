@@ -74,6 +74,16 @@ pub struct TraceId(pub u128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(pub u64);
 
+impl PodUid {
+    /// Begin of a UID that is made of namespace and name, for a pod of which kubectl printed a description that does not show it.
+    pub const DESCRIBED: &'static str = "described:";
+
+    /// True for a pod that is known by a description.
+    pub fn is_described(&self) -> bool {
+        self.as_str().starts_with(Self::DESCRIBED)
+    }
+}
+
 macro_rules! hex_id {
     ($name:ident, $int:ty, $width:literal) => {
         impl fmt::Display for $name {

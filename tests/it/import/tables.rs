@@ -592,8 +592,9 @@ fn a_pasted_table_of_pods_is_of_the_namespace_of_its_command() {
     assert!(state.contains(r#""ns":"shop""#), "{state}");
     // Without it nothing says whose pods they are.
     let bare = desk.file("pods.txt", rows);
-    let said = desk.refused(&["--watch", &bare]);
-    assert!(said.contains("with -A"), "{said}");
+    let (session, _) = desk.import("c.kflow", &["--watch", &bare]);
+    let states = std::fs::read_to_string(session).unwrap();
+    assert!(states.contains(r#""ns":"NAMESPACE""#), "{states}");
 }
 
 /// A row says that a container runs, and not since when.

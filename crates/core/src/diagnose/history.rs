@@ -416,7 +416,11 @@ impl<'a> PodHistory<'a> {
             // A container is the pod's also when nothing but a failure is known about it.
             self.container(container);
         }
-        if reason == "CrashLoopBackOff" && !container.is_empty() {
+        // Without the pod's specification, an Event may not tell of which container it is.
+        let is_only = || {
+            matches!(o.body, Body::Event(_)) && self.containers.iter().all(|c| c.name.is_empty())
+        };
+        if reason == "CrashLoopBackOff" && (!container.is_empty() || is_only()) {
             let c = self.container(container);
             let last = c.backed_off.last().map(|o| o.stamp.at);
             if last.is_none_or(|at| c.started.is_some_and(|s| s > at)) {
@@ -467,7 +471,8 @@ impl<'a> PodHistory<'a> {
         self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
     }
     /// True when the verdict's state has lasted longer than the evidence shows: it is of sources on the node alone, and the
-    /// first of it is later than the pod's creation; or a description does not say when the pod was created.
+    /// first of it is later than the pod's creation; or a description does not say when the pod was created, or an Event since
+    /// when it occurs.
     pub fn began_before(&self) -> bool {
         let is_description = |p: &PodSeen| p.event == WatchEvent::Listed && p.resource_version == 0;
         if let Some((p, o)) = self
@@ -479,6 +484,10 @@ impl<'a> PodHistory<'a> {
         }
         let begun = self.begun || self.bound.is_some() || self.sandbox_attempts > 0;
         let mut evidence = self.view.evidence.iter();
+        let undated = |o: &Evidence| matches!(&o.body, Body::Event(e) if e.first.is_none());
+        if !begun && self.api.is_none() && evidence.clone().next().is_some_and(undated) {
+            return true;
+        }
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
     }
     /// True when the pod's state says that it has failed for this reason.

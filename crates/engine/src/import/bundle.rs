@@ -6,6 +6,7 @@
 //! | `content` | what a file is, by its path and its first bytes |
 //! | `nodes` | which node a capture is of |
 //! | `spool` | where the captures of archives are kept while they are read |
+//! | `ticket` | lines of logs between prose and what kubectl printed |
 
 #![allow(
     clippy::disallowed_methods,
@@ -31,12 +32,14 @@ pub(super) mod archive;
 mod content;
 pub(super) mod nodes;
 mod spool;
+mod ticket;
 
 pub use spool::Part;
 
 use archive::Form;
 use content::{Content, Survey};
 use spool::Spool;
+use ticket::Ticket;
 
 /// Most levels of folders below the given one.
 const DEEPEST: usize = 12;
@@ -236,16 +239,55 @@ impl Finder {
             return self.take_what(candidate, what, 0);
         };
         let begin = archive::begin_of(&candidate.raw);
-        // Text around what kubectl printed does not hide it.
-        let pasted = || recognise::is_printed(&begin).then_some(Kind::Watch);
-        if let Some(kind) = content::of_itself(&begin).or_else(pasted) {
+        if let Some(kind) = content::of_itself(&begin) {
             return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
+        }
+        if recognise::may_be_ticket(&begin)
+            && candidate.size <= ticket::LARGEST
+            && self.ticket(&candidate)?
+        {
+            return Ok(());
         }
         self.strange.push(Left {
             name: candidate.name,
             why: recognise::unnamed(&begin).or(why).unwrap_or_default(),
         });
         Ok(())
+    }
+
+    /// Takes a ticket apart. Returns false where nothing in it is known.
+    fn ticket(&mut self, candidate: &Candidate) -> io::Result<bool> {
+        let mut content = Vec::new();
+        // What a cut archive has before the cut counts; whoever reads it again says that it is cut.
+        let reader = candidate.reader()?.take(ticket::LARGEST);
+        let is_cut = { reader }.read_to_end(&mut content).is_err();
+        let mut ticket = Ticket::of(&content, |_| true);
+        if ticket.is_log() {
+            return Ok(false);
+        }
+        // Text around what kubectl printed does not hide it.
+        let is_printed = recognise::has_printed(&ticket.text);
+        if is_printed {
+            // klog has no year, and kubectl's ages no moment to count back from: beside a table both are read as of its moment.
+            ticket = Ticket::of(&content, |kind| !kind.klog());
+        }
+        let logs = ticket.logs.into_iter();
+        let logs = logs.filter(|(kind, log)| recognise::fits(*kind, log) > 0);
+        let logs: Vec<(Kind, Vec<u8>)> = logs.collect();
+        if logs.is_empty() || is_cut {
+            if is_printed {
+                self.take(candidate.again(), Kind::Watch, About::default());
+            }
+            return Ok(is_printed);
+        }
+        let text = is_printed.then_some((Kind::Watch, ticket.text));
+        for (kind, lines) in text.into_iter().chain(logs) {
+            let (part, failed) = self.spool()?.add(lines.as_slice(), candidate.modified()?)?;
+            failed.map_or(Ok(()), Err)?;
+            let part = Candidate::of_part(candidate.name.clone(), part)?;
+            self.take(part, kind, About::default());
+        }
+        Ok(true)
     }
 
     fn folder(&mut self, dir: &Path) -> io::Result<()> {
@@ -572,6 +614,14 @@ impl Candidate {
             raw,
             size: part.len(),
             at: Place::Part(part),
+        })
+    }
+
+    /// When it was last written.
+    fn modified(&self) -> io::Result<Option<Nanos>> {
+        Ok(match &self.at {
+            Place::Path(path) => open::modified(&PatientFile::open(path)?.1),
+            Place::Part(part) => part.modified,
         })
     }
 

@@ -79,12 +79,15 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
     })
 }
 
-/// True for a text in which is what kubectl prints for people.
-pub(super) fn is_printed(begin: &[u8]) -> bool {
-    let text = begin.trim_ascii_start();
-    // Of a ticket the smaller part may be what kubectl printed.
-    let is = |kind| kind == Kind::Watch;
-    foreign(text).is_none() && kind_of(text).map_or_else(|| read(Kind::Watch, text).0 > 0, is)
+/// True for a text that may be a ticket.
+pub(super) fn may_be_ticket(begin: &[u8]) -> bool {
+    foreign(begin.trim_ascii_start()).is_none() && !begin.contains(&0)
+}
+
+/// True for a text in which is what kubectl prints for people. Of a ticket that may be the smaller part.
+pub(super) fn has_printed(text: &[u8]) -> bool {
+    let end = text.len().min(CUT);
+    read(Kind::Watch, text.get(..end).unwrap_or(text)).0 > 0
 }
 
 /// Returns what a file of another kind is.

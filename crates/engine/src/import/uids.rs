@@ -22,8 +22,11 @@ const IN_MINUTES: i64 = 8 * 3600 * SECOND;
 pub(super) fn resolve(observations: &mut Vec<Observation>) {
     rows(observations);
     rows_of_others(observations);
-    let made =
-        |o: &Observation| matches!(&o.body, Body::Pod(p) if p.uid.as_str().starts_with(MADE_UID));
+    let made = |o: &Observation| match &o.body {
+        Body::Pod(p) => p.uid.as_str().starts_with(MADE_UID),
+        Body::Event(e) => e.object.uid.starts_with(MADE_UID),
+        _ => false,
+    };
     if !observations.iter().any(made) {
         return;
     }

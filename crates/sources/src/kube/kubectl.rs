@@ -15,6 +15,7 @@
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
 //! | `events` | these rows as objects of the API |
+//! | `fragment` | rows and messages of Events that stand alone |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
@@ -26,11 +27,12 @@ use serde_json::Value;
 use super::super::{Fed, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
 use kflow_model::gap::{WatchKind, WatchNote};
-use kflow_model::{Body, Nanos, Observation, Stamp, Text, pod::WatchEvent, stamp::SECOND};
+use kflow_model::{Body, Nanos, Observation, PodUid, Stamp, Text, pod::WatchEvent, stamp::SECOND};
 
 mod age;
 mod command;
 mod events;
+mod fragment;
 mod held;
 mod line;
 mod listed;
@@ -43,12 +45,14 @@ mod ticket;
 
 pub use events::is_printed;
 use events::{event, uid};
+use fragment::Named;
+pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 pub use pods::ROW_UID;
 use table::{Columns, Row};
 
 /// Begin of the UIDs that are made here, of namespace and name.
-pub const MADE_UID: &str = "described:";
+pub const MADE_UID: &str = PodUid::DESCRIBED;
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -88,12 +92,20 @@ pub(super) struct KubectlText {
     pods: pods::Table,
     /// The table of nodes or claims that is being read.
     listed: Option<listed::Table>,
+    /// True if these rows have no titles, or are only messages.
+    is_alone: bool,
+    /// True in a code block.
+    in_block: bool,
     /// True in a table of other objects.
     of_others: bool,
     /// True after a blank line and at the begin.
     after_blank: bool,
     /// The namespace of the command that printed this.
     namespace: String,
+    /// The pod that the command before this describes.
+    described: Option<Named>,
+    /// The pods of the last table that are not well.
+    sick: Vec<Named>,
     /// The bounds of the list of pods, if the line before is a command that prints every pod of them.
     whole: Option<Text>,
     occurrences: Occurrences,
@@ -140,6 +152,7 @@ impl KubectlText {
         self.columns = None;
         self.state = None;
         self.has_ended = false;
+        self.is_alone = false;
         self.of_others = false;
         self.bytes = 0;
         if let Some(table) = self.listed.take() {
@@ -162,6 +175,12 @@ impl KubectlText {
                 namespace: &of_list,
                 ..Described::default()
             };
+            let one = match self.sick.as_slice() {
+                [one] => Some(one),
+                _ => None,
+            };
+            let pod = self.described.as_ref().or(one);
+            fragment::attribute(&mut rows, &of_list, pod);
             return self.events(rows, &of_command, moment, out);
         }
         let Some(kind) = object::kind(&lines) else {
@@ -192,7 +211,13 @@ impl KubectlText {
     }
 
     /// Decodes rows of a table of pods; `scope`: the bounds of the list, if it lacks no pod of them.
-    fn listed(&self, rows: &[pods::Row], scope: Option<Text>, out: &mut Vec<Observation>) -> Fed {
+    fn listed(
+        &mut self,
+        rows: &[pods::Row],
+        scope: Option<Text>,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        self.sick = rows.iter().filter_map(pods::Row::sick).collect();
         let moment = self.moment(&[], &[]);
         let fed = decode_all(rows.iter().map(|row| row.object(moment)), moment, out);
         let names = scope.map(|scope| names(rows, scope, moment));

@@ -149,7 +149,15 @@ pub(super) fn apiserver(c: &mut Canaries) -> Pages {
             .namespace
             .as_ref()
             .map_or(String::new(), |ns| format!("namespaces/{ns}/"));
-        let path = format!("/{}/{place}{}", watch.api, watch.resource);
+        let api = match watch.groups.first() {
+            None => watch.api.to_string(),
+            Some(group) => {
+                let served = json!({"kind": "APIGroup", "name": c.fill("{C}"), "preferredVersion": {"version": "v1"}});
+                pages.insert(format!("/apis/{group}"), Page::Exact(served.to_string()));
+                format!("apis/{group}/v1")
+            }
+        };
+        let path = format!("/{api}/{place}{}", watch.resource);
         let mut of = |all: &mut Value, version: &str| {
             let mut items: Vec<Value> = match watch.kind {
                 // The second watch of pods selects those without a node.

@@ -8,7 +8,7 @@ use kflow_model::{
     Body, ContainerId, Nanos, Text,
     cri::{ContainerEventKind, OOM_KILLED},
     event::EventSeen,
-    pod::{ContainerSpec, ContainerState, PodSeen},
+    pod::{ContainerSpec, ContainerState, ContainerStatus, PodSeen},
     stamp::SECOND,
 };
 
@@ -67,6 +67,7 @@ impl<'a> PodHistory<'a> {
             "Started" => {
                 let c = self.container(container);
                 c.started = c.started.max(Some(at));
+                c.starts = c.starts.max(count);
             }
             "Killing" => self.killing(o, message, container),
             "Unhealthy" | "ProbeError" => {
@@ -251,13 +252,15 @@ impl<'a> PodHistory<'a> {
     }
 
     /// Concludes exits from the kubelet's back-off, for containers of which no exit was seen because only the
-    /// kubelet's log was read.
+    /// kubelet's log, Events, or the row of a table was read.
     pub(super) fn backed_off(&mut self) {
-        if self.api.is_some() {
-            return;
-        }
+        let is_listed = self.api.is_some();
         for c in &mut self.containers {
-            if c.exits.is_empty() && c.run.is_none() {
+            if !is_listed {
+                c.restarts = c.restarts.max(c.starts.saturating_sub(1));
+            }
+            let waits = |s: &ContainerStatus| matches!(s.state, ContainerState::Waiting { .. });
+            if c.exits.is_empty() && c.run.is_none() && c.status.is_none_or(waits) {
                 let exits = c.backed_off.iter().map(|o| Exit {
                     at: o.stamp.at,
                     code: None,

@@ -89,8 +89,10 @@ pub struct ContainerHistory<'a> {
     pub exits: Vec<Exit<'a>>,
     /// The first back-off after each start: by then the container had ended.
     pub backed_off: Vec<&'a Evidence>,
-    /// Number of restarts, by the API.
+    /// Number of restarts, by the API; without it by the Events of its starts.
     pub restarts: u32,
+    /// Number of starts that one Event counts.
+    pub starts: u32,
     /// Newest kill by the kubelet, and why.
     pub killed: Option<(Nanos, KillWhy, &'a Evidence)>,
     /// Number of kills because of a probe or a hook.

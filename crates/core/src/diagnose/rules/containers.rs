@@ -5,7 +5,9 @@ use super::{Context, held_up};
 use crate::backoff;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
-use crate::diagnose::history::{ContainerHistory, Exit, KillWhy, PodCall, PodHistory, never_ran};
+use crate::diagnose::history::{
+    ContainerHistory, Exit, KillWhy, PodCall, PodHistory, ProbeResult, never_ran,
+};
 use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::text::{list, span, times};
@@ -149,6 +151,12 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     }
 }
 
+/// True when the newest failure of a probe is of the container's run that the back-off follows, or may be.
+fn of_late(f: &PodHistory<'_>, probe: Option<&ProbeResult<'_>>) -> bool {
+    let at = probe.map(|p| p.at);
+    at.is_some_and(|at| f.now.since(at) < backoff::FORGOTTEN_NS)
+}
+
 /// True when the container is not started again, though the pod goes on: others run, and the pod's restartPolicy is
 /// Never (pkg/kubelet/container/helpers.go, `ShouldContainerBeRestarted`).
 fn is_left(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
@@ -175,9 +183,8 @@ fn crash<'a>(
         *why != KillWhy::Stop && last.at.since(*t) < backoff::KILLED_NS
     });
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
-    let failing = |p: &Option<crate::diagnose::history::ProbeResult<'a>>| {
-        p.as_ref().map(|p| (super::ready::said(p.text), p.evidence))
-    };
+    let failing =
+        |p: &Option<ProbeResult<'a>>| p.as_ref().map(|p| (super::ready::said(p.text), p.evidence));
     let times_killed = times(c.kills.max(c.restarts));
     let mut x = match killed {
         Some((_, KillWhy::Liveness, o)) => {
@@ -207,6 +214,14 @@ fn crash<'a>(
             } else {
                 Some(Finding::new(cause::KF705, f).proof(o))
             }
+        }
+        // Of a kill by a probe not the Event of the kill may be known, but the failures before it.
+        None if last.code.is_none() && of_late(f, c.liveness.as_ref()) => {
+            let x = Finding::new(cause::KF803, f)
+                .name("probe", &probe("liveness"))
+                .varying("times", &times_killed)
+                .at_most(Confidence::Likely);
+            failing(&c.liveness).map(|(what, e)| x.name("what", &what).proof(e))
         }
         _ if last.reason == OOM_KILLED => {
             let memory = |limits: &[(Text, Text)]| {

@@ -191,6 +191,9 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
         .or_else(|| kueue::suspended(cx, &f, o))?;
     let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
     v.owner = Some(o.object.clone());
+    // A table of Events, or a message alone, may not say since when.
+    let undated = |e: &Evidence| matches!(&e.body, Body::Event(e) if e.first.is_none());
+    v.at_least |= o.api.is_none() && o.evidence.first().is_some_and(undated);
     v.not_reached = vec!["create a pod".into()];
     Some(v)
 }
@@ -296,7 +299,9 @@ fn refused<'a, 'w>(
     if !is_built_in(o) || undated {
         worked = worked.max(created_since(cx, o, all, at));
     }
-    if worked.is_some_and(|w| w >= at) || (old && !lacks(o)) {
+    // A paste of Events alone is all that is known of its owner.
+    let alone = o.api.is_none() && cx.world.coverage().newest_list("pods").is_none();
+    if worked.is_some_and(|w| w >= at) || (old && !lacks(o) && !alone) {
         return None;
     }
     let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;

@@ -1,5 +1,6 @@
 //! Commands of kubectl in a ticket: `$ kubectl get pods -n shop`.
 
+use super::fragment::Named;
 use super::pods::is_name;
 use super::ticket;
 use kflow_model::Text;
@@ -12,6 +13,8 @@ pub(super) struct Command {
     /// The bounds of the list of pods, if it prints every pod of them. `None` for a command that leaves pods out, or may: a
     /// selector, a name, a pipe, a flag that is not known here; and for one that may ask another cluster.
     pub(super) scope_if_complete: Option<Text>,
+    /// The pod that it describes.
+    pub(super) pod: Option<Named>,
     pub(super) is_prompted: bool,
 }
 
@@ -50,6 +53,7 @@ impl Command {
         let arguments = arguments.split(['|', ';', '&']).next().unwrap_or_default();
         let mut words = arguments.split_whitespace().map(unquoted);
         let (mut verb, mut of_pods, mut of_all, mut namespace) = (None, false, false, "");
+        let mut names = Vec::new();
         while let Some(word) = words.next() {
             let flag = word.split_once('=').filter(|_| word.starts_with('-'));
             let (name, value) = flag.map_or((word, None), |(name, value)| (name, Some(value)));
@@ -69,7 +73,11 @@ impl Command {
                 },
                 _ if verb.is_none() && is_prompted => verb = Some(word),
                 _ if verb.is_none() => verb = Some(*VERBS.iter().find(|v| **v == word)?),
-                _ if of_pods => is_whole = false,
+                _ if of_pods => {
+                    is_whole = false;
+                    names.push(word);
+                }
+                _ if word.starts_with("pod/") => names.extend(word.strip_prefix("pod/")),
                 _ => {
                     let mut kinds = word.split(',');
                     of_pods = kinds.any(|k| matches!(k, "pods" | "pod" | "po" | "all"));
@@ -80,11 +88,20 @@ impl Command {
         let namespace = unquoted(namespace);
         let is_named = is_name(namespace);
         let namespace = if of_all || !is_named { "" } else { namespace };
-        let of_get = verb? == "get";
+        let verb = verb?;
+        let of_get = verb == "get";
+        let described = match names.as_slice() {
+            [name] if verb == "describe" && is_name(name) => Some(*name),
+            _ => None,
+        };
         let is_whole = is_whole && of_get && of_pods && (of_all || is_named);
         Some(Self {
             namespace: namespace.to_owned(),
             scope_if_complete: is_whole.then(|| namespace.into()),
+            pod: described.map(|name| Named {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
             is_prompted,
         })
     }

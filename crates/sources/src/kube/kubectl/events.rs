@@ -48,7 +48,11 @@ pub(super) fn event(row: Row, described: &Described<'_>, moment: Moment, n: usiz
     } else {
         row.name.clone()
     };
-    let uid = if of_row { "" } else { described.uid.as_str() };
+    let uid = match (of_row, row.is_described && kind == "Pod") {
+        (_, true) => format!("{MADE_UID}{namespace}/{name}"),
+        (true, _) => String::new(),
+        _ => described.uid.clone(),
+    };
     json!({
         "kind": "Event",
         "metadata": {"name": own, "namespace": namespace},
@@ -113,6 +117,14 @@ fn component<'a>(row: &'a Row, kind: &str) -> &'a str {
 fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
     if !OF_CONTAINERS.contains(&reason) {
         return String::new();
+    }
+    // `… container web in pod web-0_shop(UID)`, since 1.25.
+    let mut front = message
+        .split_once(" in pod ")
+        .into_iter()
+        .flat_map(|(front, _)| front.rsplit(' '));
+    if let (Some(name), Some("container")) = (front.next(), front.next()) {
+        return format!("spec.containers{{{name}}}");
     }
     let words = || message.split(|c: char| c.is_whitespace() || "\"=,()".contains(c));
     let named =

@@ -2,6 +2,7 @@
 
 use super::super::super::{Fed, LineDecoder};
 use super::command::{self, Command};
+use super::fragment;
 use super::held::{Held, Told, is_terminated};
 use super::outline::indent;
 use super::pods::{self, Taken};
@@ -70,6 +71,7 @@ impl KubectlText {
             return Fed::Partial;
         }
         if ticket::is_fence(text) {
+            self.in_block = !self.in_block;
             return or_ignored(self.flush(out), "code fence");
         }
         // A quotation or the prompt `>` begins. A mail wraps long lines of a quotation, and then has no mark before the rest.
@@ -88,6 +90,7 @@ impl KubectlText {
             if !self.is_text() || (is_apart && indent(text) <= self.base) {
                 let fed = self.flush(out);
                 self.namespace = command.namespace;
+                self.described = command.pod;
                 self.whole = command.scope_if_complete;
                 return or_ignored(fed, "command");
             }
@@ -191,9 +194,6 @@ impl KubectlText {
         if let Some(taken) = self.row(text) {
             return match taken {
                 Taken::Row => Fed::Partial,
-                Taken::WithoutNamespace => {
-                    Fed::Ignored("object of a namespace that is not named (ask kubectl with -A)")
-                }
                 Taken::Unread if !after.blank => {
                     Fed::Malformed("row whose cells cannot be told apart")
                 }
@@ -203,6 +203,15 @@ impl KubectlText {
                     both(rows, self.text(text, out))
                 }
             };
+        }
+        if !self.is_open()
+            && let Some(row) = fragment::row(text)
+        {
+            let fed = self.begin(text, out);
+            self.of_list.clone_from(&self.namespace);
+            self.columns = Some(Columns::of_describe());
+            self.is_alone = true;
+            return both(fed, self.event_row(row, text, out));
         }
         if !self.is_open()
             && let Some(ignored) = self.other(text, after.whole, out)
@@ -223,6 +232,16 @@ impl KubectlText {
         }
         if !self.is_open() {
             return Fed::Malformed("neither JSON nor what kubectl prints");
+        }
+        if self.is_alone {
+            if let Some(row) = fragment::row(text) {
+                return self.event_row(row, text, out);
+            }
+            // Outside of a code block nothing tells the next line of a message from prose.
+            if !self.in_block || after.blank {
+                let fed = self.flush(out);
+                return both(fed, self.text(text, out));
+            }
         }
         let Some(columns) = &self.columns else {
             let fed = self.keep(text);
@@ -287,9 +306,6 @@ impl KubectlText {
     }
 
     fn event_row(&mut self, row: Row, text: &str, out: &mut Vec<Observation>) -> Fed {
-        if self.lines.is_empty() && row.object.is_empty() {
-            return Fed::Malformed("Event of an unknown object");
-        }
         self.bytes = self.bytes.saturating_add(text.len());
         self.rows_indent = indent(text);
         self.until_blank = None;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Moment;
 use super::age::{age, word};
+use super::fragment::NAMESPACE;
 use super::object::long_mode;
 use super::pod::put;
 use super::pods::{ROW_UID, Taken, is_name};
@@ -22,8 +23,8 @@ enum Kind {
     Claim,
 }
 
-/// Titles by which a table is known. No cell of a node's has several words or none.
-const OF_NODES: [&str; 5] = ["NAME", "STATUS", "ROLES", "AGE", "VERSION"];
+/// Titles by which a table is known. No cell of a node's has several words or none. Before 1.8 there was no column ROLES.
+const OF_NODES: [&str; 4] = ["NAME", "STATUS", "AGE", "VERSION"];
 const OF_CLAIMS: [&str; 6] = [
     "NAME",
     "STATUS",
@@ -78,11 +79,8 @@ impl Table {
             Kind::Node => node(&cells, moment),
             Kind::Claim => {
                 let of_row = cells.get("NAMESPACE").unwrap_or(namespace);
-                let object = claim(&cells, of_row, moment);
-                if object.is_some() && of_row.is_empty() {
-                    return Taken::WithoutNamespace;
-                }
-                object
+                let of_row = Some(of_row).filter(|n| !n.is_empty());
+                claim(&cells, of_row.unwrap_or(NAMESPACE), moment)
             }
         };
         let Some(object) = object else {
@@ -108,8 +106,10 @@ impl Table {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let titles: Vec<&str> = match self.kind {
             _ if words.len() == titles.len() => titles,
-            Kind::Node if titles.starts_with(&OF_NODES) => OF_NODES.into(),
-            Kind::Node => return None,
+            Kind::Node => {
+                let version = titles.iter().position(|t| *t == "VERSION")?;
+                titles.into_iter().take(version + 1).collect()
+            }
             Kind::Claim => {
                 let told = titles.into_iter().filter(|t| !OF_VOLUME.contains(t));
                 let told: Vec<&str> = told.collect();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Moment;
 use super::age::{Age, age};
+use super::fragment::{NAMESPACE, Named};
 use super::pod::put;
 use kflow_model::Text;
 
@@ -84,8 +85,6 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Row,
-    /// A pod of a namespace that nothing names.
-    WithoutNamespace,
     /// A row that cannot be read.
     Unread,
     No,
@@ -129,7 +128,7 @@ impl Table {
             row.namespace.clone_from(&self.namespace);
         }
         if row.namespace.is_empty() {
-            return Taken::WithoutNamespace;
+            NAMESPACE.clone_into(&mut row.namespace);
         }
         self.rows.push(row);
         Taken::Row
@@ -174,6 +173,18 @@ impl Columns {
 }
 
 impl Row {
+    /// The pod, if it is not well: neither has it ended, nor are all of its containers ready.
+    pub(super) fn sick(&self) -> Option<Named> {
+        let is_ready = self.ready.0 == self.ready.1;
+        let is_well = match self.status.as_str() {
+            "Running" => is_ready,
+            status => matches!(status, "Completed" | "Succeeded"),
+        };
+        (!is_well).then(|| Named {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        })
+    }
     /// `namespace/name`
     pub(super) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

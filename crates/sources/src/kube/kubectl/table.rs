@@ -40,6 +40,8 @@ pub(super) struct Row {
     pub(super) host: String,
     pub(super) message: String,
     pub(super) name: String,
+    /// True if it is of a description, though not of one that is read: its object was there when kubectl ran.
+    pub(super) is_described: bool,
 }
 
 /// The columns of a table, from its line of titles.
@@ -88,6 +90,30 @@ impl Columns {
         use Column::{From, Last, Message, Reason, Type};
         Self {
             columns: [Type, Reason, Last, From, Message].map(|c| (0, c)).into(),
+            indent: 0,
+        }
+    }
+
+    /// The same, of rows that lost their age.
+    pub(super) fn without_age() -> Self {
+        use Column::{From, Message, Reason, Type};
+        Self {
+            columns: [Type, Reason, From, Message].map(|c| (0, c)).into(),
+            indent: 0,
+        }
+    }
+
+    /// The columns of `kubectl get events`, and with `-A`.
+    pub(super) fn of_list(of_all: bool) -> Self {
+        use Column::{Last, Message, Namespace, Object, Reason, Type};
+        let namespace = of_all.then_some(Namespace);
+        let columns = [Last, Type, Reason, Object, Message];
+        Self {
+            columns: namespace
+                .into_iter()
+                .chain(columns)
+                .map(|c| (0, c))
+                .collect(),
             indent: 0,
         }
     }
@@ -213,7 +239,7 @@ impl Row {
                     kind.clone_into(&mut self.kind);
                     name.clone_into(&mut self.object);
                 }
-                None => cell.clone_into(&mut self.object),
+                None => of_event(cell).clone_into(&mut self.object),
             },
             Column::Subobject => {
                 if !cell.is_empty() && !is_part(cell) {
@@ -236,6 +262,17 @@ impl Row {
             Column::Name => cell.clone_into(&mut self.name),
         }
         Some(())
+    }
+}
+
+/// Returns the object's name: 1.9 to 1.13 print that of the Event itself, which is the object's, a dot, and a number of 16
+/// hexadecimal digits (client-go/tools/record/event.go, `makeEvent`).
+fn of_event(name: &str) -> &str {
+    let is_number =
+        |n: &str| (14..=16).contains(&n.len()) && n.bytes().all(|b| b.is_ascii_hexdigit());
+    match name.rsplit_once('.') {
+        Some((object, number)) if is_number(number) => object,
+        _ => name,
     }
 }
 

@@ -313,8 +313,8 @@ fn the_command_of_a_list_of_events_says_nothing_of_what_stands_behind_other_text
     for (between, wanted) in [
         ("", Some("shop")),
         ("\n", Some("shop")),
-        ("\nAnd of db:\n", None),
-        ("kubectl get pods -n $NS\n", None),
+        ("\nAnd of db:\n", Some(NAMESPACE)),
+        ("kubectl get pods -n $NS\n", Some(NAMESPACE)),
         ("$ kubectl get pods -n db\n", Some("db")),
     ] {
         let all = read(&format!("{events}{between}{table}"), "2026-11-27T00:33:41Z");

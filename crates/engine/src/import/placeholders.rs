@@ -1,0 +1,87 @@
+//! Namespaces that a text does not tell, taken from the other captures.
+//!
+//! A table of pods without `-n` and `-A`, or an Event without its pod's description, is of a namespace that nothing around it
+//! names: its objects are read with a placeholder ([`NAMESPACE`]).
+
+use rustc_hash::FxHashMap;
+
+use kflow_model::{Body, Observation, PodUid, Text};
+use kflow_sources::kube::decode::{MADE_UID, NAMESPACE, ROW_UID};
+
+/// What a placeholder stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    One(Text),
+    Several,
+}
+
+/// Puts the namespace in which another capture has an object of that kind and name in the place of the placeholder, if it is one
+/// namespace.
+pub(super) fn resolve(observations: &mut [Observation]) {
+    if !observations.iter().any(has_placeholder) {
+        return;
+    }
+    let mut known: FxHashMap<(Text, Text), Told> = FxHashMap::default();
+    for o in observations.iter() {
+        for (kind, namespace, name) in named(o) {
+            if namespace.is_empty() || namespace == NAMESPACE || name.is_empty() {
+                continue;
+            }
+            let told = known
+                .entry((kind.into(), name.clone()))
+                .or_insert_with(|| Told::One(namespace.clone()));
+            if *told != Told::One(namespace.clone()) {
+                *told = Told::Several;
+            }
+        }
+    }
+    let find = |kind: &str, name: &Text| match known.get(&(kind.into(), name.clone())) {
+        Some(Told::One(namespace)) => Some(namespace.clone()),
+        _ => None,
+    };
+    for o in observations.iter_mut() {
+        match &mut o.body {
+            Body::Pod(p) if p.namespace == NAMESPACE => {
+                if let Some(namespace) = find("Pod", &p.name) {
+                    let uid = p.uid.as_str();
+                    let made = [MADE_UID, ROW_UID].into_iter().find(|m| uid.starts_with(m));
+                    if let Some(made) = made {
+                        p.uid = PodUid(format!("{made}{namespace}/{}", p.name).into());
+                    }
+                    p.namespace = namespace;
+                }
+            }
+            Body::Event(e) if e.object.namespace == NAMESPACE => {
+                if let Some(namespace) = find(&e.object.kind, &e.object.name) {
+                    if e.object.uid.starts_with(MADE_UID) {
+                        e.object.uid = format!("{MADE_UID}{namespace}/{}", e.object.name).into();
+                    }
+                    e.object.namespace = namespace;
+                }
+            }
+            Body::Object(x) if x.object.namespace == NAMESPACE => {
+                if let Some(namespace) = find(&x.object.kind, &x.object.name) {
+                    x.object.namespace = namespace;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// True for an observation of an object whose namespace stays unknown.
+pub(super) fn has_placeholder(o: &Observation) -> bool {
+    named(o).any(|(_, namespace, _)| namespace == NAMESPACE)
+}
+
+/// The objects that an observation is about: kind, namespace, name.
+fn named(o: &Observation) -> impl Iterator<Item = (&str, &Text, &Text)> {
+    let one = match &o.body {
+        Body::Pod(p) => Some(("Pod", &p.namespace, &p.name)),
+        Body::Event(e) => Some((e.object.kind.as_str(), &e.object.namespace, &e.object.name)),
+        Body::Object(x) => Some((x.object.kind.as_str(), &x.object.namespace, &x.object.name)),
+        Body::Log(l) => Some(("Pod", &l.pod.namespace, &l.pod.name)),
+        _ => None,
+    };
+    one.into_iter()
+}

@@ -1,0 +1,410 @@
+//! Events that stand alone in a text: a few rows of a table, one line of it, or only the message.
+//!
+//! Most of what people paste has no more than that. It often does not say of which object: then the message does, or the
+//! command before it, or it is the only pod of the table before it that is not well. Where nothing does, the object has
+//! the name of a placeholder, as in the synopsis of a command: [`NAMESPACE`]`/POD`. No object of Kubernetes can have
+//! such a name (RFC 1123: lower case).
+
+use super::pods::is_name;
+use super::table::{Columns, Row};
+use kflow_model::scope::is_uid;
+
+/// Stands for a namespace that nothing names.
+pub const NAMESPACE: &str = "NAMESPACE";
+
+/// Longest line in which a message is looked for, bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Reason, reporter and begin of messages.
+const MESSAGES: &str = include_str!("messages.tsv");
+/// Stands for two numbers in a begin.
+const COUNTS: &str = "#/#";
+/// Reasons of messages that are no warnings.
+const NORMAL: [&str; 2] = ["Scheduled", "SuccessfulAttachVolume"];
+
+/// Reads a line outside of every table as an Event.
+pub(super) fn row(line: &str) -> Option<Row> {
+    if line.len() > LONGEST {
+        return None;
+    }
+    let line = line.trim().trim_end_matches('`').trim_end();
+    logged(line)
+        .or_else(|| of_columns(line))
+        .or_else(|| told(line))
+}
+
+/// A row of a table whose titles are missing; text may stand before it.
+fn of_columns(line: &str) -> Option<Row> {
+    let begins = ["Warning", "Normal"].into_iter().flat_map(|word| {
+        let found = line.match_indices(word).map(|(at, _)| at);
+        found.collect::<Vec<_>>()
+    });
+    for at in begins {
+        let is_word = line
+            .get(..at)?
+            .chars()
+            .next_back()
+            .is_none_or(|c| !c.is_alphanumeric());
+        let rest = line.get(at..).filter(|_| is_word);
+        let described = rest.and_then(|rest| Columns::of_describe().row(rest));
+        // `kubectl get events` names the object; an age or a namespace and an age stand before the type.
+        let row = described
+            .filter(is_row)
+            .or_else(|| Columns::of_list(false).row(line).filter(is_row_of_list))
+            .or_else(|| Columns::of_list(true).row(line).filter(is_row_of_list))
+            .or_else(|| Columns::without_age().row(rest?).filter(is_row));
+        if row.is_some() {
+            return row;
+        }
+    }
+    None
+}
+
+/// True for a row that a table of `kubectl describe` may have: prose may begin with `Warning`.
+fn is_row(row: &Row) -> bool {
+    let is_reason = row.reason.starts_with(|c: char| c.is_ascii_uppercase());
+    is_reason
+        && !row.message.trim().is_empty()
+        && (row.ages.last.is_some() || !row.component.is_empty())
+}
+
+fn is_row_of_list(row: &Row) -> bool {
+    is_row(row) && row.ages.last.is_some() && !row.kind.is_empty() && is_name(&row.object)
+}
+
+/// True for a line of a log that has an Event of the component that wrote it.
+pub fn has_event(line: &str) -> bool {
+    logged(line).is_some()
+}
+
+/// An Event in the log of the component that made it (`k8s.io/client-go/tools/record/event.go`, `StartLogging` and
+/// `StartStructuredLogging`).
+fn logged(line: &str) -> Option<Row> {
+    if let Some((_, event)) = line.split_once("Event(v1.ObjectReference{") {
+        let (object, rest) = event.split_once("}): ")?;
+        let parts: Vec<&str> = rest.splitn(5, '\'').collect();
+        let [_, kind_of_event, _, reason, message] = parts[..] else {
+            return None;
+        };
+        let field = |name: &str| object.split_once(name)?.1.split_once('"').map(|(v, _)| v);
+        return Some(Row {
+            kind: field("Kind:\"")?.to_owned(),
+            namespace: field("Namespace:\"")?.to_owned(),
+            object: field("Name:\"")?.to_owned(),
+            warning: kind_of_event == "Warning",
+            reason: reason.to_owned(),
+            message: message.trim_start().to_owned(),
+            ..Row::default()
+        });
+    }
+    let field = |name: &str| {
+        let (_, value) = line.split_once(&format!(" {name}=\""))?;
+        let end = value
+            .match_indices('"')
+            .find(|(at, _)| !value.get(..*at).is_some_and(|v| v.ends_with('\\')))?;
+        Some(plain(value.get(..end.0)?))
+    };
+    let object = field("object")?;
+    let (namespace, name) = object.split_once('/').unwrap_or(("", &object));
+    Some(Row {
+        kind: field("kind")?,
+        namespace: namespace.to_owned(),
+        object: name.to_owned(),
+        warning: field("type")? == "Warning",
+        reason: field("reason")?,
+        message: field("message")?,
+        ..Row::default()
+    })
+}
+
+/// Without the marks before quotation marks, as a log writes a text within one.
+fn plain(text: &str) -> String {
+    text.replace("\\\"", "\"")
+}
+
+/// Only the message, with any text before it.
+fn told(line: &str) -> Option<Row> {
+    let line = plain(line);
+    let known = MESSAGES.lines().filter(|l| !l.starts_with("# "));
+    let (at, reason, component) = known
+        .filter_map(|known| {
+            let (reason, rest) = known.split_once('\t')?;
+            let (component, begin) = rest.split_once('\t')?;
+            Some((begins(&line, begin)?, reason, component))
+        })
+        .min_by_key(|(at, ..)| *at)?;
+    Some(Row {
+        warning: !NORMAL.contains(&reason),
+        reason: reason.to_owned(),
+        component: component.to_owned(),
+        message: line.get(at..)?.trim_end_matches(['`', '\'']).to_owned(),
+        ..Row::default()
+    })
+}
+
+/// Returns where a message of this begin begins in a line: at a word.
+fn begins(line: &str, begin: &str) -> Option<usize> {
+    let at = match begin.strip_prefix(COUNTS) {
+        None => line.find(begin)?,
+        Some(rest) => {
+            let (front, _) = line.split_at_checked(line.find(rest)?)?;
+            let counts = front.rsplit(char::is_whitespace).next()?;
+            let (some, all) = counts.split_once('/')?;
+            let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+            (is_number(some) && is_number(all)).then_some(front.len() - counts.len())?
+        }
+    };
+    let before = line.get(..at)?.chars().next_back();
+    before.is_none_or(|c| !c.is_alphanumeric()).then_some(at)
+}
+
+/// An object that a text names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// Empty where nothing tells it.
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// Says of which object rows are that do not. `pod`: the one that the text before them names, if it names one.
+pub(super) fn attribute(rows: &mut [Row], namespace: &str, pod: Option<&Named>) {
+    let told = rows.iter().filter(|row| kind(row) == "Pod");
+    let pod = told
+        .filter(|row| row.object.is_empty())
+        .find_map(named)
+        .or_else(|| pod.cloned());
+    for row in rows.iter_mut().filter(|row| row.object.is_empty()) {
+        let kind = kind(row);
+        let (of, name) = match kind {
+            "Pod" => match named(row).as_ref().or(pod.as_ref()) {
+                Some(pod) => (pod.namespace.clone(), pod.name.clone()),
+                None => (String::new(), "POD".to_owned()),
+            },
+            "Node" if !row.host.is_empty() => (String::new(), row.host.clone()),
+            "PersistentVolumeClaim" | "Node" => (String::new(), kind.to_ascii_uppercase()),
+            kind => (String::new(), maker(&row.message, kind)),
+        };
+        row.kind = kind.to_owned();
+        row.object = name;
+        row.is_described = true;
+        if row.namespace.is_empty() && kind != "Node" {
+            let all = [of.as_str(), namespace, NAMESPACE];
+            let first = all.into_iter().find(|n| !n.is_empty());
+            first.unwrap_or_default().clone_into(&mut row.namespace);
+        }
+    }
+}
+
+/// Returns the kind of object that a row without one is about: by who reports it, or by its reason.
+fn kind(row: &Row) -> &'static str {
+    /// Reasons by which the kubelet reports about its node (1.36: `pkg/kubelet/events/event.go`).
+    const OF_NODES: [&str; 8] = [
+        "NodeNotReady",
+        "NodeHasDiskPressure",
+        "NodeHasInsufficientMemory",
+        "FreeDiskSpaceFailed",
+        "ImageGCFailed",
+        "EvictionThresholdMet",
+        "SystemOOM",
+        "Rebooted",
+    ];
+    const OF_CLAIMS: [&str; 5] = [
+        "ProvisioningFailed",
+        "FailedBinding",
+        "WaitForFirstConsumer",
+        "ExternalProvisioning",
+        "Provisioning",
+    ];
+    match (row.component.as_str(), row.reason.as_str()) {
+        ("replicaset-controller", _) => "ReplicaSet",
+        ("job-controller", _) => "Job",
+        ("cronjob-controller", _) => "CronJob",
+        ("daemonset-controller", _) => "DaemonSet",
+        ("statefulset-controller", _) => "StatefulSet",
+        ("replication-controller", _) => "ReplicationController",
+        ("deployment-controller", _) => "Deployment",
+        (_, "FailedCreate") => "ReplicaSet",
+        (_, reason) if OF_CLAIMS.contains(&reason) => "PersistentVolumeClaim",
+        (_, reason) if OF_NODES.contains(&reason) => "Node",
+        _ => "Pod",
+    }
+}
+
+/// Returns the name of the owner that makes pods: it puts it and a dash before the rest of theirs (`pods "web-5d8f-" is forbidden`;
+/// `k8s.io/apiserver/pkg/storage/names/generate.go`). A placeholder where the message names no pod.
+fn maker(message: &str, kind: &str) -> String {
+    let pod = message
+        .split_once("pods \"")
+        .and_then(|(_, rest)| rest.split_once('"'));
+    let name = pod.and_then(|(pod, _)| pod.rsplit_once('-'));
+    match name {
+        Some((name, _)) if is_name(name) => name.to_owned(),
+        _ => kind.to_ascii_uppercase(),
+    }
+}
+
+/// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`.
+fn named(row: &Row) -> Option<Named> {
+    let message = row.message.as_str();
+    if row.reason == "Scheduled" {
+        let (front, _) = message.split_once(" to ")?;
+        let pod = front.rsplit(' ').next()?;
+        let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
+        return is_name(name).then(|| Named {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    let mut all = message.match_indices("pod ").filter_map(|(at, front)| {
+        let rest = message.get(at + front.len()..)?;
+        let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let rest = rest.trim_start_matches(['"', '\\']);
+        let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at_checked(end)?;
+        let (name, namespace) = word.split_once('_')?;
+        let uid = after.strip_prefix('(').and_then(|a| a.split_once(')'));
+        let is_one = uid.map_or_else(|| after.starts_with(['"', '\\']), |(uid, _)| is_uid(uid));
+        (is_one && is_name(name) && is_name(namespace)).then(|| Named {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    });
+    all.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(line: &str) -> Option<String> {
+        let r = row(line)?;
+        let age = r.ages.last.map_or(-1, |a| a.seconds);
+        let object = format!("{}/{}/{}", r.namespace, r.kind, r.object);
+        let object = object.trim_matches('/');
+        let kind = if r.warning { "W" } else { "N" };
+        Some(format!(
+            "{kind} {} {age} {}|{object}|{:.30}",
+            r.reason, r.component, r.message
+        ))
+    }
+
+    /// Lines of public reports, whose addresses are in `fixtures/reports.tsv`.
+    #[test]
+    fn a_line_alone_is_an_event() {
+        for (line, want) in [
+            (
+                "  Warning  FailedAttachVolume  54s   attachdetach-controller  Multi-Attach error for volume \"pvc-b\" Volume is",
+                Some(
+                    "W FailedAttachVolume 54 attachdetach-controller||Multi-Attach error for volume ",
+                ),
+            ),
+            (
+                "It always reports `Warning  FailedCreate  12m (x21 over 46m)  daemonset-controller  Error creating: Timeout: x`",
+                Some("W FailedCreate 720 daemonset-controller||Error creating: Timeout: x"),
+            ),
+            (
+                "Warning FailedScheduling karpenter Failed to schedule pod, all available instance types exceed limits",
+                Some("W FailedScheduling -1 karpenter||Failed to schedule pod, all av"),
+            ),
+            (
+                "tekton-pipelines   25m   Warning   FailedCreate   replicaset/tekton-7887549bc5   Error creating: pods \"tekton-7\" is forbidden",
+                Some(
+                    "W FailedCreate 1500 |tekton-pipelines/replicaset/tekton-7887549bc5|Error creating: pods \"tekton-7",
+                ),
+            ),
+            (
+                "51s    Normal    SuccessfulCreate   replicaset/logikk-858947857b   Created pod: logikk-858947857b-g99ch",
+                Some(
+                    "N SuccessfulCreate 51 |replicaset/logikk-858947857b|Created pod: logikk-858947857b",
+                ),
+            ),
+            (
+                "2022-05-02T00:33:47.149327Z [Warning] 0/13 nodes are available: 2 node(s) were unschedulable.",
+                Some("W FailedScheduling -1 default-scheduler||0/13 nodes are available: 2 no"),
+            ),
+            (
+                "2022-05-02T00:33:59.912858Z [Normal] Successfully assigned a/b to ip-10-0-252-130",
+                Some("N Scheduled -1 default-scheduler||Successfully assigned a/b to i"),
+            ),
+            (
+                "I0330 04:09:57.883677       1 event.go:278] Event(v1.ObjectReference{Kind:\"DaemonSet\", Namespace:\"kube-system\", Name:\"kube-proxy\", UID:\"a0\"}): type: 'Warning' reason: 'FailedCreate' Error creating: pods \"kube-proxy-\" is forbidden",
+                Some(
+                    "W FailedCreate -1 |kube-system/DaemonSet/kube-proxy|Error creating: pods \"kube-pro",
+                ),
+            ),
+            (
+                "I0330 04:09:57.883677       1 event.go:389] \"Event occurred\" object=\"shop/web\" fieldPath=\"\" kind=\"ReplicaSet\" apiVersion=\"apps/v1\" type=\"Warning\" reason=\"FailedCreate\" message=\"Error creating: pods \\\"web-\\\" is forbidden\"",
+                Some("W FailedCreate -1 |shop/ReplicaSet/web|Error creating: pods \"web-\" is"),
+            ),
+            // Prose, other tables, and what only resembles a message.
+            ("Warning: this will delete everything", None),
+            ("Warning  the disk is 12m old", None),
+            ("Normal people use kubectl", None),
+            ("The kubelet says MountVolumes are slow", None),
+            ("1/2 nodes are available", None),
+            ("some nodes are available: two", None),
+            ("NAME   READY   STATUS    RESTARTS   AGE", None),
+            ("web-0  0/1     Pending   0          5m", None),
+            ("", None),
+        ] {
+            assert_eq!(short(line).as_deref(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_object_is_what_the_text_says() {
+        let of = |lines: &[&str], namespace: &str, pod: Option<&Named>| {
+            let rows = lines.iter().filter_map(|l| row(l));
+            let mut rows: Vec<Row> = rows.collect();
+            attribute(&mut rows, namespace, pod);
+            let all = rows
+                .iter()
+                .map(|r| format!("{} {}/{}", r.kind, r.namespace, r.object));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let pull =
+            "Warning  Failed  8s (x4 over 93s)  kubelet, minikube  Failed to pull image \"x\": y";
+        let bound = "Normal   Scheduled  36m  default-scheduler  Successfully assigned monitoring/autotune-zz78v to minikube";
+        let web = Named {
+            namespace: "shop".into(),
+            name: "web-0".into(),
+        };
+        assert_eq!(of(&[pull], "", None), "Pod NAMESPACE/POD");
+        assert_eq!(of(&[pull], "shop", None), "Pod shop/POD");
+        assert_eq!(of(&[pull], "", Some(&web)), "Pod shop/web-0");
+        let named = "Pod monitoring/autotune-zz78v, Pod monitoring/autotune-zz78v";
+        assert_eq!(of(&[bound, pull], "", Some(&web)), named);
+        for (line, want) in [
+            (
+                "Unable to mount volumes for pod \"gogs-2-91275_infra(3c2d0709-2204-11e6-843d-525400daa840)\": conf",
+                "Pod infra/gogs-2-91275",
+            ),
+            (
+                "Back-off restarting failed container web in pod web-0_shop(c3cc4508-dddb-4946-bb9c-13a558746751)",
+                "Pod shop/web-0",
+            ),
+            (
+                "Warning  FailedCreate  3m37s  job-controller  Error creating: pods \"trace-d9c-pktmb\" is forbidden: failed quota: q",
+                "Job NAMESPACE/trace-d9c",
+            ),
+            (
+                "Warning  FailedCreate  3m37s  replicaset-controller  Error creating: pods \"coredns-66bff467f8-\" is forbidden",
+                "ReplicaSet NAMESPACE/coredns-66bff467f8",
+            ),
+            (
+                "Warning  FailedCreate  12m  daemonset-controller  Error creating: Timeout: request did not complete",
+                "DaemonSet NAMESPACE/DAEMONSET",
+            ),
+            (
+                "Warning  ImageGCFailed  14m  kubelet, k3d-server  failed to garbage collect required amount of images.",
+                "Node /k3d-server",
+            ),
+            (
+                "Normal  FailedBinding  4m54s  persistentvolume-controller  no persistent volumes available for this claim",
+                "PersistentVolumeClaim NAMESPACE/PERSISTENTVOLUMECLAIM",
+            ),
+        ] {
+            assert_eq!(of(&[line], "", None), want, "{line}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Pieces of what kubectl printed, as people paste them: a few rows of Events, a line, a message. They are of public reports,
+//! whose addresses are in `fixtures/reports.tsv`.
+
+use super::{Desk, run, text};
+
+/// What `kflow why --all` says of a text.
+fn told(desk: &Desk, paste: &str) -> String {
+    let file = desk.file("ticket.txt", paste);
+    let out = desk.path("ticket.kflow");
+    std::fs::remove_file(&out).ok();
+    let o = run(&["import", &file, "-O", &out]);
+    assert!(o.status.success(), "{paste}\n{}", text(&o.stderr));
+    let summary = text(&o.stderr);
+    let o = run(&["why", "--all", "-s", &out]);
+    let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+    let stands = "NAMESPACE, POD and the like stand for names";
+    assert!(
+        !said.contains("NAMESPACE/") || summary.contains(stands),
+        "{summary}\n{said}"
+    );
+    said
+}
+
+#[test]
+fn a_few_rows_of_events_are_enough() {
+    let desk = Desk::new();
+    for (paste, code, object) in [
+        (
+            "The new pod never gets out of `ContainerCreating`.\n\nError:\n\n```\n  Warning  FailedAttachVolume  54s   attachdetach-controller  Multi-Attach error for volume \"pvc-bca43bf8\" Volume is already used by pod(s) vm-import-7f4bf5l9ln9\n```\n",
+            "KF405",
+            "NAMESPACE/POD",
+        ),
+        (
+            "Events:\n  Type     Reason        Age    From            Message\n  ----     ------        ----   ----            -------\n  Warning  FailedCreate  3m37s  job-controller  Error creating: pods \"trace-d9c10bfa-pktmb\" is forbidden: failed quota: q: must specify limits.cpu,limits.memory\n",
+            "KF102",
+            "job/trace-d9c10bfa",
+        ),
+        (
+            "**What happened**:\nIt always reports events: `Warning  FailedCreate  12m (x21 over 46m)  daemonset-controller  Error creating: Timeout: request did not complete within requested timeout\n`\n\n**Environment**:\nlinux\n",
+            "KF105",
+            "daemonset/DAEMONSET",
+        ),
+        // The table is whole: the pod that its Event names is gone.
+        (
+            "```\n$ kubectl get pods -n monitoring\nNAME                        READY   STATUS                       RESTARTS   AGE\nautotune-655d8878cc-f2c9c   0/1     CreateContainerConfigError   0          16s\n```\n```\nType     Reason     Age                  From               Message\n  ----     ------     ----                 ----               -------\n  Normal   Scheduled  36m                  default-scheduler  Successfully assigned monitoring/autotune-655d8878cc-zz78v to minikube\n  Warning  Failed     34m (x12 over 36m)   kubelet, minikube  Error: configmap \"autotune-config-key\" not found\n```\n",
+            "KF701",
+            "monitoring/autotune-655d8878cc-f2c9c",
+        ),
+        // The only pod of the table that is not well.
+        (
+            "```\nNAME                                   READY   STATUS                       RESTARTS   AGE\naegis-demo-54744f95f7-2zm7d            2/2     Running                      0          104s\naegis-demo-76f5f7dc46-vfldl            0/1     CreateContainerConfigError   0          62s\n```\n\nPossibly this\n\n```\n  Warning  Failed     2s (x5 over 54s)  kubelet            Error: couldn't find key VALUE in Secret default/aegis-secret\n```\n",
+            "KF701",
+            "NAMESPACE/aegis-demo-76f5f7dc46-vfldl",
+        ),
+        // A container that a probe kills, without its status.
+        (
+            "pod describe\n```\n  Warning  Unhealthy  4m7s (x6 over 4m57s)  kubelet  Liveness probe failed: Get \"http://10.88.1.106:80/\": dial tcp 10.88.1.106:80: connect: connection refused\n  Warning  BackOff    15s (x7 over 1m)      kubelet  Back-off restarting failed container\n```\n",
+            "KF803",
+            "NAMESPACE/POD",
+        ),
+        (
+            "Events:\n  Type     Reason     Age               From               Message\n  ----     ------     ----              ----               -------\n  Normal   Scheduled  9m                default-scheduler  Successfully assigned javatest/hello-v2-1-fjchl to csswn001d\n  Normal   Started    46s (x4 over 1m)  kubelet, csswn001d  Started container\n  Warning  BackOff    15s (x7 over 1m)  kubelet, csswn001d  Back-off restarting failed container\n",
+            "KF708",
+            "javatest/hello-v2-1-fjchl",
+        ),
+        // A description's Event is of a pod that was there, however old it is.
+        (
+            "Events:\n  Type     Reason                  Age  From           Message\n  ----     ------                  ---- ----           -------\n  Warning  FailedCreatePodSandBox  18m  kubelet, evan  Failed create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox container for pod \"nginx-fq7wk\": Error response from daemon: OCI runtime create failed: exec: \"docker-runc\": executable file not found in $PATH: unknown\n",
+            "KF509",
+            "NAMESPACE/POD",
+        ),
+        // The name is in the command.
+        (
+            " kubectl describe pod dash-5f48f6b647-cbhzz -n kube-system\n---------------------------------\nEvents:\n  Type     Reason     Age                 From           Message\n  ----     ------     ----                ----           -------\n  Warning  BackOff    2m (x373 over 1h)   kubelet, dk03  Back-off restarting failed container\n",
+            "KF708",
+            "kube-system/dash-5f48f6b647-cbhzz",
+        ),
+        // Old Events have the number behind the object's name; they name it nowhere else.
+        (
+            "LAST SEEN   FIRST SEEN   COUNT     NAME                                  KIND         SUBOBJECT   TYPE      REASON         SOURCE                  MESSAGE\n13m         13m          1         my-service-8c567f849.159c87245ec30f53   ReplicaSet               Warning   FailedCreate   replicaset-controller   Error creating: Internal error occurred: failed calling admission webhook \"sidecar-injector.istio.io\": Post https://x:443/inject?timeout=30s: net/http: request canceled\n",
+            "KF105",
+            "replicaset/my-service-8c567f849",
+        ),
+    ] {
+        let said = told(&desk, paste);
+        assert!(said.contains(code), "{code}: {paste}\n{said}");
+        assert!(said.contains(object), "{object}: {paste}\n{said}");
+    }
+}
+
+#[test]
+fn a_message_alone_is_enough() {
+    let desk = Desk::new();
+    for (paste, code, object) in [
+        (
+            "NotTriggerScaleUp 85s (x232 over 51m)\ncluster-autoscaler pod didn't trigger scale-up: 15 node(s) didn't match Pod's node affinity/selector, 1 node(s) had volume node affinity conflict\nthen we deleted it\n",
+            "KF225",
+            "NAMESPACE/POD",
+        ),
+        (
+            "I0330 04:09:57.883677       1 event.go:278] Event(v1.ObjectReference{Kind:\"DaemonSet\", Namespace:\"kube-system\", Name:\"kube-proxy\", UID:\"a0b4a679\"}): type: 'Warning' reason: 'FailedCreate' Error creating: pods \"kube-proxy-\" is forbidden: no providers available to validate pod request\n",
+            "KF114",
+            "daemonset/kube-proxy",
+        ),
+        (
+            "Complete error: (combined from similar events): Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox \"d8\": failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: x\n",
+            "KF509",
+            "NAMESPACE/POD",
+        ),
+    ] {
+        let said = told(&desk, paste);
+        assert!(said.contains(code), "{code}: {paste}\n{said}");
+        assert!(said.contains(object), "{object}: {paste}\n{said}");
+        // Since when is not known.
+        assert!(!said.contains(" for 0s"), "{said}");
+        assert!(!said.contains("deleted it"), "{said}");
+    }
+}
+
+/// The pod was scheduled after the scheduler had found no node for it.
+#[test]
+fn what_is_over_by_the_next_line_is_not_told() {
+    let desk = Desk::new();
+    let said = told(
+        &desk,
+        "```\n2022-05-02T00:33:47Z [Warning] 0/13 nodes are available: 2 node(s) were unschedulable, 11 node(s) didn't match Pod's node affinity/selector.\n2022-05-02T00:33:59Z [Normal] Successfully assigned odh/jupyterhub-nb to ip-10-0-252-130.ec2.internal\n```\n",
+    );
+    assert!(!said.contains("KF20"), "{said}");
+}
+
+/// A table that names no namespace, and a line of a log that does.
+#[test]
+fn a_namespace_is_taken_from_the_rest_of_the_text() {
+    let desk = Desk::new();
+    let said = told(
+        &desk,
+        "```\n[root@ose3-master ~]# oc get pods\nNAME           READY     STATUS              RESTARTS   AGE\ngogs-2-91275   0/1       ContainerCreating   0          5m\n```\n\n```\nMay 24 16:07:17 node2 atomic-openshift-node[2474]: E0524 16:07:17.915440    2474 kubelet.go:1796] Unable to mount volumes for pod \"gogs-2-91275_infra(3c2d0709-2204-11e6-843d-525400daa840)\": configmaps \"config-volume\" not found; skipping pod\n```\n",
+    );
+    assert!(said.contains("infra/gogs-2-91275"), "{said}");
+    assert!(!said.contains("NAMESPACE/"), "{said}");
+}
+
+/// Lines of logs have decoders of their own; which is theirs, each line says.
+#[test]
+fn lines_of_logs_in_prose_are_read() {
+    let desk = Desk::new();
+    let said = told(
+        &desk,
+        "The crio logs show as follows:\n\n```\nAug 25 15:57:08 node1 crio[38052]: time=\"2023-08-25 15:57:08.444043998+08:00\" level=info msg=\"Creation of container k8s_calico-node_calico-node-s47rq_ccos-calico_9935d65d-53be-4c36-a6b6-452ec903deaf_0 not yet finished. Currently at stage container spec configuration. Waiting up to 5m59.999402061s for it to finish\" id=df6c1c99\n```\nBut then we restart the cri-o\n",
+    );
+    assert!(said.contains("ccos-calico/calico-node-s47rq"), "{said}");
+    assert!(said.contains("KF702b"), "{said}");
+}
