@@ -73,3 +73,39 @@ impl<R: Read> Read for Utf16<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads one byte after the other.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf.get_mut(..1).unwrap_or_default())
+        }
+    }
+
+    #[test]
+    fn a_text_is_the_same_in_both_orders_however_it_arrives() {
+        let text = "\u{feff}pod é 漢 😀\r\n".repeat(PIECE / 16);
+        let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let want = text.replace('\u{feff}', "");
+        let mut readers: [Box<dyn Read>; 3] = [
+            Box::new(Utf16::little(little.as_slice())),
+            Box::new(Utf16::big(big.as_slice())),
+            Box::new(Utf16::little(Slow(&little))),
+        ];
+        for reader in &mut readers {
+            let mut read = String::new();
+            reader.read_to_string(&mut read).unwrap();
+            assert_eq!(read, want);
+        }
+        let mut cut = String::new();
+        let mut reader = Utf16::little(little.get(..9).unwrap());
+        reader.read_to_string(&mut cut).unwrap();
+        assert_eq!(cut, "pod\u{fffd}");
+    }
+}
