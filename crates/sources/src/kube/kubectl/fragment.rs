@@ -15,6 +15,9 @@ pub const NAMESPACE: &str = "NAMESPACE";
 /// Longest line in which a message is looked for, bytes.
 const LONGEST: usize = 64 << 10;
 
+/// Most places in a line at which a row may begin.
+const MOST: usize = 4;
+
 /// Reason, reporter and begin of messages.
 const MESSAGES: &str = include_str!("messages.tsv");
 /// Stands for two numbers in a begin.
@@ -35,29 +38,21 @@ pub(super) fn row(line: &str) -> Option<Row> {
 
 /// A row of a table whose titles are missing; text may stand before it.
 fn of_columns(line: &str) -> Option<Row> {
-    let begins = ["Warning", "Normal"].into_iter().flat_map(|word| {
-        let found = line.match_indices(word).map(|(at, _)| at);
-        found.collect::<Vec<_>>()
+    let begins = ["Warning", "Normal"]
+        .into_iter()
+        .flat_map(|word| line.match_indices(word).take(MOST));
+    let rests = begins.filter_map(|(at, _)| {
+        let (before, rest) = line.split_at_checked(at)?;
+        (!before.ends_with(char::is_alphanumeric)).then_some(rest)
     });
-    for at in begins {
-        let is_word = line
-            .get(..at)?
-            .chars()
-            .next_back()
-            .is_none_or(|c| !c.is_alphanumeric());
-        let rest = line.get(at..).filter(|_| is_word);
-        let described = rest.and_then(|rest| Columns::of_describe().row(rest));
-        // `kubectl get events` names the object; an age or a namespace and an age stand before the type.
-        let row = described
-            .filter(is_row)
-            .or_else(|| Columns::of_list(false).row(line).filter(is_row_of_list))
-            .or_else(|| Columns::of_list(true).row(line).filter(is_row_of_list))
-            .or_else(|| Columns::without_age().row(rest?).filter(is_row));
-        if row.is_some() {
-            return row;
-        }
-    }
-    None
+    let row = |columns: Columns| move |rest: &str| columns.row(rest).filter(is_row);
+    // `kubectl get events` names the object; an age, or a namespace and an age, stand before the type.
+    let of_list = |of_all| Columns::of_list(of_all).row(line).filter(is_row_of_list);
+    let mut described = rests.clone().find_map(row(Columns::of_describe()));
+    described = described
+        .or_else(|| of_list(false))
+        .or_else(|| of_list(true));
+    described.or_else(|| rests.clone().find_map(row(Columns::without_age())))
 }
 
 /// True for a row that a table of `kubectl describe` may have: prose may begin with `Warning`.
