@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::in_repository;
+use kflow_core::diagnose::Catalogue;
 use kflow_model::cri::method;
 
 /// The files that hold components' texts.
@@ -13,6 +14,18 @@ const DATA: [&str; 2] = [
     include_str!("../../crates/core/src/flow/map.toml"),
     include_str!("../../crates/core/src/diagnose/signals.toml"),
 ];
+
+/// The messages by which an Event is known without its reason: reason, reporter, begin.
+const MESSAGES: &str = include_str!("../../crates/sources/src/kube/kubectl/messages.tsv");
+
+/// Returns the rows of [`MESSAGES`].
+fn messages() -> impl Iterator<Item = [&'static str; 3]> {
+    let rows = MESSAGES.lines().filter(|l| !l.starts_with("# "));
+    rows.map(|l| {
+        let cells: Vec<&str> = l.split('\t').collect();
+        cells.try_into().unwrap_or_else(|_| panic!("{l}"))
+    })
+}
 
 /// Keys of those files whose values are texts of components.
 const TEXTS: [&str; 25] = [
@@ -181,6 +194,39 @@ fn found(is: impl Fn(&str) -> bool) -> BTreeSet<(String, String)> {
         found.extend(all.map(|l| (name.clone().into_owned(), l)));
     }
     found
+}
+
+/// A message that nothing makes use of would only hide what stands before and behind it.
+#[test]
+fn what_an_event_is_known_by_is_of_a_reason_that_is_read() {
+    let map = DATA[0].parse::<toml::Table>().unwrap();
+    let mut events = BTreeSet::new();
+    reasons(&map.into(), &mut events);
+    for [reason, reporter, begin] in messages() {
+        let of_claim = format!("@claim/{reason}");
+        let mut under = [reason, of_claim.as_str()].into_iter();
+        let caught = under.any(|r| Catalogue::get().under(r).next().is_some());
+        assert!(caught || events.contains(reason), "{reason}: {begin}");
+        assert!(
+            reporter
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b == b'-'),
+            "{reporter}"
+        );
+        assert!(words(begin) > 1 || begin.ends_with('.'), "{begin}");
+    }
+}
+
+/// Collects the reasons of Events that the map has as evidence.
+fn reasons(value: &toml::Value, out: &mut BTreeSet<String>) {
+    match value {
+        toml::Value::Table(t) => {
+            out.extend(t.get("event").and_then(|e| e.as_str()).map(str::to_owned));
+            t.values().for_each(|v| reasons(v, out));
+        }
+        toml::Value::Array(a) => a.iter().for_each(|v| reasons(v, out)),
+        _ => {}
+    }
 }
 
 #[test]

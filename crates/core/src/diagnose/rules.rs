@@ -151,6 +151,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
                 && mains.iter().all(|c| c.runs() || ended_before_others(f, c))
                 && !mains.iter().any(|c| ready::unready_by_node(f, c))
                 && containers::hook_in_flight(f).is_none()
+                && !evicted_since(f)
         }
     };
     if !well {
@@ -161,6 +162,14 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     } else {
         Health::Well
     }
+}
+
+/// True when the kubelet said that it evicts the pod, and no container was started since.
+fn evicted_since(f: &PodHistory<'_>) -> bool {
+    let started = f.containers.iter().filter_map(|c| c.started).max();
+    f.signals
+        .iter()
+        .any(|s| s.reason == "Evicted" && started.is_none_or(|t| t <= s.at))
 }
 
 /// True when the kubelet's newest message about a resize says that it is infeasible or deferred.
@@ -242,7 +251,9 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
             }
         }
     } else {
-        let bound = f.bound.is_some() || f.picked_up.is_some();
+        // The row of a table may show a container's end and no node.
+        let ran = |c: &history::ContainerHistory<'_>| !c.exits.is_empty();
+        let bound = f.bound.is_some() || f.picked_up.is_some() || f.containers.iter().any(ran);
         if bound {
             admit::rules(cx, f, &mut found);
             sandbox::rules(cx, f, &mut found);

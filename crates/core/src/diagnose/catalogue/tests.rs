@@ -83,3 +83,26 @@ fn a_sentence_joins_no_words_whichever_of_its_names_are_known() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Of a pod that only a message tells of, neither node nor container nor image may be known.
+#[test]
+fn a_sentence_ends_whichever_of_the_pods_own_names_is_missing() {
+    let mut wrong = Vec::new();
+    for cause in Catalogue::get().iter() {
+        let tails = cause.say.split('{').skip(1);
+        let keys: Vec<&str> = tails.map(|k| k.split('}').next().unwrap()).collect();
+        for missing in ["node", "container", "image"] {
+            let mut names = Names::default();
+            for key in keys.iter().filter(|key| **key != missing) {
+                names.set(key, key);
+            }
+            let said = names.sentence(&cause.say);
+            let first = said.split([' ', ':', ',', '.']).next().unwrap_or_default();
+            let begins = !first.starts_with(char::is_lowercase) || keys.contains(&first);
+            if said.trim_end_matches('.').ends_with(' ') || !begins {
+                wrong.push(format!("{} without {missing}: {said}", cause.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

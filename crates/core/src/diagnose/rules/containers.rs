@@ -369,7 +369,7 @@ fn crash<'a>(
 fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
     let Some(exit) = last.code else {
         return format!(
-            "has ended {} so far; its exit codes were not recorded",
+            "has ended at least {}; its exit codes were not recorded",
             times(n)
         );
     };
