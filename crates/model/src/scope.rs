@@ -74,7 +74,7 @@ impl Scope {
     }
 }
 
-/// True for resources, besides an apiserver's own, whose objects have no namespace: naming one does not narrow them.
+/// True for a resource that kflow watches and whose objects have no namespace: `-n` does not narrow it.
 pub fn is_of_cluster(resource: &str) -> bool {
     const ALL: [&str; 5] = [
         "nodes",

@@ -75,6 +75,30 @@ fn a_few_rows_of_events_are_enough() {
             "KF708",
             "kube-system/dash-5f48f6b647-cbhzz",
         ),
+        // Rows of a list that names no namespace.
+        (
+            "0s          Warning   FailedScheduling          pod/testapp-5f8b56c8fc-6xcjp        0/20 nodes are available: 20 node(s) didn't match pod topology spread constraints.\n",
+            "KF208",
+            "NAMESPACE/testapp-5f8b56c8fc-6xcjp",
+        ),
+        // A ruler is no begin of YAML.
+        (
+            "  ----     ------        ----                ----                   -------\n  Warning  FailedCreate  2m6s                replicaset-controller  Error creating: pods \"nodejs-app-8665bd77fb-2dd4n\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true (pod or container \"runtime\" must set securityContext.runAsNonRoot=true)\n",
+            "KF104",
+            "replicaset/nodejs-app-8665bd77fb",
+        ),
+        // Its containers started and were evicted in one minute.
+        (
+            "Events:\n  Type     Reason          Age                From               Message\n  ----     ------          ----               ----               -------\n  Normal   Started         18m (x2 over 18m)  kubelet, mgt04     Started container calico-node\n  Warning  Evicted         18m                kubelet, mgt04     The node was low on resource: ephemeral-storage. Container calico-node was using 92Ki, which exceeds its request of 0.\n",
+            "KF911",
+            "NAMESPACE/POD",
+        ),
+        // A row without a node, of a container that has run.
+        (
+            "NAME                                             READY   STATUS      RESTARTS      AGE\ntax-application-base-74464f6b98-2kj6g            0/1     OOMKilled   4 (57s ago)   2m40s\n",
+            "KF709",
+            "A container was killed (OOMKilled)",
+        ),
         // Old Events have the number behind the object's name; they name it nowhere else.
         (
             "LAST SEEN   FIRST SEEN   COUNT     NAME                                  KIND         SUBOBJECT   TYPE      REASON         SOURCE                  MESSAGE\n13m         13m          1         my-service-8c567f849.159c87245ec30f53   ReplicaSet               Warning   FailedCreate   replicaset-controller   Error creating: Internal error occurred: failed calling admission webhook \"sidecar-injector.istio.io\": Post https://x:443/inject?timeout=30s: net/http: request canceled\n",
@@ -115,6 +139,27 @@ fn a_message_alone_is_enough() {
         assert!(!said.contains(" for 0s"), "{said}");
         assert!(!said.contains("deleted it"), "{said}");
     }
+}
+
+/// The log of an end-to-end test begins its lines like a journal.
+#[test]
+fn the_next_line_of_a_log_is_no_part_of_a_message() {
+    let desk = Desk::new();
+    let line = |what: &str| {
+        format!(
+            "Apr 28 09:35:34.104: INFO: At 2021-04-28 09:30:27 +0100 BST - event for pod-eb165813: {{kubelet minikube}} {what}\n"
+        )
+    };
+    let paste = format!(
+        "It fails:\n```\n{}{}```\n",
+        line(
+            "Failed: Failed to pull image \"docker.io/library/busybox:1.29\": rpc error: code = Unknown desc = Error response from daemon: toomanyrequests: You have reached your pull rate limit."
+        ),
+        line("Failed: Error: ErrImagePull"),
+    );
+    let said = told(&desk, &paste);
+    assert!(said.contains("KF603"), "{said}");
+    assert!(!said.contains("INFO"), "{said}");
 }
 
 /// The pod was scheduled after the scheduler had found no node for it.

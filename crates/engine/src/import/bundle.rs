@@ -235,8 +235,11 @@ impl Finder {
             What::Archive(_) => self.begin(candidate.name.clone()),
             What::JournalFile | What::Text(_) => self.bundle = 0,
         }
-        let What::Text(Content::Other(why)) = what else {
-            return self.take_what(candidate, what, 0);
+        let why = match what {
+            What::Text(Content::Other(why)) => why,
+            // Another program's log begins its lines as a journal does.
+            What::Text(Content::Journal) if !is_of_a_component(&candidate)? => None,
+            what => return self.take_what(candidate, what, 0),
         };
         let begin = archive::begin_of(&candidate.raw);
         if let Some(kind) = content::of_itself(&begin) {
@@ -259,8 +262,9 @@ impl Finder {
     fn ticket(&mut self, candidate: &Candidate) -> io::Result<bool> {
         let mut content = Vec::new();
         // What a cut archive has before the cut counts; whoever reads it again says that it is cut.
-        let reader = candidate.reader()?.take(ticket::LARGEST);
-        let is_cut = { reader }.read_to_end(&mut content).is_err();
+        let mut reader = candidate.reader()?.take(ticket::LARGEST);
+        let is_cut = reader.read_to_end(&mut content).is_err();
+        drop(reader);
         let mut ticket = Ticket::of(&content, |_| true);
         if ticket.is_log() {
             return Ok(false);
@@ -650,6 +654,13 @@ impl Candidate {
     fn reader(&self) -> io::Result<Box<dyn Read + Send + '_>> {
         archive::uncompressed(&self.raw, self.raw()?)
     }
+}
+
+/// True for a printed journal in which a component of Kubernetes or a runtime writes, or that is named after one.
+fn is_of_a_component(journal: &Candidate) -> io::Result<bool> {
+    let survey = Survey::new(BufReader::new(journal.reader()?))?;
+    let named = || Kind::of_path(&journal.name).is_some_and(|k| k.component().is_some());
+    Ok(!survey.kinds.is_empty() || named())
 }
 
 /// True if two files of one size have the same content. Files that cannot be read differ.

@@ -15,24 +15,25 @@ enum Told {
     Several,
 }
 
-/// Puts the namespace in which another capture has an object of that kind and name in the place of the placeholder, if it is one
-/// namespace.
+/// Replaces the placeholder by the namespace of the object of that kind and name that another capture has, if all such objects
+/// are of one namespace.
 pub(super) fn resolve(observations: &mut [Observation]) {
     if !observations.iter().any(has_placeholder) {
         return;
     }
     let mut known: FxHashMap<(Text, Text), Told> = FxHashMap::default();
     for o in observations.iter() {
-        for (kind, namespace, name) in named(o) {
-            if namespace.is_empty() || namespace == NAMESPACE || name.is_empty() {
-                continue;
-            }
-            let told = known
-                .entry((kind.into(), name.clone()))
-                .or_insert_with(|| Told::One(namespace.clone()));
-            if *told != Told::One(namespace.clone()) {
-                *told = Told::Several;
-            }
+        let Some((kind, namespace, name)) = named(o) else {
+            continue;
+        };
+        if namespace.is_empty() || is_placeholder(namespace) || name.is_empty() {
+            continue;
+        }
+        let told = known
+            .entry((kind.into(), name.clone()))
+            .or_insert_with(|| Told::One(namespace.clone()));
+        if *told != Told::One(namespace.clone()) {
+            *told = Told::Several;
         }
     }
     let find = |kind: &str, name: &Text| match known.get(&(kind.into(), name.clone())) {
@@ -69,19 +70,23 @@ pub(super) fn resolve(observations: &mut [Observation]) {
     }
 }
 
-/// True for an observation of an object whose namespace stays unknown.
+/// True for an observation of an object whose name or namespace stays unknown.
 pub(super) fn has_placeholder(o: &Observation) -> bool {
-    named(o).any(|(_, namespace, _)| namespace == NAMESPACE)
+    named(o).is_some_and(|(_, namespace, name)| is_placeholder(namespace) || is_placeholder(name))
 }
 
-/// The objects that an observation is about: kind, namespace, name.
-fn named(o: &Observation) -> impl Iterator<Item = (&str, &Text, &Text)> {
-    let one = match &o.body {
+/// True for `NAMESPACE`, `POD` and the like: names of objects have no capital letters.
+fn is_placeholder(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase())
+}
+
+/// Returns the object that an observation is about: kind, namespace, name.
+fn named(o: &Observation) -> Option<(&str, &Text, &Text)> {
+    match &o.body {
         Body::Pod(p) => Some(("Pod", &p.namespace, &p.name)),
         Body::Event(e) => Some((e.object.kind.as_str(), &e.object.namespace, &e.object.name)),
         Body::Object(x) => Some((x.object.kind.as_str(), &x.object.namespace, &x.object.name)),
         Body::Log(l) => Some(("Pod", &l.pod.namespace, &l.pod.name)),
         _ => None,
-    };
-    one.into_iter()
+    }
 }

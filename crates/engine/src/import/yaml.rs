@@ -8,12 +8,15 @@ use serde_json::Value;
 /// Longest document that is taken, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 256 << 20;
 /// First bytes of API objects and of lists of them in YAML.
-const BEGINS: [&[u8]; 6] = [
+const BEGINS: [&[u8]; 8] = [
     b"apiVersion:",
     b"kind:",
     b"items:",
     b"metadata:",
-    b"---",
+    // Not the ruler of a table: `----   ------`.
+    b"---\n",
+    b"---\r",
+    b"--- ",
     b"- apiVersion:",
 ];
 

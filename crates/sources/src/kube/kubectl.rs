@@ -92,8 +92,8 @@ pub(super) struct KubectlText {
     pods: pods::Table,
     /// The table of nodes or claims that is being read.
     listed: Option<listed::Table>,
-    /// True if these rows have no titles, or are only messages.
-    is_alone: bool,
+    /// If these rows have no titles, or are only messages: the first word of the line at which they begin.
+    alone: Option<String>,
     /// True in a code block.
     in_block: bool,
     /// True in a table of other objects.
@@ -152,7 +152,7 @@ impl KubectlText {
         self.columns = None;
         self.state = None;
         self.has_ended = false;
-        self.is_alone = false;
+        self.alone = None;
         self.of_others = false;
         self.bytes = 0;
         if let Some(table) = self.listed.take() {

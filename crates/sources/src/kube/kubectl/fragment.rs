@@ -161,29 +161,31 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// Says of which object rows are that do not. `pod`: the one that the text before them names, if it names one.
+/// Says of which object, and of which namespace, rows are that do not. `pod`: the one that the text before them names, if it names one.
 pub(super) fn attribute(rows: &mut [Row], namespace: &str, pod: Option<&Named>) {
     let told = rows.iter().filter(|row| kind(row) == "Pod");
     let pod = told
         .filter(|row| row.object.is_empty())
         .find_map(named)
         .or_else(|| pod.cloned());
-    for row in rows.iter_mut().filter(|row| row.object.is_empty()) {
-        let kind = kind(row);
-        let (of, name) = match kind {
-            "Pod" => match named(row).as_ref().or(pod.as_ref()) {
-                Some(pod) => (pod.namespace.clone(), pod.name.clone()),
-                None => (String::new(), "POD".to_owned()),
-            },
-            "Node" if !row.host.is_empty() => (String::new(), row.host.clone()),
-            "PersistentVolumeClaim" | "Node" => (String::new(), kind.to_ascii_uppercase()),
-            kind => (String::new(), maker(&row.message, kind)),
-        };
-        row.kind = kind.to_owned();
-        row.object = name;
-        row.is_described = true;
-        if row.namespace.is_empty() && kind != "Node" {
-            let all = [of.as_str(), namespace, NAMESPACE];
+    for row in rows {
+        if row.object.is_empty() {
+            let kind = kind(row);
+            let named = named(row);
+            let pod = named.as_ref().or(pod.as_ref()).filter(|_| kind == "Pod");
+            row.object = match (pod, kind) {
+                (Some(pod), _) => pod.name.clone(),
+                (None, "Node") if !row.host.is_empty() => row.host.clone(),
+                (None, kind) => maker(&row.message, kind),
+            };
+            if let Some(pod) = pod {
+                pod.namespace.clone_into(&mut row.namespace);
+            }
+            kind.clone_into(&mut row.kind);
+            row.is_described = true;
+        }
+        if row.namespace.is_empty() && !row.kind.eq_ignore_ascii_case("Node") {
+            let all = [namespace, NAMESPACE];
             let first = all.into_iter().find(|n| !n.is_empty());
             first.unwrap_or_default().clone_into(&mut row.namespace);
         }

@@ -210,7 +210,7 @@ impl KubectlText {
             let fed = self.begin(text, out);
             self.of_list.clone_from(&self.namespace);
             self.columns = Some(Columns::of_describe());
-            self.is_alone = true;
+            self.alone = Some(first_word(text).to_owned());
             return both(fed, self.event_row(row, text, out));
         }
         if !self.is_open()
@@ -233,12 +233,12 @@ impl KubectlText {
         if !self.is_open() {
             return Fed::Malformed("neither JSON nor what kubectl prints");
         }
-        if self.is_alone {
+        if let Some(begin) = &self.alone {
             if let Some(row) = fragment::row(text) {
                 return self.event_row(row, text, out);
             }
-            // Outside of a code block nothing tells the next line of a message from prose.
-            if !self.in_block || after.blank {
+            // Outside of a code block nothing tells the next line of a message from prose; a log begins each line alike.
+            if !self.in_block || after.blank || first_word(text) == begin {
                 let fed = self.flush(out);
                 return both(fed, self.text(text, out));
             }
@@ -391,6 +391,10 @@ fn or_ignored(fed: Fed, what: &'static str) -> Fed {
 fn goes_on(message: &str) -> bool {
     let message = message.trim_end();
     message.ends_with(':') || message.ends_with(" was blocked due to the following policies")
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
 }
 
 /// `Name:  web-0`, which is the first line of each description.
