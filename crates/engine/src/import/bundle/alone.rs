@@ -1,0 +1,83 @@
+//! Files that were given by themselves: whatever somebody was sent, under any name.
+
+use std::io::{self, BufReader, Read};
+
+use super::super::{Kind, recognise};
+use super::content::{self, Content, Survey};
+use super::ticket::{self, Ticket};
+use super::{About, Candidate, Finder, Left, What, archive};
+
+impl Finder {
+    /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
+    pub(super) fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
+        let what = What::of(&candidate.name, &candidate.raw);
+        match what {
+            What::Archive(_) => self.begin(candidate.name.clone()),
+            What::JournalFile | What::Text(_) => self.bundle = 0,
+        }
+        let why = match what {
+            What::Text(Content::Other(why)) => why,
+            // Another program's log begins its lines as a journal does.
+            What::Text(Content::Journal) if !is_of_a_component(&candidate)? => None,
+            what => return self.take_what(candidate, what, 0),
+        };
+        let begin = archive::begin_of(&candidate.raw);
+        if let Some(kind) = content::of_itself(&begin) {
+            return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
+        }
+        if recognise::may_be_ticket(&begin)
+            && candidate.size <= ticket::LARGEST
+            && self.ticket(&candidate)?
+        {
+            return Ok(());
+        }
+        self.strange.push(Left {
+            name: candidate.name,
+            why: recognise::unnamed(&begin).or(why).unwrap_or_default(),
+        });
+        Ok(())
+    }
+
+    /// Takes a ticket apart. Returns false where nothing in it is known.
+    fn ticket(&mut self, candidate: &Candidate) -> io::Result<bool> {
+        let mut content = Vec::new();
+        // What a cut archive has before the cut counts; whoever reads it again says that it is cut.
+        let mut reader = candidate.reader()?.take(ticket::LARGEST);
+        let is_cut = reader.read_to_end(&mut content).is_err();
+        drop(reader);
+        let mut ticket = Ticket::of(&content, |_| true);
+        if ticket.is_log() {
+            return Ok(false);
+        }
+        // Text around what kubectl printed does not hide it.
+        let is_printed = recognise::has_printed(&ticket.text);
+        if is_printed {
+            // klog has no year, and kubectl's ages no moment to count back from: beside a table both are read as of its moment.
+            ticket = Ticket::of(&content, |kind| !kind.klog());
+        }
+        let logs = ticket.logs.into_iter();
+        let logs = logs.filter(|(kind, log)| recognise::fits(*kind, log) > 0);
+        let logs: Vec<(Kind, Vec<u8>)> = logs.collect();
+        if logs.is_empty() || is_cut {
+            if is_printed {
+                self.take(candidate.again(), Kind::Watch, About::default());
+            }
+            return Ok(is_printed);
+        }
+        let text = is_printed.then_some((Kind::Watch, ticket.text));
+        for (kind, lines) in text.into_iter().chain(logs) {
+            let (part, failed) = self.spool()?.add(lines.as_slice(), candidate.modified()?)?;
+            failed.map_or(Ok(()), Err)?;
+            let part = Candidate::of_part(candidate.name.clone(), part)?;
+            self.take(part, kind, About::default());
+        }
+        Ok(true)
+    }
+}
+
+/// True for a printed journal in which a component of Kubernetes or a runtime writes, or that is named after one.
+fn is_of_a_component(journal: &Candidate) -> io::Result<bool> {
+    let survey = Survey::new(BufReader::new(journal.reader()?))?;
+    let named = || Kind::of_path(&journal.name).is_some_and(|k| k.component().is_some());
+    Ok(!survey.kinds.is_empty() || named())
+}
