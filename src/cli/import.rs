@@ -111,6 +111,13 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         table(&mut said, &imported, &found.left)?;
         summary(&mut said, output, &imported, bytes)?;
         tell_apart(&mut said, &imported, &found.bundles)?;
+        for file in &found.joined {
+            writeln!(
+                said,
+                "{}",
+                text::clean(&format!("{}: {}", file.name, file.why))
+            )?;
+        }
         tell_cuts(&mut said, &imported, &found.cut)?;
         out::tell_bytes(&said);
     }

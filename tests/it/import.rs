@@ -13,6 +13,7 @@ mod moment;
 mod progress;
 mod summary;
 mod tables;
+mod wrapped;
 
 use crate::fixture;
 use crate::program::command;

@@ -64,6 +64,8 @@ pub struct Bundle {
     pub cut: Vec<Left>,
     /// Files that were given by themselves, and are no captures that are known by their names and contents.
     pub strange: Vec<Left>,
+    /// Files whose lines had been cut and are put together.
+    pub joined: Vec<Left>,
     /// The nodes that have captures of their own, if there is more than one and none of them was asked for. A session
     /// holds those of one node, so none of theirs is among the inputs.
     pub nodes: Vec<String>,
@@ -147,6 +149,7 @@ struct Finder {
     left: Vec<Left>,
     cut: Vec<Left>,
     strange: Vec<Left>,
+    joined: Vec<Left>,
     /// The names of the bundles. Each folder and archive that was given is one. All files that were given by themselves
     /// are another, the first, which has no name.
     bundles: Vec<String>,
@@ -200,6 +203,7 @@ impl Finder {
             left: Vec::new(),
             cut: Vec::new(),
             strange: Vec::new(),
+            joined: Vec::new(),
             bundles: vec![String::new()],
             bundle: 0,
             made: Made::new(),
@@ -519,6 +523,7 @@ impl Finder {
             bundles: self.bundles.clone(),
             made: self.made,
             strange: self.strange,
+            joined: self.joined,
             ..Bundle::default()
         };
         nodes::choose(self.found, &self.bundles, node, &mut bundle);

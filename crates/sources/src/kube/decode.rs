@@ -28,7 +28,7 @@ mod object;
 mod pod;
 mod renewals;
 
-pub use super::kubectl::{MADE_UID, NAMESPACE, ROW_UID, has_event, is_printed};
+pub use super::kubectl::{Joined, MADE_UID, NAMESPACE, ROW_UID, has_event, is_printed, joined};
 pub use event::Occurrences;
 pub use lines::{EMPTY_LIST, KubeLines};
 pub use newest::newest_time;

@@ -20,6 +20,7 @@
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
 //! | `listed` | rows of nodes and of claims |
+//! | `wrapped` | lines that a terminal or a mail program cut |
 //! | `pod`, `object` | a description as an object of the API |
 
 use serde_json::Value;
@@ -42,6 +43,7 @@ mod pod;
 mod pods;
 mod table;
 mod ticket;
+mod wrapped;
 
 pub use events::is_printed;
 use events::{event, uid};
@@ -50,6 +52,7 @@ pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 pub use pods::ROW_UID;
 use table::{Columns, Row};
+pub use wrapped::{Joined, joined};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = PodUid::DESCRIBED;

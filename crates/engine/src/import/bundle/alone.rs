@@ -5,11 +5,17 @@ use std::io::{self, BufReader, Read};
 use super::super::{Kind, recognise};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
+use kflow_sources::kube::decode::joined;
+
 use super::{About, Candidate, Finder, Left, What, archive};
+
+/// Largest text in which lines are put together, bytes: nobody copies more out of a terminal.
+const LONGEST_PASTE: u64 = 1 << 20;
 
 impl Finder {
     /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
     pub(super) fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
+        let candidate = self.joined(candidate)?;
         let what = What::of(&candidate.name, &candidate.raw);
         match what {
             What::Archive(_) => self.begin(candidate.name.clone()),
@@ -36,6 +42,35 @@ impl Finder {
             why: recognise::unnamed(&begin).or(why).unwrap_or_default(),
         });
         Ok(())
+    }
+
+    /// Puts lines together that were cut on their way into a ticket.
+    fn joined(&mut self, candidate: Candidate) -> io::Result<Candidate> {
+        let is_text = matches!(What::of(&candidate.name, &candidate.raw), What::Text(_));
+        if !is_text || candidate.size > LONGEST_PASTE {
+            return Ok(candidate);
+        }
+        let mut content = String::new();
+        // What cannot be read, or is no text, is told of where it is read.
+        let read = candidate
+            .reader()
+            .and_then(|r| r.take(LONGEST_PASTE).read_to_string(&mut content));
+        let joined = read.ok().and_then(|_| joined(&content));
+        let Some(joined) = joined else {
+            return Ok(candidate);
+        };
+        let (part, failed) = self
+            .spool()?
+            .add(joined.text.as_bytes(), candidate.modified()?)?;
+        failed.map_or(Ok(()), Err)?;
+        self.joined.push(Left {
+            why: format!(
+                "lines that were cut at {} columns are put together ({})",
+                joined.width, joined.lines
+            ),
+            name: candidate.name.clone(),
+        });
+        Candidate::of_part(candidate.name, part)
     }
 
     /// Takes a ticket apart. Returns false where nothing in it is known.

@@ -404,7 +404,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The titles of a table of any objects.
-fn is_titles(text: &str) -> bool {
+pub(super) fn is_titles(text: &str) -> bool {
     let is_title = |w: &str| {
         let of_title = |b: u8| b.is_ascii_uppercase() || b"-()".contains(&b);
         w.bytes().all(of_title)
