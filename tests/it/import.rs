@@ -10,10 +10,10 @@ mod journal;
 mod kubectl;
 mod listed;
 mod moment;
+mod pasted;
 mod progress;
 mod summary;
 mod tables;
-mod wrapped;
 
 use crate::fixture;
 use crate::program::command;

@@ -10,6 +10,7 @@ mod kind;
 mod moment;
 mod open;
 mod placeholders;
+mod plain;
 mod recognise;
 mod repeats;
 mod retold;

@@ -2,20 +2,21 @@
 
 use std::io::{self, BufReader, Read};
 
-use super::super::{Kind, recognise};
+use super::super::plain::plain;
+use super::super::{Kind, recognise, yaml};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
 use kflow_sources::kube::decode::joined;
 
 use super::{About, Candidate, Finder, Left, What, archive};
 
-/// Largest text in which lines are put together, bytes: nobody copies more out of a terminal.
+/// Largest text that may be a paste, bytes: nobody copies more out of a terminal.
 const LONGEST_PASTE: u64 = 1 << 20;
 
 impl Finder {
     /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
     pub(super) fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
-        let candidate = self.joined(candidate)?;
+        let candidate = self.as_printed(candidate)?;
         let what = What::of(&candidate.name, &candidate.raw);
         match what {
             What::Archive(_) => self.begin(candidate.name.clone()),
@@ -44,32 +45,39 @@ impl Finder {
         Ok(())
     }
 
-    /// Puts lines together that were cut on their way into a ticket.
-    fn joined(&mut self, candidate: Candidate) -> io::Result<Candidate> {
+    /// Returns a pasted text as it was printed: without what it went through, its lines in one piece.
+    fn as_printed(&mut self, candidate: Candidate) -> io::Result<Candidate> {
+        let begin = archive::begin_of(&candidate.raw);
+        let is_document = begin.trim_ascii_start().starts_with(b"{") || yaml::is(&begin);
         let is_text = matches!(What::of(&candidate.name, &candidate.raw), What::Text(_));
-        if !is_text || candidate.size > LONGEST_PASTE {
+        if !is_text || is_document || begin.contains(&0) || candidate.size > LONGEST_PASTE {
             return Ok(candidate);
         }
-        let mut content = String::new();
-        // What cannot be read, or is no text, is told of where it is read.
+        let mut content = Vec::new();
+        // What cannot be read is told of where it is read.
         let read = candidate
             .reader()
-            .and_then(|r| r.take(LONGEST_PASTE).read_to_string(&mut content));
-        let joined = read.ok().and_then(|_| joined(&content));
-        let Some(joined) = joined else {
+            .and_then(|r| r.take(LONGEST_PASTE).read_to_end(&mut content));
+        if read.is_err() {
+            return Ok(candidate);
+        }
+        let text = String::from_utf8_lossy(&content);
+        let plain = plain(&text, |text| recognise::has_printed(text.as_bytes()));
+        let joined = joined(plain.as_deref().unwrap_or(&text));
+        if let Some(joined) = &joined {
+            self.joined.push(Left {
+                why: format!(
+                    "lines that were cut at {} columns are put together ({})",
+                    joined.width, joined.lines
+                ),
+                name: candidate.name.clone(),
+            });
+        }
+        let Some(text) = joined.map(|joined| joined.text).or(plain) else {
             return Ok(candidate);
         };
-        let (part, failed) = self
-            .spool()?
-            .add(joined.text.as_bytes(), candidate.modified()?)?;
+        let (part, failed) = self.spool()?.add(text.as_bytes(), candidate.modified()?)?;
         failed.map_or(Ok(()), Err)?;
-        self.joined.push(Left {
-            why: format!(
-                "lines that were cut at {} columns are put together ({})",
-                joined.width, joined.lines
-            ),
-            name: candidate.name.clone(),
-        });
         Candidate::of_part(candidate.name, part)
     }
 

@@ -107,7 +107,10 @@ impl Ticket {
 
 /// Returns which component wrote a line, and the line without what the journal put before a line that has its own time.
 fn log(line: &[u8]) -> Option<(Kind, &[u8])> {
-    let text = std::str::from_utf8(line).ok()?;
+    // In a quotation, a list or a code block.
+    let text = std::str::from_utf8(line)
+        .ok()?
+        .trim_start_matches(['>', ' ', '\t']);
     // Controllers log the Events that they make; those are read as Events.
     if has_event(text) {
         return None;
@@ -120,7 +123,7 @@ fn log(line: &[u8]) -> Option<(Kind, &[u8])> {
     } else if message.trim_start().as_bytes().starts_with(TIME) && message.contains("\" level=") {
         Some(Kind::Containerd)
     } else {
-        return writer.map(|kind| (kind, line));
+        return writer.map(|kind| (kind, text.as_bytes()));
     };
     writer.or(own).map(|kind| (kind, message.as_bytes()))
 }

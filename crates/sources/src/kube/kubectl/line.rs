@@ -16,7 +16,6 @@ const TOO_LONG: Fed = Fed::Malformed("description is too long");
 impl LineDecoder for KubectlText {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let line = String::from_utf8_lossy(line);
-        let line = ticket::plain(&line);
         let text = ticket::unquoted(&line);
         self.in_quotation = text.len() < line.len();
         self.next(text.trim_end(), out)

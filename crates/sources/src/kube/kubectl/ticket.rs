@@ -1,6 +1,5 @@
 //! What else a ticket holds around that which kubectl printed: prompts, headings, code blocks and quotations.
 
-use std::borrow::Cow;
 use std::iter::successors;
 
 /// Signs that end a prompt.
@@ -17,17 +16,6 @@ const TAGS: [&str; 6] = [
     "</code>",
     "<details>",
     "</details>",
-];
-
-/// What pages of HTML write for a character.
-const ENTITIES: [(&str, &str); 7] = [
-    ("&lt;", "<"),
-    ("&gt;", ">"),
-    ("&quot;", "\""),
-    ("&#34;", "\""),
-    ("&#39;", "'"),
-    ("&nbsp;", " "),
-    ("&amp;", "&"),
 ];
 
 /// What begins at a line, other than what kubectl prints.
@@ -55,22 +43,6 @@ pub(super) fn is_fence(line: &str) -> bool {
     let text = line.trim();
     let is_tag = TAGS.iter().any(|tag| text.eq_ignore_ascii_case(tag));
     is_tag || text.starts_with("```") || text.starts_with("~~~")
-}
-
-/// Returns a line as kubectl printed it, before it went through a page of HTML: without entities and blanks that do not break.
-pub(super) fn plain(line: &str) -> Cow<'_, str> {
-    let mut line = Cow::Borrowed(line);
-    if line.contains('\u{a0}') {
-        line = Cow::Owned(line.replace('\u{a0}', " "));
-    }
-    if line.contains('&') {
-        for (entity, is) in ENTITIES {
-            if line.contains(entity) {
-                line = Cow::Owned(line.replace(entity, is));
-            }
-        }
-    }
-    line
 }
 
 /// Returns a line of a quotation, or of one within another, without the marks of that.

@@ -99,25 +99,15 @@ fn a_message_of_paragraphs_is_read_to_its_end() {
     }
 }
 
-/// Mails quote, pages of HTML escape, and some put blanks that do not break in the place of others.
 #[test]
-fn a_description_is_read_as_a_mail_and_a_page_of_html_leave_it() {
+fn a_description_is_read_as_a_mail_leaves_it() {
     let bare = fixture("s2-image-missing-1.36.txt");
     let want = ticket(&bare);
-    let escaped = bare
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;");
     let quoted = |mark: &str, text: &str| -> String {
         let lines: Vec<String> = text.lines().map(|l| format!("{mark}{l}")).collect();
         lines.join("\n") + "\n"
     };
     for text in [
-        escaped.clone(),
-        quoted("&gt; ", &escaped),
-        bare.replace(' ', "\u{a0}"),
-        bare.replace("  ", " &nbsp;"),
         bare.replace('\n', "\r\n"),
         quoted("> ", &bare) + "On node3 dmesg says: Structure needs cleaning\n",
     ] {

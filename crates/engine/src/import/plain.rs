@@ -1,0 +1,461 @@
+//! Text as it was printed, without what it went through since: colours of a terminal, marks of Markdown and HTML, typographic
+//! quotation marks, line numbers and names of files that `grep` and editors put before each line, and a table drawn with `|`.
+//!
+//! Somebody who pastes into a ticket chooses none of that. Nothing that a component of Kubernetes prints looks so.
+
+use std::borrow::Cow;
+
+/// Tags of HTML that format text; `<none>` and `<unknown>` are kubectl's.
+const TAGS: [&str; 22] = [
+    "a",
+    "b",
+    "blockquote",
+    "br",
+    "code",
+    "details",
+    "div",
+    "em",
+    "font",
+    "i",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "small",
+    "span",
+    "strong",
+    "summary",
+    "td",
+    "tr",
+    "tt",
+    "ul",
+];
+/// Tags that end a line.
+const BREAKS: [&str; 5] = ["br", "p", "div", "li", "tr"];
+/// What pages of HTML write for a character, beside its number.
+const ENTITIES: [(&str, char); 8] = [
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("nbsp", ' '),
+    ("amp", '&'),
+    ("ldquo", '"'),
+    ("rdquo", '"'),
+];
+/// Longest text in bold, characters: `**` stands in patterns of paths too.
+const BOLD: usize = 80;
+/// Lines in a row that have a number before them.
+const NUMBERED: usize = 3;
+
+/// Returns the text as it was printed, where it went through something. `is_known` says whether a text has anything that is read.
+pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
+    let mut now = Cow::Borrowed(text);
+    for step in [
+        uncoloured, untagged, in_ascii, unnumbered, undrawn, unmarked,
+    ] {
+        if let Some(better) = step(&now) {
+            now = Cow::Owned(better);
+        }
+    }
+    if let Some(lines) = unescaped(&now)
+        && !is_known(&now)
+        && is_known(&lines)
+    {
+        now = Cow::Owned(lines);
+    }
+    (now != text).then(|| now.into_owned())
+}
+
+/// Takes the colours out that a terminal shows (ECMA-48, `ESC [ 31 m`), also where the escape itself is written out or lost.
+fn uncoloured(text: &str) -> Option<String> {
+    /// As `cat -v`, rsyslog, JSON and shells write it.
+    const ESCAPES: [&str; 7] = [
+        "^[[", "#033[", "\\u001b[", "\\u001B[", "\\x1b[", "\\033[", "\\e[",
+    ];
+    let has_bare = text.contains("[0m");
+    if !text.contains('\u{1b}') && !has_bare {
+        return None;
+    }
+    let mut text = Cow::Borrowed(text);
+    for escape in ESCAPES.iter().filter(|_| has_bare) {
+        if text.contains(escape) {
+            text = Cow::Owned(text.replace(escape, "\u{1b}["));
+        }
+    }
+    let stripped = anstream::adapter::strip_str(&text).to_string();
+    // Some places keep the escape from being shown: `[31m`.
+    Some(if stripped.contains("[0m") {
+        without_bare(&stripped)
+    } else {
+        stripped
+    })
+}
+
+/// Takes `[31m` and `[0m` out.
+fn without_bare(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('[') {
+        out.push_str(before);
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != ';');
+        match end.and_then(|end| after.split_at_checked(end)) {
+            Some((numbers, behind)) if !numbers.is_empty() && behind.starts_with('m') => {
+                rest = behind.get(1..).unwrap_or_default();
+            }
+            _ => {
+                out.push('[');
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+/// Puts line feeds, tabs and quotation marks in that are written out: a text within a string of JSON.
+fn unescaped(text: &str) -> Option<String> {
+    let written = [
+        ("\\r\\n", "\n"),
+        ("\\n", "\n"),
+        ("\\t", "\t"),
+        ("\\\"", "\""),
+    ];
+    text.contains("\\n").then(|| {
+        let one = |text: String, (written, is): (&str, &str)| text.replace(written, is);
+        written.into_iter().fold(text.to_owned(), one)
+    })
+}
+
+/// Takes tags and entities of HTML out.
+fn untagged(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '&']) {
+        let (before, from) = rest.split_at_checked(at)?;
+        out.push_str(before);
+        let (replacement, length) = tag(from).or_else(|| entity(from)).unwrap_or_else(|| {
+            let first = from.chars().next().unwrap_or_default();
+            (Some(first), first.len_utf8())
+        });
+        out.extend(replacement);
+        rest = from.get(length..)?;
+    }
+    out.push_str(rest);
+    (out.len() != text.len()).then_some(out)
+}
+
+/// Reads a tag: what stands for it, and its length in bytes.
+fn tag(text: &str) -> Option<(Option<char>, usize)> {
+    let (inside, _) = text.strip_prefix('<')?.split_once('>')?;
+    let name = inside.trim_start_matches('/').split([' ', '/']).next()?;
+    let is_known = |names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(name));
+    let breaks = is_known(&BREAKS).then_some('\n');
+    (!inside.contains('\n') && is_known(&TAGS)).then_some((breaks, inside.len() + 2))
+}
+
+/// Reads an entity: the character, and its length in bytes.
+fn entity(text: &str) -> Option<(Option<char>, usize)> {
+    let (name, _) = text.strip_prefix('&')?.split_once(';')?;
+    let by_number = |number: &str| {
+        let code = match number.strip_prefix(['x', 'X']) {
+            Some(digits) => u32::from_str_radix(digits, 16),
+            None => number.parse(),
+        };
+        code.ok().and_then(char::from_u32)
+    };
+    let by_name = || ENTITIES.iter().find(|(n, _)| *n == name).map(|(_, c)| *c);
+    let found = name.strip_prefix('#').map_or_else(by_name, by_number)?;
+    Some((Some(found), name.len() + 2))
+}
+
+/// Puts the quotation marks, dashes and blanks of ASCII in, which word processors and chats replace.
+fn in_ascii(text: &str) -> Option<String> {
+    let plain = |c: char| match c {
+        '\u{201c}'..='\u{201f}' | '\u{2033}' => '"',
+        '\u{2018}'..='\u{201b}' | '\u{2032}' => '\'',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{2007}' | '\u{202f}' => ' ',
+        c => c,
+    };
+    let is_other = |c: char| !c.is_ascii() && plain(c) != c || is_nothing(c);
+    text.contains(is_other).then(|| {
+        text.chars()
+            .filter(|c| !is_nothing(*c))
+            .map(plain)
+            .collect()
+    })
+}
+
+/// Characters that take no room.
+const fn is_nothing(c: char) -> bool {
+    matches!(
+        c,
+        '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' | '\u{ad}'
+    )
+}
+
+/// Takes out what stands before each of several lines: a number that counts (`12:`), and a file's name (`out.txt:12:`, `out.txt:`).
+fn unnumbered(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    let mut found = false;
+    while let Some(line) = lines.get(at) {
+        let run = numbered(lines.get(at..)?);
+        if run.len() < NUMBERED {
+            out.push_str(line);
+            out.push('\n');
+            at += 1;
+            continue;
+        }
+        found = true;
+        for rest in &run {
+            out.push_str(rest);
+            out.push('\n');
+        }
+        at += run.len();
+    }
+    found.then_some(out)
+}
+
+/// Returns the first lines as far as each has the same name and a greater number before it, without these.
+fn numbered<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let mut out = Vec::new();
+    let mut last: Option<(&str, u32)> = None;
+    for line in lines {
+        let Some((name, number, rest)) = front(line) else {
+            break;
+        };
+        let goes_on = match (last, number) {
+            (None, _) => true,
+            (Some((before, _)), None) => before == name,
+            // `grep` leaves lines out; nothing else does.
+            (Some((before, n)), Some(number)) => {
+                before == name && (number == n + 1 || !name.is_empty() && number > n)
+            }
+        };
+        if !goes_on {
+            break;
+        }
+        last = Some((name, number.unwrap_or_default()));
+        out.push(rest);
+    }
+    out
+}
+
+/// Splits `out.txt:12:rest`, `out.txt:rest`, `12: rest` and `  12  rest`.
+fn front(line: &str) -> Option<(&str, Option<u32>, &str)> {
+    let number = |text: &str| text.parse::<u32>().ok();
+    let is_file = |name: &str| {
+        let of_name = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        (name.starts_with(['/', '.'])
+            || [".log", ".txt", ".out"]
+                .iter()
+                .any(|end| name.ends_with(end)))
+            && name.chars().all(of_name)
+    };
+    if let Some((name, rest)) = line.split_once(':')
+        && is_file(name)
+    {
+        let numbered = rest
+            .split_once(':')
+            .and_then(|(n, rest)| Some((number(n)?, rest)));
+        return Some(numbered.map_or((name, None, rest), |(n, rest)| (name, Some(n), rest)));
+    }
+    let text = line.trim_start();
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, rest) = text.split_at_checked(digits)?;
+    let rest = match rest.strip_prefix([':', '.', '|']) {
+        // `10:42:01` is a time.
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => return None,
+        Some(rest) => rest.strip_prefix(' ').unwrap_or(rest),
+        None => rest
+            .strip_prefix("  ")
+            .or_else(|| rest.strip_prefix('\t'))
+            .or_else(|| rest.strip_prefix(' '))?,
+    };
+    Some(("", Some(number(digits)?), rest))
+}
+
+/// Takes the lines of a table out that is drawn with `|`, as Markdown has it, and a `|` before each line.
+fn undrawn(text: &str) -> Option<String> {
+    let is_drawn = |line: &str| line.trim_start().starts_with('|');
+    let lines: Vec<&str> = text.lines().collect();
+    // A single one is a line of something else.
+    if !lines.windows(2).any(|two| two.iter().all(|l| is_drawn(l))) {
+        return None;
+    }
+    let line = |line: &&str| {
+        let Some(inside) = line.trim().strip_prefix('|') else {
+            return (*line).to_owned();
+        };
+        match inside.strip_suffix('|') {
+            Some(cells) => cells
+                .split('|')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+                .join("   "),
+            None => inside.strip_prefix(' ').unwrap_or(inside).to_owned(),
+        }
+    };
+    Some(lines.iter().map(line).collect::<Vec<_>>().join("\n") + "\n")
+}
+
+/// Takes Markdown's marks of bold text out, and those of code around a whole line.
+fn unmarked(text: &str) -> Option<String> {
+    let of_code = |line: &str| {
+        let inside = line
+            .trim()
+            .strip_prefix('`')
+            .and_then(|l| l.strip_suffix('`'));
+        inside.is_some_and(|l| !l.is_empty() && !l.contains('`'))
+    };
+    if !text.contains("**") && !text.lines().any(of_code) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let line = if of_code(line) {
+            Cow::Owned(line.replace('`', ""))
+        } else {
+            Cow::Borrowed(line)
+        };
+        out.push_str(&without_bold(&line));
+    }
+    Some(out)
+}
+
+fn without_bold(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("**") {
+        out.push_str(before);
+        let bold = after.split_once("**").filter(|(bold, _)| {
+            let is_short = bold.chars().count() <= BOLD;
+            is_short
+                && bold.starts_with(char::is_alphanumeric)
+                && !bold.ends_with(' ')
+                && !bold.contains('*')
+        });
+        match bold {
+            Some((bold, behind)) => {
+                out.push_str(bold);
+                rest = behind;
+            }
+            None => {
+                out.push_str("**");
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str =
+        "  Warning  Failed  8s (x4 over 93s)  kubelet  Error: secret \"db\" not found\n";
+
+    #[test]
+    fn marks_of_others_are_taken_out() {
+        let of_lines = |line: fn((usize, &str)) -> String| {
+            let lines = ROW.repeat(4);
+            (
+                lines
+                    .lines()
+                    .enumerate()
+                    .map(line)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+                    + "\n",
+                lines,
+            )
+        };
+        let of_row = |from: &str, to: &str| (ROW.replace(from, to), ROW.to_owned());
+        for (text, want) in [
+            of_row("Warning", "\u{1b}[33mWarning\u{1b}[0m"),
+            of_row("Warning", "\u{1b}[1;33mWarning\u{1b}[m"),
+            of_row("Warning", "^[[33mWarning^[[0m"),
+            of_row("Warning", "#033[33mWarning#033[0m"),
+            of_row("Warning", "[1;33mWarning[0m"),
+            of_row("Warning", "**Warning**"),
+            of_row("Warning", "<b>Warning</b>"),
+            of_row("\"", "&quot;"),
+            of_row("\"", "&#34;"),
+            of_row("\"", "&#x22;"),
+            (
+                ROW.replacen('"', "\u{201c}", 1)
+                    .replacen('"', "\u{201d}", 1),
+                ROW.to_owned(),
+            ),
+            of_row("  ", "\u{a0} "),
+            of_row("Warning", "\u{200b}Warning"),
+            of_row("\n", "<br/>"),
+            (
+                format!("<pre class=\"x\"><code>{ROW}</code></pre>"),
+                ROW.to_owned(),
+            ),
+            of_lines(|(n, line)| format!("{:4}  {line}", n + 7)),
+            of_lines(|(n, line)| format!("{}: {line}", n + 9)),
+            of_lines(|(n, line)| format!("out.txt:{}:{line}", 3 * n + 1)),
+            of_lines(|(_, line)| format!("/var/log/x:{line}")),
+            of_lines(|(_, line)| format!("| {line}")),
+            of_lines(|(_, line)| format!("`{line}`")),
+        ] {
+            let got = plain(&text, |_| true).unwrap_or_default();
+            assert_eq!(got, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_so_stays() {
+        for text in [
+            ROW,
+            "Node:  <none>\nIP:  <unknown>\nA <set to the key 'x' of config map 'y'> Optional: false\n",
+            "rate(x[5m]) and [10m] are lengths\n",
+            "10:42:01 a\n11:42:01 b\n12:42:01 c\n13:42:01 d\n",
+            "msg=\"a\\nb\\nc\\nd\"\n",
+            "glob /var/**/x.log and **/y\n",
+            "1  web-0\n5  web-1\n9  web-2\n",
+            "a & b; c &d; AT&T;\n",
+            "a | b\n| c\n",
+            "",
+        ] {
+            assert_eq!(plain(text, |_| true), None, "{text}");
+        }
+    }
+
+    /// Recorded texts of kubectl, of components and of runtimes.
+    #[test]
+    fn recorded_texts_stay() {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        let mut read = 0;
+        for folder in ["kubectl", "klog", "crio", "runtime", "journal"] {
+            for entry in std::fs::read_dir(fixtures.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                let is_document = path
+                    .extension()
+                    .is_some_and(|e| e == "json" || e == "jsonl");
+                let Ok(text) = std::fs::read_to_string(&path) else {
+                    continue;
+                };
+                if !is_document {
+                    read += 1;
+                    assert_eq!(plain(&text, |_| true), None, "{}", path.display());
+                }
+            }
+        }
+        assert!(read > 30, "{read}");
+    }
+
+    #[test]
+    fn a_text_in_a_string_is_taken_out_if_it_says_something() {
+        let text = "\"message\": \"Events:\\n  Warning  Failed\\tx\\n\"";
+        let of_rows = |text: &str| text.lines().any(|l| l.trim().starts_with("Warning"));
+        assert!(of_rows(&plain(text, of_rows).unwrap()));
+        assert_eq!(plain(text, |_| true), None);
+        assert_eq!(plain(text, |_| false), None);
+    }
+}
