@@ -146,16 +146,22 @@ fn untagged(text: &str) -> Option<String> {
 
 /// Reads a tag: what stands for it, and its length in bytes.
 fn tag(text: &str) -> Option<(Option<char>, usize)> {
-    let (inside, _) = text.strip_prefix('<')?.split_once('>')?;
+    let inside = up_to(text.strip_prefix('<')?, b'<', b'>')?;
     let name = inside.trim_start_matches('/').split([' ', '/']).next()?;
     let is_known = |names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(name));
     let breaks = is_known(&BREAKS).then_some('\n');
     (!inside.contains('\n') && is_known(&TAGS)).then_some((breaks, inside.len() + 2))
 }
 
+/// Returns what stands before the end of a tag or an entity; none has the begin of another in it.
+fn up_to(text: &str, begin: u8, end: u8) -> Option<&str> {
+    let at = memchr::memchr2(begin, end, text.as_bytes())?;
+    (text.as_bytes().get(at) == Some(&end)).then(|| text.get(..at))?
+}
+
 /// Reads an entity: the character, and its length in bytes.
 fn entity(text: &str) -> Option<(Option<char>, usize)> {
-    let (name, _) = text.strip_prefix('&')?.split_once(';')?;
+    let name = up_to(text.strip_prefix('&')?, b'&', b';')?;
     let by_number = |number: &str| {
         let code = match number.strip_prefix(['x', 'X']) {
             Some(digits) => u32::from_str_radix(digits, 16),
