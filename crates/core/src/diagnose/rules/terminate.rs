@@ -161,10 +161,21 @@ fn unreported<'a>(
     late: bool,
     found: &mut Vec<Finding<'a>>,
 ) {
+    let x = Finding::new(cause::KF902, f);
+    // The control plane says so on the pod where its node does not report (until 1.17 that is all it says: pkg/util/node/node.go,
+    // `SetPodTerminationReason`).
+    if let Some(api) = f.api.filter(|p| p.status.reason == "NodeLost") {
+        let message = api.status.message.trim_end_matches(['.', ' ']);
+        found.push(
+            x.name("silent", node)
+                .name("what", message)
+                .proof_if(f.api_evidence),
+        );
+        return;
+    }
     if !late {
         return;
     }
-    let x = Finding::new(cause::KF902, f);
     let marked = cx
         .shared
         .node(node)

@@ -265,6 +265,10 @@ impl Row {
         if told.of_pod {
             put(&mut status, "reason", Some(&self.status));
         }
+        // So kubectl prints a deleted pod with this reason.
+        if self.status == "Unknown" {
+            put(&mut status, "reason", Some("NodeLost"));
+        }
         put(&mut status, "podIP", some(&self.ip));
         put(&mut status, "nominatedNodeName", some(&self.nominated));
 
