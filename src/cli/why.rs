@@ -55,6 +55,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         Answer::Unknown(u) => {
             if args.pod.is_none() {
                 tell_of_unexplained(source.asked(&world), &[]);
+                tell_of_waiting_claims(source.asked(&world));
             }
             Err(u.into())
         }
@@ -86,10 +87,27 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// Names the pods that a list shows in trouble, and of which nothing tells why.
+/// Names the pods and claims that a list shows in trouble, and of which nothing tells why.
 fn tell_of_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) {
-    if let Some(unknown) = unknown::all_unexplained(asked, verdicts) {
+    let pods = unknown::all_unexplained(asked, verdicts);
+    for unknown in pods.into_iter().chain(unknown::claims_unexplained(asked)) {
         out::tell(&unknown.to_string());
+    }
+}
+
+/// Names the claims of a recording that wait for their first pod, where nothing else is told: they are well, and may be
+/// what was meant.
+fn tell_of_waiting_claims(asked: Asked<'_>) {
+    if asked.recorded.is_none() {
+        return;
+    }
+    let (well, _) = diagnose::claims_alone(asked.world, asked.at);
+    for o in well.iter().filter_map(|v| v.owner.as_ref()) {
+        let name = format!("{}/pvc/{}", o.namespace, o.name);
+        out::tell(&format!(
+            "claim {}/{} waits for a pod that uses it, which is normal:  kflow why {name}",
+            o.namespace, o.name
+        ));
     }
 }
 

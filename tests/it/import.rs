@@ -2,6 +2,7 @@
 
 mod archive;
 mod bundle;
+mod claims;
 mod collected;
 mod described;
 mod files;
@@ -10,6 +11,7 @@ mod journal;
 mod kubectl;
 mod listed;
 mod moment;
+mod nodes;
 mod pasted;
 mod progress;
 mod summary;

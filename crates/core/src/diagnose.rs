@@ -50,7 +50,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
-use crate::correlate::{Pod, PodView, World};
+use crate::correlate::{ObjectState, Pod, PodView, World};
 use crate::parallel;
 use cluster::Cluster;
 use history::PodHistory;
@@ -59,7 +59,8 @@ use rules::{Context, Health};
 use told::Texts;
 use well::{unexplained, well};
 
-/// The verdicts on pods, by UID; and the verdicts on owners that cannot create pods and on nodes that are not well.
+/// The verdicts on pods, by UID; and the verdicts on owners that cannot create pods, on nodes that are not well and on
+/// claims that wait for a volume.
 pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
 
 /// The largest number of further causes that a verdict lists.
@@ -164,11 +165,24 @@ impl Diagnoser {
         } else {
             self.last.0.clone()
         };
+        let mut claims = rules::claims(cx);
+        claims.retain(|claim| !pods.values().any(|of: &Arc<Verdict>| tells(of, claim)));
         let others = rules::nodes(cx).into_iter().chain(rules::owners(cx));
-        let owners = Arc::new(others.map(Arc::new).collect());
+        let owners = Arc::new(others.chain(claims).map(Arc::new).collect());
         self.last = (pods, owners);
         self.last.clone()
     }
+}
+
+/// True when the verdict on a pod tells what the one on a claim does, by the same observation.
+fn tells(of: &Verdict, claim: &Verdict) -> bool {
+    let its = |p: &Proof| p.evidence.as_ref().map(Arc::as_ptr);
+    let same = |p: &Proof| {
+        let mut own = claim.evidence.iter();
+        own.any(|o| o.evidence.is_some() && its(o) == its(p))
+    };
+    of.namespace == claim.namespace
+        && (of.evidence.iter().any(same) || of.also.iter().any(|v| v.evidence.iter().any(same)))
 }
 
 /// True for a pod that, once well, stays well until new evidence comes.
@@ -427,4 +441,25 @@ pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict
         cx,
         world.object(&owner.kind, &owner.namespace, &owner.name)?,
     )
+}
+
+/// The claims that wait and that no known pod mounts, beside those of [`Verdicts`]: the verdicts on those that are well,
+/// as they wait for their first pod; and those of which nothing tells what they wait for.
+pub fn claims_alone(world: &World, now: Nanos) -> (Vec<Verdict>, Vec<&ObjectState>) {
+    let shared = Cluster::gather(world, now);
+    let cx = Context {
+        world,
+        shared: &shared,
+        texts: &Texts::default(),
+        now,
+    };
+    let mut well = Vec::new();
+    let mut untold = Vec::new();
+    for o in rules::claims_alone(world, now) {
+        match rules::claim(cx, o) {
+            Some(v) => well.extend(v.state.is_well().then_some(v)),
+            None => untold.push(o),
+        }
+    }
+    (well, untold)
 }

@@ -105,6 +105,39 @@ fn a_few_rows_of_events_are_enough() {
             "KF105",
             "replicaset/my-service-8c567f849",
         ),
+        // Rows of old releases without titles: two ages and a count before all else.
+        (
+            "```\n  2h\t\t48m\t\t7\tdefault-scheduler\t\t\tWarning\t\tFailedScheduling\tNo nodes are available that match all of the following predicates:: Insufficient cpu (9), Insufficient memory (15), MatchNodeSelector (18).\n  34m\t\t34m\t\t1\tdefault-scheduler\t\t\tWarning\t\tFailedScheduling\tNo nodes are available that match all of the following predicates:: Insufficient cpu (9), Insufficient memory (13), MatchNodeSelector (18).\n```\n",
+            "KF205",
+            "NAMESPACE/POD",
+        ),
+        (
+            "  14m\t\t39s\t\t7\t{kubelet gke-1}\t\t\tWarning\t\tFailedMount\tMountVolume.SetUp failed for volume \"cf-secrets\" : secrets \"s\" not found\n",
+            "cf-secrets",
+            "NAMESPACE/POD",
+        ),
+        (
+            "13m         13m          1         my-service-8c567f849.159c87245ec30f53   ReplicaSet               Warning   FailedCreate   replicaset-controller   Error creating: Internal error occurred: failed calling admission webhook \"sidecar-injector.istio.io\": Post https://x:443/inject?timeout=30s: net/http: request canceled\n",
+            "KF105",
+            "replicaset/my-service-8c567f849",
+        ),
+        // 1.8 and 1.9 (plugin/pkg/scheduler/core/generic_scheduler.go, `NoNodeAvailableMsg`).
+        (
+            "FailedScheduling: No nodes are available that match all of the predicates: PodToleratesNodeTaints (1).\n",
+            "KF203",
+            "NAMESPACE/POD",
+        ),
+        (
+            "Warning  FailedScheduling  2s (x5 over 9s)  default-scheduler  0/3 nodes are available: 1 PodToleratesNodeTaints, 2 MatchInterPodAffinity.\n",
+            "KF207",
+            "NAMESPACE/POD",
+        ),
+        // The paste ends within the newest row: the one before says it all.
+        (
+            "Events:\n  Type     Reason            Age                 From               Message\n  ----     ------            ----                ----               -------\n  Warning  FailedScheduling  36m (x6 over 36m)   default-scheduler  0/3 nodes are available: 1 node(s) didn't match pod affinity/anti-affinity, 1 node(s) had taints that the pod didn't tolerate, 1 node(s) had volume node affinity conflict.\n  Warning  FailedScheduling  95s (x44 over 36m)  default-scheduler  0/3 nodes are avai",
+            "KF216",
+            "KF203",
+        ),
     ] {
         let said = told(&desk, paste);
         assert!(said.contains(code), "{code}: {paste}\n{said}");

@@ -297,7 +297,7 @@ impl<'a> Finding<'a> {
             cause::KF207 | cause::KF208 => self.set_who("satisfies", "satisfy"),
             cause::KF211 => self.set_who("declares", "declare"),
             cause::KF217 => self.set_who("has", "have"),
-            cause::KF213 => {
+            cause::KF213 if self.names.get("own").is_none() => {
                 let unbound = match self.names.get("claims") {
                     Some(_) => "which are not bound to volumes",
                     None => "which is not bound to a volume",

@@ -24,6 +24,7 @@ mod webhook;
 
 pub use attached::Attachments;
 pub use claims::ClaimWaits;
+pub(in crate::diagnose) use claims::{alone as claims_alone, claims, own as claim};
 pub use kueue::Workloads;
 pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use node::{node, nodes};

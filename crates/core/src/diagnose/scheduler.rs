@@ -96,6 +96,13 @@ fn clauses(s: &str) -> Vec<Clause<'_>> {
             Some((n, rest)) => n.parse().map_or((0, text), |n| (n, rest)),
             None => (0, text),
         };
+        // Before 1.9 the number stood behind the reason.
+        let counted = || {
+            let (reason, n) = text.strip_suffix(')')?.rsplit_once(" (")?;
+            Some((n.parse().ok()?, reason))
+        };
+        let (nodes, text) = counted().filter(|_| nodes == 0).unwrap_or((nodes, text));
+        let text = scheduler().in_words(text).unwrap_or(text);
         out.push(Clause { nodes, text });
     };
     for (i, b) in bytes.iter().enumerate() {

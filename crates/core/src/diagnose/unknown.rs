@@ -11,6 +11,7 @@
 //! | [`outside`]: how was it at this moment? | a moment within what was recorded |
 
 mod alone;
+mod claims;
 mod listed;
 mod missing;
 mod trouble;
@@ -20,6 +21,7 @@ use super::target::{self, Target, node_asked, owner_asked};
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
+pub use claims::claims_unexplained;
 use kflow_model::gap::{Failure, Gap};
 use kflow_model::pod::{Condition, WatchEvent};
 use kflow_model::scope::{OfOwner, covers, excludes, is_of, namespace_of};
@@ -401,8 +403,11 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
 }
 
 /// Returns why it cannot be said that the pods of an owner or claim are well. A list of these pods alone is enough;
-/// without one, the answer is that of [`every`].
+/// without one, the answer is that of [`every`]. Of a claim that waits, whether it is known what for.
 pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
+    if let Some(known) = claims::known(asked, owner) {
+        return known.err();
+    }
     let Some(why) = of_these(asked, owner) else {
         return every(asked);
     };

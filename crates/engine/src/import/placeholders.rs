@@ -5,8 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
-use kflow_model::{Body, Observation, PodUid, Text};
+use kflow_model::{Body, ObjectRef, Observation, PodUid, Text};
 use kflow_sources::kube::decode::{MADE_UID, NAMESPACE, ROW_UID};
+
+const CLAIM: &str = "PersistentVolumeClaim";
 
 /// What a placeholder stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,7 @@ pub(super) fn resolve(observations: &mut [Observation]) {
             *told = Told::Several;
         }
     }
+    let claim = one_claim(observations);
     let find = |kind: &str, name: &Text| match known.get(&(kind.into(), name.clone())) {
         Some(Told::One(namespace)) => Some(namespace.clone()),
         _ => None,
@@ -50,6 +53,12 @@ pub(super) fn resolve(observations: &mut [Observation]) {
                         p.uid = PodUid(format!("{made}{namespace}/{}", p.name).into());
                     }
                     p.namespace = namespace;
+                }
+            }
+            Body::Event(e) if e.object.kind == CLAIM && is_placeholder(&e.object.name) => {
+                if let Some(claim) = &claim {
+                    e.object.namespace.clone_from(&claim.namespace);
+                    e.object.name.clone_from(&claim.name);
                 }
             }
             Body::Event(e) if e.object.namespace == NAMESPACE => {
@@ -70,9 +79,25 @@ pub(super) fn resolve(observations: &mut [Observation]) {
     }
 }
 
+/// Returns the claim that is not bound, if the captures show one alone.
+fn one_claim(observations: &[Observation]) -> Option<ObjectRef> {
+    let objects = observations.iter().filter_map(|o| match &o.body {
+        Body::Object(x) if x.object.kind == CLAIM => Some(x),
+        _ => None,
+    });
+    let mut waiting = objects.filter(|x| x.fact("phase") != Some("Bound"));
+    let one = &waiting.next()?.object;
+    waiting
+        .all(|x| x.object.name == one.name && x.object.namespace == one.namespace)
+        .then(|| one.clone())
+}
+
 /// True for an observation of an object whose name or namespace stays unknown.
 pub(super) fn has_placeholder(o: &Observation) -> bool {
-    named(o).is_some_and(|(_, namespace, name)| is_placeholder(namespace) || is_placeholder(name))
+    let of_node = matches!(&o.body, Body::Node(n) if is_placeholder(&n.name));
+    of_node
+        || named(o)
+            .is_some_and(|(_, namespace, name)| is_placeholder(namespace) || is_placeholder(name))
 }
 
 /// True for `NAMESPACE`, `POD` and the like: names of objects have no capital letters.

@@ -56,6 +56,9 @@ pub use wrapped::{Joined, joined};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = PodUid::DESCRIBED;
+/// A kubelet reports the conditions of its node at least this often (1.36: pkg/kubelet/apis/config/v1beta1/defaults.go,
+/// `NodeStatusReportFrequency` 5 min); twice that, ns.
+const HEARTBEAT: i64 = 600 * SECOND;
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -105,13 +108,17 @@ pub(super) struct KubectlText {
     after_blank: bool,
     /// The namespace of the command that printed this.
     namespace: String,
-    /// The pod that the command before this describes.
-    described: Option<Named>,
+    /// The object that the command before this describes.
+    described: Option<command::Described>,
+    /// True if the line before is a command that lists claims.
+    lists_claims: bool,
     /// The pods of the last table that are not well.
     sick: Vec<Named>,
     /// The bounds of the list of pods, if the line before is a command that prints every pod of them.
     whole: Option<Text>,
     occurrences: Occurrences,
+    /// True when there are no more lines.
+    is_end: bool,
 }
 
 /// When kubectl ran.
@@ -149,6 +156,9 @@ impl KubectlText {
         if let (Some(until), Some(last)) = (self.until_blank.take(), rows.last_mut()) {
             last.message.truncate(until);
         }
+        if self.is_end && is_cut(&rows) {
+            rows.pop();
+        }
         let (pods, scope) = self.pods.end();
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
         let of_list = std::mem::take(&mut self.of_list);
@@ -182,13 +192,15 @@ impl KubectlText {
                 [one] => Some(one),
                 _ => None,
             };
-            let pod = self.described.as_ref().or(one);
-            fragment::attribute(&mut rows, &of_list, pod);
+            fragment::attribute(&mut rows, &of_list, self.described.as_ref(), one);
             return self.events(rows, &of_command, moment, out);
         }
         let Some(kind) = object::kind(&lines) else {
             return Fed::Ignored("description of an object of another kind");
         };
+        let moment = object::heard(kind, &lines)
+            .filter(|heard| moment.0.since(*heard) > HEARTBEAT)
+            .map_or(moment, Moment);
         let described = Described::new(kind, &lines, &rows);
         let object = if kind == "Pod" {
             let known = pod::Known::new(&described.uid, &lines, &rows, moment);
@@ -312,6 +324,19 @@ impl<'a> Described<'a> {
         }
         out
     }
+}
+
+/// True where the last row ends within its message: one above it has more of the same.
+fn is_cut(rows: &[Row]) -> bool {
+    let Some((last, before)) = rows.split_last() else {
+        return false;
+    };
+    let mut before = before.iter();
+    !last.message.is_empty()
+        && before.any(|row| {
+            let more = row.message.strip_prefix(last.message.as_str());
+            row.reason == last.reason && more.is_some_and(|more| !more.is_empty())
+        })
 }
 
 /// Returns the names in a table that lacks no pod of its scope.

@@ -1,5 +1,9 @@
 //! Claims of pods that are not bound: who has to make their volumes, and what of it the scheduler waits for.
 
+mod own;
+
+pub(in crate::diagnose) use own::{alone, claim as own, claims};
+
 use super::{Context, heard, schedule::SILENT_NS};
 use crate::correlate::owners::CLAIM;
 use crate::correlate::{ObjectState, World};
@@ -271,37 +275,10 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     let Some(pod) = f.api else { return };
     let mut told: Vec<Finding<'a>> = Vec::new();
     for name in claims_told(cx, f, pod) {
-        let Some(object) = claim(cx, &f.view.namespace, &name) else {
-            continue;
-        };
-        if is_bound(cx, &f.view.namespace, &name) == Some(true) {
-            continue;
-        }
-        let mut seen: Vec<&str> = Vec::new();
-        for o in object.evidence.iter().rev() {
-            let Body::Event(e) = &o.body else { continue };
-            if seen.contains(&e.reason.as_str()) {
-                continue;
-            }
-            seen.push(&e.reason);
-            if e.reason == "ProvisioningSucceeded" {
-                break;
-            }
-            let reason = format!("@claim/{}", e.reason);
-            let best = Catalogue::get().best(&reason, &e.message, |_| true);
-            if let Some((cause, names)) = best {
-                let mut x = Finding::of(cause, f).proof(o);
-                x.names = names;
-                x.names.set("claim", &name);
-                match x.names.get("provisioner").map(Text::from) {
-                    Some(p) => made_by(cx, &p, &mut x),
-                    None if cause.id == cause::KF214 => {
-                        x.names.set("what", e.message.trim_end_matches(['.', ' ']));
-                    }
-                    None => {}
-                }
-                told.push(x);
-            }
+        if let Some(object) = claim(cx, &f.view.namespace, &name)
+            && is_bound(cx, &f.view.namespace, &name) != Some(true)
+        {
+            said_of(cx, f, object, &mut told);
         }
     }
     // What the claims' own Events say is more than that the scheduler waits for them.
@@ -319,6 +296,41 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     let brought = |x: &Finding<'_>| x.proofs.iter().all(|p| Some(p.at) < asked);
     found.retain(|x| x.cause.id != cause::KF230 || !brought(x));
     found.extend(told);
+}
+
+/// Adds findings from the newest Events of a claim, one for each reason.
+fn said_of<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    object: &ObjectState,
+    told: &mut Vec<Finding<'a>>,
+) {
+    let mut seen: Vec<&str> = Vec::new();
+    for o in object.evidence.iter().rev() {
+        let Body::Event(e) = &o.body else { continue };
+        if seen.contains(&e.reason.as_str()) {
+            continue;
+        }
+        seen.push(&e.reason);
+        if e.reason == "ProvisioningSucceeded" {
+            break;
+        }
+        let reason = format!("@claim/{}", e.reason);
+        let best = Catalogue::get().best(&reason, &e.message, |_| true);
+        if let Some((cause, names)) = best {
+            let mut x = Finding::of(cause, f).proof(o);
+            x.names = names;
+            x.names.set("claim", &object.object.name);
+            match x.names.get("provisioner").map(Text::from) {
+                Some(p) => made_by(cx, &p, &mut x),
+                None if cause.id == cause::KF214 => {
+                    x.names.set("what", e.message.trim_end_matches(['.', ' ']));
+                }
+                None => {}
+            }
+            told.push(x);
+        }
+    }
 }
 
 /// True when the scheduler has found a node and is about to bind the pod, so that no pod has to make room: since 1.35

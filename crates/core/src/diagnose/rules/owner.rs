@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
 use super::{Context, heard, kueue};
-use crate::correlate::owners::may_be_of;
+use crate::correlate::owners::{CLAIM, may_be_of};
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
@@ -152,8 +152,14 @@ impl<'w> Owners<'w> {
     }
 }
 
-/// Returns the verdict on one owner; `None` when it has no trouble creating pods.
+/// Returns the verdict on one owner; `None` when it has no trouble creating pods. Of a claim that no pod mounts, what it
+/// waits for.
 pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
+    if o.object.kind == CLAIM {
+        let alone = super::claims_alone(cx.world, cx.now);
+        let alone = alone.iter().any(|a| a.object == o.object);
+        return super::claim(cx, o).filter(|_| alone);
+    }
     told(cx, o, &Owners::of(cx, &cx.world.objects()))
 }
 
@@ -199,7 +205,7 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
 }
 
 /// True when the object was deleted and no other one of its name was created since.
-fn gone(o: &ObjectState) -> bool {
+pub(super) fn gone(o: &ObjectState) -> bool {
     o.api
         .as_ref()
         .is_some_and(|a| a.event == WatchEvent::Deleted)

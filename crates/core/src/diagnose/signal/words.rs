@@ -218,8 +218,26 @@ pub(in crate::diagnose) struct SchedulerSentence {
     pub(in crate::diagnose) continued: Vec<String>,
     /// Text of a clause that says that pods which make room are still there.
     pub(in crate::diagnose) ending: String,
+    /// Names that stood for reasons in old releases.
+    before: Vec<Renamed>,
     /// Reasons of schedulers and extenders that are names only.
     words: Vec<SchedulerWords>,
+}
+
+/// A reason by its name, and in words.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Renamed {
+    name: String,
+    says: String,
+}
+
+impl SchedulerSentence {
+    /// Returns the words for a reason that old releases give by its name.
+    pub(in crate::diagnose) fn in_words(&self, name: &str) -> Option<&str> {
+        let mut all = self.before.iter();
+        all.find(|r| r.name == name).map(|r| r.says.as_str())
+    }
 }
 
 /// What reasons of a scheduler's extender or plugin mean.

@@ -103,6 +103,15 @@ const TABLE: &[(&str, Facts)] = &[
                 "selectedNode",
                 "/metadata/annotations/volume.kubernetes.io~1selected-node",
             ),
+            (
+                "provisioner",
+                "/metadata/annotations/volume.kubernetes.io~1storage-provisioner",
+            ),
+            // Before Kubernetes 1.23.
+            (
+                "provisioner",
+                "/metadata/annotations/volume.beta.kubernetes.io~1storage-provisioner",
+            ),
             ("capacity", "/status/capacity/storage"),
             ("phase", "/status/phase"),
             ("request", "/spec/resources/requests/storage"),
@@ -217,6 +226,7 @@ pub(super) fn decode(json: &[u8], kind: &str, event: WatchEvent) -> Result<Objec
         }
     }
     out.sort();
+    out.dedup();
     Ok(ObjectSeen {
         event,
         resource_version: meta.version(),

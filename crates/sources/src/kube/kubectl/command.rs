@@ -13,9 +13,34 @@ pub(super) struct Command {
     /// The bounds of the list of pods, if it prints every pod of them. `None` for a command that leaves pods out, or may: a
     /// selector, a name, a pipe, a flag that is not known here; and for one that may ask another cluster.
     pub(super) scope_if_complete: Option<Text>,
-    /// The pod that it describes.
-    pub(super) pod: Option<Named>,
+    /// The object that it describes.
+    pub(super) described: Option<Described>,
+    /// True if it lists claims.
+    pub(super) of_claims: bool,
     pub(super) is_prompted: bool,
+}
+
+/// An object that a command describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Described {
+    pub(super) kind: &'static str,
+    pub(super) object: Named,
+}
+
+/// Kinds of which a command says something here, and the words for each.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("Pod", &["pods", "pod", "po", "all"]),
+    (
+        "PersistentVolumeClaim",
+        &["pvc", "persistentvolumeclaims", "persistentvolumeclaim"],
+    ),
+    ("Node", &["nodes", "node", "no"]),
+];
+
+fn kind_of(word: &str) -> Option<&'static str> {
+    let mut all = KINDS.iter();
+    let found = all.find(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
+    found.map(|(kind, _)| *kind)
 }
 
 /// Commands that begin a line without a prompt; at a prompt any word is one.
@@ -53,6 +78,7 @@ impl Command {
         let arguments = arguments.split(['|', ';', '&']).next().unwrap_or_default();
         let mut words = arguments.split_whitespace().map(unquoted);
         let (mut verb, mut of_pods, mut of_all, mut namespace) = (None, false, false, "");
+        let mut kind = None;
         let mut names = Vec::new();
         while let Some(word) = words.next() {
             let flag = word.split_once('=').filter(|_| word.starts_with('-'));
@@ -73,15 +99,17 @@ impl Command {
                 },
                 _ if verb.is_none() && is_prompted => verb = Some(word),
                 _ if verb.is_none() => verb = Some(*VERBS.iter().find(|v| **v == word)?),
-                _ if of_pods => {
+                _ if kind.is_some() => {
                     is_whole = false;
                     names.push(word);
                 }
-                _ if word.starts_with("pod/") => names.extend(word.strip_prefix("pod/")),
                 _ => {
-                    let mut kinds = word.split(',');
-                    of_pods = kinds.any(|k| matches!(k, "pods" | "pod" | "po" | "all"));
+                    let (kinds, name) = word.split_once('/').unwrap_or((word, ""));
+                    let mut known = kinds.split(',').filter_map(kind_of);
+                    kind = known.next();
+                    of_pods = name.is_empty() && (kind == Some("Pod") || known.any(|k| k == "Pod"));
                     is_whole &= of_pods;
+                    names.extend(Some(name).filter(|n| !n.is_empty()));
                 }
             }
         }
@@ -98,10 +126,14 @@ impl Command {
         Some(Self {
             namespace: namespace.to_owned(),
             scope_if_complete: is_whole.then(|| namespace.into()),
-            pod: described.map(|name| Named {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
+            described: described.zip(kind).map(|(name, kind)| Described {
+                kind,
+                object: Named {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                },
             }),
+            of_claims: of_get && kind == Some("PersistentVolumeClaim"),
             is_prompted,
         })
     }

@@ -5,9 +5,13 @@
 //! the name of a placeholder, as in the synopsis of a command: [`NAMESPACE`]`/POD`. No object of Kubernetes can have
 //! such a name (RFC 1123: lower case).
 
+use super::age::age;
+use super::command::Described;
 use super::pods::is_name;
 use super::table::{Columns, Row};
 use kflow_model::scope::is_uid;
+
+const CLAIM: &str = "PersistentVolumeClaim";
 
 /// Stands for a namespace that nothing names.
 pub const NAMESPACE: &str = "NAMESPACE";
@@ -23,7 +27,12 @@ const MESSAGES: &str = include_str!("messages.tsv");
 /// Stands for two numbers in a begin.
 const COUNTS: &str = "#/#";
 /// Reasons of messages that are no warnings.
-const NORMAL: [&str; 2] = ["Scheduled", "SuccessfulAttachVolume"];
+const NORMAL: [&str; 4] = [
+    "Scheduled",
+    "SuccessfulAttachVolume",
+    "ExternalProvisioning",
+    "WaitForFirstConsumer",
+];
 
 /// Reads a line outside of every table as an Event.
 pub(super) fn row(line: &str) -> Option<Row> {
@@ -51,7 +60,8 @@ fn of_columns(line: &str) -> Option<Row> {
     let mut described = rests.clone().find_map(row(Columns::of_describe()));
     described = described
         .or_else(|| of_list(false))
-        .or_else(|| of_list(true));
+        .or_else(|| of_list(true))
+        .or_else(|| of_old(line));
     described.or_else(|| rests.clone().find_map(row(Columns::without_age())))
 }
 
@@ -61,6 +71,36 @@ fn is_row(row: &Row) -> bool {
     is_reason
         && !row.message.trim().is_empty()
         && (row.ages.last.is_some() || !row.component.is_empty())
+}
+
+/// A row as kubectl printed it before 1.14, with ages and a count at its begin.
+fn of_old(line: &str) -> Option<Row> {
+    // No other line begins with two ages and a number.
+    let words: Vec<&str> = line.split_whitespace().take(4).collect();
+    let is_old = |words: &[&str]| match words {
+        [first, last, count, ..] => {
+            [first, last].iter().all(|a| age(a).is_some()) && count.parse::<u32>().is_ok()
+        }
+        _ => false,
+    };
+    let described = || {
+        let all = [true, false].map(Columns::of_old_describe).into_iter();
+        all.filter_map(|columns| columns.row(line))
+            .find(|row| is_row(row) && !row.component.is_empty())
+    };
+    let listed = |of_all| {
+        let row = Columns::of_old_list(of_all).row(line);
+        let is_kind = |kind: &str| {
+            kind.starts_with(|c: char| c.is_ascii_uppercase())
+                && kind.bytes().all(|b| b.is_ascii_alphabetic())
+        };
+        row.filter(|row| is_row_of_list(row) && is_kind(&row.kind))
+    };
+    if is_old(&words) {
+        return listed(false).or_else(described);
+    }
+    let of_all = words.split_first().is_some_and(|(_, rest)| is_old(rest));
+    of_all.then(|| listed(true)).flatten()
 }
 
 fn is_row_of_list(row: &Row) -> bool {
@@ -161,8 +201,18 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// Says of which object, and of which namespace, rows are that do not. `pod`: the one that the text before them names, if it names one.
-pub(super) fn attribute(rows: &mut [Row], namespace: &str, pod: Option<&Named>) {
+/// Says of which object, and of which namespace, rows are that do not. `described`: the object that the command before them
+/// describes; `pod`: the one that the text before them names, if it names one.
+pub(super) fn attribute(
+    rows: &mut [Row],
+    namespace: &str,
+    described: Option<&Described>,
+    pod: Option<&Named>,
+) {
+    let of_command = |kind: &str| described.filter(|d| d.kind == kind).map(|d| &d.object);
+    let claim = rows.iter().find_map(claim).or(of_command(CLAIM).cloned());
+    let pod = of_command("Pod").or(pod);
+    let node = of_command("Node");
     let told = rows.iter().filter(|row| kind(row) == "Pod");
     let pod = told
         .filter(|row| row.object.is_empty())
@@ -172,14 +222,19 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, pod: Option<&Named>) 
         if row.object.is_empty() {
             let kind = kind(row);
             let named = named(row);
-            let pod = named.as_ref().or(pod.as_ref()).filter(|_| kind == "Pod");
-            row.object = match (pod, kind) {
-                (Some(pod), _) => pod.name.clone(),
+            let object = match kind {
+                "Pod" => named.as_ref().or(pod.as_ref()),
+                "Node" => node,
+                CLAIM => claim.as_ref(),
+                _ => None,
+            };
+            row.object = match (object, kind) {
                 (None, "Node") if !row.host.is_empty() => row.host.clone(),
+                (Some(object), _) => object.name.clone(),
                 (None, kind) => maker(&row.message, kind),
             };
-            if let Some(pod) = pod {
-                pod.namespace.clone_into(&mut row.namespace);
+            if let Some(object) = object {
+                object.namespace.clone_into(&mut row.namespace);
             }
             kind.clone_into(&mut row.kind);
             row.is_described = true;
@@ -205,12 +260,22 @@ fn kind(row: &Row) -> &'static str {
         "SystemOOM",
         "Rebooted",
     ];
-    const OF_CLAIMS: [&str; 5] = [
+    /// Reasons by which the controller of volumes and provisioners report about a claim (1.36:
+    /// `pkg/controller/volume/events/event.go`, `pkg/controller/volume/persistentvolume/pv_controller.go`;
+    /// kubernetes-sigs/sig-storage-lib-external-provisioner `controller/controller.go`).
+    const OF_CLAIMS: [&str; 12] = [
         "ProvisioningFailed",
+        "ProvisioningCleanupFailed",
+        "ProvisioningSucceeded",
         "FailedBinding",
         "WaitForFirstConsumer",
+        "WaitForPodScheduled",
         "ExternalProvisioning",
         "Provisioning",
+        "VolumeMismatch",
+        "ClaimLost",
+        "ClaimMisbound",
+        "ExternalExpanding",
     ];
     match (row.component.as_str(), row.reason.as_str()) {
         ("replicaset-controller", _) => "ReplicaSet",
@@ -221,7 +286,7 @@ fn kind(row: &Row) -> &'static str {
         ("replication-controller", _) => "ReplicationController",
         ("deployment-controller", _) => "Deployment",
         (_, "FailedCreate") => "ReplicaSet",
-        (_, reason) if OF_CLAIMS.contains(&reason) => "PersistentVolumeClaim",
+        (_, reason) if OF_CLAIMS.contains(&reason) => CLAIM,
         (_, reason) if OF_NODES.contains(&reason) => "Node",
         _ => "Pod",
     }
@@ -238,6 +303,17 @@ fn maker(message: &str, kind: &str) -> String {
         Some((name, _)) if is_name(name) => name.to_owned(),
         _ => kind.to_ascii_uppercase(),
     }
+}
+
+/// Returns the claim that a provisioner says it makes a volume for (kubernetes-sigs/sig-storage-lib-external-provisioner
+/// `controller/controller.go`, `provisionClaimOperation`).
+fn claim(row: &Row) -> Option<Named> {
+    let (_, rest) = row.message.split_once(" volume for claim \"")?;
+    let (namespace, name) = rest.split_once('"')?.0.split_once('/')?;
+    (kind(row) == CLAIM && is_name(namespace) && is_name(name)).then(|| Named {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
 }
 
 /// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`.

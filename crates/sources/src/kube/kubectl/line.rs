@@ -8,8 +8,11 @@ use super::outline::indent;
 use super::pods::{self, Taken};
 use super::table::{Columns, Row};
 use super::ticket::{self, Other};
-use super::{KubectlText, LONGEST, listed};
+use super::{KubectlText, LONGEST, listed, object};
 use kflow_model::{Observation, Text};
+
+/// Stands for a node that nothing names.
+const NODE: &str = "NODE";
 
 const TOO_LONG: Fed = Fed::Malformed("description is too long");
 
@@ -23,6 +26,7 @@ impl LineDecoder for KubectlText {
 
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let mut fed = Fed::Partial;
+        self.is_end = true;
         while let Some(held) = self.held.take() {
             fed = both(fed, self.again(&held.end(), out));
         }
@@ -89,7 +93,8 @@ impl KubectlText {
             if !self.is_text() || (is_apart && indent(text) <= self.base) {
                 let fed = self.flush(out);
                 self.namespace = command.namespace;
-                self.described = command.pod;
+                self.described = command.described;
+                self.lists_claims = command.of_claims;
                 self.whole = command.scope_if_complete;
                 return or_ignored(fed, "command");
             }
@@ -100,6 +105,7 @@ impl KubectlText {
         }
         // What a command prints follows it at once.
         let whole = self.whole.take();
+        let is_of_claims = std::mem::take(&mut self.lists_claims);
         if self.has_ended && indent(text) == self.rows_indent {
             let row = self.columns.as_ref().and_then(|c| c.row(text));
             if let Some(row) = row {
@@ -122,6 +128,7 @@ impl KubectlText {
             blank: after_blank,
             is_command,
             whole,
+            is_of_claims,
         };
         self.part(text, lines, out)
     }
@@ -202,6 +209,23 @@ impl KubectlText {
                     both(rows, self.text(text, out))
                 }
             };
+        }
+        if !self.is_open() && object::is_condition_of_node(text) {
+            let of_command = self.described.as_ref().filter(|d| d.kind == "Node");
+            let name = of_command.map_or(NODE, |d| d.object.name.as_str());
+            let name = format!("Name: {name}");
+            let fed = self.begin(text, out);
+            return both(fed, both(self.keep(&name), self.keep(text)));
+        }
+        if !self.is_open() {
+            let moment = self.moment(&[], &[]);
+            let of_claims = after.is_of_claims;
+            let table = listed::Table::of_row(text, of_claims, &self.namespace, moment);
+            if table.is_some() {
+                let fed = self.begin(text, out);
+                self.listed = table;
+                return fed;
+            }
         }
         if !self.is_open()
             && let Some(row) = fragment::row(text)
@@ -366,6 +390,8 @@ struct After {
     is_command: bool,
     /// The bounds of the list of pods that the command before it prints.
     whole: Option<Text>,
+    /// True if that command lists claims.
+    is_of_claims: bool,
 }
 
 /// Returns what came of two lines, or of what a line ended and itself.

@@ -23,6 +23,9 @@ enum Kind {
     Claim,
 }
 
+/// What `kubectl get` of several kinds writes before the name of a claim.
+const OF_CLAIM: &str = "persistentvolumeclaim/";
+
 /// Titles by which a table is known. No cell of a node's has several words or none. Before 1.8 there was no column ROLES.
 const OF_NODES: [&str; 4] = ["NAME", "STATUS", "AGE", "VERSION"];
 const OF_CLAIMS: [&str; 6] = [
@@ -65,6 +68,30 @@ impl Table {
         })
     }
 
+    /// Begins a table without titles, as it is behind `| grep`, at its first row; `None` for every other line. `of_claims`: the
+    /// command before it lists claims.
+    pub(super) fn of_row(
+        line: &str,
+        of_claims: bool,
+        namespace: &str,
+        moment: Moment,
+    ) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let kind = if of_claims || words.first()?.starts_with(OF_CLAIM) {
+            Kind::Claim
+        } else {
+            Kind::Node
+        };
+        let mut table = Self {
+            kind,
+            columns: Vec::new(),
+            indent: 0,
+            rows: Vec::new(),
+        };
+        let taken = table.line(line, namespace, moment);
+        matches!(taken, Taken::Row).then_some(table)
+    }
+
     /// Takes a row. `namespace`: that of the command, for claims in a table that has no column for it.
     pub(super) fn line(&mut self, line: &str, namespace: &str, moment: Moment) -> Taken {
         let (first, _) = word(line);
@@ -98,6 +125,13 @@ impl Table {
     /// Returns the cell of each column. Where blanks were lost, each word is a cell; kubectl leaves `VOLUME`, `CAPACITY` and
     /// `ACCESS MODES` of an unbound claim empty, so a row may have three words fewer. Of a node the first words are read.
     fn cells(&self, line: &str) -> Option<Cells<'_>> {
+        if self.columns.is_empty() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            return match self.kind {
+                Kind::Node => of_node(&words),
+                Kind::Claim => of_claim(&words),
+            };
+        }
         let begins: Vec<usize> = self.columns.iter().map(|(at, _)| *at).collect();
         let titles: Vec<&str> = self.columns.iter().map(|(_, t)| t.as_str()).collect();
         if let Some(cells) = below(&begins, self.indent, line) {
@@ -118,6 +152,86 @@ impl Table {
         };
         (words.len() >= titles.len()).then(|| Cells(titles.into_iter().zip(words).collect()))
     }
+}
+
+/// Returns the cells of a row of nodes without titles: `node1   NotReady   worker   5d   v1.27.3`.
+fn of_node(words: &[&str]) -> Option<Cells<'static>> {
+    let (name, status, more) = match words {
+        [name, status, more @ ..] => (*name, *status, more),
+        _ => return None,
+    };
+    let (age, version) = match more {
+        [age, version, ..] if is_age(age) => (*age, *version),
+        [_, age, version, ..] if is_age(age) => (*age, *version),
+        _ => return None,
+    };
+    let digits = version.strip_prefix('v')?;
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let cells = [
+        ("NAME", name),
+        ("STATUS", status),
+        ("AGE", age),
+        ("VERSION", version),
+    ];
+    Some(Cells(cells.map(|(t, c)| (t, c.to_owned())).into()))
+}
+
+/// Returns the cells of a row of claims without titles. Of a claim that is not bound only class and age are told; behind the
+/// class stands one of attributes since 1.29.
+fn of_claim(words: &[&str]) -> Option<Cells<'static>> {
+    let at = words
+        .iter()
+        .take(3)
+        .position(|w| matches!(*w, "Pending" | "Bound" | "Lost" | "Terminating"))?;
+    let (front, rest) = words.split_at_checked(at)?;
+    let (namespace, name) = match front {
+        [name] => ("", *name),
+        [namespace, name] => (*namespace, *name),
+        _ => return None,
+    };
+    let (status, rest) = rest.split_first()?;
+    // `-o wide` has the mode behind the age.
+    let rest = match rest {
+        [front @ .., "Filesystem" | "Block"] => front,
+        rest => rest,
+    };
+    let (age, rest) = rest.split_last().filter(|(age, _)| is_age(age))?;
+    // A claim that names its volume has a capacity of 0 until it is bound.
+    let (volume, capacity, modes, rest) = match rest {
+        [volume, capacity, modes, rest @ ..] if is_modes(modes) => {
+            (*volume, *capacity, *modes, rest)
+        }
+        [volume, "0", rest @ ..] => (*volume, "0", "", rest),
+        rest if *status == "Pending" => ("", "", "", rest),
+        _ => return None,
+    };
+    if rest.len() > 2 {
+        return None;
+    }
+    let class = rest.first().copied().unwrap_or_default();
+    let cells = [
+        ("NAMESPACE", namespace),
+        ("NAME", name),
+        ("STATUS", *status),
+        ("VOLUME", volume),
+        ("CAPACITY", capacity),
+        ("ACCESS-MODES", modes),
+        ("STORAGECLASS", class),
+        ("AGE", *age),
+    ];
+    Some(Cells(cells.map(|(t, c)| (t, c.to_owned())).into()))
+}
+
+fn is_age(word: &str) -> bool {
+    age(word).is_some()
+}
+
+/// `RWO,ROX`
+fn is_modes(word: &str) -> bool {
+    word.split(',')
+        .all(|m| matches!(m, "RWO" | "ROX" | "RWX" | "RWOP"))
 }
 
 fn kind(columns: &[(usize, String)]) -> Option<Kind> {
@@ -178,7 +292,7 @@ fn node(cells: &Cells<'_>, moment: Moment) -> Option<Value> {
 
 /// Returns a PersistentVolumeClaim.
 fn claim(cells: &Cells<'_>, namespace: &str, moment: Moment) -> Option<Value> {
-    let mut metadata = cells.metadata("persistentvolumeclaim/", moment)?;
+    let mut metadata = cells.metadata(OF_CLAIM, moment)?;
     put(&mut metadata, "namespace", Some(namespace));
     let name = metadata.get("name").and_then(Value::as_str)?;
     let uid = format!("{ROW_UID}{namespace}/{name}");

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::outline::{Line, get, value};
 use super::pod::{pairs, put, quantities};
 use super::{absolute, age};
+use kflow_model::Nanos;
 
 /// Returns the kind of what is described, which kubectl does not print, by the fields that only this kind has
 /// (k8s.io/kubectl/pkg/describe/describe.go). `None` for a kind about which kflow learns nothing.
@@ -29,10 +30,61 @@ pub(super) fn kind(lines: &[Line<'_>]) -> Option<&'static str> {
         ("Pod", &["Node", "Status"]),
     ];
     let has = |key: &&str| get(lines, key).is_some();
-    KINDS
-        .iter()
-        .find(|(_, keys)| keys.iter().all(has))
+    let known = KINDS.iter().find(|(_, keys)| keys.iter().all(has));
+    // Of a node people paste the name and the conditions.
+    known
         .map(|(kind, _)| *kind)
+        .or_else(|| conditions_of_node(lines).next().map(|_| "Node"))
+}
+
+/// Types of a node's conditions (1.36: staging/src/k8s.io/api/core/v1/types.go, `NodeConditionType`; `OutOfDisk` before 1.13).
+const OF_NODES: [&str; 6] = [
+    "Ready",
+    "MemoryPressure",
+    "DiskPressure",
+    "PIDPressure",
+    "NetworkUnavailable",
+    "OutOfDisk",
+];
+
+/// True for a row of a node's conditions: no other one has such a type and two times.
+pub(super) fn is_condition_of_node(text: &str) -> bool {
+    let (kind, rest) = age::word(text);
+    let (_, rest) = age::word(rest);
+    let (heard, rest) = time(rest);
+    let (changed, _) = time(rest);
+    let is_time = |t: Option<&str>| t.and_then(absolute).is_some();
+    OF_NODES.contains(&kind) && is_time(heard) && is_time(changed) && condition(text).is_some()
+}
+
+/// Returns when a node last reported its conditions, if it did at the time of the description: nobody else has said since that
+/// the node does not report.
+pub(super) fn heard(kind: &str, lines: &[Line<'_>]) -> Option<Nanos> {
+    fn all<'l>(lines: &'l [Line<'_>]) -> Box<dyn Iterator<Item = &'l str> + 'l> {
+        let each = |l: &'l Line<'_>| std::iter::once(l.text).chain(all(&l.below));
+        Box::new(lines.iter().flat_map(each))
+    }
+    if kind != "Node" {
+        return None;
+    }
+    let rows = all(lines).filter(|text| is_condition_of_node(text));
+    let ready = rows.filter_map(|text| {
+        let (kind, rest) = age::word(text);
+        let (status, rest) = age::word(rest);
+        let is_reported = kind == "Ready" && status != "Unknown";
+        time(rest).0.filter(|_| is_reported)
+    });
+    ready.filter_map(Nanos::parse_rfc2822).max()
+}
+
+/// Rows of a node's conditions, at whatever depth they stand.
+fn conditions_of_node<'l>(lines: &'l [Line<'_>]) -> Box<dyn Iterator<Item = Value> + 'l> {
+    Box::new(lines.iter().flat_map(|line| {
+        let own = is_condition_of_node(line.text).then(|| condition(line.text));
+        own.flatten()
+            .into_iter()
+            .chain(conditions_of_node(&line.below))
+    }))
 }
 
 /// Returns a Node, claim or volume.
@@ -43,7 +95,7 @@ pub(super) fn object(kind: &str, lines: &[Line<'_>]) -> Option<Value> {
     let created = value(lines, "CreationTimestamp").and_then(absolute);
     put(&mut metadata, "creationTimestamp", created.as_deref());
     if let Some(labels) = get(lines, "Labels") {
-        metadata.insert("labels".into(), pairs(labels, '='));
+        metadata.insert("labels".into(), pairs(labels, &['=']));
     }
     let mut spec = Map::new();
     let mut status = Map::new();
@@ -73,7 +125,9 @@ pub(super) fn object(kind: &str, lines: &[Line<'_>]) -> Option<Value> {
         }
         "PersistentVolumeClaim" => {
             if let Some(annotations) = get(lines, "Annotations") {
-                metadata.insert("annotations".into(), pairs(annotations, ':'));
+                // Before 1.9 with an equals sign.
+                let all = pairs(annotations, &[':', '=']);
+                metadata.insert("annotations".into(), all);
             }
             put(&mut spec, "storageClassName", value(lines, "StorageClass"));
             put(&mut spec, "volumeName", value(lines, "Volume"));
@@ -109,6 +163,11 @@ pub(super) fn object(kind: &str, lines: &[Line<'_>]) -> Option<Value> {
     if let Some(table) = get(lines, "Conditions") {
         let conditions = table.below.iter().filter_map(|l| condition(l.text));
         status.insert("conditions".into(), conditions.collect());
+    } else if kind == "Node" {
+        let conditions: Vec<Value> = conditions_of_node(lines).collect();
+        if !conditions.is_empty() {
+            status.insert("conditions".into(), Value::Array(conditions));
+        }
     }
     Some(json!({"kind": kind, "metadata": metadata, "spec": spec, "status": status}))
 }

@@ -49,7 +49,7 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
     let created = known.created.to_rfc3339_seconds();
     put(&mut metadata, "creationTimestamp", Some(&created));
     if let Some(labels) = get(lines, "Labels") {
-        metadata.insert("labels".into(), pairs(labels, '='));
+        metadata.insert("labels".into(), pairs(labels, &['=']));
     }
     // `Controllers` before Kubernetes 1.7.
     let owner = value(lines, "Controlled By").or_else(|| value(lines, "Controllers"));
@@ -77,7 +77,7 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
     );
     number(&mut spec, "priority", value(lines, "Priority"));
     if let Some(selector) = get(lines, "Node-Selectors") {
-        spec.insert("nodeSelector".into(), pairs(selector, '='));
+        spec.insert("nodeSelector".into(), pairs(selector, &['=']));
     }
     if let Some(t) = get(lines, "Tolerations") {
         spec.insert("tolerations".into(), t.entries().map(toleration).collect());
@@ -170,7 +170,7 @@ fn number(into: &mut Map<String, Value>, key: &str, value: Option<&str>) {
 }
 
 /// A map as `key=value` or `key:  value` lines.
-pub(super) fn pairs(line: &Line<'_>, between: char) -> Value {
+pub(super) fn pairs(line: &Line<'_>, between: &[char]) -> Value {
     let pair = |e: &str| {
         let (key, value) = e.split_once(between)?;
         Some((key.trim().to_owned(), json!(value.trim())))

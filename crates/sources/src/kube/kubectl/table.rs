@@ -118,6 +118,30 @@ impl Columns {
         }
     }
 
+    /// The columns before Kubernetes 1.6 and kubectl 1.8 (`FirstSeen LastSeen Count From SubObjectPath Type Reason Message`),
+    /// the type being missing before 1.2.
+    pub(super) fn of_old_describe(has_type: bool) -> Self {
+        use Column::{Count, First, From, Last, Message, Reason, Subobject, Type};
+        let front = [First, Last, Count, From, Subobject];
+        let columns = front.into_iter().chain(has_type.then_some(Type));
+        Self {
+            columns: columns.chain([Reason, Message]).map(|c| (0, c)).collect(),
+            indent: 0,
+        }
+    }
+
+    /// The columns of `kubectl get events` before kubectl 1.14.
+    pub(super) fn of_old_list(of_all: bool) -> Self {
+        use Column::{Count, First, From, Kind, Last, Message, Namespace, Object, Reason};
+        use Column::{Subobject, Type};
+        let front = [Last, First, Count, Object, Kind, Subobject, Type, Reason];
+        let columns = of_all.then_some(Namespace).into_iter().chain(front);
+        Self {
+            columns: columns.chain([From, Message]).map(|c| (0, c)).collect(),
+            indent: 0,
+        }
+    }
+
     /// True if each row names the object that it is about.
     pub(super) fn has_objects(&self) -> bool {
         self.columns.iter().any(|(_, c)| *c == Column::Object)
