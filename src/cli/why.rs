@@ -508,8 +508,9 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     }
 }
 
+/// True for a trouble of now, and for one that is over and that somebody asks about.
 fn is_bad(v: &Verdict) -> bool {
-    !v.state.is_well()
+    !v.state.is_well() || v.cause.is_some()
 }
 
 /// The pods of a target that exist.

@@ -13,6 +13,7 @@ mod listed;
 mod moment;
 mod nodes;
 mod pasted;
+mod pieces;
 mod progress;
 mod summary;
 mod tables;

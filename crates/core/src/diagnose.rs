@@ -230,8 +230,9 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
             || f.removed.is_some()
             || view.deletion_requested.is_some()
             || view.phase == PodPhase::Succeeded;
-        let told = (!over).then(|| unknown::resting(cx.world, &f, well(&f, false)));
-        return (health, told.filter(lately));
+        let told = (!over)
+            .then(|| again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, false))));
+        return (health, told.filter(|v| lately(v) || v.cause.is_some()));
     }
     (health, worst(cx, &f, health))
 }
@@ -369,6 +370,14 @@ pub fn why_each<'p>(
     })
 }
 
+/// The verdict on a pod that is well again, where somebody asks what was before.
+fn again(f: &PodHistory<'_>) -> Option<Verdict> {
+    let mut v = rules::killed_before(f)?.verdict(f);
+    v.at_least = true;
+    v.sentence.push_str(" It runs again.");
+    Some(v)
+}
+
 fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
     let f = PodHistory::gather(pod, cx.now);
     if stray(cx, pod) {
@@ -385,7 +394,7 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
     match health(cx, &f) {
         Health::Well => {
             let gone = f.view.gone.is_some() || f.removed.is_some();
-            Some(unknown::resting(cx.world, &f, well(&f, gone)))
+            Some(again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, gone))))
         }
         health => worst(cx, &f, health),
     }

@@ -4,7 +4,7 @@
 use super::{Desk, run, text};
 
 /// What `kflow why --all` says of a text.
-fn told(desk: &Desk, paste: &str) -> String {
+pub(super) fn told(desk: &Desk, paste: &str) -> String {
     let file = desk.file("ticket.txt", paste);
     let out = desk.path("ticket.kflow");
     std::fs::remove_file(&out).ok();

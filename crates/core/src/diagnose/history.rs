@@ -416,6 +416,17 @@ impl<'a> PodHistory<'a> {
             // A container is the pod's also when nothing but a failure is known about it.
             self.container(container);
         }
+        // An error of another container than those that Events name.
+        let is_unmade = matches!(
+            reason.as_ref(),
+            "ContainerError"
+                | "CreateContainerConfigError"
+                | "CreateContainerError"
+                | "RunContainerError"
+        );
+        if self.api.is_none() && is_unmade && matches!(o.body, Body::Event(_)) {
+            self.container(container);
+        }
         // Without the pod's specification, an Event may not tell of which container it is.
         let is_only = || {
             matches!(o.body, Body::Event(_)) && self.containers.iter().all(|c| c.name.is_empty())

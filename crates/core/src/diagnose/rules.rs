@@ -25,6 +25,7 @@ mod webhook;
 pub use attached::Attachments;
 pub use claims::ClaimWaits;
 pub(in crate::diagnose) use claims::{alone as claims_alone, claims, own as claim};
+pub(in crate::diagnose) use containers::killed_before;
 pub use kueue::Workloads;
 pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use node::{node, nodes};
@@ -44,6 +45,9 @@ use crate::flow::{Fact, Map, Stage};
 use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
 use kflow_model::{Body, Nanos, Source};
+
+/// The reason of a line of a container's own log that says why it ended.
+const CONTAINER_LOG: &str = "ContainerLog";
 
 /// What rules may look at besides the pod.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +129,12 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     if !mains.is_empty() && may_end && mains.iter().all(done) {
         return Health::Well;
     }
+    // What its output says ends it was written after it had started.
+    if f.signals.iter().any(|s| {
+        s.reason == CONTAINER_LOG && !mains.iter().any(|c| c.started.is_some_and(|t| t > s.at))
+    }) {
+        return Health::Unwell;
+    }
     // A pending resize is a trouble of now: the pod was given other resources and has not got them.
     let resizing = match f.api {
         Some(p) => p.condition("PodResizePending").is_some_and(|c| {
@@ -144,7 +154,10 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     };
     let well = match f.is_ready() {
         Some(ready) => ready && !mains.iter().any(down),
-        None if f.api.is_some() => false,
+        // A description of which only a part is there has no conditions.
+        None if f.api.is_some() => {
+            !mains.is_empty() && mains.iter().all(|c| c.runs() && ready::is_ready(c))
+        }
         // Without the API, a pod that runs and that nothing shows as unready counts as well.
         None => {
             !mains.is_empty()

@@ -15,6 +15,7 @@
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
 //! | `events` | these rows as objects of the API |
+//! | `piece` | descriptions whose begin is missing |
 //! | `fragment` | rows and messages of Events that stand alone |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `command` | `$ kubectl get pods -n shop` |
@@ -39,6 +40,7 @@ mod line;
 mod listed;
 mod object;
 mod outline;
+mod piece;
 mod pod;
 mod pods;
 mod table;
@@ -76,6 +78,8 @@ pub(super) struct KubectlText {
     is_quoted: bool,
     /// True if the last line does.
     in_quotation: bool,
+    /// What is being read, if its begin is missing.
+    piece: Option<piece::Piece>,
     /// The indent of the last line `State: Terminated`, while lines below it are read.
     state: Option<usize>,
     /// Lines that later ones tell what they are.
@@ -112,6 +116,8 @@ pub(super) struct KubectlText {
     described: Option<command::Described>,
     /// True if the line before is a command that lists claims.
     lists_claims: bool,
+    /// The pod whose logs the command before this prints.
+    logged: Option<Named>,
     /// The pods of the last table that are not well.
     sick: Vec<Named>,
     /// The bounds of the list of pods, if the line before is a command that prints every pod of them.
@@ -151,7 +157,7 @@ impl KubectlText {
 
     /// Decodes what was collected, if anything.
     fn flush(&mut self, out: &mut Vec<Observation>) -> Fed {
-        let text = std::mem::take(&mut self.lines);
+        let mut text = std::mem::take(&mut self.lines);
         let mut rows = std::mem::take(&mut self.rows);
         if let (Some(until), Some(last)) = (self.until_blank.take(), rows.last_mut()) {
             last.message.truncate(until);
@@ -165,7 +171,7 @@ impl KubectlText {
         self.columns = None;
         self.state = None;
         self.has_ended = false;
-        self.alone = None;
+        let is_alone = self.alone.take().is_some();
         self.of_others = false;
         self.bytes = 0;
         if let Some(table) = self.listed.take() {
@@ -178,6 +184,9 @@ impl KubectlText {
         if text.is_empty() && rows.is_empty() {
             return Fed::Partial;
         }
+        if self.piece.take().is_some() && !piece::Piece::complete(&mut text) {
+            return Fed::Malformed("neither JSON nor what kubectl prints");
+        }
         let lines = outline::read(text.iter().map(String::as_str));
         let moment = self.moment(&lines, &rows);
         if lines.is_empty() {
@@ -188,11 +197,16 @@ impl KubectlText {
                 namespace: &of_list,
                 ..Described::default()
             };
-            let one = match self.sick.as_slice() {
-                [one] => Some(one),
-                _ => None,
+            let told = fragment::Told {
+                described: self.described.as_ref(),
+                pod: self.one(),
+                logged: self.logged.as_ref(),
             };
-            fragment::attribute(&mut rows, &of_list, self.described.as_ref(), one);
+            fragment::attribute(&mut rows, &of_list, &told);
+            // Somebody chose these rows: they ask about their objects, however old the Events are.
+            for row in rows.iter_mut().filter(|_| is_alone) {
+                row.is_described = true;
+            }
             return self.events(rows, &of_command, moment, out);
         }
         let Some(kind) = object::kind(&lines) else {
@@ -223,6 +237,20 @@ impl KubectlText {
             }
             (Fed::Observed(_), other) | (other, _) => other,
         }
+    }
+
+    /// Returns the only pod of the last table that is not well.
+    fn one(&self) -> Option<&Named> {
+        match self.sick.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    /// Returns the pod that the text before names, if it names one.
+    fn pod(&self) -> Option<&Named> {
+        let described = self.described.as_ref().filter(|d| d.kind == "Pod");
+        described.map(|d| &d.object).or_else(|| self.one())
     }
 
     /// Decodes rows of a table of pods; `scope`: the bounds of the list, if it lacks no pod of them.

@@ -255,6 +255,13 @@ impl<'a> PodHistory<'a> {
     /// kubelet's log, Events, or the row of a table was read.
     pub(super) fn backed_off(&mut self) {
         let is_listed = self.api.is_some();
+        let api = self.api_evidence;
+        let loops = |s: &ContainerStatus| matches!(&s.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
+        // The row of a table does not say of which container it is.
+        let row_loops = self
+            .containers
+            .iter()
+            .any(|c| c.name.is_empty() && c.status.is_some_and(loops));
         for c in &mut self.containers {
             if !is_listed {
                 c.restarts = c.restarts.max(c.starts.saturating_sub(1));
@@ -270,6 +277,20 @@ impl<'a> PodHistory<'a> {
                     evidence: o,
                 });
                 c.exits = exits.collect();
+                // A row says no more than that. Why it ended, its failed probes say.
+                let is_looping = c.status.map_or(row_loops, loops);
+                if let Some(o) =
+                    api.filter(|_| c.exits.is_empty() && c.liveness.is_some() && is_looping)
+                {
+                    c.exits.push(Exit {
+                        at: o.stamp.at,
+                        code: None,
+                        reason: Text::default(),
+                        message: Text::default(),
+                        id: ContainerId::default(),
+                        evidence: o,
+                    });
+                }
             }
         }
     }

@@ -223,34 +223,7 @@ fn crash<'a>(
                 .at_most(Confidence::Likely);
             failing(&c.liveness).map(|(what, e)| x.name("what", &what).proof(e))
         }
-        _ if last.reason == OOM_KILLED => {
-            let memory = |limits: &[(Text, Text)]| {
-                let of_memory = limits.iter().find(|(k, _)| k == "memory");
-                of_memory.map(|(_, v)| v.clone())
-            };
-            let of_container = f.api.and_then(|p| memory(&p.container(&c.name)?.limits));
-            let limit = of_container.or_else(|| memory(&f.api?.spec.limits));
-            let x = Finding::new(cause::KF709, f);
-            let x = match last.code {
-                // The runtime says OOMKilled when the kernel killed any process of the container, at any time.
-                Some(code) if code != 137 => {
-                    let itself = match code {
-                        0 | 143 => "and may have another reason to end",
-                        _ => "most likely because of it",
-                    };
-                    x.name("survived", &c.name)
-                        .name("exit", &code.to_string())
-                        .name("itself", &format!("the container's own process was not killed: it ended later by itself, {itself}"))
-                }
-                Some(code) => x.name("killed", &c.name).name("exit", &code.to_string()),
-                None => x.name("killed", &c.name),
-            };
-            let x = x.varying("times", &format!("{} so far", times(n)));
-            Some(match limit {
-                Some(l) => x.name("limit", &l),
-                None => x.name("nolimit", "it may"),
-            })
-        }
+        _ if last.reason == OOM_KILLED => Some(out_of_memory(f, c, last)),
         _ if never_ran(&last.reason) => {
             let named = found.iter().any(|k| {
                 matches!(
@@ -270,7 +243,14 @@ fn crash<'a>(
                     })
             }
         }
-        _ => None,
+        // The kubelet may have put the end of the container's log there.
+        _ => Catalogue::get()
+            .best(super::CONTAINER_LOG, &last.message, |_| true)
+            .map(|(cause, names)| {
+                let mut x = Finding::of(cause, f).at(Stage::Start);
+                x.names = names;
+                x
+            }),
     };
     // A cause of the catalogue may already say why the container ended.
     let told = found
@@ -362,6 +342,47 @@ fn crash<'a>(
             .unwrap_or(x.stage);
     }
     found.push(x);
+}
+
+/// Returns what is said of a container that the kernel killed for its memory.
+fn out_of_memory<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>, last: &Exit<'a>) -> Finding<'a> {
+    let memory = |limits: &[(Text, Text)]| {
+        let of_memory = limits.iter().find(|(k, _)| k == "memory");
+        of_memory.map(|(_, v)| v.clone())
+    };
+    let of_container = f.api.and_then(|p| memory(&p.container(&c.name)?.limits));
+    let limit = of_container.or_else(|| memory(&f.api?.spec.limits));
+    let x = Finding::new(cause::KF709, f);
+    let x = match last.code {
+        // The runtime says OOMKilled when the kernel killed any process of the container, at any time.
+        Some(code) if code != 137 => {
+            let itself = match code {
+                0 | 143 => "and may have another reason to end",
+                _ => "most likely because of it",
+            };
+            x.name("survived", &c.name)
+                        .name("exit", &code.to_string())
+                        .name("itself", &format!("the container's own process was not killed: it ended later by itself, {itself}"))
+        }
+        Some(code) => x.name("killed", &c.name).name("exit", &code.to_string()),
+        None => x.name("killed", &c.name),
+    };
+    let x = x.varying("times", &format!("{} so far", times(f.ends(c))));
+    match limit {
+        Some(l) => x.name("limit", &l),
+        None => x.name("nolimit", "it may"),
+    }
+}
+
+/// Returns what is said of a pod that is described alone and well now, where its container was killed for its memory before: somebody
+/// asks why it was started again. Of all pods of a cluster this would be no news.
+pub(in crate::diagnose) fn killed_before<'a>(f: &'a PodHistory<'a>) -> Option<Finding<'a>> {
+    let is_asked = f.view.uid.is_described() && f.view.gone.is_none();
+    let (c, _) = f.past().filter(|_| is_asked)?;
+    let c = c?;
+    let last = c.exits.last().filter(|e| e.reason == OOM_KILLED)?;
+    let x = out_of_memory(f, c, last).container(&c.name);
+    Some(x.state(State::Recovered).since(f.now).proof(last.evidence))
 }
 
 /// Returns how a container ends, in words: `ends with exit code 137, killed by SIGKILL (OOMKilled) after 3s, 5 times

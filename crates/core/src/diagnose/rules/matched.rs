@@ -35,6 +35,7 @@ pub(super) fn matched<'a>(
                     !ending
                         || (cause.id == cause::KF910 && f.deletion_refused())
                         || holds_up_the_next(cause, s, f)
+                        || is_being_stopped(cause, f)
                 }
             };
             !by_code && in_time && !f.is_of_ephemeral(s) && !f.is_over(stage, s)
@@ -110,6 +111,12 @@ fn holds_up_the_next(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool 
         && f.sandbox.is_none_or(|made| made < s.at)
 }
 
+/// True for a hook that fails when a container is stopped, where the Event alone is known: without the pod's object nothing says
+/// whether it is being deleted.
+fn is_being_stopped(cause: &Cause, f: &PodHistory<'_>) -> bool {
+    cause.id == cause::KF904 && f.api.is_none() && f.deleted.is_none()
+}
+
 /// Returns what keeps ephemeral containers from starting: the pod stays well, but whoever wants to debug it waits.
 pub(in crate::diagnose) fn of_ephemeral<'a>(f: &'a PodHistory<'a>) -> Vec<Finding<'a>> {
     let waits = |c: &&ContainerView| c.ephemeral && matches!(c.state, RunState::Waiting(_));
@@ -160,7 +167,7 @@ fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
         | "CreateContainerError"
         | "ContainerError"
         | "RunContainerError") => container_error_stage(reason, &s.text),
-        "StartError" | "ContainerCannotRun" => Stage::Start,
+        "StartError" | "ContainerCannotRun" | super::CONTAINER_LOG => Stage::Start,
         "FailedCreatePodSandBox" if made || cause.stage == Stage::Image => Stage::Sandbox,
         "@stop" | "FailedKillPod" if whole => Stage::Terminate,
         _ => cause.stage,

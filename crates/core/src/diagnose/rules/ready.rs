@@ -49,13 +49,53 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     for c in &f.containers {
         // Its probes fail because it ends. The object would tell that the pod is being deleted.
         let ends = f.api.is_none() && c.killed_since_start() == Some(KillWhy::Stop);
-        if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() || ends {
+        if f.is_ephemeral(&c.name) || f.is_init(&c.name) || ends {
+            continue;
+        }
+        let of_events = || {
+            f.view
+                .evidence
+                .iter()
+                .all(|o| matches!(o.body, Body::Event(_)))
+        };
+        if f.api.is_none() && c.started.is_none() && c.exits.is_empty() && of_events() {
+            found.extend(of_probes_alone(f, c));
+        }
+        if !c.runs() {
             continue;
         }
         probes(cx, f, c, flapping, found);
     }
     gates(cx, f, found);
     lag(cx, f, found);
+}
+
+/// Returns what failed probes say of a container of which nothing else is known, as a row or a message of an Event in a ticket:
+/// it was running then, and is not known to have been started again since.
+fn of_probes_alone<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<Finding<'a>> {
+    let of_kinds = [
+        (cause::KF803, &c.liveness, "liveness", KillWhy::Liveness),
+        (cause::KF802, &c.startup, "startup", KillWhy::Startup),
+        (cause::KF801, &c.readiness, "readiness", KillWhy::Stop),
+    ];
+    // The kubelet would have told again of a probe that goes on to fail.
+    let recent = |p: &&ProbeResult<'a>| f.now.since(p.at) <= limits::EVENTS_REPEAT.ns;
+    of_kinds.into_iter().find_map(|(id, failed, kind, why)| {
+        let p = failed.as_ref().filter(recent)?;
+        let x = unrun(f, p, kind).unwrap_or_else(|| Finding::new(id, f).name("fails", "fails"));
+        let killed = c.killed.filter(|(_, w, _)| *w == why);
+        let x = x
+            .container(&c.name)
+            .name("what", &said(p.text))
+            .since(p.at)
+            .at_most(Confidence::Likely)
+            .proof(p.evidence)
+            .proof_if(killed.map(|(_, _, o)| o));
+        Some(match killed {
+            Some(_) => x.varying("times", &crate::diagnose::text::times(c.kills)),
+            None => x,
+        })
+    })
 }
 
 /// True when the API shows the container as ready.

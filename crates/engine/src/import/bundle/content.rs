@@ -131,9 +131,14 @@ impl Survey {
         let mut told = Self::default();
         let mut line = Vec::new();
         let mut last = (String::new(), String::new());
+        // What other programs of other hosts wrote is of no use.
+        let mut of_components = BTreeSet::new();
         loop {
             line.clear();
             if (&mut journal).take(PIECE).read_until(b'\n', &mut line)? == 0 {
+                if !of_components.is_empty() {
+                    told.hosts = of_components;
+                }
                 return Ok(told);
             }
             let Some(Writer { host, ident }) = journal::writer(&line) else {
@@ -149,6 +154,7 @@ impl Survey {
             match Kind::of_writer(ident) {
                 Some(kind) => {
                     told.kinds.insert(kind);
+                    of_components.extend(told.hosts.get(host).cloned());
                 }
                 // The manager tells of the unit's start in the unit's own journal.
                 None => told.of_all |= !matches!(ident, "systemd" | "init" | "sh" | "bash"),

@@ -115,6 +115,12 @@ fn log(line: &[u8]) -> Option<(Kind, &[u8])> {
     if has_event(text) {
         return None;
     }
+    // Lines with the year and the zone: the log's own decoder reads these.
+    if text.starts_with(|c: char| c.is_ascii_digit())
+        && let Some(writer) = kflow_sources::journal::writer(line)
+    {
+        return Kind::of_writer(writer.ident).map(|kind| (kind, line));
+    }
     let (writer, message) = journal(text).map_or((None, text), |(ident, message)| {
         (Kind::of_writer(ident), message)
     });

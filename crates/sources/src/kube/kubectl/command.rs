@@ -17,6 +17,8 @@ pub(super) struct Command {
     pub(super) described: Option<Described>,
     /// True if it lists claims.
     pub(super) of_claims: bool,
+    /// The pod whose logs it prints.
+    pub(super) logged: Option<Named>,
     pub(super) is_prompted: bool,
 }
 
@@ -61,6 +63,12 @@ impl Command {
                 ..c
             });
         }
+        // `$kubectl get pods`
+        let glued = line.trim_start().strip_prefix(['$', '#', '%', '>']);
+        let glued = glued.filter(|c| c.split_whitespace().next().is_some_and(is_kubectl));
+        if let Some(command) = glued {
+            return Self::of_words(command, true, true);
+        }
         ticket::splits(line).find_map(|(front, command)| {
             let is_prompted = ticket::ends_prompt(front);
             let is_command = is_prompted || front.is_empty();
@@ -80,6 +88,7 @@ impl Command {
         let (mut verb, mut of_pods, mut of_all, mut namespace) = (None, false, false, "");
         let mut kind = None;
         let mut names = Vec::new();
+        let mut logged = None;
         while let Some(word) = words.next() {
             let flag = word.split_once('=').filter(|_| word.starts_with('-'));
             let (name, value) = flag.map_or((word, None), |(name, value)| (name, Some(value)));
@@ -92,6 +101,11 @@ impl Command {
                     is_whole = false;
                 }
                 "-o" | "--output" => is_whole &= value.or_else(|| words.next()) == Some("wide"),
+                "-c" | "--container" | "--tail" | "--since" | "-l" | "--selector"
+                    if verb.is_some_and(is_logs) =>
+                {
+                    value.or_else(|| words.next())?;
+                }
                 "-owide" | "--show-labels" => {}
                 _ if word.starts_with('-') => match word.strip_prefix("-n") {
                     Some(joined) => namespace = joined,
@@ -99,6 +113,10 @@ impl Command {
                 },
                 _ if verb.is_none() && is_prompted => verb = Some(word),
                 _ if verb.is_none() => verb = Some(*VERBS.iter().find(|v| **v == word)?),
+                _ if verb.is_some_and(is_logs) => {
+                    let name = word.strip_prefix("pod/").unwrap_or(word);
+                    logged.get_or_insert(name);
+                }
                 _ if kind.is_some() => {
                     is_whole = false;
                     names.push(word);
@@ -123,20 +141,26 @@ impl Command {
             _ => None,
         };
         let is_whole = is_whole && of_get && of_pods && (of_all || is_named);
+        let named = |name: &str| Named {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
         Some(Self {
             namespace: namespace.to_owned(),
             scope_if_complete: is_whole.then(|| namespace.into()),
             described: described.zip(kind).map(|(name, kind)| Described {
                 kind,
-                object: Named {
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                },
+                object: named(name),
             }),
             of_claims: of_get && kind == Some("PersistentVolumeClaim"),
+            logged: logged.filter(|name| is_name(name)).map(named),
             is_prompted,
         })
     }
+}
+
+fn is_logs(verb: &str) -> bool {
+    matches!(verb, "logs" | "log")
 }
 
 /// Signs of a shell: another command follows, or the output goes elsewhere.

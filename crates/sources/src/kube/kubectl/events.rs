@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::pods::is_name;
 use super::table::Row;
 use super::{Described, MADE_UID, Moment};
 use kflow_model::event::EventSeen;
@@ -115,6 +116,13 @@ fn component<'a>(row: &'a Row, kind: &str) -> &'a str {
 /// Returns the container that an Event of the kubelet is about, as a path into the pod: releases before 1.35 do not print
 /// it. It is the one that the message names, by its name or image; else the pod's only one.
 fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
+    // Up to 1.20 (pkg/kubelet/lifecycle/handlers.go, `Run`).
+    if let Some((_, of)) = message.split_once(" for Container \"")
+        && matches!(reason, "FailedPostStartHook" | "FailedPreStopHook")
+        && let Some((name, _)) = of.split_once('"')
+    {
+        return format!("spec.containers{{{name}}}");
+    }
     if !OF_CONTAINERS.contains(&reason) {
         return String::new();
     }
@@ -143,6 +151,17 @@ fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
     found.map_or_else(String::new, |(name, _)| {
         format!("spec.containers{{{name}}}")
     })
+}
+
+/// Returns the container that was made or started: `Created container web` (1.14), `Created container: web` (1.33), `Started
+/// container web` (pkg/kubelet/kuberuntime/kuberuntime_container.go, `startContainer`). Older messages have no name, or an id.
+pub(super) fn begun<'a>(reason: &str, message: &'a str) -> Option<&'a str> {
+    if !matches!(reason, "Created" | "Started") {
+        return None;
+    }
+    let (_, name) = message.split_once(" container")?;
+    let name = name.trim_start_matches(':').trim();
+    is_name(name).then_some(name)
 }
 
 /// Returns the pod's UID, which is in the texts of some Events (`web-0_shop(UID)`, `/pods/UID/volumes`); else one

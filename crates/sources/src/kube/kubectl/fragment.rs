@@ -7,6 +7,7 @@
 
 use super::age::age;
 use super::command::Described;
+use super::events::begun;
 use super::pods::is_name;
 use super::table::{Columns, Row};
 use kflow_model::scope::is_uid;
@@ -42,6 +43,7 @@ pub(super) fn row(line: &str) -> Option<Row> {
     let line = line.trim().trim_end_matches('`').trim_end();
     logged(line)
         .or_else(|| of_columns(line))
+        .or_else(|| unrun(line))
         .or_else(|| told(line))
 }
 
@@ -58,7 +60,9 @@ fn of_columns(line: &str) -> Option<Row> {
     // `kubectl get events` names the object; an age, or a namespace and an age, stand before the type.
     let of_list = |of_all| Columns::of_list(of_all).row(line).filter(is_row_of_list);
     let mut described = rests.clone().find_map(row(Columns::of_describe()));
-    described = described
+    let of_kind = || Columns::of_kind().row(line).filter(is_row_of_kind);
+    described = of_kind()
+        .or(described)
         .or_else(|| of_list(false))
         .or_else(|| of_list(true))
         .or_else(|| of_old(line));
@@ -105,6 +109,22 @@ fn of_old(line: &str) -> Option<Row> {
 
 fn is_row_of_list(row: &Row) -> bool {
     is_row(row) && row.ages.last.is_some() && !row.kind.is_empty() && is_name(&row.object)
+}
+
+/// Kinds of which a row may be that has no name (kubectl 1.12 and 1.13).
+const KINDS: [&str; 8] = [
+    "Pod",
+    "Node",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "PersistentVolumeClaim",
+];
+
+fn is_row_of_kind(row: &Row) -> bool {
+    is_row(row) && row.ages.last.is_some() && KINDS.contains(&row.kind.as_str())
 }
 
 /// True for a line of a log that has an Event of the component that wrote it.
@@ -157,6 +177,31 @@ fn plain(text: &str) -> String {
     text.replace("\\\"", "\"")
 }
 
+/// Reason of a line of a container's log, which tells that its program could not be run.
+pub(super) const CONTAINER_LOG: &str = "ContainerLog";
+
+/// The line with which a container's log ends where its program cannot be run: runc's init since 1.1 (`exec /app: exec format error`),
+/// and shells (`./app: cannot execute binary file: Exec format error`).
+fn unrun(line: &str) -> Option<Row> {
+    const ERRORS: [&str; 3] = [
+        ": exec format error",
+        ": no such file or directory",
+        ": permission denied",
+    ];
+    let of_runc = || {
+        let path = ERRORS.iter().find_map(|e| line.strip_suffix(e))?;
+        let path = path.strip_prefix("exec ")?;
+        (path.starts_with(['/', '.']) && !path.contains(' ')).then_some(())
+    };
+    let of_shell = || line.ends_with(": cannot execute binary file: Exec format error");
+    (of_runc().is_some() || of_shell()).then(|| Row {
+        warning: true,
+        reason: CONTAINER_LOG.to_owned(),
+        message: line.to_owned(),
+        ..Row::default()
+    })
+}
+
 /// Only the message, with any text before it.
 fn told(line: &str) -> Option<Row> {
     let line = plain(line);
@@ -201,29 +246,37 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// Says of which object, and of which namespace, rows are that do not. `described`: the object that the command before them
-/// describes; `pod`: the one that the text before them names, if it names one.
-pub(super) fn attribute(
-    rows: &mut [Row],
-    namespace: &str,
-    described: Option<&Described>,
-    pod: Option<&Named>,
-) {
+/// What the text before rows names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told<'a> {
+    /// The object that the command before them describes.
+    pub(super) described: Option<&'a Described>,
+    /// The only pod that is not well.
+    pub(super) pod: Option<&'a Named>,
+    /// The pod whose logs the command before them prints.
+    pub(super) logged: Option<&'a Named>,
+}
+
+/// Says of which object, and of which namespace, rows are that do not.
+pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
+    let described = before.described;
     let of_command = |kind: &str| described.filter(|d| d.kind == kind).map(|d| &d.object);
     let claim = rows.iter().find_map(claim).or(of_command(CLAIM).cloned());
-    let pod = of_command("Pod").or(pod);
+    let pod = of_command("Pod").or(before.pod);
     let node = of_command("Node");
     let told = rows.iter().filter(|row| kind(row) == "Pod");
     let pod = told
         .filter(|row| row.object.is_empty())
         .find_map(named)
         .or_else(|| pod.cloned());
-    for row in rows {
+    for row in rows.iter_mut() {
         if row.object.is_empty() {
-            let kind = kind(row);
+            let kind = kind(row).to_owned();
+            let kind = kind.as_str();
             let named = named(row);
+            let of_log = before.logged.filter(|_| row.reason == CONTAINER_LOG);
             let object = match kind {
-                "Pod" => named.as_ref().or(pod.as_ref()),
+                "Pod" => of_log.or(named.as_ref()).or(pod.as_ref()),
                 "Node" => node,
                 CLAIM => claim.as_ref(),
                 _ => None,
@@ -236,8 +289,8 @@ pub(super) fn attribute(
             if let Some(object) = object {
                 object.namespace.clone_into(&mut row.namespace);
             }
+            row.is_described = row.kind.is_empty();
             kind.clone_into(&mut row.kind);
-            row.is_described = true;
         }
         if row.namespace.is_empty() && !row.kind.eq_ignore_ascii_case("Node") {
             let all = [namespace, NAMESPACE];
@@ -245,10 +298,47 @@ pub(super) fn attribute(
             first.unwrap_or_default().clone_into(&mut row.namespace);
         }
     }
+    of_containers(rows);
+}
+
+/// Says of which container Events are, where the rows of a description name one alone. They are all of it, unless an error is newer
+/// than its start: that is of another container, which was never made.
+fn of_containers(rows: &mut [Row]) {
+    let of_pod = |row: &&mut Row| row.is_described && row.kind == "Pod";
+    let mut of_pod: Vec<&mut Row> = rows.iter_mut().filter(of_pod).collect();
+    let age = |row: &Row| row.ages.last.map(|age| age.seconds);
+    let all = of_pod.iter();
+    let begun: Vec<_> = all
+        .filter_map(|row| Some((begun(&row.reason, &row.message)?.to_owned(), age(row))))
+        .collect();
+    let Some((name, _)) = begun.first() else {
+        return;
+    };
+    if begun.iter().any(|(other, _)| other != name) {
+        return;
+    }
+    let start = begun.iter().filter_map(|(_, age)| *age).min();
+    let is_newer = |row: &Row| {
+        let ages = age(row).zip(start).filter(|_| row.reason == "Failed");
+        ages.is_some_and(|(age, start)| age < start)
+    };
+    let has_other = of_pod.iter().any(|row| is_newer(row));
+    for row in &mut of_pod {
+        let of_one = match row.reason.as_str() {
+            // Of an image that is pulled, which has quotation marks.
+            "BackOff" => !row.message.contains('"'),
+            "Created" | "Started" | "Unhealthy" | "ProbeWarning" => true,
+            "Pulling" | "Pulled" | "Failed" => !has_other,
+            _ => false,
+        };
+        if of_one && row.subobject.is_empty() {
+            row.subobject = format!("spec.containers{{{name}}}");
+        }
+    }
 }
 
 /// Returns the kind of object that a row without one is about: by who reports it, or by its reason.
-fn kind(row: &Row) -> &'static str {
+fn kind(row: &Row) -> &str {
     /// Reasons by which the kubelet reports about its node (1.36: `pkg/kubelet/events/event.go`).
     const OF_NODES: [&str; 8] = [
         "NodeNotReady",
@@ -277,6 +367,10 @@ fn kind(row: &Row) -> &'static str {
         "ClaimMisbound",
         "ExternalExpanding",
     ];
+    // `kubectl get events` of 1.12 and 1.13 has a column with the kind, and none with the name.
+    if !row.kind.is_empty() {
+        return &row.kind;
+    }
     match (row.component.as_str(), row.reason.as_str()) {
         ("replicaset-controller", _) => "ReplicaSet",
         ("job-controller", _) => "Job",
@@ -328,7 +422,9 @@ fn named(row: &Row) -> Option<Named> {
             name: name.to_owned(),
         });
     }
-    let mut all = message.match_indices("pod ").filter_map(|(at, front)| {
+    // `Pod` in the messages of hooks up to 1.20.
+    let lower = message.to_ascii_lowercase();
+    let mut all = lower.match_indices("pod ").filter_map(|(at, front)| {
         let rest = message.get(at + front.len()..)?;
         let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         let rest = rest.trim_start_matches(['"', '\\']);
@@ -429,7 +525,11 @@ mod tests {
         let of = |lines: &[&str], namespace: &str, pod: Option<&Named>| {
             let rows = lines.iter().filter_map(|l| row(l));
             let mut rows: Vec<Row> = rows.collect();
-            attribute(&mut rows, namespace, pod);
+            let before = Told {
+                pod,
+                ..Told::default()
+            };
+            attribute(&mut rows, namespace, &before);
             let all = rows
                 .iter()
                 .map(|r| format!("{} {}/{}", r.kind, r.namespace, r.object));

@@ -5,6 +5,7 @@ use super::command::{self, Command};
 use super::fragment;
 use super::held::{Held, Told, is_terminated};
 use super::outline::indent;
+use super::piece::{self, Piece};
 use super::pods::{self, Taken};
 use super::table::{Columns, Row};
 use super::ticket::{self, Other};
@@ -95,6 +96,7 @@ impl KubectlText {
                 self.namespace = command.namespace;
                 self.described = command.described;
                 self.lists_claims = command.of_claims;
+                self.logged = command.logged;
                 self.whole = command.scope_if_complete;
                 return or_ignored(fed, "command");
             }
@@ -236,6 +238,12 @@ impl KubectlText {
             self.alone = Some(first_word(text).to_owned());
             return both(fed, self.event_row(row, text, out));
         }
+        if !self.is_open() && piece::begins(text) {
+            let fed = self.begin(text, out);
+            self.lines = Piece::head(self.pod());
+            self.piece = Some(Piece::new(text));
+            return both(fed, self.keep(text));
+        }
         if !self.is_open()
             && let Some(ignored) = self.other(text, after.whole, out)
         {
@@ -267,6 +275,10 @@ impl KubectlText {
             }
         }
         let Some(columns) = &self.columns else {
+            if self.piece.is_some_and(|piece| piece.ends(text)) {
+                let fed = self.flush(out);
+                return both(fed, self.text(text, out));
+            }
             let fed = self.keep(text);
             return self.unless_too_long(fed, out);
         };
@@ -324,7 +336,8 @@ impl KubectlText {
             self.state = Some(depth);
         }
         self.bytes = self.bytes.saturating_add(text.len());
-        self.lines.push(text.to_owned());
+        let line = self.piece.as_mut().map(|piece| piece.line(text));
+        self.lines.push(line.unwrap_or_else(|| text.to_owned()));
         Fed::Partial
     }
 

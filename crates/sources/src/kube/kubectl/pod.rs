@@ -151,7 +151,7 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
         let all = || all.below.iter().filter(|c| !c.key.is_empty());
         spec.insert(of_spec.into(), all().map(container).collect());
         // A container whose status is not written yet has no state.
-        let told = all().filter(|c| c.get("State").is_some());
+        let told = all().filter(|c| c.get("State").is_some() || c.get("Last State").is_some());
         status.insert(of_status.into(), told.map(container_status).collect());
     }
     json!({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
@@ -415,7 +415,14 @@ fn state(line: &Line<'_>) -> Value {
     let mut out = Map::new();
     put(&mut out, "reason", line.value("Reason"));
     put(&mut out, "message", line.value("Message"));
-    number(&mut out, "exitCode", line.value("Exit Code"));
+    let reason = line.value("Reason").unwrap_or_default();
+    let code = line.value("Exit Code").and_then(|code| code.parse().ok());
+    let code: Option<i32> = code.or_else(|| super::pods::exit_code(reason));
+    // kubectl prints it always: it was cut away.
+    if line.value == "Terminated" && code.is_none() {
+        return json!({});
+    }
+    out.insert("exitCode".into(), json!(code));
     number(&mut out, "signal", line.value("Signal"));
     let at = |key| line.value(key).and_then(absolute);
     put(&mut out, "startedAt", at("Started").as_deref());

@@ -325,6 +325,12 @@ const ENDED: [(&str, i32); 4] = [
     ("ContainerStatusUnknown", 137),
 ];
 
+/// Returns the exit code that the reason of a container's end stands for.
+pub(super) fn exit_code(reason: &str) -> Option<i32> {
+    let known = ENDED.iter().find(|(r, _)| *r == reason);
+    known.map(|(_, code)| *code)
+}
+
 /// Reasons by which containers wait (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go,
 /// staging/src/k8s.io/cri-api/pkg/errors).
 const WAITS: [&str; 17] = [
@@ -408,7 +414,7 @@ fn state(reason: &str) -> Option<Value> {
     if WAITS.contains(&reason) {
         return Some(json!({"waiting": {"reason": reason}}));
     }
-    if let Some((_, code)) = ENDED.iter().find(|(r, _)| *r == reason) {
+    if let Some(code) = exit_code(reason) {
         return Some(json!({"terminated": {"reason": reason, "exitCode": code}}));
     }
     // A container that ended without a reason: `ExitCode:1`, `Signal:9`.

@@ -130,6 +130,15 @@ impl Columns {
         }
     }
 
+    /// The columns of `kubectl get events` of 1.12 and 1.13.
+    pub(super) fn of_kind() -> Self {
+        use Column::{Kind, Last, Message, Reason, Type};
+        Self {
+            columns: [Last, Type, Reason, Kind, Message].map(|c| (0, c)).into(),
+            indent: 0,
+        }
+    }
+
     /// The columns of `kubectl get events` before kubectl 1.14.
     pub(super) fn of_old_list(of_all: bool) -> Self {
         use Column::{Count, First, From, Kind, Last, Message, Namespace, Object, Reason};

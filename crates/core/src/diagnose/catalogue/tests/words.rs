@@ -101,6 +101,20 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
             cause::KF702,
         ),
         (
+            "FailedCreatePodSandBox",
+            "Error reserving pod name k8s_p_ns_u_0 for id 5e1f: name is reserved",
+            cause::KF507,
+        ),
+        (
+            "FailedPrepareDynamicResources",
+            "pod pod1(8221078e-5853-49ba-969c-04bb67c23c90) is not allowed to use resource claim pve-interfaces(6c61e511-d23c-411d-8774-1ab087ba807c)",
+            cause::KF415,
+        ),
+        // 1.17 and older call the kubelet's checks by the names of the scheduler's predicates.
+        ("MatchNodeSelector", "", cause::KF314),
+        ("PodFitsHostPorts", "", cause::KF314),
+        ("HostName", "Predicate HostName failed", cause::KF314),
+        (
             "FailedMount",
             r#"Unable to mount volumes for pod "p_ns(u)": timeout expired waiting for volumes to attach or mount for pod "ns"/"p". list of unmounted volumes=[data]. list of unattached volumes=[data token]"#,
             cause::KF401,

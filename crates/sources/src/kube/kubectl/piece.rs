@@ -1,0 +1,186 @@
+//! A description of which the begin is missing: what people paste is often no more than the lines of one container.
+//!
+//! It is read as a whole one, whose names are those that the text before it tells, else placeholders.
+
+use super::fragment::{NAMESPACE, Named};
+use super::outline::indent;
+use super::pods::is_name;
+
+/// Stands for a container that nothing names.
+const CONTAINER: &str = "CONTAINER";
+/// Number of columns by which kubectl indents the fields of a container.
+const DEPTH: usize = 4;
+
+/// Number of lines that [`Piece::head`] makes, and of those of them that are about the pod.
+const HEAD: usize = 5;
+const HEAD_OF_POD: usize = 3;
+
+/// Fields of a container (k8s.io/kubectl/pkg/describe/describe.go, `describeContainers`).
+const FIELDS: [&str; 22] = [
+    "Container ID:",
+    "Image:",
+    "Image ID:",
+    "Port:",
+    "Ports:",
+    "Host Port:",
+    "Host Ports:",
+    "SeccompProfile:",
+    "Command:",
+    "Args:",
+    "State:",
+    "Last State:",
+    "Ready:",
+    "Restart Count:",
+    "Limits:",
+    "Requests:",
+    "Liveness:",
+    "Readiness:",
+    "Startup:",
+    "Environment Variables from:",
+    "Environment:",
+    "Mounts:",
+];
+/// What stands below these, also where a text has lost its indent.
+const BELOW: [&str; 9] = [
+    "Reason:",
+    "Message:",
+    "Exit Code:",
+    "Signal:",
+    "Started:",
+    "Finished:",
+    "cpu:",
+    "memory:",
+    "ephemeral-storage:",
+];
+/// What follows the containers in a description.
+const BEHIND: [&str; 7] = [
+    "Init Containers:",
+    "Containers:",
+    "Conditions:",
+    "Volumes:",
+    "QoS Class:",
+    "Node-Selectors:",
+    "Tolerations:",
+];
+
+/// Where the lines of such a description stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Number of columns by which the fields of a container are indented.
+    base: usize,
+    /// The same of what follows the containers, once that has begun.
+    behind: Option<usize>,
+}
+
+/// True for a line that only the description of a container has.
+pub(super) fn begins(line: &str) -> bool {
+    let text = line.trim();
+    let value = |key: &str| text.strip_prefix(key).map(str::trim);
+    let of_state = value("State:").or_else(|| value("Last State:"));
+    let is_id = value("Container ID:").is_some_and(|id| id.contains("://"));
+    is_id || matches!(of_state, Some("Waiting" | "Running" | "Terminated"))
+}
+
+fn is_any(text: &str, keys: &[&str]) -> bool {
+    keys.iter().any(|key| text.starts_with(key))
+}
+
+impl Piece {
+    pub(super) fn new(line: &str) -> Self {
+        Self {
+            base: indent(line),
+            behind: None,
+        }
+    }
+
+    /// The lines that are missing, down to the container's name.
+    pub(super) fn head(pod: Option<&Named>) -> Vec<String> {
+        let namespace = pod.map_or("", |p| p.namespace.as_str());
+        let namespace = if namespace.is_empty() {
+            NAMESPACE
+        } else {
+            namespace
+        };
+        let name = pod.map_or("POD", |p| p.name.as_str());
+        vec![
+            format!("Name:  {name}"),
+            format!("Namespace:  {namespace}"),
+            "Node:".to_owned(),
+            "Containers:".to_owned(),
+            format!("  {CONTAINER}:"),
+        ]
+    }
+
+    /// True for a line that is no part of it.
+    pub(super) fn ends(&self, line: &str) -> bool {
+        let (depth, text) = (indent(line), line.trim());
+        let is_part = match depth.cmp(&self.base) {
+            std::cmp::Ordering::Greater => true,
+            std::cmp::Ordering::Equal => is_any(text, &FIELDS) || is_any(text, &BELOW),
+            std::cmp::Ordering::Less => false,
+        };
+        let is_behind = self.behind.is_some_and(|behind| depth > behind);
+        !is_part && !is_behind && !is_any(text, &BEHIND) && container(line, self.base).is_none()
+    }
+
+    /// Returns a line at the place that it has in a whole description.
+    pub(super) fn line(&mut self, line: &str) -> String {
+        let (depth, text) = (indent(line), line.trim_start());
+        if is_any(text, &BEHIND) && depth <= self.base {
+            self.behind = Some(depth);
+            return text.to_owned();
+        }
+        if let Some(name) = container(line, self.base) {
+            return format!("  {name}:");
+        }
+        if let Some(behind) = self.behind.filter(|behind| depth > *behind) {
+            return format!("{}{text}", " ".repeat(depth - behind));
+        }
+        let below = usize::from(depth == self.base && is_any(text, &BELOW));
+        let depth = DEPTH + 2 * below + depth.saturating_sub(self.base);
+        format!("{}{text}", " ".repeat(depth))
+    }
+
+    /// Adds the phase of the pod, as far as its containers tell it. Returns false for lines of something else.
+    pub(super) fn complete(lines: &mut Vec<String>) -> bool {
+        let has = |key: &str, value: &str| {
+            lines.iter().any(|line| {
+                let rest = line.trim().strip_prefix(key);
+                rest.is_some_and(|rest| rest.trim() == value)
+            })
+        };
+        let told = |keys: &[&str]| lines.iter().filter(|l| is_any(l.trim(), keys)).count();
+        let is_one = told(&["State:", "Last State:"]) > 0
+            && told(&[
+                "Reason:",
+                "Exit Code:",
+                "Started:",
+                "Ready:",
+                "Restart Count:",
+            ]) > 0;
+        let has_run = has("State:", "Running")
+            || has("State:", "Terminated")
+            || has("Last State:", "Terminated")
+            || has("Reason:", "CrashLoopBackOff");
+        let phase = if has_run { "Running" } else { "Pending" };
+        // A container that is ready runs.
+        if told(&["State:"]) == 0 && has("Ready:", "True") {
+            lines.insert(
+                lines.len().min(HEAD),
+                format!("{}State:  Running", " ".repeat(DEPTH)),
+            );
+        }
+        lines.insert(lines.len().min(HEAD_OF_POD), format!("Status:  {phase}"));
+        // Before a pod has a node, its containers have no state.
+        if !lines.iter().any(|line| line.starts_with("Conditions:")) {
+            lines.extend(["Conditions:", "  PodScheduled  True"].map(str::to_owned));
+        }
+        is_one
+    }
+}
+
+/// Returns the name of the next container, which stands above its fields.
+fn container(line: &str, base: usize) -> Option<&str> {
+    let name = line.trim().strip_suffix(':')?;
+    (indent(line) < base && indent(line) > 0 && is_name(name)).then_some(name)
+}
