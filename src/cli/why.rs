@@ -510,7 +510,8 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
 
 /// True for a trouble of now, and for one that is over and that somebody asks about.
 fn is_bad(v: &Verdict) -> bool {
-    !v.state.is_well() || v.cause.is_some()
+    // A claim that waits for its first pod is well, and is told with what it waits for.
+    !v.state.is_well() || (v.cause.is_some() && v.state != State::Healthy)
 }
 
 /// The pods of a target that exist.

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::{CauseId, State, Verdict, Verdicts, cause};
 use crate::correlate::World;
+use crate::correlate::owners::CLAIM;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 pub use knowledge::Knowledge;
@@ -74,6 +75,8 @@ impl std::fmt::Display for Subject {
                     write!(f, "{namespace}/{name}")
                 }
             }
+            // The word that is asked with.
+            Self::Owner(o) if o.kind == CLAIM => write!(f, "{}/pvc/{}", o.namespace, o.name),
             Self::Owner(o) => write!(f, "{}/{}/{}", o.namespace, o.kind.to_lowercase(), o.name),
             Self::Node(name) => write!(f, "node/{name}"),
         }
