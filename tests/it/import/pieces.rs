@@ -50,6 +50,17 @@ fn the_lines_of_one_container_are_a_description() {
     }
 }
 
+/// Two of them show a pod before and after a change, or two pods: what the second shows is not said of the first.
+#[test]
+fn two_pieces_are_not_mixed() {
+    let desk = Desk::new();
+    let before = "    State:          Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n      Started:      Mon, 13 Dec 2021 18:02:32 -0800\n      Finished:     Mon, 13 Dec 2021 18:02:42 -0800\n    Ready:          False\n    Restart Count:  5\n    Limits:\n      memory:  300Mi\n";
+    let after = "    State:          Running\n      Started:      Mon, 13 Dec 2021 19:45:38 -0800\n    Ready:          True\n    Restart Count:  0\n    Limits:\n      memory:  500Mi\n";
+    let said = told(&desk, &format!("Before:\n{before}\nAfter:\n{after}"));
+    assert!(said.contains("KF709") && said.contains("300Mi"), "{said}");
+    assert!(!said.contains("500Mi"), "{said}");
+}
+
 /// A container that was killed for its memory runs again: somebody asks why it restarted.
 #[test]
 fn what_is_over_is_told_of_a_pod_that_is_described() {

@@ -52,7 +52,7 @@ const NUMBERED: usize = 3;
 pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let mut now = Cow::Borrowed(text);
     for step in [
-        uncoloured, untagged, in_ascii, unnumbered, undrawn, unmarked,
+        uncoloured, untagged, in_ascii, unnumbered, undrawn, fenced, unmarked,
     ] {
         if let Some(better) = step(&now) {
             now = Cow::Owned(better);
@@ -307,6 +307,38 @@ fn undrawn(text: &str) -> Option<String> {
     Some(lines.iter().map(line).collect::<Vec<_>>().join("\n") + "\n")
 }
 
+/// Puts the marks of a code block into lines of their own.
+fn fenced(text: &str) -> Option<String> {
+    const FENCE: &str = "```";
+    if !text.contains(FENCE) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end();
+        let end = line.get(content.len()..).unwrap_or_default();
+        let (begin, content) = match content.trim_start().strip_prefix(FENCE) {
+            // A word behind it names a language.
+            Some(code) if code.trim().contains(' ') && !code.starts_with('`') => (true, code),
+            _ => (false, content),
+        };
+        let (content, ends) = match content.strip_suffix(FENCE) {
+            Some(code) if !code.trim().is_empty() && !code.contains(FENCE) => (code, true),
+            _ => (content, false),
+        };
+        for (is_there, part) in [(begin, FENCE), (true, content), (ends, FENCE)] {
+            if is_there {
+                out.push_str(part);
+                out.push('\n');
+            }
+        }
+        if end.is_empty() {
+            out.pop();
+        }
+    }
+    (out != text).then_some(out)
+}
+
 /// Takes Markdown's marks of bold text out, and those of code around a whole line.
 fn unmarked(text: &str) -> Option<String> {
     let of_code = |line: &str| {
@@ -409,6 +441,11 @@ mod tests {
             of_lines(|(_, line)| format!("/var/log/x:{line}")),
             of_lines(|(_, line)| format!("| {line}")),
             of_lines(|(_, line)| format!("`{line}`")),
+            (format!("```{ROW}```\n"), format!("```\n{ROW}```\n")),
+            (
+                format!("```{}```\n", ROW.trim_end()),
+                format!("```\n{ROW}```\n"),
+            ),
         ] {
             let got = plain(&text, |_| true).unwrap_or_default();
             assert_eq!(got, want, "{text}");
@@ -427,6 +464,8 @@ mod tests {
             "1  web-0\n5  web-1\n9  web-2\n",
             "a & b; c &d; AT&T;\n",
             "a | b\n| c\n",
+            "```yaml\na: b\n```\n",
+            "use ```a b``` here\n",
             "",
         ] {
             assert_eq!(plain(text, |_| true), None, "{text}");

@@ -80,6 +80,8 @@ pub(super) struct KubectlText {
     in_quotation: bool,
     /// What is being read, if its begin is missing.
     piece: Option<piece::Piece>,
+    /// Number of these so far.
+    pieces: usize,
     /// The indent of the last line `State: Terminated`, while lines below it are read.
     state: Option<usize>,
     /// Lines that later ones tell what they are.

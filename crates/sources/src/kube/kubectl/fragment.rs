@@ -511,6 +511,14 @@ mod tests {
             ("Normal people use kubectl", None),
             ("The kubelet says MountVolumes are slow", None),
             ("1/2 nodes are available", None),
+            (
+                "Normal MountVolume.WaitForAttach succeeded for volume \"pvc-b\"",
+                None,
+            ),
+            (
+                "MountVolume.SetUp succeeded for volume \"pvc-b\" pod \"web-0\" (UID: \"a\")",
+                None,
+            ),
             ("some nodes are available: two", None),
             ("NAME   READY   STATUS    RESTARTS   AGE", None),
             ("web-0  0/1     Pending   0          5m", None),

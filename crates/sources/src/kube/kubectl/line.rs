@@ -240,7 +240,8 @@ impl KubectlText {
         }
         if !self.is_open() && piece::begins(text) {
             let fed = self.begin(text, out);
-            self.lines = Piece::head(self.pod());
+            self.pieces += 1;
+            self.lines = Piece::head(self.pod(), self.pieces);
             self.piece = Some(Piece::new(text));
             return both(fed, self.keep(text));
         }

@@ -93,15 +93,20 @@ impl Piece {
         }
     }
 
-    /// The lines that are missing, down to the container's name.
-    pub(super) fn head(pod: Option<&Named>) -> Vec<String> {
+    /// The lines that are missing, down to the container's name. `count`: how many such pieces there are in the text so far. Where
+    /// nothing names their pods, each is of one of its own: they may show the same one before and after a change.
+    pub(super) fn head(pod: Option<&Named>, count: usize) -> Vec<String> {
         let namespace = pod.map_or("", |p| p.namespace.as_str());
         let namespace = if namespace.is_empty() {
             NAMESPACE
         } else {
             namespace
         };
-        let name = pod.map_or("POD", |p| p.name.as_str());
+        let name = match (pod, count) {
+            (Some(pod), _) => pod.name.clone(),
+            (None, ..=1) => "POD".to_owned(),
+            (None, more) => format!("POD-{more}"),
+        };
         vec![
             format!("Name:  {name}"),
             format!("Namespace:  {namespace}"),
