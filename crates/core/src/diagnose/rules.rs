@@ -156,7 +156,9 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         Some(ready) => ready && !mains.iter().any(down),
         // A description of which only a part is there has no conditions.
         None if f.api.is_some() => {
-            !mains.is_empty() && mains.iter().all(|c| c.runs() && ready::is_ready(c))
+            f.view.uid.is_described()
+                && !mains.is_empty()
+                && mains.iter().all(|c| c.runs() && ready::is_ready(c))
         }
         // Without the API, a pod that runs and that nothing shows as unready counts as well.
         None => {
