@@ -12,7 +12,7 @@ fn tar(folder: &Path, top: &str) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-fn gz(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn gz(bytes: &[u8]) -> Vec<u8> {
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(bytes).unwrap();
     gz.finish().unwrap()

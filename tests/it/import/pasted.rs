@@ -1,5 +1,6 @@
 //! What a text went through on its way into a ticket: lines that a terminal or a mail program cut, colours, marks of Markdown and HTML.
 
+use super::archive::gz;
 use super::{Desk, fixture, run, text};
 use kflow_sources::kube::decode::joined;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,10 @@ const TOLD: [&str; 4] = [
 
 /// Returns what `why --all` says of a pasted text, and what was said of its import.
 fn told(desk: &Desk, content: &str) -> (String, String) {
-    let file = desk.file("paste.txt", content);
+    told_of(desk, desk.file("paste.txt", content))
+}
+
+fn told_of(desk: &Desk, file: String) -> (String, String) {
     let all = [&*file, "--taken", "2026-11-27T00:38:00Z"];
     let (session, said) = desk.import("a.kflow", &all);
     let why = run(&["why", "--all", "-s", &session, "-o", "json"]);
@@ -127,7 +131,7 @@ fn marks_of_others_change_nothing() {
             .replace('"', "&quot;")
             .replace('\'', "&#x27;")
     };
-    let changes: [(&str, Change); 13] = [
+    let changes: [(&str, Change); 15] = [
         ("colours", |t| {
             t.replace("Warning", "\u{1b}[33mWarning\u{1b}[0m")
                 .replace("Failed", "\u{1b}[1;31mFailed\u{1b}[m")
@@ -165,6 +169,12 @@ fn marks_of_others_change_nothing() {
         ("a code block in prose", |t| {
             format!("Any ideas?\n\n```\n{t}```\n\nThanks\n")
         }),
+        ("a code block of Jira", |t| {
+            format!("Any ideas?\n\n{{code:bash}}\n{t}{{code}}\nThanks\n")
+        }),
+        ("a code block of a forum", |t| {
+            format!("Any ideas?\n\n[code]{t}[/code]\nThanks\n")
+        }),
     ];
     let desk = Desk::new();
     for name in TOLD {
@@ -180,4 +190,23 @@ fn marks_of_others_change_nothing() {
         );
         assert_eq!(got, want, "{name}, HTML: {said}");
     }
+}
+
+#[test]
+fn a_large_text_is_read_to_its_end() {
+    let row = "5m  Normal  Pulled  pod/web  Container image \"a:1\" already present on machine\n";
+    let last =
+        "1m  Warning  FailedScheduling  pod/last  0/3 nodes are available: 3 Insufficient cpu.\n";
+    let text = format!(
+        "\u{200b}LAST SEEN  TYPE  REASON  OBJECT  MESSAGE\n{}{last}",
+        row.repeat(20_000)
+    );
+    let (small, desk) = (gz(text.as_bytes()), Desk::new());
+    assert!(small.len() < 1 << 20 && text.len() > 1 << 20);
+    let (why, said) = told_of(&desk, desk.file("paste.txt.gz", small));
+    assert!(
+        why.contains("NAMESPACE/last") || why.contains("\"last\""),
+        "{why}{said}"
+    );
+    assert!(why.contains("KF201"), "{why}{said}");
 }

@@ -1,4 +1,4 @@
-//! Text as it was printed, without what it went through since: colours of a terminal, marks of Markdown and HTML, typographic
+//! Text as it was printed, without what it went through since: colours of a terminal, marks of Markdown, HTML and Jira, typographic
 //! quotation marks, line numbers and names of files that `grep` and editors put before each line, and a table drawn with `|`.
 //!
 //! Somebody who pastes into a ticket chooses none of that. Nothing that a component of Kubernetes prints looks so.
@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// Tags of HTML that format text; `<none>` and `<unknown>` are kubectl's.
-const TAGS: [&str; 22] = [
+const TAGS: [&str; 21] = [
     "a",
     "b",
     "blockquote",
@@ -20,7 +20,6 @@ const TAGS: [&str; 22] = [
     "li",
     "ol",
     "p",
-    "pre",
     "small",
     "span",
     "strong",
@@ -29,6 +28,15 @@ const TAGS: [&str; 22] = [
     "tr",
     "tt",
     "ul",
+];
+/// Begin and end of a code block in Markdown, which what kubectl prints does not go beyond.
+const FENCE: &str = "```";
+/// The same in Jira and in forums: begin, sign before the name of a language (`{code:yaml}`), end.
+const BLOCKS: [(&str, char, char); 4] = [
+    ("{code", ':', '}'),
+    ("{noformat", ':', '}'),
+    ("[code", '=', ']'),
+    ("[/code", '=', ']'),
 ];
 /// Tags that end a line.
 const BREAKS: [&str; 5] = ["br", "p", "div", "li", "tr"];
@@ -133,24 +141,36 @@ fn untagged(text: &str) -> Option<String> {
     while let Some(at) = rest.find(['<', '&']) {
         let (before, from) = rest.split_at_checked(at)?;
         out.push_str(before);
-        let (replacement, length) = tag(from).or_else(|| entity(from)).unwrap_or_else(|| {
-            let first = from.chars().next().unwrap_or_default();
-            (Some(first), first.len_utf8())
-        });
-        out.extend(replacement);
+        let length = if let Some((replacement, length)) = tag(from) {
+            out.push_str(replacement);
+            length
+        } else {
+            let (c, length) = entity(from).or_else(|| {
+                let first = from.chars().next()?;
+                Some((first, first.len_utf8()))
+            })?;
+            out.push(c);
+            length
+        };
         rest = from.get(length..)?;
     }
     out.push_str(rest);
-    (out.len() != text.len()).then_some(out)
+    (out != text).then_some(out)
 }
 
 /// Reads a tag: what stands for it, and its length in bytes.
-fn tag(text: &str) -> Option<(Option<char>, usize)> {
+fn tag(text: &str) -> Option<(&'static str, usize)> {
     let inside = up_to(text.strip_prefix('<')?, b'<', b'>')?;
     let name = inside.trim_start_matches('/').split([' ', '/']).next()?;
     let is_known = |names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(name));
-    let breaks = is_known(&BREAKS).then_some('\n');
-    (!inside.contains('\n') && is_known(&TAGS)).then_some((breaks, inside.len() + 2))
+    let replacement = match () {
+        () if inside.contains('\n') => return None,
+        () if is_known(&["pre"]) => "\n```\n",
+        () if is_known(&BREAKS) => "\n",
+        () if is_known(&TAGS) => "",
+        () => return None,
+    };
+    Some((replacement, inside.len() + 2))
 }
 
 /// Returns what stands before the end of a tag or an entity; none has the begin of another in it.
@@ -160,7 +180,7 @@ fn up_to(text: &str, begin: u8, end: u8) -> Option<&str> {
 }
 
 /// Reads an entity: the character, and its length in bytes.
-fn entity(text: &str) -> Option<(Option<char>, usize)> {
+fn entity(text: &str) -> Option<(char, usize)> {
     let name = up_to(text.strip_prefix('&')?, b'&', b';')?;
     let by_number = |number: &str| {
         let code = match number.strip_prefix(['x', 'X']) {
@@ -171,7 +191,7 @@ fn entity(text: &str) -> Option<(Option<char>, usize)> {
     };
     let by_name = || ENTITIES.iter().find(|(n, _)| *n == name).map(|(_, c)| *c);
     let found = name.strip_prefix('#').map_or_else(by_name, by_number)?;
-    Some((Some(found), name.len() + 2))
+    Some((found, name.len() + 2))
 }
 
 /// Puts the quotation marks, dashes and blanks of ASCII in, which word processors and chats replace.
@@ -307,10 +327,9 @@ fn undrawn(text: &str) -> Option<String> {
     Some(lines.iter().map(line).collect::<Vec<_>>().join("\n") + "\n")
 }
 
-/// Puts the marks of a code block into lines of their own.
+/// Puts the marks of a code block into lines of their own, all as Markdown has them.
 fn fenced(text: &str) -> Option<String> {
-    const FENCE: &str = "```";
-    if !text.contains(FENCE) {
+    if !text.contains(FENCE) && !BLOCKS.iter().any(|(name, ..)| text.contains(name)) {
         return None;
     }
     let mut out = String::with_capacity(text.len());
@@ -320,13 +339,16 @@ fn fenced(text: &str) -> Option<String> {
         let (begin, content) = match content.trim_start().strip_prefix(FENCE) {
             // A word behind it names a language.
             Some(code) if code.trim().contains(' ') && !code.starts_with('`') => (true, code),
-            _ => (false, content),
+            Some(_) => (false, content),
+            None => begins_block(content).map_or((false, content), |code| (true, code)),
         };
         let (content, ends) = match content.strip_suffix(FENCE) {
             Some(code) if !code.trim().is_empty() && !code.contains(FENCE) => (code, true),
-            _ => (content, false),
+            Some(_) => (content, false),
+            None => ends_block(content).map_or((content, false), |code| (code, true)),
         };
-        for (is_there, part) in [(begin, FENCE), (true, content), (ends, FENCE)] {
+        let is_said = !content.trim().is_empty() || !(begin || ends);
+        for (is_there, part) in [(begin, FENCE), (is_said, content), (ends, FENCE)] {
             if is_there {
                 out.push_str(part);
                 out.push('\n');
@@ -337,6 +359,24 @@ fn fenced(text: &str) -> Option<String> {
         }
     }
     (out != text).then_some(out)
+}
+
+/// Reads a mark of [`BLOCKS`]: what stands behind it.
+fn block(text: &str) -> Option<&str> {
+    BLOCKS.iter().find_map(|(name, sign, end)| {
+        let (language, behind) = text.strip_prefix(name)?.split_once(*end)?;
+        let is_mark = language.is_empty() || language.starts_with(*sign);
+        (is_mark && !language.contains(' ')).then_some(behind)
+    })
+}
+
+fn begins_block(line: &str) -> Option<&str> {
+    block(line.trim_start())
+}
+
+fn ends_block(line: &str) -> Option<&str> {
+    let (code, mark) = line.split_at_checked(line.rfind(['{', '['])?)?;
+    block(mark).filter(|rest| rest.is_empty()).map(|_| code)
 }
 
 /// Takes Markdown's marks of bold text out, and those of code around a whole line.
@@ -433,8 +473,17 @@ mod tests {
             of_row("\n", "<br/>"),
             (
                 format!("<pre class=\"x\"><code>{ROW}</code></pre>"),
-                ROW.to_owned(),
+                format!("\n```\n{ROW}\n```\n"),
             ),
+            (
+                format!("{{code:bash}}\n{ROW}{{code}}\n"),
+                format!("```\n{ROW}```\n"),
+            ),
+            (
+                format!("{{noformat}}{}{{noformat}}\n", ROW.trim_end()),
+                format!("```\n{ROW}```\n"),
+            ),
+            (format!("[code]\n{ROW}[/code]"), format!("```\n{ROW}```")),
             of_lines(|(n, line)| format!("{:4}  {line}", n + 7)),
             of_lines(|(n, line)| format!("{}: {line}", n + 9)),
             of_lines(|(n, line)| format!("out.txt:{}:{line}", 3 * n + 1)),
@@ -466,6 +515,7 @@ mod tests {
             "a | b\n| c\n",
             "```yaml\na: b\n```\n",
             "use ```a b``` here\n",
+            "GET /{code} and {codec}, see [code] and [codes]\n",
             "",
         ] {
             assert_eq!(plain(text, |_| true), None, "{text}");

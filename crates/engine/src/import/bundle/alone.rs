@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 
 use super::super::plain::plain;
-use super::super::{Kind, recognise, yaml};
+use super::super::{Kind, recognise};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
 use kflow_sources::kube::decode::joined;
@@ -16,7 +16,10 @@ const LONGEST_PASTE: u64 = 1 << 20;
 impl Finder {
     /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
     pub(super) fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
-        let candidate = self.as_printed(candidate)?;
+        let candidate = match self.as_printed(&candidate)? {
+            Some(plain) => plain,
+            None => candidate,
+        };
         let what = What::of(&candidate.name, &candidate.raw);
         match what {
             What::Archive(_) => self.begin(candidate.name.clone()),
@@ -45,21 +48,23 @@ impl Finder {
         Ok(())
     }
 
-    /// Returns a pasted text as it was printed: without what it went through, its lines in one piece.
-    fn as_printed(&mut self, candidate: Candidate) -> io::Result<Candidate> {
+    /// Returns a pasted text as it was printed, without what it went through and with its lines in one piece; `None` where it is
+    /// that already, or no paste.
+    fn as_printed(&mut self, candidate: &Candidate) -> io::Result<Option<Candidate>> {
         let begin = archive::begin_of(&candidate.raw);
-        let is_document = begin.trim_ascii_start().starts_with(b"{") || yaml::is(&begin);
         let is_text = matches!(What::of(&candidate.name, &candidate.raw), What::Text(_));
-        if !is_text || is_document || begin.contains(&0) || candidate.size > LONGEST_PASTE {
-            return Ok(candidate);
+        let is_capture = is_document(&begin) || is_named_after_component(&candidate.name);
+        if !is_text || is_capture || begin.contains(&0) || candidate.size > LONGEST_PASTE {
+            return Ok(None);
         }
         let mut content = Vec::new();
-        // What cannot be read is told of where it is read.
+        // Whoever reads it again says why it cannot be read.
         let read = candidate
             .reader()
-            .and_then(|r| r.take(LONGEST_PASTE).read_to_end(&mut content));
-        if read.is_err() {
-            return Ok(candidate);
+            .and_then(|r| r.take(LONGEST_PASTE + 1).read_to_end(&mut content));
+        // Compressed, it may be longer than its size on the disk.
+        if read.is_err() || content.len() as u64 > LONGEST_PASTE {
+            return Ok(None);
         }
         let text = String::from_utf8_lossy(&content);
         let plain = plain(&text, |text| recognise::has_printed(text.as_bytes()));
@@ -74,11 +79,11 @@ impl Finder {
             });
         }
         let Some(text) = joined.map(|joined| joined.text).or(plain) else {
-            return Ok(candidate);
+            return Ok(None);
         };
         let (part, failed) = self.spool()?.add(text.as_bytes(), candidate.modified()?)?;
         failed.map_or(Ok(()), Err)?;
-        Candidate::of_part(candidate.name, part)
+        Candidate::of_part(candidate.name.clone(), part).map(Some)
     }
 
     /// Takes a ticket apart. Returns false where nothing in it is known.
@@ -118,9 +123,19 @@ impl Finder {
     }
 }
 
+fn is_named_after_component(name: &str) -> bool {
+    Kind::of_path(name).is_some_and(|k| k.component().is_some())
+}
+
+/// True for what names itself in each document, and for any JSON.
+fn is_document(begin: &[u8]) -> bool {
+    let inside = begin.trim_ascii_start().strip_prefix(b"{");
+    let is_json = inside.is_some_and(|i| i.trim_ascii_start().starts_with(b"\""));
+    is_json || content::of_itself(begin).is_some()
+}
+
 /// True for a printed journal in which a component of Kubernetes or a runtime writes, or that is named after one.
 fn is_of_a_component(journal: &Candidate) -> io::Result<bool> {
     let survey = Survey::new(BufReader::new(journal.reader()?))?;
-    let named = || Kind::of_path(&journal.name).is_some_and(|k| k.component().is_some());
-    Ok(!survey.kinds.is_empty() || named())
+    Ok(!survey.kinds.is_empty() || is_named_after_component(&journal.name))
 }

@@ -8,15 +8,6 @@ const SIGNS: [char; 10] = ['$', '#', '%', '>', '❯', '➜', '✗', 'λ', '▶',
 const MARKS: [&str; 7] = ["$", "%", "❯", "➜", "λ", "▶", "»"];
 /// Most words of a prompt.
 const WORDS: usize = 4;
-/// Tags that stand around what was pasted.
-const TAGS: [&str; 6] = [
-    "<pre>",
-    "</pre>",
-    "<code>",
-    "</code>",
-    "<details>",
-    "</details>",
-];
 
 /// What begins at a line, other than what kubectl prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +32,7 @@ pub(super) fn begins_other_text(line: &str) -> Option<Other> {
 /// Begin or end of a code block.
 pub(super) fn is_fence(line: &str) -> bool {
     let text = line.trim();
-    let is_tag = TAGS.iter().any(|tag| text.eq_ignore_ascii_case(tag));
-    is_tag || text.starts_with("```") || text.starts_with("~~~")
+    text.starts_with("```") || text.starts_with("~~~")
 }
 
 /// Returns a line of a quotation, or of one within another, without the marks of that.
