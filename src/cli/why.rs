@@ -12,6 +12,7 @@ use super::input::Observations;
 use super::watched::Watched;
 use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
 use kflow_core::correlate::{Pod, World};
+use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target, Unknown,
@@ -350,8 +351,7 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                     "It has no pods, and nothing says that it was kept from making one."
                 };
                 let o = &o.object;
-                let kind = o.kind.to_lowercase();
-                (format!("{kind}/{} ({})", o.name, o.namespace), body)
+                (format!("{} ({})", owner_arg(o), o.namespace), body)
             }
         };
         text.push_str(&kflow_export::text::clean(&head));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::text::clean;
-use kflow_core::correlate::{Call, Pod, Request};
+use kflow_core::correlate::{Call, Pod, Request, owners};
 use kflow_core::diagnose::{Incident, Subject, Verdict};
 use kflow_model::ObjectRef;
 
@@ -12,7 +12,7 @@ use kflow_model::ObjectRef;
 /// requested namespace kubectl could take that for another namespace's pod: then the result is `pod/shop/web-0`, which
 /// kubectl refuses and kflow accepts.
 fn name(kind: &str, namespace: &str, name: &str, within: Option<&str>) -> String {
-    let kind = kind.to_lowercase();
+    let kind = owners::word(kind);
     if namespace.is_empty() || within == Some(namespace) {
         format!("{kind}/{name}")
     } else if kind == "pod" {

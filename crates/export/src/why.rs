@@ -11,9 +11,10 @@ mod rows;
 use crate::text::clean;
 use evidence::{clock, precision, source_name, told_once};
 pub use groups::{Group, groups, groups_of};
+use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::text::{span, times};
 use kflow_core::diagnose::{Confidence, State, Verdict};
-use kflow_model::{Nanos, ObjectRef, stamp::SECOND};
+use kflow_model::{Nanos, stamp::SECOND};
 pub use markdown::{escaped, markdown};
 pub use rows::rows;
 
@@ -114,7 +115,7 @@ fn alike(first: &Verdict, others: &[&Verdict]) -> String {
                     "{} of {}/{} ({})",
                     run.len(),
                     first.namespace,
-                    owner_name(o),
+                    owner_arg(o),
                     pods.join(", ")
                 ));
             }
@@ -257,10 +258,8 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
 /// Returns the subject: `ns/pod`, `deployment/name (ns)` for an owner without pods, or `node/name`.
 pub fn subject(v: &Verdict) -> String {
     match (&v.owner, v.pod.is_empty()) {
-        (Some(o), true) if o.namespace.is_empty() => {
-            format!("{}/{}", o.kind.to_lowercase(), o.name)
-        }
-        (Some(o), true) => format!("{}/{} ({})", o.kind.to_lowercase(), o.name, o.namespace),
+        (Some(o), true) if o.namespace.is_empty() => owner_arg(o),
+        (Some(o), true) => format!("{} ({})", owner_arg(o), o.namespace),
         (None, true) => v.uid.to_string(),
         _ => format!("{}/{}", v.namespace, v.pod),
     }
@@ -375,8 +374,4 @@ pub(super) fn confidence_name(c: Confidence) -> &'static str {
         Confidence::Likely => "likely",
         Confidence::Possible => "possible",
     }
-}
-
-fn owner_name(o: &ObjectRef) -> String {
-    format!("{}/{}", o.kind.to_lowercase(), o.name)
 }

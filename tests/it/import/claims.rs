@@ -61,7 +61,7 @@ fn a_claim_that_waits_is_told_by_name_without_a_pod() {
         ),
     ] {
         let listed = event.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (object, told) = ("persistentvolumeclaim/data-0 (db)", event.trim());
+        let (object, told) = ("pvc/data-0 (db)", event.trim());
         for (paste, object) in [
             (format!("{described}{head}{event}"), object),
             (format!("{row}{head}{event}"), object),
@@ -76,11 +76,11 @@ fn a_claim_that_waits_is_told_by_name_without_a_pod() {
             ),
             (
                 format!("It says `{told}`\n"),
-                "persistentvolumeclaim/PERSISTENTVOLUMECLAIM (NAMESPACE)",
+                "pvc/PERSISTENTVOLUMECLAIM (NAMESPACE)",
             ),
             (
                 format!("```\n{listed}\n```\n"),
-                "persistentvolumeclaim/PERSISTENTVOLUMECLAIM (NAMESPACE)",
+                "pvc/PERSISTENTVOLUMECLAIM (NAMESPACE)",
             ),
         ] {
             let session = import(&desk, &paste);
@@ -185,10 +185,7 @@ fn the_provisioner_that_a_claim_names_was_asked_for_a_volume() {
             "Name:          claim1\nNamespace:     default\nStorageClass:  fast\nStatus:        Pending\nVolume:        \nLabels:        <none>\nAnnotations:   {annotation}\nCapacity:      \nAccess Modes:  \nEvents:        <none>\n"
         );
         let (said, code) = why(&import(&desk, &paste), "--all");
-        assert!(
-            said.starts_with("persistentvolumeclaim/claim1 (default)"),
-            "{said}"
-        );
+        assert!(said.starts_with("pvc/claim1 (default)"), "{said}");
         assert!(
             said.contains("KF214") && said.contains("kubernetes.io/rbd"),
             "{said}"
@@ -203,10 +200,7 @@ fn a_provisioner_names_the_claim() {
     let desk = Desk::new();
     let paste = "$ kubectl describe pods/my-csi-app\n...\n  Normal   Provisioning          24s (x4 over 44s)  pmem-csi.intel.com_x_cc2984e6  External provisioner is provisioning volume for claim \"default/late\"\n  Warning  ProvisioningFailed    24s (x4 over 44s)  pmem-csi.intel.com_x_cc2984e6  failed to provision volume with StorageClass \"sc\": rpc error: code = ResourceExhausted desc = Node CreateVolume: device creation failed: not enough space\n";
     let (said, _) = why(&import(&desk, paste), "--all");
-    assert!(
-        said.starts_with("persistentvolumeclaim/late (default)"),
-        "{said}"
-    );
+    assert!(said.starts_with("pvc/late (default)"), "{said}");
     assert!(said.contains("KF214"), "{said}");
 }
 
@@ -220,5 +214,5 @@ fn a_claim_of_a_known_pod_is_told_once() {
         said.contains("KF201") && said.matches("KF215").count() < 2,
         "{said}"
     );
-    assert!(!said.contains("persistentvolumeclaim/"), "{said}");
+    assert!(!said.contains("pvc/"), "{said}");
 }

@@ -170,7 +170,8 @@ fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
         for (n, v) in snap.owner_verdicts.iter().enumerate() {
             owners += 1;
             let row = text.lines().nth(4 + n).unwrap_or_default();
-            let name = &v.owner.as_ref().expect("an owner").kind;
+            let owner = v.owner.as_ref().expect("an owner");
+            let name = kflow_core::diagnose::finding::owner_arg(owner);
             let begin: String = name.chars().take(6).collect();
             assert!(
                 row.contains(v.cause_id()) && row.contains(&begin),

@@ -34,6 +34,15 @@ pub(crate) fn kind_of(word: &str) -> Option<&'static str> {
     KINDS.iter().find(of_it).map(|(kind, _)| *kind)
 }
 
+/// Returns the word for a kind before a slash: the one that is asked with for a claim, whose own is long; else the kind in
+/// lower case. kubectl takes both.
+pub fn word(kind: &str) -> String {
+    match kind {
+        CLAIM => "pvc".to_owned(),
+        kind => kind.to_lowercase(),
+    }
+}
+
 /// True for a kind, or its plural, that makes pods, or makes what makes them.
 pub fn makes_pods(word: &str) -> bool {
     kind_of(word).is_some_and(|kind| kind != CLAIM)

@@ -12,7 +12,7 @@ use super::history::{PodCall, PodHistory};
 use super::signal::{Signal, image_in};
 use super::text::{Names, list, span, times};
 use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
-use crate::correlate::PodView;
+use crate::correlate::{PodView, owners};
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units::seconds};
@@ -606,5 +606,5 @@ fn not_reached(stage: Stage, f: &PodHistory<'_>) -> Vec<Text> {
 
 /// Returns an owner in the form that kubectl takes: `deployment/web`.
 pub fn owner_arg(o: &ObjectRef) -> String {
-    format!("{}/{}", o.kind.to_lowercase(), o.name)
+    format!("{}/{}", owners::word(&o.kind), o.name)
 }

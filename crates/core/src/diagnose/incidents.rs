@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::finding::owner_arg;
 use super::{CauseId, State, Verdict, Verdicts, cause};
 use crate::correlate::World;
-use crate::correlate::owners::CLAIM;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 pub use knowledge::Knowledge;
@@ -75,9 +75,7 @@ impl std::fmt::Display for Subject {
                     write!(f, "{namespace}/{name}")
                 }
             }
-            // The word that is asked with.
-            Self::Owner(o) if o.kind == CLAIM => write!(f, "{}/pvc/{}", o.namespace, o.name),
-            Self::Owner(o) => write!(f, "{}/{}/{}", o.namespace, o.kind.to_lowercase(), o.name),
+            Self::Owner(o) => write!(f, "{}/{}", o.namespace, owner_arg(o)),
             Self::Node(name) => write!(f, "node/{name}"),
         }
     }

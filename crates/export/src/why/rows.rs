@@ -5,7 +5,7 @@ use std::io;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{confidence_name, owner_name};
+use super::{confidence_name, owner_arg};
 use crate::rows::{self, Rows};
 use kflow_core::diagnose::{About, CauseId, Verdict};
 use kflow_model::{Nanos, ObjectRef};
@@ -105,7 +105,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
         uid: v.uid.as_str(),
         namespace: &v.namespace,
         pod: &v.pod,
-        owner: v.owner.as_ref().map(owner_name),
+        owner: v.owner.as_ref().map(owner_arg),
         cause: v.cause,
         title: &v.title,
         stage: v.stage.name(),

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use crate::text::width;
 use kflow_core::correlate::{PodView, StageState};
+use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::{State, Verdict};
 use kflow_core::flow::Stage;
 use kflow_model::Text;
@@ -138,10 +139,10 @@ impl GroupBy {
             Self::None => String::new(),
             Self::Namespace => or(&p.namespace, "namespace unknown"),
             Self::Node => or(&p.node, "not scheduled"),
-            Self::Owner => p.owners.last().map_or_else(
-                || "without owner".to_owned(),
-                |o| format!("{}/{}", o.kind, o.name),
-            ),
+            Self::Owner => p
+                .owners
+                .last()
+                .map_or_else(|| "without owner".to_owned(), owner_arg),
             // Lower case sorts after the ids of causes, so that pods without a cause come last.
             Self::Cause => root.filter(|v| v.cause.is_some()).map_or_else(
                 || "no cause".to_owned(),
@@ -294,9 +295,7 @@ fn why(v: &Verdict) -> u16 {
 
 /// Returns the name of the owner that a verdict is about, such as `Deployment/web`.
 pub(super) fn owner_name(v: &Verdict) -> String {
-    v.owner
-        .as_ref()
-        .map_or_else(String::new, |o| format!("{}/{}", o.kind, o.name))
+    v.owner.as_ref().map_or_else(String::new, owner_arg)
 }
 
 /// Everything that decides a pod's place in the list, and the widths of its cells.
