@@ -374,7 +374,6 @@ pub fn why_each<'p>(
 fn again(f: &PodHistory<'_>) -> Option<Verdict> {
     let mut v = rules::killed_before(f)?.verdict(f);
     v.at_least = true;
-    v.sentence.push_str(" It runs again.");
     Some(v)
 }
 
@@ -427,48 +426,37 @@ pub fn followers(world: &World, of: &[Arc<Verdict>], now: Nanos) -> Vec<Arc<Verd
 
 /// Returns the verdict on a node; `None` when nothing shows that the node is not well.
 pub fn why_node(world: &World, name: &str, now: Nanos) -> Option<Verdict> {
-    let shared = Cluster::gather(world, now);
-    let cx = Context {
+    asked(world, now, |cx| rules::node(cx, name))
+}
+
+/// Judges one thing that was asked for, as of `now`.
+fn asked<T>(world: &World, now: Nanos, judge: impl FnOnce(Context<'_>) -> T) -> T {
+    judge(Context {
         world,
-        shared: &shared,
+        shared: &Cluster::gather(world, now),
         texts: &Texts::default(),
         now,
-    };
-    rules::node(cx, name)
+    })
 }
 
 /// Returns the verdict on an owner that cannot create pods, or that no controller works on; else `None`.
 pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict> {
-    let shared = Cluster::gather(world, now);
-    let cx = Context {
-        world,
-        shared: &shared,
-        texts: &Texts::default(),
-        now,
-    };
-    rules::owner(
-        cx,
-        world.object(&owner.kind, &owner.namespace, &owner.name)?,
-    )
+    let object = world.object(&owner.kind, &owner.namespace, &owner.name)?;
+    asked(world, now, |cx| rules::owner(cx, object))
 }
 
 /// The claims that wait and that no known pod mounts, beside those of [`Verdicts`]: the verdicts on those that are well,
 /// as they wait for their first pod; and those of which nothing tells what they wait for.
 pub fn claims_alone(world: &World, now: Nanos) -> (Vec<Verdict>, Vec<&ObjectState>) {
-    let shared = Cluster::gather(world, now);
-    let cx = Context {
-        world,
-        shared: &shared,
-        texts: &Texts::default(),
-        now,
-    };
-    let mut well = Vec::new();
-    let mut untold = Vec::new();
-    for o in rules::claims_alone(world, now) {
-        match rules::claim(cx, o) {
-            Some(v) => well.extend(v.state.is_well().then_some(v)),
-            None => untold.push(o),
+    asked(world, now, |cx| {
+        let mut well = Vec::new();
+        let mut untold = Vec::new();
+        for o in rules::claims_alone(world, now) {
+            match rules::claim(cx, o) {
+                Some(v) => well.extend(v.state.is_well().then_some(v)),
+                None => untold.push(o),
+            }
         }
-    }
-    (well, untold)
+        (well, untold)
+    })
 }

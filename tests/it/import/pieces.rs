@@ -79,7 +79,7 @@ fn what_is_over_is_told_of_a_pod_that_is_described() {
         assert!(said.contains("KF709"), "{said}");
         assert!(said.contains("recovered"), "{said}");
         assert!(said.contains("its limit of 1Gi"), "{said}");
-        assert!(said.contains("3 times so far. It runs again."), "{said}");
+        assert!(said.contains("3 times so far; it runs again."), "{said}");
         assert!(!said.contains("stuck"), "{said}");
         // SIGKILL alone does not say that memory was short.
         let said = told(&desk, &paste(conditions, "Error"));

@@ -268,28 +268,13 @@ impl<'a> PodHistory<'a> {
             }
             let waits = |s: &ContainerStatus| matches!(s.state, ContainerState::Waiting { .. });
             if c.exits.is_empty() && c.run.is_none() && c.status.is_none_or(waits) {
-                let exits = c.backed_off.iter().map(|o| Exit {
-                    at: o.stamp.at,
-                    code: None,
-                    reason: Text::default(),
-                    message: Text::default(),
-                    id: ContainerId::default(),
-                    evidence: o,
-                });
-                c.exits = exits.collect();
+                c.exits = c.backed_off.iter().map(|o| Exit::before(o)).collect();
                 // A row says no more than that. Why it ended, its failed probes say.
                 let is_looping = c.status.map_or(row_loops, loops);
                 if let Some(o) =
                     api.filter(|_| c.exits.is_empty() && c.liveness.is_some() && is_looping)
                 {
-                    c.exits.push(Exit {
-                        at: o.stamp.at,
-                        code: None,
-                        reason: Text::default(),
-                        message: Text::default(),
-                        id: ContainerId::default(),
-                        evidence: o,
-                    });
+                    c.exits.push(Exit::before(o));
                 }
             }
         }

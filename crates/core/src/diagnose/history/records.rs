@@ -33,6 +33,20 @@ pub struct Exit<'a> {
     pub evidence: &'a Evidence,
 }
 
+impl<'a> Exit<'a> {
+    /// An exit that was not seen: the container had ended before this observation.
+    pub(super) fn before(evidence: &'a Evidence) -> Self {
+        Self {
+            at: evidence.stamp.at,
+            code: None,
+            reason: Text::default(),
+            message: Text::default(),
+            id: ContainerId::default(),
+            evidence,
+        }
+    }
+}
+
 /// A change of the pod's readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {

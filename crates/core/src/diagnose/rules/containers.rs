@@ -381,7 +381,9 @@ pub(in crate::diagnose) fn killed_before<'a>(f: &'a PodHistory<'a>) -> Option<Fi
     let (c, _) = f.past().filter(|_| is_asked)?;
     let c = c?;
     let last = c.exits.last().filter(|e| e.reason == OOM_KILLED)?;
-    let x = out_of_memory(f, c, last).container(&c.name);
+    let x = out_of_memory(f, c, last)
+        .container(&c.name)
+        .name("again", "it runs again");
     Some(x.state(State::Recovered).since(f.now).proof(last.evidence))
 }
 

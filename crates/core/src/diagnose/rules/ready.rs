@@ -74,16 +74,21 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
 /// it was running then, and is not known to have been started again since.
 fn of_probes_alone<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<Finding<'a>> {
     let of_kinds = [
-        (cause::KF803, &c.liveness, "liveness", KillWhy::Liveness),
-        (cause::KF802, &c.startup, "startup", KillWhy::Startup),
-        (cause::KF801, &c.readiness, "readiness", KillWhy::Stop),
+        (
+            cause::KF803,
+            &c.liveness,
+            "liveness",
+            Some(KillWhy::Liveness),
+        ),
+        (cause::KF802, &c.startup, "startup", Some(KillWhy::Startup)),
+        (cause::KF801, &c.readiness, "readiness", None),
     ];
     // The kubelet would have told again of a probe that goes on to fail.
     let recent = |p: &&ProbeResult<'a>| f.now.since(p.at) <= limits::EVENTS_REPEAT.ns;
     of_kinds.into_iter().find_map(|(id, failed, kind, why)| {
         let p = failed.as_ref().filter(recent)?;
         let x = unrun(f, p, kind).unwrap_or_else(|| Finding::new(id, f).name("fails", "fails"));
-        let killed = c.killed.filter(|(_, w, _)| *w == why);
+        let killed = c.killed.filter(|(_, w, _)| Some(*w) == why);
         let x = x
             .container(&c.name)
             .name("what", &said(p.text))

@@ -117,9 +117,9 @@ fn log(line: &[u8]) -> Option<(Kind, &[u8])> {
     }
     // Lines with the year and the zone: the log's own decoder reads these.
     if text.starts_with(|c: char| c.is_ascii_digit())
-        && let Some(writer) = kflow_sources::journal::writer(line)
+        && let Some(writer) = kflow_sources::journal::writer(text.as_bytes())
     {
-        return Kind::of_writer(writer.ident).map(|kind| (kind, line));
+        return Kind::of_writer(writer.ident).map(|kind| (kind, text.as_bytes()));
     }
     let (writer, message) = journal(text).map_or((None, text), |(ident, message)| {
         (Kind::of_writer(ident), message)

@@ -57,8 +57,8 @@ pub(super) fn is_condition_of_node(text: &str) -> bool {
     OF_NODES.contains(&kind) && is_time(heard) && is_time(changed) && condition(text).is_some()
 }
 
-/// Returns when a node last reported its conditions, if it did at the time of the description: nobody else has said since that
-/// the node does not report.
+/// Returns the last heartbeat of a node that reported its conditions at the time of the description. The node's controller makes
+/// `Ready` unknown where the node does not report.
 pub(super) fn heard(kind: &str, lines: &[Line<'_>]) -> Option<Nanos> {
     fn all<'l>(lines: &'l [Line<'_>]) -> Box<dyn Iterator<Item = &'l str> + 'l> {
         let each = |l: &'l Line<'_>| std::iter::once(l.text).chain(all(&l.below));

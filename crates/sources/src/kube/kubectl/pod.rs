@@ -422,7 +422,9 @@ fn state(line: &Line<'_>) -> Value {
     if line.value == "Terminated" && code.is_none() {
         return json!({});
     }
-    out.insert("exitCode".into(), json!(code));
+    if let Some(code) = code {
+        out.insert("exitCode".into(), json!(code));
+    }
     number(&mut out, "signal", line.value("Signal"));
     let at = |key| line.value(key).and_then(absolute);
     put(&mut out, "startedAt", at("Started").as_deref());

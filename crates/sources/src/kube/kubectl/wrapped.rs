@@ -297,7 +297,7 @@ struct Line<'a> {
     text: &'a str,
     /// The line feed, and what stands before it.
     end: &'a str,
-    /// Characters.
+    /// Length of the text, characters.
     length: usize,
     begins: Begins,
 }

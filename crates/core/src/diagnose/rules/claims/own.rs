@@ -31,7 +31,6 @@ pub(in crate::diagnose) fn alone(world: &World, now: Nanos) -> Vec<&ObjectState>
         o.object.kind == CLAIM
             && world.selection().admits_owner(&o.object.namespace)
             && waits(world, o, now)
-            && !owner::gone(o)
     });
     if objects.is_empty() {
         return objects;
@@ -72,10 +71,8 @@ fn is_there(world: &World, o: &ObjectState, pod: &str) -> bool {
 /// True for a claim that is not bound, or has lost its volume, as far as is known.
 fn waits(world: &World, o: &ObjectState, now: Nanos) -> bool {
     match o.api.as_deref() {
-        Some(api) => {
-            let phase = api.fact("phase");
-            api.event != WatchEvent::Deleted && matches!(phase, Some("Pending" | "Lost"))
-        }
+        _ if owner::gone(o) => false,
+        Some(api) => matches!(api.fact("phase"), Some("Pending" | "Lost")),
         // Only its Events are known: a list of claims would show it, and who fails tells it again.
         None => {
             let at = o.evidence.iter().map(|e| e.stamp.at).max();
@@ -88,7 +85,7 @@ fn waits(world: &World, o: &ObjectState, now: Nanos) -> bool {
 
 /// Returns the verdict on a claim; `None` when it is bound, or nothing says what it waits for.
 pub(in crate::diagnose) fn claim(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
-    if owner::gone(o) || !waits(cx.world, o, cx.now) {
+    if !waits(cx.world, o, cx.now) {
         return None;
     }
     let events = o.evidence.iter().filter_map(event);
