@@ -5,6 +5,7 @@ mod bundle;
 mod claims;
 mod collected;
 mod described;
+mod embedded;
 mod files;
 mod fragments;
 mod journal;

@@ -16,6 +16,7 @@ use kflow_model::gap::{Gap, WatchNote};
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
+use kflow_sources::kube::decode::newest_time;
 
 /// A file that was written this long after the newest time in any list does not tell when they were read: it was copied
 /// without its time, or the time is of another zone. A list of Events that was read later has none of those that tell
@@ -148,6 +149,17 @@ fn date_together(
         }
     }
     Ok(())
+}
+
+/// Returns when a text was read in which objects stand: when its file was written, unless that is too late to tell.
+pub(super) fn of_text(objects: &[u8], written: Option<Nanos>) -> Option<Nanos> {
+    let lines = objects.split(|b| *b == b'\n');
+    let Some((at, precision)) = lines.filter_map(newest_time).max() else {
+        return written;
+    };
+    let newest = at.plus(i64::from(precision));
+    let tells = |written: &Nanos| *written < newest.plus(SOON) && end_of_second(*written) >= newest;
+    Some(written.filter(tells).unwrap_or(newest))
 }
 
 /// Inserts the end of all captures but lists, where lists were read after it: no log was written for that long, or it

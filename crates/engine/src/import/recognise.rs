@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::bundle::archive::ENCRYPTED;
+use kflow_sources::kube::decode::{CUT_OFF, NO_JSON};
 use kflow_sources::{Fed, TimeHint, klog, runtime};
 
 /// Size from which a begin may be less than the file, bytes.
@@ -135,6 +136,15 @@ fn read(kind: Kind, begin: &[u8]) -> (usize, usize) {
     let before = out.len();
     decoder.finish(&mut out);
     (fits + out.len() - before, others)
+}
+
+/// True for whole documents of JSON, with nothing else beside them.
+pub(super) fn is_whole_json(text: &[u8]) -> bool {
+    let mut decoder = Kind::Watch.decoder(TimeHint::default());
+    let mut out = Vec::new();
+    let is_other = |fed| matches!(fed, Fed::Malformed(NO_JSON | CUT_OFF));
+    let mut lines = text.split(|b| *b == b'\n');
+    !lines.any(|line| is_other(decoder.line(line, &mut out))) && !is_other(decoder.finish(&mut out))
 }
 
 /// The lines of a begin, without the last one if it may be cut.

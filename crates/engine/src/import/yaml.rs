@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, Read};
 
+use kflow_sources::kube::decode::Unread;
 use serde_json::Value;
 
 /// Longest document that is taken, bytes. A list of 5,000 pods has about 50 MB.
@@ -84,6 +85,17 @@ impl<R: BufRead> Read for Documents<R> {
 
 /// Returns a document as one line of JSON, with a line feed. A bare list is wrapped in a `List`.
 fn json(document: &[u8]) -> io::Result<Vec<u8>> {
+    let value = read(document).map_err(|e| bad(&format!("not YAML that can be read: {e}")))?;
+    let value = match value {
+        Value::Array(items) => serde_json::json!({"kind": "List", "items": items}),
+        value => value,
+    };
+    let mut line = serde_json::to_vec(&value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn read(document: &[u8]) -> Result<Value, serde_saphyr::Error> {
     // No error quotes the document, which may hold secrets. Its size is bounded above, and its expansion by aliases
     // by the reader's own limits.
     let options = serde_saphyr::options! {
@@ -95,15 +107,15 @@ fn json(document: &[u8]) -> io::Result<Vec<u8>> {
         strict_booleans: true,
         with_snippet: false,
     };
-    let value: Value = serde_saphyr::from_slice_with_options(document, options)
-        .map_err(|e| bad(&format!("not YAML that can be read: {e}")))?;
-    let value = match value {
-        Value::Array(items) => serde_json::json!({"kind": "List", "items": items}),
-        value => value,
-    };
-    let mut line = serde_json::to_vec(&value)?;
-    line.push(b'\n');
-    Ok(line)
+    serde_saphyr::from_slice_with_options(document, options)
+}
+
+/// Reads a document within a text.
+pub(super) fn part(document: &str) -> Result<Value, Unread> {
+    read(document.as_bytes()).map_err(|e| {
+        let line = e.location().and_then(|at| usize::try_from(at.line()).ok());
+        Unread(line)
+    })
 }
 
 fn bad(why: &str) -> io::Error {

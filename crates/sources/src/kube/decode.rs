@@ -28,9 +28,11 @@ mod object;
 mod pod;
 mod renewals;
 
-pub use super::kubectl::{Joined, MADE_UID, NAMESPACE, ROW_UID, has_event, is_printed, joined};
+pub use super::kubectl::{
+    Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, embedded, has_event, is_printed, joined,
+};
 pub use event::Occurrences;
-pub use lines::{EMPTY_LIST, KubeLines};
+pub use lines::{CUT_OFF, EMPTY_LIST, KubeLines, NO_JSON};
 pub use newest::newest_time;
 pub use renewals::Renewals;
 

@@ -16,6 +16,7 @@
 //! | `table` | rows of Events, of every release |
 //! | `events` | these rows as objects of the API |
 //! | `piece` | descriptions whose begin is missing |
+//! | `embedded` | objects of the API in YAML or JSON, and parts of them |
 //! | `fragment` | rows and messages of Events that stand alone |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `command` | `$ kubectl get pods -n shop` |
@@ -33,6 +34,7 @@ use kflow_model::{Body, Nanos, Observation, PodUid, Stamp, Text, pod::WatchEvent
 
 mod age;
 mod command;
+mod embedded;
 mod events;
 mod fragment;
 mod held;
@@ -47,6 +49,7 @@ mod table;
 mod ticket;
 mod wrapped;
 
+pub use embedded::{Embedded, Unread, embedded};
 pub use events::is_printed;
 use events::{event, uid};
 use fragment::Named;

@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 
 use super::super::plain::plain;
-use super::super::{Kind, recognise};
+use super::super::{Kind, moment, recognise, yaml};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
 use kflow_sources::kube::decode::joined;
@@ -27,19 +27,24 @@ impl Finder {
         }
         let why = match what {
             What::Text(Content::Other(why)) => why,
+            // Other text behind it, or a part of it alone.
+            What::Text(Content::Capture(Kind::Watch)) if !is_whole(&candidate)? => None,
             // Another program's log begins its lines as a journal does.
             What::Text(Content::Journal) if !is_of_a_component(&candidate)? => None,
             what => return self.take_what(candidate, what, 0),
         };
         let begin = archive::begin_of(&candidate.raw);
-        if let Some(kind) = content::of_itself(&begin) {
-            return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
-        }
-        if recognise::may_be_ticket(&begin)
-            && candidate.size <= ticket::LARGEST
-            && self.ticket(&candidate)?
-        {
+        let kind = content::of_itself(&begin);
+        let is_ticket = match kind {
+            None => recognise::may_be_ticket(&begin) && candidate.size <= ticket::LARGEST,
+            Some(Kind::Watch) => !is_whole(&candidate)?,
+            Some(_) => false,
+        };
+        if is_ticket && self.ticket(&candidate)? {
             return Ok(());
+        }
+        if let Some(kind) = kind {
+            return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
         }
         self.strange.push(Left {
             name: candidate.name,
@@ -97,24 +102,37 @@ impl Finder {
         if ticket.is_log() {
             return Ok(false);
         }
+        ticket.take_objects();
         // Text around what kubectl printed does not hide it.
         let is_printed = recognise::has_printed(&ticket.text);
         if is_printed {
             // klog has no year, and kubectl's ages no moment to count back from: beside a table both are read as of its moment.
             ticket = Ticket::of(&content, |kind| !kind.klog());
+            ticket.take_objects();
         }
         let logs = ticket.logs.into_iter();
         let logs = logs.filter(|(kind, log)| recognise::fits(*kind, log) > 0);
         let logs: Vec<(Kind, Vec<u8>)> = logs.collect();
-        if logs.is_empty() || is_cut {
+        let objects = Some(ticket.objects).filter(|objects| !objects.is_empty());
+        if logs.is_empty() && objects.is_none() || is_cut {
             if is_printed {
                 self.take(candidate.again(), Kind::Watch, About::default());
             }
             return Ok(is_printed);
         }
-        let text = is_printed.then_some((Kind::Watch, ticket.text));
-        for (kind, lines) in text.into_iter().chain(logs) {
-            let (part, failed) = self.spool()?.add(lines.as_slice(), candidate.modified()?)?;
+        let modified = candidate.modified()?;
+        let read = match &objects {
+            Some(objects) => moment::of_text(objects, modified),
+            None => modified,
+        };
+        let text = is_printed.then_some(ticket.text);
+        let watches = text.into_iter().chain(objects);
+        let watches = watches.map(|lines| (Kind::Watch, lines, read));
+        let logs = logs
+            .into_iter()
+            .map(|(kind, lines)| (kind, lines, modified));
+        for (kind, lines, modified) in watches.chain(logs) {
+            let (part, failed) = self.spool()?.add(lines.as_slice(), modified)?;
             failed.map_or(Ok(()), Err)?;
             let part = Candidate::of_part(candidate.name.clone(), part)?;
             self.take(part, kind, About::default());
@@ -132,6 +150,29 @@ fn is_document(begin: &[u8]) -> bool {
     let inside = begin.trim_ascii_start().strip_prefix(b"{");
     let is_json = inside.is_some_and(|i| i.trim_ascii_start().starts_with(b"\""));
     is_json || content::of_itself(begin).is_some()
+}
+
+/// False for a paste that begins like objects in YAML or JSON and goes on as something else, or ends within one.
+fn is_whole(candidate: &Candidate) -> io::Result<bool> {
+    let begin = archive::begin_of(&candidate.raw);
+    let is_json = begin.trim_ascii_start().starts_with(b"{");
+    if candidate.size > LONGEST_PASTE || !is_json && !yaml::is(&begin) {
+        return Ok(true);
+    }
+    let mut content = Vec::new();
+    if candidate
+        .reader()?
+        .take(ticket::LARGEST)
+        .read_to_end(&mut content)
+        .is_err()
+    {
+        return Ok(true);
+    }
+    if is_json {
+        return Ok(recognise::is_whole_json(&content));
+    }
+    let mut all = yaml::Documents::new(content.as_slice());
+    Ok(io::copy(&mut all, &mut io::sink()).is_ok())
 }
 
 /// True for a printed journal in which a component of Kubernetes or a runtime writes, or that is named after one.

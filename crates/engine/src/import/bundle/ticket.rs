@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Kind;
+use super::super::{Kind, yaml};
 use kflow_sources::klog;
-use kflow_sources::kube::decode::has_event;
+use kflow_sources::kube::decode::{embedded, has_event};
 
 /// Largest text that is taken apart, bytes. Larger ones are logs.
 pub(super) const LARGEST: u64 = 16 << 20;
@@ -76,6 +76,8 @@ pub(super) struct Ticket {
     /// What is of no log.
     pub(super) text: Vec<u8>,
     pub(super) logs: BTreeMap<Kind, Vec<u8>>,
+    /// Objects of the API that were in the text, one a line.
+    pub(super) objects: Vec<u8>,
     /// Lines that are not blank, and those of them that are of some log and do not name its writer.
     lines: usize,
     unnamed: usize,
@@ -97,6 +99,15 @@ impl Ticket {
             }
         }
         out
+    }
+
+    /// Takes the objects of the API out of the text.
+    pub(super) fn take_objects(&mut self) {
+        let text = String::from_utf8_lossy(&self.text);
+        if let Some(embedded) = embedded(&text, &yaml::part) {
+            self.objects = embedded.objects;
+            self.text = embedded.text.into_bytes();
+        }
     }
 
     /// True for what is a log and no ticket: who wrote it has to be said.

@@ -20,6 +20,10 @@ use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
 /// Reason for ignoring a list: it has no items.
 pub const EMPTY_LIST: &str = "empty list";
+/// Reason for what is malformed: other text, beside documents or instead of them.
+pub const NO_JSON: &str = "not a JSON object";
+/// Reason for what is malformed: a document ends within.
+pub const CUT_OFF: &str = "document was cut off";
 /// Reason for ignoring the lines that `kubectl cluster-info dump` prints of a container's log, between its marks.
 const OF_A_LOG: &str = "log of a container";
 /// Begins of these marks.
@@ -56,7 +60,7 @@ impl KubeLines {
 
     fn document(&mut self, doc: &[u8], out: &mut Vec<Observation>) -> Fed {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(doc) else {
-            return Fed::Malformed("not a JSON object");
+            return Fed::Malformed(NO_JSON);
         };
         let before = out.len();
         let fed = match envelope {
@@ -98,11 +102,19 @@ impl KubeLines {
             Envelope {
                 kind: Some(kind), ..
             } if !kind.is_empty() => {
-                let stamp = self.guess(doc);
+                let stamp = self.guess_of_object(doc);
                 let r = decode_object(doc, &kind, WatchEvent::Listed, stamp);
                 self.take(r, out)
             }
-            _ => Fed::Malformed("neither an object nor a watch event"),
+            // An Event as exporters write it into a log.
+            _ => match std::str::from_utf8(doc).ok().and_then(kind_of) {
+                Some("EventList") => {
+                    let stamp = self.guess_of_object(doc);
+                    let r = decode_object(doc, "Event", WatchEvent::Listed, stamp);
+                    self.take(r, out)
+                }
+                _ => Fed::Malformed("neither an object nor a watch event"),
+            },
         };
         match fed {
             Fed::Observed(_) => Fed::Observed(out.len() - before),
@@ -167,6 +179,17 @@ impl KubeLines {
         stamp
     }
 
+    /// The same for an object by itself: where nothing tells a time, not even a document before it, it is when the file was written.
+    fn guess_of_object(&mut self, doc: &[u8]) -> Stamp {
+        let is_told = self.guessed.is_some() || self.hint.near.is_some();
+        if let Some(written) = self.hint.not_after.filter(|_| !is_told)
+            && newest_time(doc).is_none()
+        {
+            self.guessed = Some(Stamp::exact(written));
+        }
+        self.guess(doc)
+    }
+
     /// Decodes every document in `pending` that is complete.
     fn drain(&mut self, out: &mut Vec<Observation>) -> Fed {
         let mut fed = Fed::Partial;
@@ -208,7 +231,7 @@ impl LineDecoder for KubeLines {
             // one before was cut off.
             self.pending.clear();
             self.scan = Scan::default();
-            fed = Fed::Malformed("document was cut off");
+            fed = Fed::Malformed(CUT_OFF);
         }
         if self.pending.is_empty() {
             let text = line.trim_ascii();
@@ -220,7 +243,7 @@ impl LineDecoder for KubeLines {
                     let printed = self.printed.insert(KubectlText::new(self.hint));
                     return printed.line(line, out);
                 }
-                return add(fed, Fed::Malformed("not a JSON object"));
+                return add(fed, Fed::Malformed(NO_JSON));
             }
         }
         if self.pending.len().saturating_add(line.len()) > LONGEST {
@@ -246,7 +269,7 @@ impl LineDecoder for KubeLines {
         }
         self.pending.clear();
         self.scan = Scan::default();
-        Fed::Malformed("document was cut off")
+        Fed::Malformed(CUT_OFF)
     }
 }
 

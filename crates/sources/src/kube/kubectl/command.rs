@@ -15,6 +15,8 @@ pub(super) struct Command {
     pub(super) scope_if_complete: Option<Text>,
     /// The object that it describes.
     pub(super) described: Option<Described>,
+    /// The object that it prints, in any form.
+    pub(super) printed: Option<Described>,
     /// True if it lists claims.
     pub(super) of_claims: bool,
     /// The pod whose logs it prints.
@@ -22,7 +24,7 @@ pub(super) struct Command {
     pub(super) is_prompted: bool,
 }
 
-/// An object that a command describes.
+/// An object that a command names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Described {
     pub(super) kind: &'static str,
@@ -136,22 +138,24 @@ impl Command {
         let namespace = if of_all || !is_named { "" } else { namespace };
         let verb = verb?;
         let of_get = verb == "get";
-        let described = match names.as_slice() {
-            [name] if verb == "describe" && is_name(name) => Some(*name),
-            _ => None,
-        };
-        let is_whole = is_whole && of_get && of_pods && (of_all || is_named);
+        let is_printed = matches!(verb, "get" | "describe" | "edit");
         let named = |name: &str| Named {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        Some(Self {
-            namespace: namespace.to_owned(),
-            scope_if_complete: is_whole.then(|| namespace.into()),
-            described: described.zip(kind).map(|(name, kind)| Described {
+        let printed = match names.as_slice() {
+            [name] if is_printed && is_name(name) => kind.map(|kind| Described {
                 kind,
                 object: named(name),
             }),
+            _ => None,
+        };
+        let is_whole = is_whole && of_get && of_pods && (of_all || is_named);
+        Some(Self {
+            namespace: namespace.to_owned(),
+            scope_if_complete: is_whole.then(|| namespace.into()),
+            described: printed.clone().filter(|_| verb == "describe"),
+            printed,
             of_claims: of_get && kind == Some("PersistentVolumeClaim"),
             logged: logged.filter(|name| is_name(name)).map(named),
             is_prompted,

@@ -13,7 +13,7 @@ use super::{KubectlText, LONGEST, listed, object};
 use kflow_model::{Observation, Text};
 
 /// Stands for a node that nothing names.
-const NODE: &str = "NODE";
+pub(super) const NODE: &str = "NODE";
 
 const TOO_LONG: Fed = Fed::Malformed("description is too long");
 

@@ -7,7 +7,7 @@ use super::outline::indent;
 use super::pods::is_name;
 
 /// Stands for a container that nothing names.
-const CONTAINER: &str = "CONTAINER";
+pub(super) const CONTAINER: &str = "CONTAINER";
 /// Number of columns by which kubectl indents the fields of a container.
 const DEPTH: usize = 4;
 
