@@ -47,6 +47,7 @@ mod pod;
 mod pods;
 mod table;
 mod ticket;
+mod whose;
 mod wrapped;
 
 pub use embedded::{Embedded, Unread, embedded};

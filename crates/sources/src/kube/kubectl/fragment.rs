@@ -7,9 +7,9 @@
 
 use super::age::age;
 use super::command::Described;
-use super::events::begun;
 use super::pods::is_name;
 use super::table::{Columns, Row};
+use super::whose;
 use kflow_model::scope::is_uid;
 
 const CLAIM: &str = "PersistentVolumeClaim";
@@ -298,43 +298,7 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
             first.unwrap_or_default().clone_into(&mut row.namespace);
         }
     }
-    of_containers(rows);
-}
-
-/// Says of which container Events are, where the rows of a description name one alone. They are all of it, unless an error is newer
-/// than its start: that is of another container, which was never made.
-fn of_containers(rows: &mut [Row]) {
-    let of_pod = |row: &&mut Row| row.is_described && row.kind == "Pod";
-    let mut of_pod: Vec<&mut Row> = rows.iter_mut().filter(of_pod).collect();
-    let age = |row: &Row| row.ages.last.map(|age| age.seconds);
-    let all = of_pod.iter();
-    let begun: Vec<_> = all
-        .filter_map(|row| Some((begun(&row.reason, &row.message)?.to_owned(), age(row))))
-        .collect();
-    let Some((name, _)) = begun.first() else {
-        return;
-    };
-    if begun.iter().any(|(other, _)| other != name) {
-        return;
-    }
-    let start = begun.iter().filter_map(|(_, age)| *age).min();
-    let is_newer = |row: &Row| {
-        let ages = age(row).zip(start).filter(|_| row.reason == "Failed");
-        ages.is_some_and(|(age, start)| age < start)
-    };
-    let has_other = of_pod.iter().any(|row| is_newer(row));
-    for row in &mut of_pod {
-        let of_one = match row.reason.as_str() {
-            // Of an image that is pulled, which has quotation marks.
-            "BackOff" => !row.message.contains('"'),
-            "Created" | "Started" | "Unhealthy" | "ProbeWarning" => true,
-            "Pulling" | "Pulled" | "Failed" => !has_other,
-            _ => false,
-        };
-        if of_one && row.subobject.is_empty() {
-            row.subobject = format!("spec.containers{{{name}}}");
-        }
-    }
+    whose::of_containers(rows);
 }
 
 /// Returns the kind of object that a row without one is about: by who reports it, or by its reason.
