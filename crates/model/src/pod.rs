@@ -485,6 +485,13 @@ pub enum ContainerState {
     Terminated(Terminated),
 }
 
+impl ContainerState {
+    /// True while the kubelet waits before it starts the container again.
+    pub fn backs_off(&self) -> bool {
+        matches!(self, Self::Waiting { reason, .. } if reason == "CrashLoopBackOff")
+    }
+}
+
 impl Default for ContainerState {
     fn default() -> Self {
         Self::Waiting {
@@ -498,8 +505,9 @@ impl Default for ContainerState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Terminated {
-    #[serde(rename = "xc")]
-    pub exit_code: i32,
+    /// `None` in what shows only a part of the status: the row of a table, a description that was cut.
+    #[serde(rename = "xc", skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// Signal that ended the container, 0 when none.
     #[serde(rename = "sig", skip_serializing_if = "is_default")]
     pub signal: i32,

@@ -11,7 +11,7 @@ use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::gap::WatchNote;
 use kflow_model::log::Severity;
-use kflow_model::pod::{Condition, ContainerState, WatchEvent};
+use kflow_model::pod::{Condition, ContainerState, Terminated, WatchEvent};
 use kflow_model::units::{counted, size};
 use kflow_model::{Body, Observation, PodRef};
 
@@ -56,6 +56,14 @@ fn fields(f: &[(kflow_model::Text, kflow_model::Text)], out: &mut String) {
     }
 }
 
+/// Returns how a container ended: `exited 137 OOMKilled`.
+fn exited(t: &Terminated) -> String {
+    let code = t
+        .exit_code
+        .map_or_else(String::new, |code| format!(" {code}"));
+    format!("exited{code} {}", t.reason)
+}
+
 /// Names of the log line's fields that matter most to a reader; they come before the others.
 const DECISIVE: [&str; 8] = [
     "reason",
@@ -83,7 +91,7 @@ pub fn line(o: &Observation) -> (String, Tone) {
                 let state = match &c.state {
                     ContainerState::Waiting { reason, .. } => format!("waiting {reason}"),
                     ContainerState::Running { .. } => "running".to_owned(),
-                    ContainerState::Terminated(t) => format!("exited {} {}", t.exit_code, t.reason),
+                    ContainerState::Terminated(t) => exited(t),
                 };
                 s.push_str(&format!(", {} {state}", c.name));
                 if c.restarts > 0 {

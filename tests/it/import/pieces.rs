@@ -320,3 +320,69 @@ fn old_words_for_a_refused_pod_are_known() {
         assert!(said.contains(status), "{said}");
     }
 }
+
+/// Rows of a description that is not there: two containers, of which one is started and the other is not.
+#[test]
+fn a_container_that_is_started_does_not_end_what_another_one_waits_for() {
+    let desk = Desk::new();
+    let sidecar = "  Normal   Pulled   2m31s  kubelet  Successfully pulled image \"agent:1\" in 380ms\n  Normal   Created  2m31s  kubelet  Created container agent\n  Normal   Started  2m31s  kubelet  Started container agent\n";
+    for (rows, code, says) in [
+        (
+            "  Normal   Created  2m32s  kubelet  Created container pd\n  Warning  Failed   2m32s  kubelet  Error: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: \"/scripts/pd_start.sh\": permission denied: unknown\n",
+            "KF704",
+            "Container pd cannot be started",
+        ),
+        (
+            "  Normal   Pulling  2m33s  kubelet  Pulling image \"docker.io/library/pd:7\"\n  Warning  Failed   2m32s  kubelet  Failed to pull image \"docker.io/library/pd:7\": rpc error: code = NotFound desc = failed to pull and unpack image \"docker.io/library/pd:7\": failed to resolve reference \"docker.io/library/pd:7\": docker.io/library/pd:7: not found\n  Warning  Failed   2m32s  kubelet  Error: ErrImagePull\n",
+            "KF601",
+            "docker.io/library/pd:7",
+        ),
+        (
+            "  Normal   Pulled   2m32s  kubelet  Container image \"pd:7\" already present on machine\n  Warning  Failed   2m32s  kubelet  Error: secret \"account\" not found\n",
+            "KF701",
+            "account",
+        ),
+    ] {
+        let said = told(&desk, &format!("```\n{rows}{sidecar}```\n"));
+        assert!(said.contains(code) && said.contains(says), "{said}");
+        // The same image is there, and its container made, later.
+        let image = if code == "KF601" {
+            "docker.io/library/pd:7"
+        } else {
+            "pd:7"
+        };
+        let over = format!(
+            "  Normal   Pulled   9s  kubelet  Container image \"{image}\" already present on machine\n  Normal   Created  9s  kubelet  Created container pd\n  Normal   Started  9s  kubelet  Started container pd\n"
+        );
+        let said = told(&desk, &format!("```\n{rows}{sidecar}{over}```\n"));
+        assert!(!said.contains(code), "{said}");
+    }
+}
+
+/// kubectl does not print the restart policy.
+#[test]
+fn a_container_that_ends_well_again_and_again_is_a_crash_loop() {
+    let desk = Desk::new();
+    let paste = |state: &str, restarts: u32| {
+        format!(
+            "Name:         web-0\nNamespace:    shop\nNode:         n1/10.128.0.4\nStart Time:   Fri, 28 May 2021 03:35:38 +0000\nStatus:       Running\nIP:           10.0.8.19\nContainers:\n  web:\n    Image:          web:1\n{state}    Ready:          False\n    Restart Count:  {restarts}\nConditions:\n  Type              Status\n  Ready             False \n  ContainersReady   False \n  PodScheduled      True \n"
+        )
+    };
+    let ended = "      Reason:       Completed\n      Exit Code:    0\n      Started:      Fri, 28 May 2021 12:43:36 +0000\n      Finished:     Fri, 28 May 2021 12:43:37 +0000\n";
+    let waits = format!(
+        "    State:          Waiting\n      Reason:       CrashLoopBackOff\n    Last State:     Terminated\n{ended}"
+    );
+    for restarts in [1, 6] {
+        let said = told(&desk, &paste(&waits, restarts));
+        assert!(
+            said.contains("KF708") && said.contains("exit code 0"),
+            "{said}"
+        );
+    }
+    // It has ended once, and may have done its work.
+    let said = told(
+        &desk,
+        &paste(&format!("    State:          Terminated\n{ended}"), 0),
+    );
+    assert!(!said.contains("KF708"), "{said}");
+}

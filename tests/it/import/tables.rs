@@ -202,12 +202,14 @@ const LISTED: [Listed; 3] = [
 ];
 
 /// What a status says where a message would say more: the cause that it stands for, and the truer ones.
-const LESS: [(&str, &[&str]); 5] = [
+const LESS: [(&str, &[&str]); 6] = [
     ("KF613", &["KF601", "KF604"]),
     ("KF316", &["KF303"]),
     ("KF701", &["KF414"]),
     ("KF703", &["KF704"]),
     ("KF704", &["KF714"]),
+    // The container ends; who ends it, or why, is not told.
+    ("KF708", &["KF705", "KF712", "KF802", "KF803"]),
 ];
 
 impl Listed {
@@ -277,7 +279,7 @@ fn a_table_of_pods_tells_their_statuses_and_no_cause_that_is_not_true() {
     let (session, _) = desk.import("all.kflow", &[&table, "--taken", LISTED[1].taken]);
     let o = run(&["why", "--all", "-s", &session]);
     let said = text(&o.stderr);
-    let names = "how s11/crash (Error), s12/liveness (CrashLoopBackOff) and 7 more are";
+    let names = "how s13/notready (Running), s42/gate (Running) and s45/init-hangs (Init:0/1) are";
     assert!(said.contains(names), "{said}");
 }
 
@@ -690,4 +692,58 @@ fn the_nodes_behind_a_taint_are_named_from_their_rows() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("(n1 is NotReady)"), "{said}");
     assert!(said.contains("nodes that are not well"), "{said}");
+}
+
+/// What the one word of a row says of containers, and no more.
+#[test]
+fn a_word_of_a_row_is_a_verdict() {
+    let desk = Desk::new();
+    for (row, code, says) in [
+        (
+            "0/1     CrashLoopBackOff        5 (2m18s ago)   6m",
+            "KF708",
+            "A container has ended at least 6 times; its exit codes were not recorded.",
+        ),
+        (
+            "0/2     Init:CrashLoopBackOff   5 (2m18s ago)   6m",
+            "KF707",
+            "An init container has ended at least 6 times; its exit codes were not recorded.",
+        ),
+        (
+            "0/1     Error                   0               3h",
+            "KF708",
+            "A container has ended with an error at least once; its exit code was not recorded.",
+        ),
+        (
+            "0/1     Init:Error              2               40s",
+            "KF707",
+            "An init container has ended with an error at least 3 times; its exit codes were not recorded.",
+        ),
+        (
+            "1/2     NotReady                0               11m",
+            "KF810",
+            "A container of the pod has ended well, and another one runs on, so the pod does not complete.",
+        ),
+        (
+            "0/1     ContainerCannotRun      0               11m",
+            "KF704",
+            "A container cannot be started.",
+        ),
+    ] {
+        let table = desk.file(
+            "table.txt",
+            format!("NAME   READY   STATUS   RESTARTS   AGE\nweb    {row}\n"),
+        );
+        let (session, _) = desk.import("table.kflow", &[&table]);
+        let why = text(&run(&["why", "web", "-s", &session]).stdout);
+        let one = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(one.contains(code) && one.contains(says), "{row}: {why}");
+        // When a container ended, or is started next, is not told by a row.
+        let head = why.lines().take_while(|l| !l.contains("evidence"));
+        let head = head.collect::<Vec<_>>().join(" ");
+        assert!(
+            !head.contains("next in") && !head.contains(" for "),
+            "{row}: {why}"
+        );
+    }
 }

@@ -42,7 +42,7 @@ fn pod(s: i64, is: &Is, restarts: u32, since: i64) -> PodSeen {
     });
     let id = |n: u32| ContainerId::from(format!("{:064x}", 1000 + n));
     let exit = |n: u32, finished: i64| Terminated {
-        exit_code: 1,
+        exit_code: Some(1),
         reason: "Error".into(),
         finished: Some(at(finished)),
         id: id(n),

@@ -20,8 +20,10 @@ fn ended(t: &Terminated) -> Text {
         t.reason.clone()
     } else if t.signal != 0 {
         format!("Signal:{}", t.signal).into()
+    } else if let Some(code) = t.exit_code {
+        format!("ExitCode:{code}").into()
     } else {
-        format!("ExitCode:{}", t.exit_code).into()
+        "Error".into()
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn print_pod(pod: &PodSeen) -> Printed {
             sidecar_restarts += c.restarts;
         }
         match &c.state {
-            ContainerState::Terminated(t) if t.exit_code == 0 => continue,
+            ContainerState::Terminated(t) if t.exit_code == Some(0) => continue,
             _ if restartable && c.started == Some(true) => {
                 ready += u32::from(c.ready);
                 continue;
@@ -131,7 +133,7 @@ mod tests {
     }
     fn exited(exit_code: i32, reason: &str) -> ContainerState {
         ContainerState::Terminated(Terminated {
-            exit_code,
+            exit_code: Some(exit_code),
             reason: reason.into(),
             ..Terminated::default()
         })

@@ -34,6 +34,8 @@ pub struct Finding<'a> {
     /// The pod's state under this cause.
     pub state: State,
     pub since: Nanos,
+    /// It may have been so before, and nothing tells since when.
+    pub at_least: bool,
     /// Values for the names in the cause's sentence and commands.
     pub names: Names,
     /// The evidence for the finding, best first.
@@ -71,6 +73,7 @@ impl<'a> Finding<'a> {
             container: Text::default(),
             state: cause.state,
             since: f.since(cause.stage),
+            at_least: false,
             names: Names::default(),
             proofs: Vec::new(),
             in_flight: None,
@@ -125,6 +128,12 @@ impl<'a> Finding<'a> {
     pub fn since(mut self, at: Nanos) -> Self {
         self.since = at;
         self
+    }
+    /// Says that it is so now, and may have been before.
+    #[must_use]
+    pub fn seen_only(mut self, now: Nanos) -> Self {
+        self.at_least = true;
+        self.since(now)
     }
     /// Lowers the confidence to `c`, if it is higher.
     #[must_use]
@@ -390,7 +399,7 @@ impl<'a> Finding<'a> {
             container: self.container,
             state: self.state,
             since: self.since,
-            at_least: f.began_before(),
+            at_least: self.at_least || f.began_before(),
             in_flight: self.waits_on.or_else(|| {
                 self.in_flight.map(|c| InFlightCall {
                     method: c.start.method.clone(),

@@ -304,6 +304,7 @@ impl<'a> PodHistory<'a> {
                                 &s.container,
                                 Exit {
                                     at: finished,
+                                    was_before: item.finished.0 <= 0,
                                     code: Some(code),
                                     reason: item.reason.clone(),
                                     message: Text::default(),

@@ -43,7 +43,7 @@ use crate::backoff;
 use crate::correlate::World;
 use crate::flow::{Fact, Map, Stage};
 use kflow_model::cri::method;
-use kflow_model::pod::PodPhase;
+use kflow_model::pod::{PodPhase, WatchEvent};
 use kflow_model::{Body, Nanos, Source};
 
 /// The reason of a line of a container's own log that says why it ended.
@@ -123,8 +123,10 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     let done = |c: &&history::ContainerHistory<'_>| {
         c.exits.last().is_some_and(|e| e.code == Some(0)) && !c.runs()
     };
-    // Without the API the restart policy is not known: a container that exited with 0, once, counts as done.
-    let once = mains.iter().all(|c| c.exits.len() == 1);
+    // Where the restart policy is not known, a container that exited with 0, once, counts as done.
+    let once = mains
+        .iter()
+        .all(|c| c.exits.len() == 1 && c.restarts == 0 && !c.backs_off());
     let may_end = f.restarts_after_success().map_or(once, |again| !again);
     if !mains.is_empty() && may_end && mains.iter().all(done) {
         return Health::Well;
@@ -416,11 +418,18 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
                 let pulls =
                     |s: &&Signal<'_>| s.reason == "ErrImagePull" && s.container == x.container;
                 let newest = f.signals.iter().filter(pulls).map(|s| s.at).max();
+                // A message alone, or the state in a list, says neither how often nor when.
+                let is_counted = |s: &&Signal<'_>| match &s.evidence.body {
+                    Body::Event(e) => e.first.is_some(),
+                    Body::Pod(p) => p.event != WatchEvent::Listed,
+                    _ => true,
+                };
                 let count = |source| {
                     f.signals
                         .iter()
                         .filter(pulls)
                         .filter(|s| s.source == source)
+                        .filter(is_counted)
                         .map(|s| s.count)
                         .max()
                 };
@@ -434,10 +443,10 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
                     x.attempt = attempt;
                     x.next_retry = Some(backoff::next_pull(attempt, at));
                     x.state = State::BackingOff;
-                } else if f
-                    .signals
-                    .iter()
-                    .any(|s| s.reason == "ImagePullBackOff" && s.container == x.container)
+                } else if newest.is_some()
+                    || f.signals
+                        .iter()
+                        .any(|s| s.reason == "ImagePullBackOff" && s.container == x.container)
                 {
                     x.state = State::BackingOff;
                 }

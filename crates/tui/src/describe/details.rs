@@ -207,7 +207,7 @@ impl Writer<'_> {
         s
     }
     fn terminated(&self, t: &Terminated) -> String {
-        let mut s = format!("exited {} {}", t.exit_code, t.reason);
+        let mut s = super::exited(t);
         if t.signal != 0 {
             s.push_str(&format!(" by signal {}", t.signal));
         }

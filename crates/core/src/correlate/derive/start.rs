@@ -343,7 +343,7 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
                     r.certainty = Certainty::Bounded;
                     r.evidence.push((*o).clone());
                 }
-                r.exit_code = r.exit_code.or(Some(t.exit_code));
+                r.exit_code = r.exit_code.or(t.exit_code);
                 if r.reason.is_empty() {
                     r.reason.clone_from(&t.reason);
                 }

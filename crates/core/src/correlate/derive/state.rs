@@ -33,8 +33,8 @@ fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
     c.state = run_state(&s.state);
     c.ready = s.ready;
     c.last_exit = match &s.state {
-        ContainerState::Terminated(t) => Some(t.exit_code),
-        _ => s.last.as_ref().map(|t| t.exit_code),
+        ContainerState::Terminated(t) => t.exit_code,
+        _ => s.last.as_ref().and_then(|t| t.exit_code),
     };
 }
 

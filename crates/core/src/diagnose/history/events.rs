@@ -186,7 +186,8 @@ impl<'a> PodHistory<'a> {
                     &s.name,
                     Exit {
                         at: t.finished.unwrap_or(o.stamp.at),
-                        code: Some(t.exit_code),
+                        was_before: t.finished.is_none(),
+                        code: t.exit_code,
                         reason: t.reason.clone(),
                         message: t.message.clone(),
                         id: t.id.clone(),
@@ -241,6 +242,7 @@ impl<'a> PodHistory<'a> {
             };
             let exit = Exit {
                 at: o.stamp.at,
+                was_before: false,
                 code: Some(code),
                 reason,
                 message: Text::default(),
@@ -256,7 +258,7 @@ impl<'a> PodHistory<'a> {
     pub(super) fn backed_off(&mut self) {
         let is_listed = self.api.is_some();
         let api = self.api_evidence;
-        let loops = |s: &ContainerStatus| matches!(&s.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
+        let loops = |s: &ContainerStatus| s.state.backs_off();
         // The row of a table does not say of which container it is.
         let row_loops = self
             .containers
@@ -269,11 +271,9 @@ impl<'a> PodHistory<'a> {
             let waits = |s: &ContainerStatus| matches!(s.state, ContainerState::Waiting { .. });
             if c.exits.is_empty() && c.run.is_none() && c.status.is_none_or(waits) {
                 c.exits = c.backed_off.iter().map(|o| Exit::before(o)).collect();
-                // A row says no more than that. Why it ended, its failed probes say.
-                let is_looping = c.status.map_or(row_loops, loops);
-                if let Some(o) =
-                    api.filter(|_| c.exits.is_empty() && c.liveness.is_some() && is_looping)
-                {
+                // A row says no more than that.
+                let is_looping = c.status.map_or(row_loops && c.liveness.is_some(), loops);
+                if let Some(o) = api.filter(|_| c.exits.is_empty() && is_looping) {
                     c.exits.push(Exit::before(o));
                 }
             }

@@ -1,8 +1,7 @@
 //! The parts of a pod's history: calls, containers, exits, probes.
 
-use kflow_model::{
-    ContainerId, Evidence, Nanos, Text, cri::CallStart, pod::ContainerStatus, stamp::SECOND,
-};
+use kflow_model::pod::ContainerStatus;
+use kflow_model::{ContainerId, Evidence, Nanos, Text, cri::CallStart, stamp::SECOND};
 
 /// A call that was made for the pod.
 #[derive(Clone, Debug)]
@@ -21,8 +20,9 @@ pub struct PodCall<'a> {
 /// How a container ended.
 #[derive(Clone, Debug)]
 pub struct Exit<'a> {
-    /// Time of the observation.
+    /// When it ended; with `was_before`, the time of the observation that shows that it had.
     pub at: Nanos,
+    pub was_before: bool,
     /// Exit code; `None` when no source gives it.
     pub code: Option<i32>,
     /// The termination reason: `Error`, `OOMKilled`, `Completed`, `StartError`, …
@@ -38,6 +38,7 @@ impl<'a> Exit<'a> {
     pub(super) fn before(evidence: &'a Evidence) -> Self {
         Self {
             at: evidence.stamp.at,
+            was_before: true,
             code: None,
             reason: Text::default(),
             message: Text::default(),
@@ -158,6 +159,11 @@ impl ContainerHistory<'_> {
     pub fn probed(&self) -> Option<Nanos> {
         let probes = [&self.readiness, &self.liveness, &self.startup];
         probes.into_iter().flatten().map(|p| p.at).max()
+    }
+    /// True when the kubelet waits before it starts the container again.
+    pub fn backs_off(&self) -> bool {
+        let waits = self.status.is_some_and(|s| s.state.backs_off());
+        waits || (!self.backed_off.is_empty() && !self.runs())
     }
     /// True while the container runs: the timeline has a run that lasts, or the container started after it last ended.
     pub fn runs(&self) -> bool {

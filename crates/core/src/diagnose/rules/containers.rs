@@ -117,7 +117,9 @@ fn post_start<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Findin
 /// Adds a finding for each container that ended and should not have, with the best reason that is known.
 pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let restarts = f.restarts_after_success();
-    for c in &f.containers {
+    // What is known of a container without its name may be of one with a name.
+    let (named, nameless): (Vec<_>, Vec<_>) = f.containers.iter().partition(|c| !c.name.is_empty());
+    for c in named.into_iter().chain(nameless) {
         let init = f.is_init(&c.name);
         if f.is_ephemeral(&c.name) {
             continue;
@@ -130,7 +132,9 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             .count();
         let again = recent.max(c.restarts as usize);
         let fine = last.code == Some(0)
-            && (init || restarts == Some(false) || (restarts.is_none() && again < 2));
+            && (init
+                || restarts == Some(false)
+                || (restarts.is_none() && again < 2 && !c.backs_off()));
         let loops = f.crash_loop(c).is_some();
         // The kubelet stopped the container, so the exit is no failure of its own.
         let stopped = c.killed.is_some_and(|(t, why, _)| {
@@ -253,16 +257,21 @@ fn crash<'a>(
             }),
     };
     // A cause of the catalogue may already say why the container ended.
+    let may_be_of_it = |k: &Finding<'_>| k.container == c.name || c.name.is_empty();
     let told = found
         .iter()
-        .any(|k| k.container == c.name && k.stage >= Stage::Image && k.cause.id != cause::KF613);
+        .any(|k| may_be_of_it(k) && k.stage >= Stage::Image && k.cause.id != cause::KF613);
     if x.is_none() && !told {
         let id = if init { cause::KF707 } else { cause::KF708 };
-        x = Some(
-            Finding::new(id, f)
-                .ends(&in_words(f, c, last, n), last.code)
-                .name("held", &list(&held_up(f, &c.name))),
-        );
+        let mut of_exit = Finding::new(id, f)
+            .ends(&in_words(f, c, last, n), last.code)
+            .name("held", &list(&held_up(f, &c.name)));
+        if last.code.is_none() {
+            of_exit = of_exit
+                .at_most(Confidence::Likely)
+                .name("unseen", "its exit code, or a probe that failed");
+        }
+        x = Some(of_exit);
     }
     let waits_again = !c.runs();
     let next = c
@@ -272,14 +281,18 @@ fn crash<'a>(
             _ => None,
         })
         .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
+    let next = Some(next).filter(|_| !last.was_before);
     let dead = is_final(f);
     let left = is_left(f, c);
     let over = |x: &mut Finding<'a>| {
         x.attempt = n;
-        x.next_retry = (waits_again && !dead && !left).then_some(next);
+        x.next_retry = next.filter(|_| waits_again && !dead && !left);
         x.state = if dead {
             State::Failed
         } else if left {
+            State::Stuck
+        } else if waits_again && last.was_before && !c.backs_off() {
+            // Nothing tells that it is started again.
             State::Stuck
         } else if waits_again {
             State::BackingOff
@@ -289,22 +302,19 @@ fn crash<'a>(
         };
         if let Some(first) = c.exits.first() {
             x.since = first.at;
+            x.at_least = first.was_before;
         }
     };
-    let why = match last.reason.as_str() {
-        "" => String::new(),
-        reason => format!(" ({reason})"),
-    };
     let shown = crate::diagnose::finding::proof(last.evidence);
-    let ended = match last.code {
-        Some(code) => Proof {
+    let ended = match in_short(c, last) {
+        Some(what) => Proof {
             at: last.at,
             // A status has whole seconds, a runtime has not.
             precision: match last.at.0 % SECOND {
                 0 => SECOND as u32,
                 _ => 1,
             },
-            what: format!("container {} ended: exit code {code}{why}", c.name),
+            what,
             words: None,
             ..shown
         },
@@ -322,12 +332,13 @@ fn crash<'a>(
     }
     let Some(x) = x else { return };
     let mut x = x.container(&c.name);
-    x.proofs.push(ended);
-    if let Some(s) = f
-        .signals
-        .iter()
-        .find(|s| s.reason == "CrashLoopBackOff" && s.container == c.name)
-    {
+    let mut backs_off = f.signals.iter();
+    let backs_off = backs_off.find(|s| s.reason == "CrashLoopBackOff" && s.container == c.name);
+    // The status that shows that it ended says it by this word.
+    if !(last.was_before && backs_off.is_some()) {
+        x.proofs.push(ended);
+    }
+    if let Some(s) = backs_off {
         x.proofs.push(crate::diagnose::finding::signal_proof(s));
     }
     over(&mut x);
@@ -387,14 +398,35 @@ pub(in crate::diagnose) fn killed_before<'a>(f: &'a PodHistory<'a>) -> Option<Fi
     Some(x.state(State::Recovered).since(f.now).proof(last.evidence))
 }
 
+/// Returns how a container ended: `container web ended: exit code 1 (Error)`; `None` where nothing of that is known.
+fn in_short(c: &ContainerHistory<'_>, last: &Exit<'_>) -> Option<String> {
+    if last.code.is_none() && last.reason.is_empty() {
+        return None;
+    }
+    let mut what = match c.name.as_str() {
+        "" => "a container ended".to_owned(),
+        name => format!("container {name} ended"),
+    };
+    if let Some(code) = last.code {
+        what.push_str(&format!(": exit code {code}"));
+    }
+    if !last.reason.is_empty() {
+        what.push_str(&format!(" ({})", last.reason));
+    }
+    Some(what)
+}
+
 /// Returns how a container ends, in words: `ends with exit code 137, killed by SIGKILL (OOMKilled) after 3s, 5 times
 /// so far`.
 fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
     let Some(exit) = last.code else {
-        return format!(
-            "has ended at least {}; its exit codes were not recorded",
-            times(n)
-        );
+        let (how, codes) = match (last.reason.as_str(), n) {
+            ("", _) => ("", "exit codes were"),
+            (_, 0 | 1) => (" with an error", "exit code was"),
+            _ => (" with an error", "exit codes were"),
+        };
+        let n = times(n);
+        return format!("has ended{how} at least {n}; its {codes} not recorded");
     };
     let signal = match exit {
         137 => ", killed by SIGKILL",

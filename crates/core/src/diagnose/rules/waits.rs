@@ -244,7 +244,15 @@ fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
 
 /// For a pod in which a container has ended well for good while others run.
 fn goes_on<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
-    if f.deleted.is_some() || f.restarts_after_success()? {
+    if f.deleted.is_some() {
+        return None;
+    }
+    // kubectl says so of what this is about, and no more (`printPod`).
+    if f.api.is_some_and(|p| p.status.reason == "NotReady") {
+        let x = Finding::new(cause::KF810, f).seen_only(cx.now);
+        return Some(x.proof_if(f.api_evidence));
+    }
+    if f.restarts_after_success()? {
         return None;
     }
     let mains = || {

@@ -194,7 +194,7 @@ fn waiting_and_terminated_states_keep_reason_and_code() {
     ));
     let (_, liveness) = pods[5];
     let last = liveness.status.containers[0].last.as_ref().unwrap();
-    assert_eq!(last.exit_code, 137);
+    assert_eq!(last.exit_code, Some(137));
     assert!(last.finished > last.started);
 }
 

@@ -418,8 +418,8 @@ fn state(line: &Line<'_>) -> Value {
     let reason = line.value("Reason").unwrap_or_default();
     let code = line.value("Exit Code").and_then(|code| code.parse().ok());
     let code: Option<i32> = code.or_else(|| super::pods::exit_code(reason));
-    // kubectl prints it always: it was cut away.
-    if line.value == "Terminated" && code.is_none() {
+    // kubectl prints both always. Where they were cut away, the container may have ended well.
+    if line.value == "Terminated" && code.is_none() && reason.is_empty() {
         return json!({});
     }
     if let Some(code) = code {

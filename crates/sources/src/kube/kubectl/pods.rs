@@ -317,7 +317,7 @@ struct Told {
 }
 
 /// Reasons of containers that have ended, with the exit code that each stands for (1.36: pkg/kubelet/kubelet_pods.go,
-/// pkg/kubelet/kuberuntime; `StartError` is containerd's). `Error` stands for any but 0.
+/// pkg/kubelet/kuberuntime; `StartError` is containerd's).
 const ENDED: [(&str, i32); 4] = [
     ("Completed", 0),
     ("OOMKilled", 137),
@@ -330,6 +330,9 @@ pub(super) fn exit_code(reason: &str) -> Option<i32> {
     let known = ENDED.iter().find(|(r, _)| *r == reason);
     known.map(|(_, code)| *code)
 }
+
+/// Reasons of containers that have ended with any code but 0; the second is Docker's, of a container that did not start.
+const FAILED: [&str; 2] = ["Error", "ContainerCannotRun"];
 
 /// Reasons by which containers wait (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go,
 /// staging/src/k8s.io/cri-api/pkg/errors).
@@ -363,8 +366,12 @@ impl Told {
             "Pending" | "SchedulingGated" => phase("Pending"),
             "Succeeded" => phase("Succeeded"),
             "Failed" => phase("Failed"),
-            "Running" | "NotReady" => Self {
+            "Running" => Self {
                 container: Some(json!({"running": {}})),
+                ..phase("Running")
+            },
+            "NotReady" => Self {
+                of_pod: true,
                 ..phase("Running")
             },
             "Completed" => Self {
@@ -379,10 +386,6 @@ impl Told {
                 is_deleted: true,
                 ..phase("Unknown")
             },
-            "Error" | "ContainerCannotRun" => Self {
-                of_pod: true,
-                ..phase("Running")
-            },
             _ => match status.strip_prefix("Init:") {
                 Some(of_init) => {
                     let running = fraction(of_init).map(|_| json!({"running": {}}));
@@ -394,9 +397,14 @@ impl Told {
                     }
                 }
                 None => match state(status) {
+                    // A container that has ended leaves the phase Running (pkg/kubelet/kubelet_pods.go, `getPhase`).
                     Some(state) => Self {
+                        phase: match state.get("terminated") {
+                            None if restarts == 0 => "Pending",
+                            _ => "Running",
+                        },
                         container: Some(state),
-                        ..phase(if restarts > 0 { "Running" } else { "Pending" })
+                        ..Self::default()
                     },
                     // A pod's own reason stands with the phase Failed alone.
                     None => Self {
@@ -409,13 +417,16 @@ impl Told {
     }
 }
 
-/// The state of a container of this reason; `None` where it is none of a container, or does not tell the exit code.
+/// The state of a container of this reason; `None` where it is none of a container.
 fn state(reason: &str) -> Option<Value> {
     if WAITS.contains(&reason) {
         return Some(json!({"waiting": {"reason": reason}}));
     }
     if let Some(code) = exit_code(reason) {
         return Some(json!({"terminated": {"reason": reason, "exitCode": code}}));
+    }
+    if FAILED.contains(&reason) {
+        return Some(json!({"terminated": {"reason": reason}}));
     }
     // A container that ended without a reason: `ExitCode:1`, `Signal:9`.
     let (word, number) = reason.split_once(':')?;
@@ -516,19 +527,19 @@ mod tests {
             ),
             (
                 "OOMKilled",
-                "Pending",
+                "Running",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}}),
             ),
             (
                 "ExitCode:3",
-                "Pending",
+                "Running",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"exitCode": 3}}),
             ),
             (
                 "Signal:9",
-                "Pending",
+                "Running",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"exitCode": 137, "signal": 9}}),
             ),
@@ -547,10 +558,16 @@ mod tests {
             (
                 "Init:Error",
                 "Pending",
-                "/status/reason",
-                json!("Init:Error"),
+                "/status/initContainerStatuses/0/state",
+                json!({"terminated": {"reason": "Error"}}),
             ),
-            ("Error", "Running", "/status/reason", json!("Error")),
+            (
+                "Error",
+                "Running",
+                "/status/containerStatuses/0/state",
+                json!({"terminated": {"reason": "Error"}}),
+            ),
+            ("NotReady", "Running", "/status/reason", json!("NotReady")),
             ("Evicted", "Failed", "/status/reason", json!("Evicted")),
             (
                 "Terminating",

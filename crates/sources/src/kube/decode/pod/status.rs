@@ -88,7 +88,7 @@ struct Running {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct RawTerminated {
-    exit_code: N<i32>,
+    exit_code: Option<i32>,
     signal: N<i32>,
     reason: N<Text>,
     message: N<Text>,
@@ -101,7 +101,7 @@ struct RawTerminated {
 impl RawTerminated {
     fn into_model(self) -> Terminated {
         Terminated {
-            exit_code: self.exit_code.0,
+            exit_code: self.exit_code,
             signal: self.signal.0,
             reason: self.reason.0,
             message: cut(&self.message.0, MESSAGE),
