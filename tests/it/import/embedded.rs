@@ -10,11 +10,16 @@ const UNSCHEDULABLE: &str = "status:\n  conditions:\n  - lastProbeTime: null\n  
 const BACKING_OFF: &str = "{\n  \"metadata\": {\n    \"name\": \"my-app-5fc464b465-t4z6r.1667424602513628\",\n    \"namespace\": \"my-app\"\n  },\n  \"reason\": \"BackOff\",\n  \"message\": \"Back-off restarting failed container\",\n  \"source\": {\"component\": \"kubelet\", \"host\": \"n1\"},\n  \"firstTimestamp\": \"2021-02-26T09:30:59Z\",\n  \"lastTimestamp\": \"2021-02-26T09:30:59Z\",\n  \"count\": 1,\n  \"type\": \"Warning\",\n  \"involvedObject\": {\n    \"kind\": \"Pod\",\n    \"namespace\": \"my-app\",\n    \"name\": \"my-app-5fc464b465-t4z6r\",\n    \"uid\": \"11f86797-ded9-4e1f-be1e-582b4e8ebde8\",\n    \"fieldPath\": \"spec.containers{my-app}\"\n  }\n}\n";
 
 fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
+    before_each(text, "  ")
 }
 
 fn quoted(text: &str) -> String {
-    text.lines().map(|line| format!("> {line}\n")).collect()
+    before_each(text, "> ")
+}
+
+fn before_each(text: &str, front: &str) -> String {
+    let lines = text.lines().flat_map(|line| [front, line, "\n"]);
+    lines.collect()
 }
 
 #[test]
@@ -133,9 +138,7 @@ fn the_command_before_names_the_object() {
         format!(
             "```\n$ kubectl -n shop get pod/web-0 -oyaml\n```\n\n```yaml\n{UNSCHEDULABLE}```\n"
         ),
-        format!(
-            "% k get po web-0 -n shop -ojson | jq .status\n{{\"phase\": \"Pending\",\n\"conditions\": [{{\"type\": \"PodScheduled\", \"status\": \"False\", \"reason\": \"Unschedulable\", \"message\": \"0/3 nodes are available: 3 Insufficient cpu.\"}}]}}\n"
-        ),
+        "% k get po web-0 -n shop -ojson | jq .status\n{\"phase\": \"Pending\",\n\"conditions\": [{\"type\": \"PodScheduled\", \"status\": \"False\", \"reason\": \"Unschedulable\", \"message\": \"0/3 nodes are available: 3 Insufficient cpu.\"}]}\n".to_owned(),
         format!("$ kubectl get pod web-0 -n shop -o jsonpath='{{.status}}'\n{status}"),
     ] {
         let said = told(&desk, &paste);
