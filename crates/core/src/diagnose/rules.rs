@@ -420,6 +420,7 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
                 let newest = f.signals.iter().filter(pulls).map(|s| s.at).max();
                 // A message alone, or the state in a list, says neither how often nor when.
                 let is_counted = |s: &&Signal<'_>| match &s.evidence.body {
+                    _ if s.count > 1 => true,
                     Body::Event(e) => e.first.is_some(),
                     Body::Pod(p) => p.event != WatchEvent::Listed,
                     _ => true,
