@@ -67,7 +67,7 @@ fn a_few_rows_of_events_are_enough() {
         (
             "Events:\n  Type     Reason                  Age  From           Message\n  ----     ------                  ---- ----           -------\n  Warning  FailedCreatePodSandBox  18m  kubelet, evan  Failed create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox container for pod \"nginx-fq7wk\": Error response from daemon: OCI runtime create failed: exec: \"docker-runc\": executable file not found in $PATH: unknown\n",
             "KF509",
-            "NAMESPACE/POD",
+            "NAMESPACE/nginx-fq7wk",
         ),
         // The name is in the command.
         (

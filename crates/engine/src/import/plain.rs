@@ -51,8 +51,10 @@ const ENTITIES: [(&str, char); 8] = [
     ("ldquo", '"'),
     ("rdquo", '"'),
 ];
-/// Longest text in bold, characters: `**` stands in patterns of paths too.
-const BOLD: usize = 80;
+/// Marks of bold and of italics in Markdown.
+const MARKS: [&str; 4] = ["**", "__", "*", "_"];
+/// Longest text in italics, characters: `*` and `_` alone stand in names and types too.
+const ITALICS: usize = 80;
 /// Lines in a row that have a number before them.
 const NUMBERED: usize = 3;
 
@@ -308,23 +310,48 @@ fn undrawn(text: &str) -> Option<String> {
     let is_drawn = |line: &str| line.trim_start().starts_with('|');
     let lines: Vec<&str> = text.lines().collect();
     // A single one is a line of something else.
-    if !lines.windows(2).any(|two| two.iter().all(|l| is_drawn(l))) {
+    let is_framed = lines.windows(2).any(|two| two.iter().all(|l| is_drawn(l)));
+    // Markdown needs no line at the sides: then the ruler tells.
+    if !is_framed && !lines.iter().any(|l| is_ruler(l)) {
         return None;
     }
-    let line = |line: &&str| {
-        let Some(inside) = line.trim().strip_prefix('|') else {
-            return (*line).to_owned();
-        };
-        match inside.strip_suffix('|') {
-            Some(cells) => cells
-                .split('|')
-                .map(str::trim)
-                .collect::<Vec<_>>()
-                .join("   "),
-            None => inside.strip_prefix(' ').unwrap_or(inside).to_owned(),
+    let mut out = String::with_capacity(text.len());
+    let mut is_table = false;
+    for (at, line) in lines.iter().enumerate() {
+        let next = lines.get(at + 1).copied().unwrap_or_default();
+        is_table = line.contains('|') && (is_table || is_ruler(next));
+        // It is a line of no table that kubectl prints.
+        if is_ruler(line) {
+            continue;
         }
+        match line.trim().strip_prefix('|') {
+            Some(inside) if is_framed => match inside.strip_suffix('|') {
+                Some(inside) => out.push_str(&cells(inside)),
+                None => out.push_str(inside.strip_prefix(' ').unwrap_or(inside)),
+            },
+            _ if is_table => out.push_str(&cells(line)),
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    (out != text).then_some(out)
+}
+
+/// `|--|:-:|`, `+----+----+`
+fn is_ruler(line: &str) -> bool {
+    let has = |c: char| line.contains(c);
+    has('-') && (has('|') || has('+')) && line.trim().chars().all(|c| "|+-:= ".contains(c))
+}
+
+/// The cells of a row that is drawn, without the marks of code around one.
+fn cells(row: &str) -> String {
+    let cell = |cell: &str| {
+        let cell = cell.trim();
+        let code = cell.strip_prefix('`').and_then(|c| c.strip_suffix('`'));
+        code.unwrap_or(cell).to_owned()
     };
-    Some(lines.iter().map(line).collect::<Vec<_>>().join("\n") + "\n")
+    let row = row.trim().trim_matches('|');
+    row.split('|').map(cell).collect::<Vec<_>>().join("   ")
 }
 
 /// Puts the marks of a code block into lines of their own, all as Markdown has them.
@@ -379,7 +406,7 @@ fn ends_block(line: &str) -> Option<&str> {
     block(mark).filter(|rest| rest.is_empty()).map(|_| code)
 }
 
-/// Takes Markdown's marks of bold text out, and those of code around a whole line.
+/// Takes Markdown's marks of bold and of italics out, and those of code around a whole line.
 fn unmarked(text: &str) -> Option<String> {
     let of_code = |line: &str| {
         let inside = line
@@ -388,45 +415,100 @@ fn unmarked(text: &str) -> Option<String> {
             .and_then(|l| l.strip_suffix('`'));
         inside.is_some_and(|l| !l.is_empty() && !l.contains('`'))
     };
-    if !text.contains("**") && !text.lines().any(of_code) {
+    if !text.contains(['*', '_']) && !text.lines().any(of_code) {
         return None;
     }
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        let line = if of_code(line) {
+        let mut line = if of_code(line) {
             Cow::Owned(line.replace('`', ""))
         } else {
             Cow::Borrowed(line)
         };
-        out.push_str(&without_bold(&line));
-    }
-    Some(out)
-}
-
-fn without_bold(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("**") {
-        out.push_str(before);
-        let bold = after.split_once("**").filter(|(bold, _)| {
-            let is_short = bold.chars().count() <= BOLD;
-            is_short
-                && bold.starts_with(char::is_alphanumeric)
-                && !bold.ends_with(' ')
-                && !bold.contains('*')
-        });
-        match bold {
-            Some((bold, behind)) => {
-                out.push_str(bold);
-                rest = behind;
-            }
-            None => {
-                out.push_str("**");
-                rest = after;
+        for mark in MARKS {
+            if let Some(without) = without(mark, &line) {
+                line = Cow::Owned(without);
             }
         }
+        out.push_str(&line);
     }
-    out + rest
+    (out != text).then_some(out)
+}
+
+/// What a mark of emphasis may be at its place: one that begins, one that ends, or both.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: usize,
+    begins: bool,
+    ends: bool,
+    /// True at the begin of a word, or at its end.
+    is_outside: bool,
+}
+
+impl Mark {
+    /// `None` for what is no emphasis: a pattern of paths (`/var/**/x`), a power, blanks at both sides, a part of a longer run.
+    fn new(mark: &str, line: &str, at: usize) -> Option<Self> {
+        let sign = mark.chars().next()?;
+        let before = line.get(..at)?.chars().next_back();
+        let after = line.get(at + mark.len()..)?.chars().next();
+        let is_other = |c: Option<char>| c.is_some_and(|c| c == '/' || c == sign);
+        let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        if is_other(before) || is_other(after) || is_digit(before) && is_digit(after) {
+            return None;
+        }
+        let is_of_text = |c: char, more: &str| c.is_alphanumeric() || more.contains(c);
+        let is_apart =
+            |c: Option<char>, more: &str| c.is_none_or(|c| c.is_whitespace() || more.contains(c));
+        let starts = after.is_some_and(|c| is_of_text(c, "\"'`([{<"));
+        let stops = before.is_some_and(|c| is_of_text(c, "\"'`)]}>.:!?,"));
+        let out = Self {
+            at,
+            begins: starts && (mark == "**" || is_apart(before, "\"'([{|")),
+            ends: stops && (mark == "**" || is_apart(after, "\"')]}|.,;:!?")),
+            is_outside: is_apart(before, "\"'([{|") != is_apart(after, "\"')]}|.,;:!?")
+                && (starts || before.is_some_and(|c| is_of_text(c, "\"')]}>"))),
+        };
+        (out.begins || out.ends).then_some(out)
+    }
+
+    /// True for a mark of which the other one is in another line.
+    fn goes_alone(&self, mark: &str) -> bool {
+        mark == "**" && self.is_outside
+    }
+}
+
+/// Returns a line without the pairs of a mark, and without those that stand alone at the begin or end of a word.
+fn without(mark: &str, line: &str) -> Option<String> {
+    let all = line.match_indices(mark);
+    let all: Vec<Mark> = all
+        .filter_map(|(at, _)| Mark::new(mark, line, at))
+        .collect();
+    let mut gone = Vec::new();
+    let mut begun: Option<&Mark> = None;
+    for now in &all {
+        let is_pair = |begin: &&Mark| {
+            let inside = line.get(begin.at..now.at);
+            let is_short = || inside.is_some_and(|i| i.chars().count() <= ITALICS);
+            now.ends && (mark.len() > 1 || is_short())
+        };
+        if let Some(begin) = begun.filter(is_pair) {
+            gone.extend([begin.at, now.at]);
+            begun = None;
+            continue;
+        }
+        gone.extend(begun.filter(|m| m.goes_alone(mark)).map(|m| m.at));
+        begun = Some(now).filter(|m| m.begins);
+        gone.extend((begun.is_none() && now.goes_alone(mark)).then_some(now.at));
+    }
+    gone.extend(begun.filter(|m| m.goes_alone(mark)).map(|m| m.at));
+    let mut out = String::with_capacity(line.len());
+    let mut from = 0;
+    for at in &gone {
+        out.push_str(line.get(from..*at)?);
+        from = at + mark.len();
+    }
+    out.push_str(line.get(from..)?);
+    (!gone.is_empty()).then_some(out)
 }
 
 #[cfg(test)]
@@ -491,6 +573,32 @@ mod tests {
             of_lines(|(_, line)| format!("| {line}")),
             of_lines(|(_, line)| format!("`{line}`")),
             (format!("```{ROW}```\n"), format!("```\n{ROW}```\n")),
+            // Minikube 12944, kubernetes-retired/dashboard 7541, openshift/origin 19174.
+            (
+                "kubelet  F**ailed to pull image \"selenium/hub\": x509: unknown authority**\n".to_owned(),
+                "kubelet  Failed to pull image \"selenium/hub\": x509: unknown authority\n".to_owned(),
+            ),
+            (
+                "calico-6c79   0/1   CrashLoopBackOff   32 (60s ago)    38m**\n".to_owned(),
+                "calico-6c79   0/1   CrashLoopBackOff   32 (60s ago)    38m\n".to_owned(),
+            ),
+            (
+                "**oc describe pod router-1-deploy \n 31m  a **b** \"c\" does not exist**.\n".to_owned(),
+                "oc describe pod router-1-deploy \n 31m  a b \"c\" does not exist.\n".to_owned(),
+            ),
+            (
+                "due to _UnmountVolume.TearDown failed for volume_ with *target is busy*, __8d__\n".to_owned(),
+                "due to UnmountVolume.TearDown failed for volume with target is busy, 8d\n".to_owned(),
+            ),
+            // K3s 2350, and the same without lines at the sides.
+            (
+                "| NAME |    READY |  STATUS  | AGE|\n|--|:-:|--|--|\n|local-4hvf2 |  0/1  |   `Pending` |     18m|\n\n".to_owned(),
+                "NAME   READY   STATUS   AGE\nlocal-4hvf2   0/1   Pending   18m\n\n".to_owned(),
+            ),
+            (
+                "NAME | READY | AGE\n-- | -- | --\nweb-0 | 0/1 | 18m\nnot a | b\n\na | b\n".to_owned(),
+                "NAME   READY   AGE\nweb-0   0/1   18m\nnot a   b\n\na | b\n".to_owned(),
+            ),
             (
                 format!("```{}```\n", ROW.trim_end()),
                 format!("```\n{ROW}```\n"),
@@ -509,7 +617,8 @@ mod tests {
             "rate(x[5m]) and [10m] are lengths\n",
             "10:42:01 a\n11:42:01 b\n12:42:01 c\n13:42:01 d\n",
             "msg=\"a\\nb\\nc\\nd\"\n",
-            "glob /var/**/x.log and **/y\n",
+            "glob /var/**/x.log and **/y, 2**10, 10.1.**.** and web-**\n",
+            "failed to list *v1.Node: x, */5 * * * *, web-0_shop(a) and _netdev\n * a\n * b\n",
             "1  web-0\n5  web-1\n9  web-2\n",
             "a & b; c &d; AT&T;\n",
             "a | b\n| c\n",

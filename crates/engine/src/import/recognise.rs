@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::bundle::archive::ENCRYPTED;
-use kflow_sources::kube::decode::{CUT_OFF, NO_JSON};
+use kflow_sources::kube::decode::{CUT_OFF, NO_JSON, resembles_printed};
 use kflow_sources::{Fed, TimeHint, klog, runtime};
 
 /// Size from which a begin may be less than the file, bytes.
@@ -10,6 +10,7 @@ const CUT: usize = super::stream::BEGIN;
 /// Most lines that are tried.
 const LINES: usize = 2_000;
 const TABLE: &str = "it is a table of which kflow reads nothing: ask kubectl for it with -o json, or for pods with -A";
+const PRINTED: &str = "it is what kubectl prints, and there is nothing in it that kflow reads: give it `kubectl describe pod` of a pod to its end, with the Events, or `kubectl get pods,events -A -o json`";
 /// First bytes of files of other kinds, and what users are told about them.
 const FOREIGN: [(&[u8], &str); 9] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
@@ -72,7 +73,11 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
     if let Some(what) = foreign(text) {
         return Some(what.to_owned());
     }
-    Some(match kind_of(text)? {
+    let Some(kind) = kind_of(text) else {
+        let is_printed = std::str::from_utf8(text).is_ok_and(resembles_printed);
+        return is_printed.then(|| PRINTED.to_owned());
+    };
+    Some(match kind {
         k if k.klog() => {
             "it looks like a log of the kubelet or the control plane: say of which with --kubelet-log, --apiserver-log and so on".to_owned()
         }
@@ -192,6 +197,26 @@ mod tests {
                 want.map(|_| true),
                 "{said:?} {begin:.20}: {told:?}"
             );
+        }
+    }
+
+    /// Pieces of public reports, whose addresses are in `fixtures/reports.tsv`.
+    #[test]
+    fn what_kubectl_prints_needs_no_flag() {
+        for (text, want) in [
+            (
+                "Name:           kube-state-backup-manual-ltt1y\nNamespace:      kube-system\nParallelism:    1\nCompletions:    1\n",
+                Some(PRINTED),
+            ),
+            (
+                "QoS Class:                   BestEffort\nNode-Selectors:              <none>\nEvents:                      <none>\n",
+                Some(PRINTED),
+            ),
+            ("It hangs:\n$ kubectl get svc\n", Some(PRINTED)),
+            ("It hangs.\nWhy:  I do not know\n", None),
+            ("a: 1\nb: 2\nc: 3\n", None),
+        ] {
+            assert_eq!(unnamed(text.as_bytes()).as_deref(), want, "{text}");
         }
     }
 }

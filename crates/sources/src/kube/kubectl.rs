@@ -21,10 +21,12 @@
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
+//! | `waiting` | sentences that say that a pod waits |
 //! | `listed` | rows of nodes and of claims |
 //! | `wrapped` | lines that a terminal or a mail program cut |
 //! | `pod`, `object` | a description as an object of the API |
 
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::super::{Fed, TimeHint};
@@ -47,6 +49,7 @@ mod pod;
 mod pods;
 mod table;
 mod ticket;
+mod waiting;
 mod whose;
 mod wrapped;
 
@@ -58,13 +61,16 @@ pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 pub use pods::ROW_UID;
 use table::{Columns, Row};
-pub use wrapped::{Joined, joined};
+use waiting::Waiting;
+pub use wrapped::{Joined, joined, resembles_printed};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = PodUid::DESCRIBED;
 /// A kubelet reports the conditions of its node at least this often (1.36: pkg/kubelet/apis/config/v1beta1/defaults.go,
 /// `NodeStatusReportFrequency` 5 min); twice that, ns.
 const HEARTBEAT: i64 = 600 * SECOND;
+/// Why a line is left out that is nothing that is read.
+const UNKNOWN: &str = "neither JSON nor what kubectl prints";
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -83,7 +89,7 @@ pub(super) struct KubectlText {
     /// True if the last line does.
     in_quotation: bool,
     /// What is being read, if its begin is missing.
-    piece: Option<piece::Piece>,
+    piece: Option<piece::Begun>,
     /// Number of these so far.
     pieces: usize,
     /// The indent of the last line `State: Terminated`, while lines below it are read.
@@ -126,11 +132,19 @@ pub(super) struct KubectlText {
     logged: Option<Named>,
     /// The pods of the last table that are not well.
     sick: Vec<Named>,
+    /// The pods that messages of Events name.
+    named: fragment::Pods,
+    /// Names of the pods that tables and descriptions show.
+    shown: FxHashSet<String>,
+    /// The numbers that tell rows of Events apart.
+    numbers: events::Numbers,
     /// The bounds of the list of pods, if the line before is a command that prints every pod of them.
     whole: Option<Text>,
     occurrences: Occurrences,
     /// True when there are no more lines.
     is_end: bool,
+    /// True once something was read as of the moment that the caller told.
+    is_dated: bool,
 }
 
 /// When kubectl ran.
@@ -163,6 +177,12 @@ impl KubectlText {
 
     /// Decodes what was collected, if anything.
     fn flush(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let fed = self.decoded(out);
+        self.is_dated |= matches!(fed, Fed::Observed(_));
+        fed
+    }
+
+    fn decoded(&mut self, out: &mut Vec<Observation>) -> Fed {
         let mut text = std::mem::take(&mut self.lines);
         let mut rows = std::mem::take(&mut self.rows);
         if let (Some(until), Some(last)) = (self.until_blank.take(), rows.last_mut()) {
@@ -170,6 +190,9 @@ impl KubectlText {
         }
         if self.is_end && is_cut(&rows) {
             rows.pop();
+        }
+        if self.alone.is_some() {
+            rows.retain(|row| !row.message.is_empty());
         }
         let (pods, scope) = self.pods.end();
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
@@ -190,10 +213,16 @@ impl KubectlText {
         if text.is_empty() && rows.is_empty() {
             return Fed::Partial;
         }
-        if self.piece.take().is_some() && !piece::Piece::complete(&mut text) {
-            return Fed::Malformed("neither JSON nor what kubectl prints");
+        let is_piece = match self.piece.take() {
+            Some(piece::Begun::Container(_)) => piece::Piece::complete(&mut text),
+            Some(piece::Begun::Status) => piece::is_of_pod(&text),
+            None => true,
+        };
+        if !is_piece {
+            return Fed::Malformed(UNKNOWN);
         }
         let lines = outline::read(text.iter().map(String::as_str));
+        self.date(&mut rows);
         let moment = self.moment(&lines, &rows);
         if lines.is_empty() {
             if is_doubtful {
@@ -206,9 +235,11 @@ impl KubectlText {
             let told = fragment::Told {
                 described: self.described.as_ref(),
                 pod: self.one(),
+                named: Some(&self.named),
                 logged: self.logged.as_ref(),
             };
             fragment::attribute(&mut rows, &of_list, &told);
+            self.named.extend(&rows);
             // Somebody chose these rows: they ask about their objects, however old the Events are.
             for row in rows.iter_mut().filter(|_| is_alone) {
                 row.is_described = true;
@@ -223,6 +254,7 @@ impl KubectlText {
             .map_or(moment, Moment);
         let described = Described::new(kind, &lines, &rows);
         let object = if kind == "Pod" {
+            self.shown.insert(described.name.to_owned());
             let known = pod::Known::new(&described.uid, &lines, &rows, moment);
             Some(pod::object(&lines, &known))
         } else {
@@ -259,6 +291,26 @@ impl KubectlText {
         described.map(|d| &d.object).or_else(|| self.one())
     }
 
+    /// Takes a sentence that says that a pod waits. A table and a description say more.
+    fn waits(&mut self, mut waiting: Waiting, out: &mut Vec<Observation>) -> Fed {
+        if self.shown.contains(&waiting.pod.name) {
+            return Fed::Ignored("sentence about a pod that is shown");
+        }
+        let before = fragment::Told {
+            described: self.described.as_ref(),
+            pod: None,
+            named: Some(&self.named),
+            logged: self.logged.as_ref(),
+        };
+        waiting.pod = fragment::whole(waiting.pod, &fragment::Pods::default(), &before);
+        let all = [&waiting.pod.namespace, &self.namespace];
+        let namespace = all.into_iter().find(|n| !n.is_empty());
+        waiting.pod.namespace = namespace.map_or_else(|| NAMESPACE.to_owned(), String::clone);
+        self.sick = vec![waiting.pod.clone()];
+        let moment = self.moment(&[], &[]);
+        decode_all(std::iter::once(waiting.object(moment)), moment, out)
+    }
+
     /// Decodes rows of a table of pods; `scope`: the bounds of the list, if it lacks no pod of them.
     fn listed(
         &mut self,
@@ -267,6 +319,7 @@ impl KubectlText {
         out: &mut Vec<Observation>,
     ) -> Fed {
         self.sick = rows.iter().filter_map(pods::Row::sick).collect();
+        self.shown.extend(rows.iter().map(|row| row.name.clone()));
         let moment = self.moment(&[], &[]);
         let fed = decode_all(rows.iter().map(|row| row.object(moment)), moment, out);
         let names = scope.map(|scope| names(rows, scope, moment));
@@ -281,14 +334,17 @@ impl KubectlText {
     /// Decodes rows, each about the object that it names, or about `described`.
     fn events(
         &mut self,
-        rows: Vec<Row>,
+        mut rows: Vec<Row>,
         described: &Described<'_>,
         moment: Moment,
         out: &mut Vec<Observation>,
     ) -> Fed {
+        events::put_in_order(&mut rows);
         let before = out.len();
         let mut fed = Fed::Observed(0);
-        for (n, row) in rows.into_iter().enumerate() {
+        self.numbers.begin();
+        for row in rows {
+            let n = self.numbers.of(&row, described);
             let event = event(row, described, moment, n);
             match decode(&event, Stamp::exact(moment.0)) {
                 Ok(o) => {
@@ -304,6 +360,20 @@ impl KubectlText {
         match fed {
             Fed::Observed(_) => Fed::Observed(out.len() - before),
             other => other,
+        }
+    }
+
+    /// Makes ages of times that stand before rows. The newest of them is the moment of all that follows, if nothing was read before.
+    fn date(&mut self, rows: &mut [Row]) {
+        let Some(newest) = rows.iter().filter_map(|row| row.at).max() else {
+            return;
+        };
+        if !self.is_dated {
+            self.hint.not_after = Some(newest);
+        }
+        for row in rows {
+            let ago = row.at.map(|at| newest.since(at).div_euclid(SECOND));
+            row.ages.last = ago.map(age::Age::of_seconds).or(row.ages.last);
         }
     }
 

@@ -110,6 +110,7 @@ impl Finder {
             ticket = Ticket::of(&content, |kind| !kind.klog());
             ticket.take_objects();
         }
+        let newest = ticket.newest();
         let logs = ticket.logs.into_iter();
         let logs = logs.filter(|(kind, log)| recognise::fits(*kind, log) > 0);
         let logs: Vec<(Kind, Vec<u8>)> = logs.collect();
@@ -120,7 +121,9 @@ impl Finder {
             }
             return Ok(is_printed);
         }
-        let modified = candidate.modified()?;
+        // The ages that kubectl printed count back to about the time of the log beside it.
+        let told = newest.filter(|_| is_printed);
+        let modified = told.or(candidate.modified()?);
         let read = match &objects {
             Some(objects) => moment::of_text(objects, modified),
             None => modified,

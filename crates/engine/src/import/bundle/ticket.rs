@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::{Kind, yaml};
+use kflow_model::Nanos;
 use kflow_sources::klog;
 use kflow_sources::kube::decode::{embedded, has_event};
 
@@ -13,7 +14,8 @@ pub(super) const LARGEST: u64 = 16 << 20;
 /// A text of more lines, most of which are of a log, is a log.
 const MANY: usize = 40;
 /// What logrus begins a line with.
-const TIME: &[u8] = b"time=\"";
+const TIME: &[u8] = TIME_TEXT.as_bytes();
+const TIME_TEXT: &str = "time=\"";
 
 /// Source files of components that write klog, as a line's header names them (kubernetes/kubernetes 1.36 and releases before
 /// it: `pkg/kubelet`, `pkg/volume/util`, `pkg/controller`, `pkg/scheduler`). Files that several share are left out.
@@ -70,6 +72,9 @@ const FILES: [(Kind, &[&str]); 3] = [
     ),
 ];
 
+/// What container runtimes write with logrus, and other programs do not.
+const RUNTIMES: &str = include_str!("runtimes.tsv");
+
 /// A text that was taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Ticket {
@@ -87,17 +92,28 @@ impl Ticket {
     /// Takes a text apart. Lines of logs that are not `apart` stay in it.
     pub(super) fn of(content: &[u8], apart: impl Fn(Kind) -> bool) -> Self {
         let mut out = Self::default();
+        let mut run = Run::default();
         for line in content.split_inclusive(|b| *b == b'\n') {
             out.lines += usize::from(!line.trim_ascii().is_empty());
             out.unnamed +=
                 usize::from(line.starts_with(TIME) || klog::has_header(line.trim_ascii()));
-            match log(line).filter(|(kind, _)| apart(*kind)) {
-                Some((kind, message)) => {
+            let log = log(line);
+            if !matches!(log, Some(Log::Logrus(..))) {
+                out.end(std::mem::take(&mut run), &apart);
+            }
+            match log {
+                Some(Log::Of(kind, message)) if apart(kind) => {
                     out.logs.entry(kind).or_default().extend(message);
                 }
-                None => out.text.extend(line),
+                Some(Log::Logrus(of, message)) => {
+                    run.of = run.of.or(of);
+                    run.lines.extend(line);
+                    run.messages.extend(message);
+                }
+                Some(Log::Of(..)) | None => out.text.extend(line),
             }
         }
+        out.end(run, &apart);
         out
     }
 
@@ -110,14 +126,55 @@ impl Ticket {
         }
     }
 
+    /// Takes lines of logrus that stand together: a runtime's, if one of them is. Many programs write so.
+    fn end(&mut self, run: Run, apart: impl Fn(Kind) -> bool) {
+        match run.of.filter(|kind| apart(*kind)) {
+            Some(kind) => self.logs.entry(kind).or_default().extend(run.messages),
+            None => self.text.extend(run.lines),
+        }
+    }
+
+    /// Returns the newest time that a log says with its year.
+    pub(super) fn newest(&self) -> Option<Nanos> {
+        let lines = self
+            .logs
+            .values()
+            .flat_map(|log| log.split(|b| *b == b'\n'));
+        let time = |line: &[u8]| {
+            let (time, _) = std::str::from_utf8(line)
+                .ok()?
+                .split_once(TIME_TEXT)?
+                .1
+                .split_once('"')?;
+            Nanos::parse_rfc3339(&time.replacen(' ', "T", 1)).map(|(at, _)| at)
+        };
+        lines.filter_map(time).max()
+    }
+
     /// True for what is a log and no ticket: who wrote it has to be said.
     pub(super) const fn is_log(&self) -> bool {
         self.lines > MANY && self.unnamed * 2 > self.lines
     }
 }
 
-/// Returns which component wrote a line, and the line without what the journal put before a line that has its own time.
-fn log(line: &[u8]) -> Option<(Kind, &[u8])> {
+/// Lines of logrus that stand together.
+#[derive(Debug, Default)]
+struct Run {
+    lines: Vec<u8>,
+    messages: Vec<u8>,
+    /// The runtime that wrote one of them.
+    of: Option<Kind>,
+}
+
+/// A line of a log, without what the journal put before a line that has its own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Log<'a> {
+    Of(Kind, &'a [u8]),
+    /// A line of logrus, and the runtime that writes such lines.
+    Logrus(Option<Kind>, &'a [u8]),
+}
+
+fn log(line: &[u8]) -> Option<Log<'_>> {
     // In a quotation, a list or a code block.
     let text = std::str::from_utf8(line)
         .ok()?
@@ -130,19 +187,39 @@ fn log(line: &[u8]) -> Option<(Kind, &[u8])> {
     if text.starts_with(|c: char| c.is_ascii_digit())
         && let Some(writer) = kflow_sources::journal::writer(text.as_bytes())
     {
-        return Kind::of_writer(writer.ident).map(|kind| (kind, text.as_bytes()));
+        let kind = Kind::of_writer(writer.ident)?;
+        return Some(Log::Of(kind, text.as_bytes()));
     }
-    let (writer, message) = journal(text).map_or((None, text), |(ident, message)| {
-        (Kind::of_writer(ident), message)
-    });
-    let own = if klog::has_header(message.trim().as_bytes()) {
-        of_file(message)
-    } else if message.trim_start().as_bytes().starts_with(TIME) && message.contains("\" level=") {
-        Some(Kind::Containerd)
-    } else {
-        return writer.map(|kind| (kind, text.as_bytes()));
-    };
-    writer.or(own).map(|kind| (kind, message.as_bytes()))
+    let of_journal = journal(text);
+    let message = of_journal.map_or(text, |(_, message)| message);
+    let writer = of_journal.and_then(|(ident, _)| Kind::of_writer(ident));
+    if klog::has_header(message.trim().as_bytes()) {
+        let kind = writer.or_else(|| of_file(message))?;
+        return Some(Log::Of(kind, message.as_bytes()));
+    }
+    let is_logrus =
+        message.trim_start().as_bytes().starts_with(TIME) && message.contains("\" level=");
+    match writer {
+        Some(kind) if is_logrus => Some(Log::Of(kind, message.as_bytes())),
+        Some(kind) => Some(Log::Of(kind, text.as_bytes())),
+        None if is_logrus => Some(Log::Logrus(of_runtime(message), message.as_bytes())),
+        None => None,
+    }
+}
+
+/// Returns the runtime that writes such a line of logrus.
+fn of_runtime(line: &str) -> Option<Kind> {
+    let message = line.split_once(" msg=").map_or("", |(_, message)| message);
+    let message = message.trim_start_matches('"');
+    let mut all = RUNTIMES.lines().filter(|l| !l.starts_with('#'));
+    all.find_map(|known| {
+        let (runtime, rest) = known.split_once('\t')?;
+        let is_there = match rest.split_once('\t')? {
+            ("msg", begin) => message.starts_with(begin),
+            (_, field) => line.split(' ').any(|word| word.starts_with(field)),
+        };
+        is_there.then(|| Kind::of_writer(runtime))?
+    })
 }
 
 /// Splits `Nov 20 18:16:41 node1 kubelet[3119]: …` into the writer and its message. The name of the month is of any language.
@@ -196,9 +273,25 @@ mod tests {
                 "time=",
             ),
             (
-                "time=\"2024-11-20T18:16:41+08:00\" level=warning msg=\"x\"",
+                "time=\"2019-06-03T14:45:03.325926143Z\" level=error msg=\"RunPodSandbox for &PodSandboxMetadata{Name:a,} failed, error\" error=\"x\"",
                 Some(Containerd),
                 "time=",
+            ),
+            (
+                "time=\"2020-11-26T09:05:48.143853427Z\" level=info msg=x runtime=io.containerd.runc.v2",
+                Some(Containerd),
+                "time=",
+            ),
+            (
+                "time=\"2021-09-14 17:38:21.005462Z\" level=info msg=\"Checking image status: k8s.gcr.io/pause:3.2\" id=b1 name=/runtime.v1alpha2.ImageService/ImageStatus",
+                Some(Crio),
+                "time=",
+            ),
+            // logging-operator 60: of a container.
+            (
+                "time=\"2019-03-05T18:33:53Z\" level=info msg=\"Applying filter\"",
+                None,
+                "",
             ),
             (
                 "E0330 04:09:59.980851       1 replica_set.go:535] sync \"kube-system/coredns-66bff467f8\" failed",
@@ -222,10 +315,28 @@ mod tests {
             ),
             ("[root@k3s-s-1 k3s]# docker images", None, ""),
         ] {
-            let got = log(line.as_bytes());
+            let got = match log(line.as_bytes()) {
+                Some(Log::Of(kind, text) | Log::Logrus(Some(kind), text)) => Some((kind, text)),
+                Some(Log::Logrus(None, _)) | None => None,
+            };
             assert_eq!(got.map(|(kind, _)| kind), want, "{line}");
             let text = got.map_or(&b""[..], |(_, text)| text);
             assert!(text.starts_with(begins.as_bytes()), "{line}");
         }
+    }
+
+    #[test]
+    fn lines_beside_a_runtimes_are_its_own() {
+        const OTHER: &str = "time=\"2019-03-05T18:33:53Z\" level=info msg=\"Applying filter\"\n";
+        const OF_IT: &str =
+            "time=\"2019-06-03T14:45:03.3Z\" level=info msg=\"StopPodSandbox for \\\"a\\\"\"\n";
+        let ticket = Ticket::of(format!("a\n{OTHER}b\n{OTHER}{OF_IT}c\n").as_bytes(), |_| {
+            true
+        });
+        assert_eq!(ticket.text, format!("a\n{OTHER}b\nc\n").as_bytes());
+        let log = ticket.logs.get(&Kind::Containerd).unwrap();
+        assert_eq!(*log, format!("{OTHER}{OF_IT}").as_bytes());
+        let newest = ticket.newest().map(Nanos::to_rfc3339_seconds);
+        assert_eq!(newest.as_deref(), Some("2019-06-03T14:45:03Z"));
     }
 }

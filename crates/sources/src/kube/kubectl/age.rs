@@ -9,6 +9,12 @@ pub(super) struct Age {
     pub(super) unit: i64,
 }
 
+impl Age {
+    pub(super) const fn of_seconds(seconds: i64) -> Self {
+        Self { seconds, unit: 1 }
+    }
+}
+
 const UNITS: [(u8, i64); 5] = [
     (b'y', 365 * 86_400),
     (b'd', 86_400),

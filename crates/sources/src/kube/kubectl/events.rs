@@ -1,5 +1,8 @@
 //! Rows of Events as objects of the API.
 
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::pods::is_name;
@@ -10,6 +13,65 @@ use kflow_model::scope::is_uid;
 
 /// Part of the names that are made here of Events: the object's name, this, and the number of the row.
 const ROW: &str = ".row-";
+
+/// Numbers of an object's rows, which have no names. Rows of two tables have the same one where they are the same Event, at another
+/// moment.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    /// By object, what a row says, and how many rows above it in its table say the same.
+    all: FxHashMap<(u64, u64, usize), usize>,
+    /// How many of these there are of each object.
+    of_object: FxHashMap<u64, usize>,
+    /// The rows of this table so far.
+    here: FxHashMap<(u64, u64), usize>,
+}
+
+impl Numbers {
+    pub(super) fn begin(&mut self) {
+        self.here.clear();
+    }
+
+    pub(super) fn of(&mut self, row: &Row, described: &Described<'_>) -> usize {
+        let object = (
+            &row.namespace,
+            &row.object,
+            described.namespace,
+            described.name,
+        );
+        let hash = FxBuildHasher;
+        let (object, said) = (
+            hash.hash_one(object),
+            hash.hash_one((&row.reason, &row.message)),
+        );
+        let above = self.here.entry((object, said)).or_default();
+        let key = (object, said, *above);
+        *above += 1;
+        *self.all.entry(key).or_insert_with(|| {
+            let count = self.of_object.entry(object).or_default();
+            *count += 1;
+            *count - 1
+        })
+    }
+}
+
+/// Makes an Event that tells of success older than a failure of the same age below it: kubectl sorts Events by time
+/// (k8s.io/kubectl/pkg/describe/describe.go, `DescribeEvents`), and an age in minutes or more says no more.
+pub(super) fn put_in_order(rows: &mut [Row]) {
+    let mut failed: FxHashSet<(String, String, i64)> = FxHashSet::default();
+    for row in rows.iter_mut().rev() {
+        let Some(age) = row.ages.last.as_mut().filter(|age| age.unit > 1) else {
+            continue;
+        };
+        let key = (row.namespace.clone(), row.object.clone(), age.seconds);
+        match row.reason.as_str() {
+            "FailedCreate" => {
+                failed.insert(key);
+            }
+            "SuccessfulCreate" if failed.contains(&key) => age.seconds += 1,
+            _ => {}
+        }
+    }
+}
 
 /// Returns a row as an Event. `n` tells the rows of a table apart, which have no names.
 pub(super) fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value {

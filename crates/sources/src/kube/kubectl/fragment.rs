@@ -5,12 +5,13 @@
 //! the name of a placeholder, as in the synopsis of a command: [`NAMESPACE`]`/POD`. No object of Kubernetes can have
 //! such a name (RFC 1123: lower case).
 
-use super::age::age;
+use super::age::{age, word};
 use super::command::Described;
 use super::pods::is_name;
 use super::table::{Columns, Row};
 use super::whose;
-use kflow_model::scope::is_uid;
+use kflow_model::Nanos;
+use rustc_hash::FxHashMap;
 
 const CLAIM: &str = "PersistentVolumeClaim";
 
@@ -67,6 +68,14 @@ fn of_columns(line: &str) -> Option<Row> {
         .or_else(|| of_list(true))
         .or_else(|| of_old(line));
     described.or_else(|| rests.clone().find_map(row(Columns::without_age())))
+}
+
+/// Reads a row that ends behind who reports it: its message was broken off into the next line.
+pub(super) fn front(line: &str) -> Option<Row> {
+    let row = Columns::of_describe().row(line.trim())?;
+    let is_front = row.ages.last.is_some() && !row.component.is_empty() && row.message.is_empty();
+    let begins = ["Warning", "Normal"].contains(&word(line).0);
+    (is_front && begins).then_some(row)
 }
 
 /// True for a row that a table of `kubectl describe` may have: prose may begin with `Warning`.
@@ -213,11 +222,15 @@ fn told(line: &str) -> Option<Row> {
             Some((begins(&line, begin)?, reason, component))
         })
         .min_by_key(|(at, ..)| *at)?;
+    let (before, message) = line.split_at_checked(at)?;
+    let message = up_to_prose(before, message);
+    let (first, _) = word(before);
     Some(Row {
         warning: !NORMAL.contains(&reason),
         reason: reason.to_owned(),
         component: component.to_owned(),
-        message: line.get(at..)?.trim_end_matches(['`', '\'']).to_owned(),
+        message: message.trim_end_matches(['`', '\'']).to_owned(),
+        at: Nanos::parse_rfc3339(first).map(|(at, _)| at),
         ..Row::default()
     })
 }
@@ -228,14 +241,83 @@ fn begins(line: &str, begin: &str) -> Option<usize> {
         None => line.find(begin)?,
         Some(rest) => {
             let (front, _) = line.split_at_checked(line.find(rest)?)?;
-            let counts = front.rsplit(char::is_whitespace).next()?;
+            let counts = front.trim_end_matches(|c: char| c.is_ascii_digit() || c == '/');
+            let counts = front.get(counts.len()..)?;
             let (some, all) = counts.split_once('/')?;
             let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
-            (is_number(some) && is_number(all)).then_some(front.len() - counts.len())?
+            let before = front.strip_suffix(counts)?;
+            // The member of a document, as of a PodGroup, says of which object it is.
+            let is_free = !before.ends_with("\": \"")
+                && before
+                    .chars()
+                    .next_back()
+                    .is_none_or(|c| c.is_whitespace() || is_ideograph(c) || "(\"`".contains(c));
+            (is_free && is_number(some) && is_number(all)).then_some(before.len())?
         }
     };
     let before = line.get(..at)?.chars().next_back();
-    before.is_none_or(|c| !c.is_alphanumeric()).then_some(at)
+    // Chinese and Japanese have no blanks between words.
+    let is_word = |c: char| c.is_alphanumeric() && !is_ideograph(c);
+    before.is_none_or(|c| !is_word(c)).then_some(at)
+}
+
+/// A sign of Chinese, Japanese or Korean, punctuation and signs of full width among them.
+const fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}')
+}
+
+/// Signs that enclose a message in a sentence.
+const ENCLOSED: [(char, char); 4] = [('\u{300c}', '\u{300d}'), ('(', ')'), ('`', '`'), ('"', '"')];
+/// Words with which a sentence begins that is no part of a message.
+const PROSE: [&str; 30] = [
+    "We", "I", "I'm", "I've", "It", "It's", "They", "He", "She", "You", "My", "Our", "This",
+    "That", "These", "There", "So", "But", "And", "Then", "Also", "Any", "Anyone", "How", "What",
+    "Why", "Does", "After", "When", "As",
+];
+
+/// Returns a message without the sentence that goes on behind it. `before`: what stands before it in the line.
+fn up_to_prose<'a>(before: &str, message: &'a str) -> &'a str {
+    let mut message = message;
+    let last = before.trim_end().chars().next_back();
+    let signs = last.and_then(|last| ENCLOSED.iter().find(|(begin, _)| *begin == last));
+    if let Some((begin, end)) = signs.filter(|_| !before.ends_with(' ')) {
+        message = enclosed(message, *begin, *end);
+    }
+    if before.contains(is_ideograph) {
+        message = message.split(is_ideograph).next().unwrap_or(message);
+    }
+    // A row and a log have only names and times before the message.
+    let has_prose = before
+        .split_whitespace()
+        .filter(|w| w.bytes().all(|b| b.is_ascii_lowercase()));
+    if has_prose.count() < 2 {
+        return message;
+    }
+    let mut ends = message.match_indices(". ").filter(|(at, _)| {
+        let (first, _) = word(message.get(at + 2..).unwrap_or_default());
+        PROSE.contains(&first.trim_end_matches(','))
+    });
+    let end = ends.next().map_or(message.len(), |(at, _)| at);
+    message.get(..end).unwrap_or(message)
+}
+
+/// Returns a text up to the sign that ends it; such pairs may be within it.
+fn enclosed(text: &str, begin: char, end: char) -> &str {
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        let after = text.get(at + c.len_utf8()..).and_then(|t| t.chars().next());
+        let opens = begin != end || before.is_whitespace() || "([{=:/".contains(before);
+        if c == begin && opens && after.is_some_and(|c| !c.is_whitespace()) {
+            depth += 1;
+        } else if c == end && depth > 0 {
+            depth -= 1;
+        } else if c == end {
+            return text.get(..at).unwrap_or(text);
+        }
+        before = c;
+    }
+    text
 }
 
 /// An object that a text names.
@@ -253,6 +335,8 @@ pub(super) struct Told<'a> {
     pub(super) described: Option<&'a Described>,
     /// The only pod that is not well.
     pub(super) pod: Option<&'a Named>,
+    /// The pods that rows before them name.
+    pub(super) named: Option<&'a Pods>,
     /// The pod whose logs the command before them prints.
     pub(super) logged: Option<&'a Named>,
 }
@@ -262,21 +346,35 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
     let described = before.described;
     let of_command = |kind: &str| described.filter(|d| d.kind == kind).map(|d| &d.object);
     let claim = rows.iter().find_map(claim).or(of_command(CLAIM).cloned());
-    let pod = of_command("Pod").or(before.pod);
     let node = of_command("Node");
-    let told = rows.iter().filter(|row| kind(row) == "Pod");
-    let pod = told
-        .filter(|row| row.object.is_empty())
-        .find_map(named)
-        .or_else(|| pod.cloned());
+    let here = Pods::of(rows);
+    // Which of several a row is about that names none, only its place below the binding of one tells.
+    let mut pod = if here.by_name.is_empty() {
+        of_command("Pod").or(before.pod).cloned()
+    } else {
+        here.one().cloned()
+    };
     for row in rows.iter_mut() {
+        let named = named(row).map(|named| whole(named, &here, before));
         if row.object.is_empty() {
             let kind = kind(row).to_owned();
             let kind = kind.as_str();
-            let named = named(row);
+            if row.reason == "Scheduled" && named.is_some() {
+                pod.clone_from(&named);
+            }
             let of_log = before.logged.filter(|_| row.reason == CONTAINER_LOG);
+            let by_namespace = namespace_of(&row.message).map(|namespace| {
+                let one = here.one_of(namespace, before.named).cloned();
+                one.unwrap_or_else(|| Named {
+                    namespace: namespace.to_owned(),
+                    name: "POD".to_owned(),
+                })
+            });
             let object = match kind {
-                "Pod" => of_log.or(named.as_ref()).or(pod.as_ref()),
+                "Pod" => of_log
+                    .or(named.as_ref())
+                    .or(pod.as_ref())
+                    .or(by_namespace.as_ref()),
                 "Node" => node,
                 CLAIM => claim.as_ref(),
                 _ => None,
@@ -291,14 +389,101 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
             }
             row.is_described = row.kind.is_empty();
             kind.clone_into(&mut row.kind);
+        } else if let Some(named) =
+            named.filter(|named| row.namespace.is_empty() && named.name == row.object)
+        {
+            row.namespace = named.namespace;
         }
         if row.namespace.is_empty() && !row.kind.eq_ignore_ascii_case("Node") {
-            let all = [namespace, NAMESPACE];
+            let told = namespace_of(&row.message).unwrap_or_default();
+            let all = [namespace, told, NAMESPACE];
             let first = all.into_iter().find(|n| !n.is_empty());
             first.unwrap_or_default().clone_into(&mut row.namespace);
         }
     }
     whose::of_containers(rows);
+}
+
+/// Pods that messages name.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    /// `None` where pods of several namespaces have the name.
+    by_name: FxHashMap<String, Option<Named>>,
+    /// `None` where several pods are of the namespace.
+    by_namespace: FxHashMap<String, Option<Named>>,
+}
+
+impl Pods {
+    /// Those that rows without an object name.
+    fn of(rows: &[Row]) -> Self {
+        let mut out = Self::default();
+        let rows = rows.iter();
+        let rows = rows.filter(|row| row.object.is_empty() && kind(row) == "Pod");
+        rows.filter_map(named).for_each(|pod| out.add(pod));
+        out
+    }
+
+    fn add(&mut self, pod: Named) {
+        let known = self.by_name.entry(pod.name.clone());
+        let known = known.or_insert_with(|| Some(pod.clone()));
+        let is_other = |k: &Named| k.namespace != pod.namespace;
+        match known {
+            Some(k) if k.namespace.is_empty() => k.namespace.clone_from(&pod.namespace),
+            Some(k) if is_other(k) && !pod.namespace.is_empty() => *known = None,
+            _ => {}
+        }
+        if !pod.namespace.is_empty() {
+            let of_it = self.by_namespace.entry(pod.namespace.clone());
+            let of_it = of_it.or_insert_with(|| Some(pod.clone()));
+            if of_it.as_ref().is_some_and(|p| p.name != pod.name) {
+                *of_it = None;
+            }
+        }
+    }
+
+    pub(super) fn extend(&mut self, rows: &[Row]) {
+        let rows = rows
+            .iter()
+            .filter(|row| row.is_described && row.kind == "Pod");
+        rows.filter_map(named).for_each(|pod| self.add(pod));
+    }
+
+    fn get(&self, name: &str) -> Option<&Named> {
+        self.by_name.get(name)?.as_ref()
+    }
+
+    /// The only one.
+    fn one(&self) -> Option<&Named> {
+        let mut all = self.by_name.values();
+        all.next().filter(|_| self.by_name.len() == 1)?.as_ref()
+    }
+
+    /// The only one of a namespace, here and in what stands before.
+    fn one_of<'a>(&'a self, namespace: &str, before: Option<&'a Self>) -> Option<&'a Named> {
+        match (
+            self.by_namespace.get(namespace),
+            before.and_then(|b| b.by_namespace.get(namespace)),
+        ) {
+            (Some(here), Some(there)) if here != there => None,
+            (here, there) => here.or(there)?.as_ref(),
+        }
+    }
+}
+
+/// Adds the namespace that other text tells of a pod.
+pub(super) fn whole(pod: Named, here: &Pods, before: &Told<'_>) -> Named {
+    let described = before.described.filter(|d| d.kind == "Pod");
+    let told = [described.map(|d| &d.object), before.pod, before.logged];
+    let named = [
+        here.get(&pod.name),
+        before.named.and_then(|n| n.get(&pod.name)),
+    ];
+    let mut all = named.into_iter().chain(told).flatten();
+    let other = all.find(|p| p.name == pod.name && !p.namespace.is_empty());
+    match other {
+        Some(other) if pod.namespace.is_empty() => other.clone(),
+        _ => pod,
+    }
 }
 
 /// Returns the kind of object that a row without one is about: by who reports it, or by its reason.
@@ -339,10 +524,12 @@ fn kind(row: &Row) -> &str {
         ("replicaset-controller", _) => "ReplicaSet",
         ("job-controller", _) => "Job",
         ("cronjob-controller", _) => "CronJob",
-        ("daemonset-controller", _) => "DaemonSet",
-        ("statefulset-controller", _) => "StatefulSet",
+        ("daemonset-controller" | "daemon-set", _) => "DaemonSet",
+        // Without `-controller` before 1.8.
+        ("statefulset-controller" | "statefulset", _) => "StatefulSet",
         ("replication-controller", _) => "ReplicationController",
         ("deployment-controller", _) => "Deployment",
+        (_, "FailedCreate") if row.message.contains(OF_STATEFUL_SET) => "StatefulSet",
         (_, "FailedCreate") => "ReplicaSet",
         (_, reason) if OF_CLAIMS.contains(&reason) => CLAIM,
         (_, reason) if OF_NODES.contains(&reason) => "Node",
@@ -350,15 +537,23 @@ fn kind(row: &Row) -> &str {
     }
 }
 
+/// What stands before the name of the owner in the messages of its controller (1.36: pkg/controller/statefulset/stateful_pod_control.go,
+/// `recordPodEvent`).
+const OF_STATEFUL_SET: &str = " in StatefulSet ";
+
 /// Returns the name of the owner that makes pods: it puts it and a dash before the rest of theirs (`pods "web-5d8f-" is forbidden`;
 /// `k8s.io/apiserver/pkg/storage/names/generate.go`). A placeholder where the message names no pod.
 fn maker(message: &str, kind: &str) -> String {
+    let told = message.split_once(OF_STATEFUL_SET);
+    let told = told
+        .map(|(_, rest)| word(rest).0)
+        .filter(|name| is_name(name));
     let pod = message
         .split_once("pods \"")
         .and_then(|(_, rest)| rest.split_once('"'));
     let name = pod.and_then(|(pod, _)| pod.rsplit_once('-'));
-    match name {
-        Some((name, _)) if is_name(name) => name.to_owned(),
+    match told.or(name.map(|(name, _)| name)) {
+        Some(name) if is_name(name) => name.to_owned(),
         _ => kind.to_ascii_uppercase(),
     }
 }
@@ -374,7 +569,8 @@ fn claim(row: &Row) -> Option<Named> {
     })
 }
 
-/// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`.
+/// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`;
+/// without its namespace `for pod "web-0"` and `pod "web-0" (UID: …)`.
 fn named(row: &Row) -> Option<Named> {
     let message = row.message.as_str();
     if row.reason == "Scheduled" {
@@ -388,21 +584,49 @@ fn named(row: &Row) -> Option<Named> {
     }
     // `Pod` in the messages of hooks up to 1.20.
     let lower = message.to_ascii_lowercase();
-    let mut all = lower.match_indices("pod ").filter_map(|(at, front)| {
+    let all = lower.match_indices("pod ").filter_map(|(at, front)| {
+        let before = message.get(..at)?;
         let rest = message.get(at + front.len()..)?;
         let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let is_quoted = rest.starts_with(['"', '\\']);
         let rest = rest.trim_start_matches(['"', '\\']);
         let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at_checked(end)?;
-        let (name, namespace) = word.split_once('_')?;
-        let uid = after.strip_prefix('(').and_then(|a| a.split_once(')'));
-        let is_one = uid.map_or_else(|| after.starts_with(['"', '\\']), |(uid, _)| is_uid(uid));
-        (is_one && is_name(name) && is_name(namespace)).then(|| Named {
+        let after_quotes = after.trim_start_matches(['"', '\\']);
+        let (name, namespace) = match word.split_once('_') {
+            // Whoever asks in public may have replaced the UID.
+            Some(both) if after.starts_with('(') || after_quotes.len() < after.len() => both,
+            None if is_quoted
+                && after_quotes.len() < after.len()
+                && !after_quotes.starts_with('/')
+                && (before.ends_with("for ") || after_quotes.starts_with(" (UID: ")) =>
+            {
+                (word, "")
+            }
+            _ => return None,
+        };
+        let is_one = is_name(name) && (namespace.is_empty() || is_name(namespace));
+        is_one.then(|| Named {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })
     });
-    all.next()
+    // A message may name it twice.
+    all.reduce(|first, other| {
+        if first.namespace.is_empty() {
+            other
+        } else {
+            first
+        }
+    })
+}
+
+/// Returns the namespace of what a pod needs, which is its own: `object "shop"/"db" not registered` (1.36:
+/// pkg/kubelet/util/manager/cache_based_manager.go, `GetObject`).
+fn namespace_of(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("object \"")?;
+    let (namespace, rest) = rest.split_once('"')?;
+    (rest.starts_with("/\"") && is_name(namespace)).then_some(namespace)
 }
 
 #[cfg(test)]
@@ -484,6 +708,14 @@ mod tests {
                 None,
             ),
             ("some nodes are available: two", None),
+            (
+                "    message: '1/1 tasks in gang unschedulable: pod group is not ready'",
+                None,
+            ),
+            (
+                "    \"message\": \"1/1 tasks in gang unschedulable: pod group is not ready\",",
+                None,
+            ),
             ("NAME   READY   STATUS    RESTARTS   AGE", None),
             ("web-0  0/1     Pending   0          5m", None),
             ("", None),

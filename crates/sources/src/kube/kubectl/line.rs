@@ -5,11 +5,12 @@ use super::command::{self, Command};
 use super::fragment;
 use super::held::{Held, Told, is_terminated};
 use super::outline::indent;
-use super::piece::{self, Piece};
+use super::piece::{self, Begun, Piece};
 use super::pods::{self, Taken};
 use super::table::{Columns, Row};
 use super::ticket::{self, Other};
-use super::{KubectlText, LONGEST, listed, object};
+use super::waiting::Waiting;
+use super::{KubectlText, LONGEST, UNKNOWN, listed, object};
 use kflow_model::{Observation, Text};
 
 /// Stands for a node that nothing names.
@@ -229,8 +230,23 @@ impl KubectlText {
                 return fed;
             }
         }
+        // No message has such a line.
+        if (!self.is_open() || self.has_rows())
+            && let Some(columns) = pods::Columns::of_row(text)
+        {
+            let fed = self.begin(text, out);
+            self.pods.begin_bare(columns, &self.namespace);
+            self.pods.line(text);
+            return fed;
+        }
+        if (!self.is_open() || self.alone.is_some())
+            && let Some(waiting) = Waiting::of(text)
+        {
+            let fed = self.begin(text, out);
+            return both(fed, self.waits(waiting, out));
+        }
         if !self.is_open()
-            && let Some(row) = fragment::row(text)
+            && let Some(row) = fragment::row(text).or_else(|| fragment::front(text))
         {
             let fed = self.begin(text, out);
             self.of_list.clone_from(&self.namespace);
@@ -242,7 +258,14 @@ impl KubectlText {
             let fed = self.begin(text, out);
             self.pieces += 1;
             self.lines = Piece::head(self.pod(), self.pieces);
-            self.piece = Some(Piece::new(text));
+            self.piece = Some(Begun::Container(Piece::new(text)));
+            return both(fed, self.keep(text));
+        }
+        if !self.is_open() && piece::is_terminating(text) {
+            let fed = self.begin(text, out);
+            self.pieces += 1;
+            self.lines = Piece::head_of_pod(self.pod(), self.pieces);
+            self.piece = Some(Begun::Status);
             return both(fed, self.keep(text));
         }
         if !self.is_open()
@@ -263,9 +286,16 @@ impl KubectlText {
             );
         }
         if !self.is_open() {
-            return Fed::Malformed("neither JSON nor what kubectl prints");
+            return Fed::Malformed(UNKNOWN);
         }
         if let Some(begin) = &self.alone {
+            if let Some(last) = self.rows.last_mut()
+                && last.message.is_empty()
+                && !after.blank
+            {
+                text.trim().clone_into(&mut last.message);
+                return Fed::Partial;
+            }
             if let Some(row) = fragment::row(text) {
                 return self.event_row(row, text, out);
             }
@@ -276,7 +306,7 @@ impl KubectlText {
             }
         }
         let Some(columns) = &self.columns else {
-            if self.piece.is_some_and(|piece| piece.ends(text)) {
+            if matches!(&self.piece, Some(Begun::Container(piece)) if piece.ends(text)) {
                 let fed = self.flush(out);
                 return both(fed, self.text(text, out));
             }
@@ -288,6 +318,9 @@ impl KubectlText {
         }
         if let Some(row) = columns.row(text) {
             return self.event_row(row, text, out);
+        }
+        if columns.is_begun(text) && indent(text) <= self.rows_indent {
+            return Fed::Malformed("row that was cut");
         }
         // The next line of a message.
         let Some(row) = self.rows.last_mut() else {
@@ -337,8 +370,10 @@ impl KubectlText {
             self.state = Some(depth);
         }
         self.bytes = self.bytes.saturating_add(text.len());
-        let line = self.piece.as_mut().map(|piece| piece.line(text));
-        self.lines.push(line.unwrap_or_else(|| text.to_owned()));
+        self.lines.push(match &mut self.piece {
+            Some(Begun::Container(piece)) => piece.line(text),
+            Some(Begun::Status) | None => text.to_owned(),
+        });
         Fed::Partial
     }
 

@@ -28,14 +28,8 @@ const OF_CLAIM: &str = "persistentvolumeclaim/";
 
 /// Titles by which a table is known. No cell of a node's has several words or none. Before 1.8 there was no column ROLES.
 const OF_NODES: [&str; 4] = ["NAME", "STATUS", "AGE", "VERSION"];
-const OF_CLAIMS: [&str; 6] = [
-    "NAME",
-    "STATUS",
-    "VOLUME",
-    "CAPACITY",
-    "STORAGECLASS",
-    "AGE",
-];
+/// Before 1.6 claims and volumes had no column STORAGECLASS.
+const OF_CLAIMS: [&str; 5] = ["NAME", "STATUS", "VOLUME", "CAPACITY", "AGE"];
 /// Columns that are empty where a claim has no volume.
 const OF_VOLUME: [&str; 3] = ["VOLUME", "CAPACITY", "ACCESS-MODES"];
 
@@ -54,8 +48,14 @@ impl Table {
     /// Begins the table of which this is the line of titles; `None` for every other line.
     pub(super) fn of_titles(line: &str) -> Option<Self> {
         let apart = cells(line.trim()).into_iter();
-        let apart = apart.map(|(at, title)| (at, title.replace(' ', "-")));
-        let joined = line.replace("ACCESS MODES", "ACCESS-MODES");
+        // In one word before 1.10.
+        let apart = apart.map(|(at, title)| match title {
+            "ACCESSMODES" => (at, "ACCESS-MODES".to_owned()),
+            title => (at, title.replace(' ', "-")),
+        });
+        let joined = line
+            .replace("ACCESS MODES", "ACCESS-MODES")
+            .replace("ACCESSMODES", "ACCESS-MODES");
         let words = joined.split_whitespace().map(|t| (0, t.to_owned()));
         let (kind, columns) = [apart.collect(), words.collect()]
             .into_iter()

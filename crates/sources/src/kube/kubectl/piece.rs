@@ -2,6 +2,7 @@
 //!
 //! It is read as a whole one, whose names are those that the text before it tells, else placeholders.
 
+use super::age::age;
 use super::fragment::{NAMESPACE, Named};
 use super::outline::indent;
 use super::pods::is_name;
@@ -72,6 +73,34 @@ pub(super) struct Piece {
     behind: Option<usize>,
 }
 
+/// What the first line of a description that is there is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Begun {
+    /// A container.
+    Container(Piece),
+    /// The status of an object that is being deleted: of a pod, a claim, a volume or a namespace.
+    Status,
+}
+
+/// True for `Status:  Terminating (lasts 8d)`.
+pub(super) fn is_terminating(line: &str) -> bool {
+    let value = line.trim().strip_prefix("Status:").map(str::trim_start);
+    let lasts = value.and_then(|v| v.strip_prefix("Terminating (lasts ")?.strip_suffix(')'));
+    lasts.is_some_and(|lasts| age(lasts).is_some())
+}
+
+/// True for the lines of a description of which one is of pods alone.
+pub(super) fn is_of_pod(lines: &[String]) -> bool {
+    const OF_PODS: [&str; 5] = [
+        "Termination Grace Period:",
+        "Containers:",
+        "QoS Class:",
+        "Node-Selectors:",
+        "ContainersReady ",
+    ];
+    lines.iter().any(|line| is_any(line.trim(), &OF_PODS))
+}
+
 /// True for a line that only the description of a container has.
 pub(super) fn begins(line: &str) -> bool {
     let text = line.trim();
@@ -96,6 +125,13 @@ impl Piece {
     /// The lines that are missing, down to the container's name. `count`: how many such pieces there are in the text so far. Where
     /// nothing names their pods, each is of one of its own: they may show the same one before and after a change.
     pub(super) fn head(pod: Option<&Named>, count: usize) -> Vec<String> {
+        let mut head = Self::head_of_pod(pod, count);
+        head.extend(["Containers:".to_owned(), format!("  {CONTAINER}:")]);
+        head
+    }
+
+    /// The same, down to the status of the pod.
+    pub(super) fn head_of_pod(pod: Option<&Named>, count: usize) -> Vec<String> {
         let namespace = pod.map_or("", |p| p.namespace.as_str());
         let namespace = if namespace.is_empty() {
             NAMESPACE
@@ -111,8 +147,6 @@ impl Piece {
             format!("Name:  {name}"),
             format!("Namespace:  {namespace}"),
             "Node:".to_owned(),
-            "Containers:".to_owned(),
-            format!("  {CONTAINER}:"),
         ]
     }
 

@@ -110,6 +110,12 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
             began.unwrap_or(now).plus(grace).to_rfc3339_seconds()
         });
         put(&mut metadata, "deletionTimestamp", Some(&deadline));
+        // A part of a description may not say when the pod was made: it was before.
+        put(
+            &mut metadata,
+            "creationTimestamp",
+            Some(created.min(deadline.clone()).as_str()),
+        );
         metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
         // The phase is not printed then. A pod has an address since its sandbox runs.
         let runs = value(lines, "IP").is_some();

@@ -54,7 +54,7 @@ pub(super) struct Columns(Vec<Column>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     namespace: String,
-    name: String,
+    pub(super) name: String,
     /// Containers that are ready, and all that count (no init containers but sidecars).
     ready: (u32, u32),
     status: String,
@@ -79,6 +79,8 @@ pub(super) struct Table {
     /// True when a row cannot be read, or the line right behind its rows is neither blank, a code fence, titles, a command nor
     /// a prompt: rows may have been cut out.
     pub(super) is_cut: bool,
+    /// True for rows without titles.
+    is_bare: bool,
 }
 
 /// What a table makes of a line.
@@ -104,6 +106,12 @@ impl Table {
         namespace.clone_into(&mut self.namespace);
     }
 
+    /// Begins rows without titles, which tell of no pod that they lack.
+    pub(super) fn begin_bare(&mut self, columns: Columns, namespace: &str) {
+        self.begin(columns, namespace, None);
+        self.is_bare = true;
+    }
+
     /// Ends it, and returns its rows, and the bounds of the list that it is if it lacks no pod of them.
     pub(super) fn end(&mut self) -> (Vec<Row>, Option<Text>) {
         let Self {
@@ -116,6 +124,15 @@ impl Table {
     }
 
     pub(super) fn line(&mut self, line: &str) -> Taken {
+        if self.is_bare {
+            let has_namespace = |c: &Columns| c.0.contains(&Column::Namespace);
+            let alike =
+                |c: &Columns| self.columns.as_ref().map(has_namespace) == Some(has_namespace(c));
+            match Columns::of_row(line).filter(alike) {
+                Some(columns) => self.columns = Some(columns),
+                None => return Taken::No,
+            }
+        }
         let Some(columns) = &self.columns else {
             return Taken::No;
         };
@@ -148,6 +165,35 @@ impl Columns {
         let is_pods =
             has(Column::Name) && has(Column::Ready) && has(Column::Status) && has(Column::Restarts);
         is_pods.then_some(Self(all))
+    }
+
+    /// The columns of a row that stands without titles, as it does behind `| grep`. `None` for a line that is no row: it has a name,
+    /// containers that are ready, a status, a number and an age, and nothing else but the columns of `-o wide` and labels.
+    pub(super) fn of_row(line: &str) -> Option<Self> {
+        use Column::{Age, Gates, Ip, Name, Namespace, Node, Nominated, Ready, Restarts, Status};
+        let namespace = line.split_whitespace().nth(2).and_then(fraction);
+        let front = [Name, Ready, Status, Restarts, Age];
+        let front = namespace.map(|_| Namespace).into_iter().chain(front);
+        let wide = [Ip, Node, Nominated, Gates];
+        let mut columns = Vec::new();
+        let mut row = Row::default();
+        let mut rest = line.trim();
+        for column in front.chain(wide) {
+            let (cell, after) = super::age::word(rest);
+            match column {
+                Ip if !is_ip(cell) => break,
+                Node | Nominated if cell.is_empty() => break,
+                Gates if cell != "<none>" && fraction(cell).is_none() => break,
+                _ => {}
+            }
+            rest = row.take(column, cell, after)?;
+            columns.push(column);
+        }
+        let rest = rest.trim();
+        let is_label = |word: &str| word == "<none>" || word.contains('=');
+        let is_all = rest.split([' ', ',']).all(|w| w.is_empty() || is_label(w))
+            || rest.starts_with(['<', '#', '←']);
+        (is_all && row.age.is_some() && is_status(&row.status)).then_some(Self(columns))
     }
 
     /// True for a line with a pod's ready containers at their place.
@@ -444,6 +490,42 @@ fn some(cell: &str) -> Option<&str> {
     Some(cell).filter(|c| !c.is_empty())
 }
 
+/// True for what stands as the status of a pod and of little else.
+fn is_status(word: &str) -> bool {
+    /// Phases, and reasons of pods themselves (1.36: pkg/kubelet/eviction/helpers.go, pkg/kubelet/lifecycle/predicate.go,
+    /// pkg/kubelet/nodeshutdown).
+    const OF_PODS: [&str; 19] = [
+        "Pending",
+        "Running",
+        "NotReady",
+        "Succeeded",
+        "Failed",
+        "Unknown",
+        "Terminating",
+        "SchedulingGated",
+        "Error",
+        "ContainerCannotRun",
+        "Evicted",
+        "NodeLost",
+        "NodeAffinity",
+        "NodeShutdown",
+        "Terminated",
+        "Shutdown",
+        "Preempting",
+        "DeadlineExceeded",
+        "UnexpectedAdmissionError",
+    ];
+    word.starts_with("Init:")
+        || word.starts_with("OutOf")
+        || OF_PODS.contains(&word)
+        || state(word).is_some()
+}
+
+/// `10.42.0.7`, `fd00::7`, `<none>`
+fn is_ip(cell: &str) -> bool {
+    cell == "<none>" || cell.parse::<std::net::IpAddr>().is_ok()
+}
+
 /// `1/2`
 fn fraction(cell: &str) -> Option<(u32, u32)> {
     let (some, all) = cell.split_once('/')?;
@@ -600,5 +682,60 @@ mod tests {
             well["metadata"]["creationTimestamp"],
             "1970-01-12T13:45:40Z"
         );
+    }
+
+    /// Lines of public reports, whose addresses are in `fixtures/reports.tsv`, and what only resembles them.
+    #[test]
+    fn a_row_is_known_without_titles() {
+        let short = |line: &str| {
+            let row = Columns::of_row(line)?.row(line)?;
+            let of_all = [&row.namespace, &row.name, &row.status, &row.ip, &row.node];
+            let of_all = of_all.map(String::as_str).join(",");
+            let age = row.age.map(|a| a.seconds);
+            Some(format!("{of_all} {} {age:?}", row.restarts))
+        };
+        for (line, want) in [
+            (
+                "nvidia-device-plugin-validator-whr6m             0/1     Init:CrashLoopBackOff   5 (2m18s ago)   5m25s",
+                Some(",nvidia-device-plugin-validator-whr6m,Init:CrashLoopBackOff,, 5 Some(325)"),
+            ),
+            (
+                "  kube-system   coredns-7f9c 0/1 Running 0 17m",
+                Some("kube-system,coredns-7f9c,Running,, 0 Some(1020)"),
+            ),
+            (
+                "shop web-0 0/1 Pending 0 17m <none> <none> <none> <none>",
+                Some("shop,web-0,Pending,, 0 Some(1020)"),
+            ),
+            (
+                "pod/web-0 0/1 ErrImagePull 0 17m 10.42.0.7 node-1 <none> 0/1 app=web,x=y",
+                Some(",web-0,ErrImagePull,10.42.0.7,node-1 0 Some(1020)"),
+            ),
+            (
+                "web-0 0/1 Evicted 0 17m fd00::7 node-1",
+                Some(",web-0,Evicted,fd00::7,node-1 0 Some(1020)"),
+            ),
+            (
+                "web-0 0/1 Init:0/2 0 17m app=web",
+                Some(",web-0,Init:0/2,, 0 Some(1020)"),
+            ),
+            (
+                "web-0 0/1 CrashLoopBackOff 7 17m  <-- here",
+                Some(",web-0,CrashLoopBackOff,, 7 Some(1020)"),
+            ),
+            // A Deployment, a StatefulSet, a Job, an object of another kind, a container, prose.
+            ("web   0/1   1   0   5m", None),
+            ("web   0/1   5m", None),
+            ("pi-1   0/1   5m   5m", None),
+            ("main   1/3   Healthy   0   5m", None),
+            ("web-0   0/1   Pending   5m", None),
+            ("web-0 0/1 Running 0 17m and that is all", None),
+            ("so web-0 is at 0/1 Running 0 17m", None),
+            ("Step 1/2 Running 3 5m", None),
+            ("web-0   0/1   Running   0   5", None),
+            ("", None),
+        ] {
+            assert_eq!(short(line).as_deref(), want, "{line}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! what stands in a column has to look like it.
 
 use super::age::{Ages, age, ages, word};
+use kflow_model::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
@@ -40,6 +41,8 @@ pub(super) struct Row {
     pub(super) host: String,
     pub(super) message: String,
     pub(super) name: String,
+    /// When it was, where a line says it.
+    pub(super) at: Option<Nanos>,
     /// True if it is of a description, though not of one that is read: its object was there when kubectl ran.
     pub(super) is_described: bool,
 }
@@ -159,6 +162,30 @@ impl Columns {
     /// Reads a row. `None` for a line that is none: a ruler, or the next line of a message.
     pub(super) fn row(&self, line: &str) -> Option<Row> {
         self.aligned(line).or_else(|| self.in_order(line))
+    }
+
+    /// True for the begin of a row that was cut before its message, as far as it can be told from a message: it has a type and a
+    /// reason, or two ages, or an age and a type.
+    pub(super) fn is_begun(&self, line: &str) -> bool {
+        let is_type = |word: &str| matches!(word, "Normal" | "Warning");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut row = Row::default();
+        let mut rest = line.trim();
+        let mut told = 0;
+        for (_, column) in &self.columns {
+            let before = rest;
+            match row.next(*column, rest) {
+                Some(after) if *column != Column::Message => rest = after.trim_start(),
+                _ => return false,
+            }
+            told += usize::from(rest.len() < before.len());
+            if rest.is_empty() {
+                break;
+            }
+        }
+        let is_age = |word: &&&str| age(word).is_some();
+        let ages = words.iter().take_while(is_age).count();
+        rest.is_empty() && told > 1 && (ages > 1 || words.iter().take(2).any(|w| is_type(w)))
     }
 
     /// Takes what stands below each title.

@@ -106,8 +106,11 @@ impl Widths {
             let of_width = blocks.iter().filter(|b| b.longest == *width);
             let of_width = of_width.filter(|b| b.width_of_words().is_none());
             let (mut cut, mut whole) = (0, 0);
+            // Prose may have one line of just that length.
+            let mut is_of_row = true;
             for (line, next) in of_width.flat_map(Block::pairs) {
                 if line.length == *width && line.has_words() {
+                    is_of_row &= line.begins != Begins::Nothing;
                     *(if next.follows(line) {
                         &mut cut
                     } else {
@@ -116,8 +119,11 @@ impl Widths {
                 }
             }
             // Few lines of words may be full by chance.
-            let is_usual =
-                USUAL.contains(width) && cut > 0 && whole == 0 && behind_words.is_empty();
+            let is_usual = USUAL.contains(width)
+                && cut > 0
+                && whole == 0
+                && is_of_row
+                && behind_words.is_empty();
             WIDTHS.contains(width) && (cut >= ENOUGH && whole * 4 <= cut || is_usual)
         });
         Self {
@@ -353,6 +359,20 @@ fn is_key(text: &str) -> bool {
     let of_key = |c: char| c.is_ascii_alphanumeric() || " ./_-()".contains(c);
     let is_apart = value.is_empty() || value.starts_with("  ") || value.starts_with('\t');
     is_apart && key.starts_with(|c: char| c.is_ascii_alphabetic()) && key.chars().all(of_key)
+}
+
+/// Keys in a row that prose does not have.
+const KEYS: usize = 3;
+
+/// True for a text that has a command of kubectl, titles of a table or lines of a description, whether or not they are read.
+pub fn resembles_printed(text: &str) -> bool {
+    let mut keys = 0;
+    text.lines().map(ticket::unquoted).any(|line| {
+        // YAML has one blank behind a key.
+        let is_of_description = is_key(line.trim()) && !line.trim_end().ends_with(':');
+        keys = if is_of_description { keys + 1 } else { 0 };
+        keys >= KEYS || is_titles(line.trim()) || Command::of(line).is_some()
+    })
 }
 
 /// A line of YAML or JSON.

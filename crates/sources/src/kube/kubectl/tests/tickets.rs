@@ -226,3 +226,172 @@ fn each_of_several_descriptions_has_its_own_events() {
         }
     }
 }
+
+/// What a text tells: each pod with the reason of its first container, each Event with its object, age, reason and the end of its
+/// message.
+fn short(text: &str) -> Vec<String> {
+    let (moment, _) = Nanos::parse_rfc3339(MOMENT).unwrap();
+    let all = ticket(text);
+    let one = |o: &Observation| match &o.body {
+        Body::Pod(p) => {
+            let container = p.status.containers.iter().chain(&p.status.init_containers);
+            let reason = container.map(|c| match &c.state {
+                ContainerState::Waiting { reason, .. } => format!("{} {reason}", c.name),
+                _ => String::new(),
+            });
+            let reason: Vec<String> = reason.collect();
+            Some(format!("{}/{} {}", p.namespace, p.name, reason.join(",")))
+        }
+        Body::Event(e) => {
+            let ago = moment.since(o.stamp.at) / SECOND;
+            let end: Vec<&str> = e.message.rsplit(' ').take(2).collect();
+            let (kind, object) = (&e.object.kind, &e.object);
+            Some(format!(
+                "{kind} {}/{} {ago} {} … {} {}",
+                object.namespace,
+                object.name,
+                e.reason,
+                end.last().copied().unwrap_or_default(),
+                end.first().copied().unwrap_or_default()
+            ))
+        }
+        _ => None,
+    };
+    all.iter().filter_map(one).collect()
+}
+
+/// Lines of public reports, whose addresses are in `fixtures/reports.tsv`.
+#[test]
+fn pasted_lines_tell_what_they_say() {
+    for (text, want) in [
+        // Rows of pods without titles, also behind rows of Events.
+        (
+            "```\nnvidia-whr6m   0/1   Init:CrashLoopBackOff   5 (2m18s ago)   5m25s\nweb-0   0/1   Pending   0   5m\n```\n",
+            &[
+                "NAMESPACE/nvidia-whr6m  CrashLoopBackOff",
+                "NAMESPACE/web-0 ",
+            ][..],
+        ),
+        (
+            "$ kubectl get po -n shop | grep -v Running\nweb-0   0/1   ErrImagePull   0   5m\nIt hangs.\nweb-1   0/1   Pending   0   5m\n",
+            &["shop/web-0  ErrImagePull", "NAMESPACE/web-1 "],
+        ),
+        (
+            "```\nWarning  Failed  8s  kubelet  Error: secret \"db\" not found\nshop   web-0   0/1   ErrImagePull   0   5m\n```\n",
+            &[
+                "Pod NAMESPACE/POD 8 Failed … not found",
+                "shop/web-0  ErrImagePull",
+            ],
+        ),
+        // Messages that name their pods, behind captions.
+        (
+            "```\nkafka\nUnable to mount volumes for pod \"kafka-0_default(kafkapod-guid-xxxx)\": list of unmounted volumes=[a]\n\n             zookeeper\nAttachVolume.Attach failed for volume \"pvc-1\" : the disk is currently being detached\n             Unable to mount volumes for pod \"zoo-0_default(zoopod-guid-xxxx)\": list of unmounted volumes=[b]\n```\n",
+            &[
+                "Pod default/kafka-0 0 FailedMount … unmounted volumes=[a]",
+                "Pod default/zoo-0 0 FailedAttachVolume … being detached",
+                "Pod default/zoo-0 0 FailedMount … unmounted volumes=[b]",
+            ],
+        ),
+        (
+            "Unable to mount volumes for pod \"a_shop(x-1)\": timed out\nError: secret \"db\" not found\nUnable to mount volumes for pod \"b_shop(x-2)\": timed out\n",
+            &[
+                "Pod shop/a 0 FailedMount … timed out",
+                "Pod NAMESPACE/POD 0 Failed … not found",
+                "Pod shop/b 0 FailedMount … timed out",
+            ],
+        ),
+        // The same message of a pod that nothing names, in two places.
+        (
+            "Error: secret \"a\" not found\n\nand then\nError: secret \"b\" not found\n",
+            &[
+                "Pod NAMESPACE/POD 0 Failed … not found",
+                "Pod NAMESPACE/POD 0 Failed … not found",
+            ],
+        ),
+        // Names in messages.
+        (
+            "1h   1m   37   api-01pq7   Pod      Warning   FailedMount   {kubelet gke-4}   Unable to mount volumes for pod \"api-01pq7_default(afc5ae68-5b5e-11e6-afbb-42010a800105)\": timeout expired\n",
+            &["Pod default/api-01pq7 3600 FailedMount … timeout expired"],
+        ),
+        (
+            "Failed create pod sandbox: rpc error: rewrite failed for pod \"router-1-deploy\": \"a\" does not exist\n",
+            &["Pod NAMESPACE/router-1-deploy 0 FailedCreatePodSandBox … not exist"],
+        ),
+        (
+            "Successfully assigned prod/job-driver to n1\n\nNew events:\nMountVolume.SetUp failed for volume \"c\" : object \"prod\"/\"map\" not registered\n",
+            &[
+                "Pod prod/job-driver 0 Scheduled … to n1",
+                "Pod prod/job-driver 0 FailedMount … not registered",
+            ],
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"c\" : object \"prod\"/\"map\" not registered\n",
+            &["Pod prod/POD 0 FailedMount … not registered"],
+        ),
+        // A row of old that was cut, and the age of what worked before.
+        (
+            "  FirstSeen\tLastSeen\tCount\tFrom\tSubObjectPath\tType\tReason\tMessage\n  ---------\t--------\t-----\t----\t-------------\t----\t------\t-------\n             \x20 5m\t4m\t1\tstatefulset\t\tNormal\tSuccessfulCreate\tcreate Pod etcd-1 in StatefulSet etcd successful\n             \x20 4m\t4m\t1\tstatefulset\t\tWarning\tFailedCreate\tcreate Pod etcd-1 in StatefulSet etcd failed error: please try again.\n  4m\t4m\t1\n",
+            &[
+                "StatefulSet NAMESPACE/etcd 241 SuccessfulCreate … etcd successful",
+                "StatefulSet NAMESPACE/etcd 240 FailedCreate … try again.",
+            ],
+        ),
+        // A row that was broken behind its source.
+        (
+            "```\n  Warning  FailedCreate  42s (x17 over 6m10s)  replicaset-controller  \nError creating: pods \"kcp-75d5778b7d-\" is forbidden: \nunable to validate: [\n```\n",
+            &["ReplicaSet NAMESPACE/kcp-75d5778b7d 42 FailedCreate … validate: ["],
+        ),
+        ("Warning  Failed  42s  kubelet\n\nIt hangs.\n", &[]),
+        // Times before lines.
+        (
+            "2026-11-27T00:30:30.901696Z [Normal] Successfully assigned hub/jupyter-a to n1\n2026-11-27T00:30:30Z [Warning] Multi-Attach error for volume \"pvc-b\" Volume is already attached\n2026-11-27T00:34:10Z [Warning] Unable to attach or mount volumes: unmounted volumes=[a]: timed out\n",
+            &[
+                "Pod hub/jupyter-a 220 Scheduled … to n1",
+                "Pod hub/jupyter-a 221 FailedAttachVolume … already attached",
+                "Pod hub/jupyter-a 1 FailedMount … timed out",
+            ],
+        ),
+        // Within a sentence.
+        (
+            "创建的pod状态是ContainerCreating，提示unable to pull sandbox image \\\"registry.access.redhat.com/rhel7/pod-infrastr，请问楼主\n",
+            &[
+                "Pod NAMESPACE/POD 0 FailedCreatePodSandBox … image \"registry.access.redhat.com/rhel7/pod-infrastr",
+            ],
+        ),
+        (
+            "イベントログには「0/1 nodes are available: 1 Too many pods.」や「node(s) had taint」といった、\n",
+            &["Pod NAMESPACE/POD 0 FailedScheduling … many pods."],
+        ),
+        (
+            "It says \"Failed to pull image \"x\": not found\" and I do not know why\n",
+            &["Pod NAMESPACE/POD 0 Failed … not found"],
+        ),
+        (
+            "pods are stuck with the event message: Failed to create pod sandbox: loading seccomp filter: errno 524: unknown. We traced it back to a bug. As such\n",
+            &["Pod NAMESPACE/POD 0 FailedCreatePodSandBox … 524: unknown"],
+        ),
+        // What the apiserver says of a log.
+        (
+            "```\nkubectl logs --namespace=hm-prefect agent-b2frc\n```\n\nIt shows\n\n> Error from server (BadRequest): container \"agent\" in pod \"agent-b2frc\" is waiting to start: CreateContainerConfigError\n\nI found\n\n> Error: secret \"key\" not found\n",
+            &[
+                "hm-prefect/agent-b2frc agent CreateContainerConfigError",
+                "Pod hm-prefect/agent-b2frc 0 Failed … not found",
+            ],
+        ),
+        (
+            "NAME    READY   STATUS                  RESTARTS   AGE\nweb-0   0/1     Init:CrashLoopBackOff   4          5m\n$ kubectl logs web-0\nError from server (BadRequest): container \"c\" in pod \"web-0\" is waiting to start: PodInitializing\n",
+            &["NAMESPACE/web-0  CrashLoopBackOff"],
+        ),
+        // A description that begins at the status; of a claim it says nothing of a pod.
+        (
+            "```\nStatus:                    Terminating (lasts 8d)\nTermination Grace Period:  30s\n```\n",
+            &["NAMESPACE/POD "],
+        ),
+        (
+            "```\nStatus:        Terminating (lasts 8d)\nVolume:        pvc-b\nCapacity:      5Gi\n```\n",
+            &[],
+        ),
+    ] {
+        assert_eq!(short(text), want, "{text}");
+    }
+}

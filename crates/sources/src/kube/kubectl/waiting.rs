@@ -1,0 +1,155 @@
+//! Sentences of programs that say how a pod is: the apiserver's refusal of a log, and what GitLab's runner prints while it waits.
+
+use serde_json::{Map, Value, json};
+
+use super::Moment;
+use super::fragment::Named;
+use super::pod::put;
+use super::pods::{ROW_UID, is_name};
+
+/// What such a sentence says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) pod: Named,
+    /// The container that waits, and the reason for which it does.
+    container: Option<(String, &'static str)>,
+}
+
+/// Reasons of waiting containers, and how the sentence says them (1.36: pkg/kubelet/kubelet_pods.go, `validateContainerLogStatus`).
+const REASONS: [(&str, &str); 12] = [
+    ("image can't be pulled", "ErrImagePull"),
+    ("trying and failing to pull image", "ImagePullBackOff"),
+    ("ContainerCreating", "ContainerCreating"),
+    ("PodInitializing", "PodInitializing"),
+    ("CreateContainerConfigError", "CreateContainerConfigError"),
+    ("CreateContainerError", "CreateContainerError"),
+    ("CrashLoopBackOff", "CrashLoopBackOff"),
+    ("RunContainerError", "RunContainerError"),
+    ("PostStartHookError", "PostStartHookError"),
+    ("InvalidImageName", "InvalidImageName"),
+    ("ErrImageNeverPull", "ErrImageNeverPull"),
+    ("ImageInspectError", "ImageInspectError"),
+];
+
+impl Waiting {
+    /// Reads a line; `None` for every other one.
+    pub(super) fn of(line: &str) -> Option<Self> {
+        let line = line.replace("\\\"", "\"");
+        Self::of_log(&line).or_else(|| Self::of_runner(&line))
+    }
+
+    /// `container "c" in pod "web-0" is waiting to start: ContainerCreating`
+    fn of_log(line: &str) -> Option<Self> {
+        let (front, said) = line.split_once("\" is waiting to start: ")?;
+        let (front, pod) = front.rsplit_once("\" in pod \"")?;
+        let (_, container) = front.rsplit_once("container \"")?;
+        let reason = REASONS.iter().find(|(words, _)| said.starts_with(words));
+        let (_, reason) = reason?;
+        (is_name(pod) && is_name(container)).then(|| Self {
+            pod: Named {
+                namespace: String::new(),
+                name: pod.to_owned(),
+            },
+            container: Some((container.to_owned(), *reason)),
+        })
+    }
+
+    /// `Waiting for pod ci/runner-0 to be running, status is Pending` (gitlab-runner: executors/kubernetes/util.go, `waitForPodRunning`).
+    fn of_runner(line: &str) -> Option<Self> {
+        let (_, rest) = line.split_once("Waiting for pod ")?;
+        let (pod, said) = rest.split_once(" to be running, status is ")?;
+        let (namespace, name) = pod.split_once('/')?;
+        let is_one = said.starts_with("Pending") && is_name(namespace) && is_name(name);
+        is_one.then(|| Self {
+            pod: Named {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            },
+            container: None,
+        })
+    }
+
+    /// Returns the pod as the API would have written it. It was there at `moment`; since when is not told.
+    pub(super) fn object(&self, moment: Moment) -> Value {
+        let Named { namespace, name } = &self.pod;
+        let mut metadata = Map::new();
+        put(&mut metadata, "name", Some(name));
+        put(&mut metadata, "namespace", Some(namespace));
+        put(
+            &mut metadata,
+            "uid",
+            Some(&format!("{ROW_UID}{namespace}/{name}")),
+        );
+        let there = moment.0.to_rfc3339_seconds();
+        put(&mut metadata, "creationTimestamp", Some(&there));
+        let (mut spec, mut status) = (Map::new(), Map::new());
+        put(&mut status, "phase", Some("Pending"));
+        // The kubelet answers for the pods of its node alone.
+        let bound = if self.container.is_some() {
+            "True"
+        } else {
+            "Unknown"
+        };
+        status.insert(
+            "conditions".into(),
+            json!([{"type": "PodScheduled", "status": bound}, {"type": "Ready", "status": "False"}]),
+        );
+        if let Some((container, reason)) = &self.container {
+            spec.insert("containers".into(), json!([{"name": container}]));
+            let state = json!({"waiting": {"reason": reason}});
+            status.insert(
+                "containerStatuses".into(),
+                json!([{"name": container, "ready": false, "restartCount": 0, "state": state}]),
+            );
+        }
+        json!({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of public reports, whose addresses are in `fixtures/reports.tsv`.
+    #[test]
+    fn a_sentence_says_how_a_pod_is() {
+        for (line, want) in [
+            (
+                "Error from server (BadRequest): container \"prefect-agent\" in pod \"prefect-agent-768c7844b4-b2frc\" is waiting to start: CreateContainerConfigError",
+                Some("/prefect-agent-768c7844b4-b2frc prefect-agent CreateContainerConfigError"),
+            ),
+            (
+                "it says container \\\"c\\\" in pod \\\"web-0\\\" is waiting to start: trying and failing to pull image.",
+                Some("/web-0 c ImagePullBackOff"),
+            ),
+            (
+                "Waiting for pod gitlab-runner-namespace/runner-eebxo6ax-project-12739762-concurrent-3zzpmw to be running, status is Pending",
+                Some(
+                    "gitlab-runner-namespace/runner-eebxo6ax-project-12739762-concurrent-3zzpmw  ",
+                ),
+            ),
+            (
+                "container \"C\" in pod \"web-0\" is waiting to start: ContainerCreating",
+                None,
+            ),
+            (
+                "container \"c\" in pod \"web-0\" is waiting to start: soon",
+                None,
+            ),
+            (
+                "Waiting for pod ci/web-0 to be running, status is Running",
+                None,
+            ),
+            (
+                "previous terminated container \"c\" in pod \"web-0\" not found",
+                None,
+            ),
+        ] {
+            let got = Waiting::of(line).map(|w| {
+                let (container, reason) = w.container.unwrap_or_default();
+                format!("{}/{} {container} {reason}", w.pod.namespace, w.pod.name)
+            });
+            assert_eq!(got.as_deref(), want, "{line}");
+        }
+    }
+}
