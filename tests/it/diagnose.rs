@@ -314,7 +314,7 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
 /// Grades of `fixtures/reports.tsv`.
 const GRADES: [&str; 4] = ["right", "less", "nothing", "wrong"];
 /// What its samples are of.
-const SAMPLES: [&str; 9] = [
+const SAMPLES: [&str; 10] = [
     "on the node, before it, controllers",
     "distributions and managed clusters; storage, network, GPU and batch add-ons",
     "of every kind, while the repairs of these two were half done",
@@ -324,6 +324,7 @@ const SAMPLES: [&str; 9] = [
     "the same, after the repairs of these",
     "the same, after the repairs of all these",
     "pastes of objects in YAML and JSON, mostly a part of one, before such were read",
+    "pastes of every kind, before the repairs of these two",
 ];
 /// The first sample of pastes as they are; such were read only after it.
 const PASTED: usize = 4;
@@ -355,8 +356,8 @@ fn reports(out: &mut String) {
         "## Situations that it was not made for\n\n\
          Reports that users wrote in public, each of a situation of which kflow had no scenario (`fixtures/reports.tsv` lists them). A reader\n\
          wrote down the cause before kflow ran; the input was made from the source of the component that writes the message, as\n\
-         what the user had (a description, a paste of several commands, lists, lines of a log), and graded as of 2026-11-27; of the last 193 the input is what\n\
-         the user pasted, character for character (of the last 21, as much of it as an index of public issues shows), and was graded on 2026-11-28. What was not right\n\
+         what the user had (a description, a paste of several commands, lists, lines of a log), and graded as of 2026-11-27; of the last 233 the input is what\n\
+         the user pasted, character for character (of the last 61, as much of it as an index of public issues shows), and was graded on 2026-11-28. What was not right\n\
          was repaired afterwards, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
          directly as it could.\n\n\
          | | reports | {} |\n|---|---|---|---|---|---|\n",
