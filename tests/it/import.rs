@@ -16,6 +16,7 @@ mod nodes;
 mod pasted;
 mod pieces;
 mod progress;
+mod statuses;
 mod summary;
 mod tables;
 

@@ -1,6 +1,7 @@
 //! Tables that kubectl prints of pods, nodes and claims: what they tell, and what they do not.
 
 use super::described::{image_missing, logged};
+use super::statuses::LISTED;
 use super::{Desk, fixture, run, text};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -169,118 +170,6 @@ fn events_of_a_table_are_of_the_pod_of_that_name() {
     let said = text(&o.stdout);
     assert_eq!(said.matches("uid ").count(), 1, "{said}");
     assert!(said.contains("uid c3cc4508"), "{said}");
-}
-
-/// A table that a real kubectl printed, and when.
-struct Listed {
-    file: &'static str,
-    taken: &'static str,
-    /// The recording that its pods are of.
-    recording: &'static str,
-    truth: &'static str,
-}
-
-const LISTED: [Listed; 3] = [
-    Listed {
-        file: "s2-pods-wide-1.36.txt",
-        taken: "2026-11-21T00:30:07Z",
-        recording: "S2-",
-        truth: "expected.json",
-    },
-    Listed {
-        file: "s3-pods-wide-1.36.txt",
-        taken: "2026-11-21T00:33:28Z",
-        recording: "S3-",
-        truth: "expected.json",
-    },
-    Listed {
-        file: "s15-pods-1.36.txt",
-        taken: "2026-11-26T02:12:00Z",
-        recording: "S15-",
-        truth: "versions/expected.json",
-    },
-];
-
-/// What a status says where a message would say more: the cause that it stands for, and the truer ones.
-const LESS: [(&str, &[&str]); 6] = [
-    ("KF613", &["KF601", "KF604"]),
-    ("KF316", &["KF303"]),
-    ("KF701", &["KF414"]),
-    ("KF703", &["KF704"]),
-    ("KF704", &["KF714"]),
-    // The container ends; who ends it, or why, is not told.
-    ("KF708", &["KF705", "KF712", "KF802", "KF803"]),
-];
-
-impl Listed {
-    fn text(&self) -> String {
-        std::fs::read_to_string(fixture("kubectl").join(self.file)).unwrap()
-    }
-    /// The causes that are true of each pod, by `namespace/name`.
-    fn truth(&self) -> std::collections::BTreeMap<String, Vec<String>> {
-        let all = std::fs::read(fixture(self.truth)).unwrap();
-        let all: Vec<serde_json::Value> = serde_json::from_slice(&all).unwrap();
-        let mut out = std::collections::BTreeMap::<String, Vec<String>>::new();
-        for row in all {
-            if row["session"].as_str().unwrap().starts_with(self.recording) {
-                let causes = row["causes"].as_array().unwrap().iter();
-                let of_pod = out.entry(row["target"].as_str().unwrap().to_owned());
-                of_pod
-                    .or_default()
-                    .extend(causes.map(|c| c.as_str().unwrap().to_owned()));
-            }
-        }
-        out
-    }
-}
-
-#[test]
-fn a_table_of_pods_tells_their_statuses_and_no_cause_that_is_not_true() {
-    let desk = Desk::new();
-    let (mut told, mut wrong) = (0, Vec::new());
-    for t in LISTED {
-        let table = desk.file(t.file, t.text());
-        let (session, said) =
-            desk.import(&format!("{}.kflow", t.file), &[&table, "--taken", t.taken]);
-        assert!(!said.contains("malformed"), "{said}");
-        let truth = t.truth();
-        for row in t.text().lines().skip(1) {
-            let cells: Vec<&str> = row.split_whitespace().collect();
-            let (pod, ready, status) = (format!("{}/{}", cells[0], cells[1]), cells[2], cells[3]);
-            let o = run(&["why", &pod, "-s", &session, "-o", "json"]);
-            let got: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
-            let cause = got[0]["cause"].as_str().unwrap_or_default();
-            let right = match o.status.code() {
-                Some(0) => matches!((ready, status), ("1/1", "Running") | (_, "Completed")),
-                Some(1) => {
-                    told += 1;
-                    let less = LESS
-                        .iter()
-                        .find(|(c, _)| *c == cause)
-                        .map_or(&[][..], |l| l.1);
-                    let of_pod = truth.get(&pod).unwrap_or_else(|| panic!("{pod}"));
-                    of_pod
-                        .iter()
-                        .any(|c| c == cause || less.contains(&c.as_str()))
-                }
-                // What is not known is told with the status that is.
-                _ => text(&o.stderr).contains(&format!("({status} when it was last seen)")),
-            };
-            if !right {
-                let said = text(&o.stderr);
-                wrong.push(format!("{pod}: {cause} {:?} {said}", o.status.code()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(told >= 20, "{told}");
-    // Of all of them, those are named of which nothing tells why.
-    let table = desk.file("pods.txt", LISTED[1].text());
-    let (session, _) = desk.import("all.kflow", &[&table, "--taken", LISTED[1].taken]);
-    let o = run(&["why", "--all", "-s", &session]);
-    let said = text(&o.stderr);
-    let names = "how s13/notready (Running), s42/gate (Running) and s45/init-hangs (Init:0/1) are";
-    assert!(said.contains(names), "{said}");
 }
 
 #[test]
@@ -692,58 +581,4 @@ fn the_nodes_behind_a_taint_are_named_from_their_rows() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("(n1 is NotReady)"), "{said}");
     assert!(said.contains("nodes that are not well"), "{said}");
-}
-
-/// What the one word of a row says of containers, and no more.
-#[test]
-fn a_word_of_a_row_is_a_verdict() {
-    let desk = Desk::new();
-    for (row, code, says) in [
-        (
-            "0/1     CrashLoopBackOff        5 (2m18s ago)   6m",
-            "KF708",
-            "A container has ended at least 6 times; its exit codes were not recorded.",
-        ),
-        (
-            "0/2     Init:CrashLoopBackOff   5 (2m18s ago)   6m",
-            "KF707",
-            "An init container has ended at least 6 times; its exit codes were not recorded.",
-        ),
-        (
-            "0/1     Error                   0               3h",
-            "KF708",
-            "A container has ended with an error at least once; its exit code was not recorded.",
-        ),
-        (
-            "0/1     Init:Error              2               40s",
-            "KF707",
-            "An init container has ended with an error at least 3 times; its exit codes were not recorded.",
-        ),
-        (
-            "1/2     NotReady                0               11m",
-            "KF810",
-            "A container of the pod has ended well, and another one runs on, so the pod does not complete.",
-        ),
-        (
-            "0/1     ContainerCannotRun      0               11m",
-            "KF704",
-            "A container cannot be started.",
-        ),
-    ] {
-        let table = desk.file(
-            "table.txt",
-            format!("NAME   READY   STATUS   RESTARTS   AGE\nweb    {row}\n"),
-        );
-        let (session, _) = desk.import("table.kflow", &[&table]);
-        let why = text(&run(&["why", "web", "-s", &session]).stdout);
-        let one = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(one.contains(code) && one.contains(says), "{row}: {why}");
-        // When a container ended, or is started next, is not told by a row.
-        let head = why.lines().take_while(|l| !l.contains("evidence"));
-        let head = head.collect::<Vec<_>>().join(" ");
-        assert!(
-            !head.contains("next in") && !head.contains(" for "),
-            "{row}: {why}"
-        );
-    }
 }

@@ -18,6 +18,8 @@
 //! | `piece` | descriptions whose begin is missing |
 //! | `embedded` | objects of the API in YAML or JSON, and parts of them |
 //! | `fragment` | rows and messages of Events that stand alone |
+//! | `sentence` | where a message ends within a sentence |
+//! | `attribute` | of which object and container Events are |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
@@ -35,6 +37,7 @@ use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Observation, PodUid, Stamp, Text, pod::WatchEvent, stamp::SECOND};
 
 mod age;
+mod attribute;
 mod command;
 mod embedded;
 mod events;
@@ -47,16 +50,16 @@ mod outline;
 mod piece;
 mod pod;
 mod pods;
+mod sentence;
 mod table;
 mod ticket;
 mod waiting;
-mod whose;
 mod wrapped;
 
+use attribute::Named;
 pub use embedded::{Embedded, Unread, embedded};
 pub use events::is_printed;
 use events::{event, uid};
-use fragment::Named;
 pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 pub use pods::ROW_UID;
@@ -133,7 +136,7 @@ pub(super) struct KubectlText {
     /// The pods of the last table that are not well.
     sick: Vec<Named>,
     /// The pods that messages of Events name.
-    named: fragment::Pods,
+    named: attribute::Pods,
     /// Names of the pods that tables and descriptions show.
     shown: FxHashSet<String>,
     /// The numbers that tell rows of Events apart.
@@ -232,13 +235,13 @@ impl KubectlText {
                 namespace: &of_list,
                 ..Described::default()
             };
-            let told = fragment::Told {
+            let told = attribute::Told {
                 described: self.described.as_ref(),
                 pod: self.one(),
                 named: Some(&self.named),
                 logged: self.logged.as_ref(),
             };
-            fragment::attribute(&mut rows, &of_list, &told);
+            attribute::attribute(&mut rows, &of_list, &told);
             self.named.extend(&rows);
             // Somebody chose these rows: they ask about their objects, however old the Events are.
             for row in rows.iter_mut().filter(|_| is_alone) {
@@ -296,13 +299,13 @@ impl KubectlText {
         if self.shown.contains(&waiting.pod.name) {
             return Fed::Ignored("sentence about a pod that is shown");
         }
-        let before = fragment::Told {
+        let before = attribute::Told {
             described: self.described.as_ref(),
             pod: None,
             named: Some(&self.named),
             logged: self.logged.as_ref(),
         };
-        waiting.pod = fragment::whole(waiting.pod, &fragment::Pods::default(), &before);
+        waiting.pod = attribute::whole(waiting.pod, &attribute::Pods::default(), &before);
         let all = [&waiting.pod.namespace, &self.namespace];
         let namespace = all.into_iter().find(|n| !n.is_empty());
         waiting.pod.namespace = namespace.map_or_else(|| NAMESPACE.to_owned(), String::clone);

@@ -1,6 +1,6 @@
 //! Commands of kubectl in a ticket: `$ kubectl get pods -n shop`.
 
-use super::fragment::Named;
+use super::attribute::Named;
 use super::pods::is_name;
 use super::ticket;
 use kflow_model::Text;

@@ -3,7 +3,8 @@
 //! It is read as a whole one, whose names are those that the text before it tells, else placeholders.
 
 use super::age::age;
-use super::fragment::{NAMESPACE, Named};
+use super::attribute::Named;
+use super::fragment::NAMESPACE;
 use super::outline::indent;
 use super::pods::is_name;
 

@@ -8,9 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::Moment;
 use super::age::{Age, age};
-use super::fragment::{NAMESPACE, Named};
+use super::attribute::Named;
+use super::fragment::NAMESPACE;
 use super::pod::put;
 use kflow_model::Text;
+
+mod status;
+
+pub(super) use status::exit_code;
+use status::{Told, is_status};
 
 /// Begin of the UIDs of pods that only a row shows. kflow's import gives them the UID that another capture tells, or
 /// that of a description ([`super::MADE_UID`]).
@@ -349,176 +355,8 @@ impl Row {
     }
 }
 
-/// What a status says.
-#[derive(Debug, Default)]
-struct Told {
-    phase: &'static str,
-    is_deleted: bool,
-    /// State of the init container that the pod waits for.
-    init: Option<Value>,
-    /// State of a container.
-    container: Option<Value>,
-    /// True if the pod has it for its own reason, or it says no more than that.
-    of_pod: bool,
-}
-
-/// Reasons of containers that have ended, with the exit code that each stands for (1.36: pkg/kubelet/kubelet_pods.go,
-/// pkg/kubelet/kuberuntime; `StartError` is containerd's).
-const ENDED: [(&str, i32); 4] = [
-    ("Completed", 0),
-    ("OOMKilled", 137),
-    ("StartError", 128),
-    ("ContainerStatusUnknown", 137),
-];
-
-/// Returns the exit code that the reason of a container's end stands for.
-pub(super) fn exit_code(reason: &str) -> Option<i32> {
-    let known = ENDED.iter().find(|(r, _)| *r == reason);
-    known.map(|(_, code)| *code)
-}
-
-/// Reasons of containers that have ended with any code but 0; the second is Docker's, of a container that did not start.
-const FAILED: [&str; 2] = ["Error", "ContainerCannotRun"];
-
-/// Reasons by which containers wait (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go,
-/// staging/src/k8s.io/cri-api/pkg/errors).
-const WAITS: [&str; 17] = [
-    "ContainerCreating",
-    "PodInitializing",
-    "ImagePullBackOff",
-    "CrashLoopBackOff",
-    "ErrImagePull",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "InvalidImageName",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "PreCreateHookError",
-    "PreStartHookError",
-    "RunContainerError",
-    "PostStartHookError",
-    "RestartingAllContainers",
-];
-
-impl Told {
-    fn of(status: &str, restarts: i32) -> Self {
-        let phase = |phase| Self {
-            phase,
-            ..Self::default()
-        };
-        match status {
-            "Pending" | "SchedulingGated" => phase("Pending"),
-            "Succeeded" => phase("Succeeded"),
-            "Failed" => phase("Failed"),
-            "Running" => Self {
-                container: Some(json!({"running": {}})),
-                ..phase("Running")
-            },
-            "NotReady" => Self {
-                of_pod: true,
-                ..phase("Running")
-            },
-            "Completed" => Self {
-                container: state(status),
-                ..phase("Succeeded")
-            },
-            "Terminating" => Self {
-                is_deleted: true,
-                ..phase("Running")
-            },
-            "Unknown" => Self {
-                is_deleted: true,
-                ..phase("Unknown")
-            },
-            _ => match status.strip_prefix("Init:") {
-                Some(of_init) => {
-                    let running = fraction(of_init).map(|_| json!({"running": {}}));
-                    let init = running.or_else(|| state(of_init));
-                    Self {
-                        of_pod: init.is_none(),
-                        init,
-                        ..phase("Pending")
-                    }
-                }
-                None => match state(status) {
-                    // A container that has ended leaves the phase Running (pkg/kubelet/kubelet_pods.go, `getPhase`).
-                    Some(state) => Self {
-                        phase: match state.get("terminated") {
-                            None if restarts == 0 => "Pending",
-                            _ => "Running",
-                        },
-                        container: Some(state),
-                        ..Self::default()
-                    },
-                    // A pod's own reason stands with the phase Failed alone.
-                    None => Self {
-                        of_pod: true,
-                        ..phase("Failed")
-                    },
-                },
-            },
-        }
-    }
-}
-
-/// The state of a container of this reason; `None` where it is none of a container.
-fn state(reason: &str) -> Option<Value> {
-    if WAITS.contains(&reason) {
-        return Some(json!({"waiting": {"reason": reason}}));
-    }
-    if let Some(code) = exit_code(reason) {
-        return Some(json!({"terminated": {"reason": reason, "exitCode": code}}));
-    }
-    if FAILED.contains(&reason) {
-        return Some(json!({"terminated": {"reason": reason}}));
-    }
-    // A container that ended without a reason: `ExitCode:1`, `Signal:9`.
-    let (word, number) = reason.split_once(':')?;
-    let number: i32 = number.parse().ok()?;
-    match word {
-        "ExitCode" => Some(json!({"terminated": {"exitCode": number}})),
-        "Signal" => {
-            Some(json!({"terminated": {"exitCode": number.saturating_add(128), "signal": number}}))
-        }
-        _ => None,
-    }
-}
-
 fn some(cell: &str) -> Option<&str> {
     Some(cell).filter(|c| !c.is_empty())
-}
-
-/// True for what stands as the status of a pod and of little else.
-fn is_status(word: &str) -> bool {
-    /// Phases, and reasons of pods themselves (1.36: pkg/kubelet/eviction/helpers.go, pkg/kubelet/lifecycle/predicate.go,
-    /// pkg/kubelet/nodeshutdown).
-    const OF_PODS: [&str; 19] = [
-        "Pending",
-        "Running",
-        "NotReady",
-        "Succeeded",
-        "Failed",
-        "Unknown",
-        "Terminating",
-        "SchedulingGated",
-        "Error",
-        "ContainerCannotRun",
-        "Evicted",
-        "NodeLost",
-        "NodeAffinity",
-        "NodeShutdown",
-        "Terminated",
-        "Shutdown",
-        "Preempting",
-        "DeadlineExceeded",
-        "UnexpectedAdmissionError",
-    ];
-    word.starts_with("Init:")
-        || word.starts_with("OutOf")
-        || OF_PODS.contains(&word)
-        || state(word).is_some()
 }
 
 /// `10.42.0.7`, `fd00::7`, `<none>`

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Moment;
-use super::fragment::Named;
+use super::attribute::Named;
 use super::pod::put;
 use super::pods::{ROW_UID, is_name};
 

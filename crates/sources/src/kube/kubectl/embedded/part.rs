@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::super::attribute::{Told, attribute};
 use super::super::command::Described;
 use super::super::events::event;
-use super::super::fragment::{NAMESPACE, Told, attribute, row};
+use super::super::fragment::{NAMESPACE, row};
 use super::super::line::NODE;
 use super::super::piece::CONTAINER;
 use super::super::table::Row;

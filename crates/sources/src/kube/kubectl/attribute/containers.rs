@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::events::begun;
-use super::table::Row;
+use super::super::events::begun;
+use super::super::table::Row;
 
 /// What is known of an image: the container that has it, or that several have it.
 type Names = BTreeMap<String, Option<String>>;

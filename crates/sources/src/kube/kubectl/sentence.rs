@@ -1,0 +1,62 @@
+//! Where a message ends that stands within a sentence.
+
+use super::age::word;
+
+/// A sign of Chinese, Japanese or Korean, punctuation and signs of full width among them.
+pub(super) const fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}')
+}
+
+/// Signs that enclose a message in a sentence.
+const ENCLOSED: [(char, char); 4] = [('\u{300c}', '\u{300d}'), ('(', ')'), ('`', '`'), ('"', '"')];
+/// Words with which a sentence begins that is no part of a message.
+const PROSE: [&str; 30] = [
+    "We", "I", "I'm", "I've", "It", "It's", "They", "He", "She", "You", "My", "Our", "This",
+    "That", "These", "There", "So", "But", "And", "Then", "Also", "Any", "Anyone", "How", "What",
+    "Why", "Does", "After", "When", "As",
+];
+
+/// Returns a message without the sentence that goes on behind it. `before`: what stands before it in the line.
+pub(super) fn up_to_prose<'a>(before: &str, message: &'a str) -> &'a str {
+    let mut message = message;
+    let last = before.trim_end().chars().next_back();
+    let signs = last.and_then(|last| ENCLOSED.iter().find(|(begin, _)| *begin == last));
+    if let Some((begin, end)) = signs.filter(|_| !before.ends_with(' ')) {
+        message = enclosed(message, *begin, *end);
+    }
+    if before.contains(is_ideograph) {
+        message = message.split(is_ideograph).next().unwrap_or(message);
+    }
+    // A row and a log have only names and times before the message.
+    let has_prose = before
+        .split_whitespace()
+        .filter(|w| w.bytes().all(|b| b.is_ascii_lowercase()));
+    if has_prose.count() < 2 {
+        return message;
+    }
+    let mut ends = message.match_indices(". ").filter(|(at, _)| {
+        let (first, _) = word(message.get(at + 2..).unwrap_or_default());
+        PROSE.contains(&first.trim_end_matches(','))
+    });
+    let end = ends.next().map_or(message.len(), |(at, _)| at);
+    message.get(..end).unwrap_or(message)
+}
+
+/// Returns a text up to the sign that ends it; such pairs may be within it.
+fn enclosed(text: &str, begin: char, end: char) -> &str {
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        let after = text.get(at + c.len_utf8()..).and_then(|t| t.chars().next());
+        let opens = begin != end || before.is_whitespace() || "([{=:/".contains(before);
+        if c == begin && opens && after.is_some_and(|c| !c.is_whitespace()) {
+            depth += 1;
+        } else if c == end && depth > 0 {
+            depth -= 1;
+        } else if c == end {
+            return text.get(..at).unwrap_or(text);
+        }
+        before = c;
+    }
+    text
+}
