@@ -23,7 +23,7 @@ fn ended(t: &Terminated) -> Text {
     } else if let Some(code) = t.exit_code {
         format!("ExitCode:{code}").into()
     } else {
-        "Error".into()
+        "Terminated".into()
     }
 }
 

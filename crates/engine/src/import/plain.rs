@@ -33,7 +33,7 @@ const TAGS: [&str; 21] = [
     "tt",
     "ul",
 ];
-/// Begin and end of a code block in Markdown, which what kubectl prints does not go beyond.
+/// Begin and end of a code block in Markdown. Nothing that kubectl prints goes beyond one.
 const FENCE: &str = "```";
 /// The same in Jira and in forums: begin, sign before the name of a language (`{code:yaml}`), end.
 const BLOCKS: [(&str, char, char); 4] = [
@@ -165,14 +165,16 @@ fn tag(text: &str) -> Option<(&'static str, usize)> {
     let inside = up_to(text.strip_prefix('<')?, b'<', b'>')?;
     let name = inside.trim_start_matches('/').split([' ', '/']).next()?;
     let is_known = |names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(name));
-    let replacement = match () {
-        () if inside.contains('\n') => return None,
-        () if is_known(&["pre"]) => "\n```\n",
-        () if is_known(&BREAKS) => "\n",
-        () if is_known(&TAGS) => "",
-        () => return None,
+    let replacement = if is_known(&["pre"]) {
+        "\n```\n"
+    } else if is_known(&BREAKS) {
+        "\n"
+    } else if is_known(&TAGS) {
+        ""
+    } else {
+        return None;
     };
-    Some((replacement, inside.len() + 2))
+    (!inside.contains('\n')).then_some((replacement, inside.len() + 2))
 }
 
 /// Returns what stands before the end of a tag or an entity; none has the begin of another in it.

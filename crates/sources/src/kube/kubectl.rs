@@ -64,8 +64,9 @@ pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 pub use pods::ROW_UID;
 use table::{Columns, Row};
+pub use ticket::resembles_printed;
 use waiting::Waiting;
-pub use wrapped::{Joined, joined, resembles_printed};
+pub use wrapped::{Joined, joined};
 
 /// Begin of the UIDs that are made here, of namespace and name.
 pub const MADE_UID: &str = PodUid::DESCRIBED;

@@ -271,7 +271,7 @@ impl<'a> PodHistory<'a> {
             let waits = |s: &ContainerStatus| matches!(s.state, ContainerState::Waiting { .. });
             if c.exits.is_empty() && c.run.is_none() && c.status.is_none_or(waits) {
                 c.exits = c.backed_off.iter().map(|o| Exit::before(o)).collect();
-                // A row says no more than that.
+                // The row of a table shows no exit. Its word is of the nameless container, or of one that is known by a failed probe.
                 let is_looping = c.status.map_or(row_loops && c.liveness.is_some(), loops);
                 if let Some(o) = api.filter(|_| c.exits.is_empty() && is_looping) {
                     c.exits.push(Exit::before(o));

@@ -20,8 +20,9 @@ pub struct PodCall<'a> {
 /// How a container ended.
 #[derive(Clone, Debug)]
 pub struct Exit<'a> {
-    /// When it ended; with `was_before`, the time of the observation that shows that it had.
+    /// When it ended; with `was_before`, the time of the observation.
     pub at: Nanos,
+    /// The observation shows that it had ended, and not when.
     pub was_before: bool,
     /// Exit code; `None` when no source gives it.
     pub code: Option<i32>,

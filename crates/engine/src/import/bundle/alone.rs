@@ -25,16 +25,16 @@ impl Finder {
             What::Archive(_) => self.begin(candidate.name.clone()),
             What::JournalFile | What::Text(_) => self.bundle = 0,
         }
-        let why = match what {
-            What::Text(Content::Other(why)) => why,
-            // Other text behind it, or a part of it alone.
-            What::Text(Content::Capture(Kind::Watch)) if !is_whole(&candidate)? => None,
+        let begin = archive::begin_of(&candidate.raw);
+        let (kind, why) = match what {
+            What::Text(Content::Capture(kind)) => (Some(kind), None),
+            What::Text(Content::Other(why)) => (content::of_itself(&begin), why),
             // Another program's log begins its lines as a journal does.
-            What::Text(Content::Journal) if !is_of_a_component(&candidate)? => None,
+            What::Text(Content::Journal) if !is_of_a_component(&candidate)? => {
+                (content::of_itself(&begin), None)
+            }
             what => return self.take_what(candidate, what, 0),
         };
-        let begin = archive::begin_of(&candidate.raw);
-        let kind = content::of_itself(&begin);
         let is_ticket = match kind {
             None => recognise::may_be_ticket(&begin) && candidate.size <= ticket::LARGEST,
             Some(Kind::Watch) => !is_whole(&candidate)?,
@@ -105,7 +105,7 @@ impl Finder {
         ticket.take_objects();
         // Text around what kubectl printed does not hide it.
         let is_printed = recognise::has_printed(&ticket.text);
-        if is_printed {
+        if is_printed && ticket.logs.keys().any(|kind| kind.klog()) {
             // klog has no year, and kubectl's ages no moment to count back from: beside a table both are read as of its moment.
             ticket = Ticket::of(&content, |kind| !kind.klog());
             ticket.take_objects();

@@ -14,8 +14,7 @@ pub(super) const LARGEST: u64 = 16 << 20;
 /// A text of more lines, most of which are of a log, is a log.
 const MANY: usize = 40;
 /// What logrus begins a line with.
-const TIME: &[u8] = TIME_TEXT.as_bytes();
-const TIME_TEXT: &str = "time=\"";
+const TIME: &str = "time=\"";
 
 /// Source files of components that write klog, as a line's header names them (kubernetes/kubernetes 1.36 and releases before
 /// it: `pkg/kubelet`, `pkg/volume/util`, `pkg/controller`, `pkg/scheduler`). Files that several share are left out.
@@ -95,8 +94,9 @@ impl Ticket {
         let mut run = Run::default();
         for line in content.split_inclusive(|b| *b == b'\n') {
             out.lines += usize::from(!line.trim_ascii().is_empty());
-            out.unnamed +=
-                usize::from(line.starts_with(TIME) || klog::has_header(line.trim_ascii()));
+            out.unnamed += usize::from(
+                line.starts_with(TIME.as_bytes()) || klog::has_header(line.trim_ascii()),
+            );
             let log = log(line);
             if !matches!(log, Some(Log::Logrus(..))) {
                 out.end(std::mem::take(&mut run), &apart);
@@ -143,7 +143,7 @@ impl Ticket {
         let time = |line: &[u8]| {
             let (time, _) = std::str::from_utf8(line)
                 .ok()?
-                .split_once(TIME_TEXT)?
+                .split_once(TIME)?
                 .1
                 .split_once('"')?;
             Nanos::parse_rfc3339(&time.replacen(' ', "T", 1)).map(|(at, _)| at)
@@ -197,8 +197,7 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
         let kind = writer.or_else(|| of_file(message))?;
         return Some(Log::Of(kind, message.as_bytes()));
     }
-    let is_logrus =
-        message.trim_start().as_bytes().starts_with(TIME) && message.contains("\" level=");
+    let is_logrus = message.trim_start().starts_with(TIME) && message.contains("\" level=");
     match writer {
         Some(kind) if is_logrus => Some(Log::Of(kind, message.as_bytes())),
         Some(kind) => Some(Log::Of(kind, text.as_bytes())),

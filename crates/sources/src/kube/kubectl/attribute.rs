@@ -162,7 +162,7 @@ impl Pods {
     }
 }
 
-/// Adds the namespace that other text tells of a pod.
+/// Returns the pod with the namespace that other rows or commands have for its name, if it has none.
 pub(super) fn whole(pod: Named, here: &Pods, before: &Told<'_>) -> Named {
     let described = before.described.filter(|d| d.kind == "Pod");
     let told = [described.map(|d| &d.object), before.pod, before.logged];

@@ -14,8 +14,7 @@ use kflow_model::scope::is_uid;
 /// Part of the names that are made here of Events: the object's name, this, and the number of the row.
 const ROW: &str = ".row-";
 
-/// Numbers of an object's rows, which have no names. Rows of two tables have the same one where they are the same Event, at another
-/// moment.
+/// Numbers the rows of each object, which have no names. An Event that stands in two tables has the same number in both.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     /// By object, what a row says, and how many rows above it in its table say the same.
@@ -54,8 +53,8 @@ impl Numbers {
     }
 }
 
-/// Makes an Event that tells of success older than a failure of the same age below it: kubectl sorts Events by time
-/// (k8s.io/kubectl/pkg/describe/describe.go, `DescribeEvents`), and an age in minutes or more says no more.
+/// Makes a SuccessfulCreate one second older than a FailedCreate of the same object and age below it. kubectl sorts Events by time
+/// (k8s.io/kubectl/pkg/describe/describe.go, `DescribeEvents`), and rounds ages of minutes and more.
 pub(super) fn put_in_order(rows: &mut [Row]) {
     let mut failed: FxHashSet<(String, String, i64)> = FxHashSet::default();
     for row in rows.iter_mut().rev() {

@@ -15,8 +15,8 @@ use kflow_model::Text;
 
 mod status;
 
-pub(super) use status::exit_code;
 use status::{Told, is_status};
+pub(super) use status::{WAITS, exit_code};
 
 /// Begin of the UIDs of pods that only a row shows. kflow's import gives them the UID that another capture tells, or
 /// that of a description ([`super::MADE_UID`]).
@@ -112,7 +112,7 @@ impl Table {
         namespace.clone_into(&mut self.namespace);
     }
 
-    /// Begins rows without titles, which tell of no pod that they lack.
+    /// Begins rows without titles. They may be a part of the list, so a pod that they lack may be there.
     pub(super) fn begin_bare(&mut self, columns: Columns, namespace: &str) {
         self.begin(columns, namespace, None);
         self.is_bare = true;

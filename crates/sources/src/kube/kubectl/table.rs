@@ -164,8 +164,7 @@ impl Columns {
         self.aligned(line).or_else(|| self.in_order(line))
     }
 
-    /// True for the begin of a row that was cut before its message, as far as it can be told from a message: it has a type and a
-    /// reason, or two ages, or an age and a type.
+    /// True for a row that was cut before its message: two ages, or a type among its first two words. A line of a message has neither.
     pub(super) fn is_begun(&self, line: &str) -> bool {
         let is_type = |word: &str| matches!(word, "Normal" | "Warning");
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -2,6 +2,10 @@
 
 use std::iter::successors;
 
+use super::command::Command;
+use super::line::is_titles;
+use super::wrapped::is_key;
+
 /// Signs that end a prompt.
 const SIGNS: [char; 10] = ['$', '#', '%', '>', '❯', '➜', '✗', 'λ', '▶', '»'];
 /// Signs that are a prompt of their own. `>` is a quotation, and `#` a heading too.
@@ -113,6 +117,20 @@ fn is_place(word: &str) -> bool {
     let is_home = path == "~" || path.starts_with("~/");
     let is_folder = path.len() < word.len() && path.starts_with('/') && !path.starts_with("//");
     is_home || is_folder || word.split_once('@').is_some_and(is_user)
+}
+
+/// Keys in a row that prose does not have.
+const KEYS: usize = 3;
+
+/// True for a text that has a command of kubectl, titles of a table or lines of a description, whether or not they are read.
+pub fn resembles_printed(text: &str) -> bool {
+    let mut keys = 0;
+    text.lines().map(unquoted).any(|line| {
+        // YAML has one blank behind a key.
+        let is_of_description = is_key(line.trim()) && !line.trim_end().ends_with(':');
+        keys = if is_of_description { keys + 1 } else { 0 };
+        keys >= KEYS || is_titles(line.trim()) || Command::of(line).is_some()
+    })
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! Sentences of programs that say how a pod is: the apiserver's refusal of a log, and what GitLab's runner prints while it waits.
+//! Sentences of programs that say how a pod is: the apiserver's refusal of a log, and what `kubectl run` and gitlab-runner print while
+//! they wait.
 
 use serde_json::{Map, Value, json};
 
 use super::Moment;
 use super::attribute::Named;
 use super::pod::put;
-use super::pods::{ROW_UID, is_name};
+use super::pods::{ROW_UID, WAITS, is_name};
 
 /// What such a sentence says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,20 +16,11 @@ pub(super) struct Waiting {
     container: Option<(String, &'static str)>,
 }
 
-/// Reasons of waiting containers, and how the sentence says them (1.36: pkg/kubelet/kubelet_pods.go, `validateContainerLogStatus`).
-const REASONS: [(&str, &str); 12] = [
+/// Reasons of waiting containers that the kubelet puts into words; it writes all others as they are (1.36:
+/// pkg/kubelet/kubelet_pods.go, `validateContainerLogStatus`).
+const IN_WORDS: [(&str, &str); 2] = [
     ("image can't be pulled", "ErrImagePull"),
     ("trying and failing to pull image", "ImagePullBackOff"),
-    ("ContainerCreating", "ContainerCreating"),
-    ("PodInitializing", "PodInitializing"),
-    ("CreateContainerConfigError", "CreateContainerConfigError"),
-    ("CreateContainerError", "CreateContainerError"),
-    ("CrashLoopBackOff", "CrashLoopBackOff"),
-    ("RunContainerError", "RunContainerError"),
-    ("PostStartHookError", "PostStartHookError"),
-    ("InvalidImageName", "InvalidImageName"),
-    ("ErrImageNeverPull", "ErrImageNeverPull"),
-    ("ImageInspectError", "ImageInspectError"),
 ];
 
 impl Waiting {
@@ -43,18 +35,19 @@ impl Waiting {
         let (front, said) = line.split_once("\" is waiting to start: ")?;
         let (front, pod) = front.rsplit_once("\" in pod \"")?;
         let (_, container) = front.rsplit_once("container \"")?;
-        let reason = REASONS.iter().find(|(words, _)| said.starts_with(words));
-        let (_, reason) = reason?;
+        let as_they_are = WAITS.iter().map(|reason| (*reason, *reason));
+        let mut reasons = IN_WORDS.into_iter().chain(as_they_are);
+        let (_, reason) = reasons.find(|(words, _)| said.starts_with(words))?;
         (is_name(pod) && is_name(container)).then(|| Self {
             pod: Named {
                 namespace: String::new(),
                 name: pod.to_owned(),
             },
-            container: Some((container.to_owned(), *reason)),
+            container: Some((container.to_owned(), reason)),
         })
     }
 
-    /// `Waiting for pod ci/runner-0 to be running, status is Pending` (gitlab-runner: executors/kubernetes/util.go, `waitForPodRunning`).
+    /// `Waiting for pod ci/runner-0 to be running, status is Pending`
     fn of_runner(line: &str) -> Option<Self> {
         let (_, rest) = line.split_once("Waiting for pod ")?;
         let (pod, said) = rest.split_once(" to be running, status is ")?;

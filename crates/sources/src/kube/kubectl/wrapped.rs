@@ -352,27 +352,13 @@ fn is_event(text: &str) -> bool {
 }
 
 /// A key of what `kubectl describe` prints: `Node:  node1`.
-fn is_key(text: &str) -> bool {
+pub(super) fn is_key(text: &str) -> bool {
     let Some((key, value)) = text.split_once(':') else {
         return false;
     };
     let of_key = |c: char| c.is_ascii_alphanumeric() || " ./_-()".contains(c);
     let is_apart = value.is_empty() || value.starts_with("  ") || value.starts_with('\t');
     is_apart && key.starts_with(|c: char| c.is_ascii_alphabetic()) && key.chars().all(of_key)
-}
-
-/// Keys in a row that prose does not have.
-const KEYS: usize = 3;
-
-/// True for a text that has a command of kubectl, titles of a table or lines of a description, whether or not they are read.
-pub fn resembles_printed(text: &str) -> bool {
-    let mut keys = 0;
-    text.lines().map(ticket::unquoted).any(|line| {
-        // YAML has one blank behind a key.
-        let is_of_description = is_key(line.trim()) && !line.trim_end().ends_with(':');
-        keys = if is_of_description { keys + 1 } else { 0 };
-        keys >= KEYS || is_titles(line.trim()) || Command::of(line).is_some()
-    })
 }
 
 /// A line of YAML or JSON.

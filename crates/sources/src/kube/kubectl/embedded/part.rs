@@ -524,7 +524,7 @@ fn told(status: &Fields) -> Vec<(String, Row)> {
         .collect()
 }
 
-/// Returns the oldest time that a status tells of the pod.
+/// Returns the oldest of the times in a pod's status.
 fn oldest(status: &Fields) -> Option<String> {
     let times = conditions(&Value::Object(status.clone()));
     let times = times

@@ -127,7 +127,7 @@ pub(super) fn is_object(fields: &Fields) -> bool {
         .any(|key| fields.contains_key(*key))
 }
 
-/// True for an object of a kind that is read, as the API returns it: nobody writes the fields into a manifest that the API sets.
+/// True for an object of a supported kind that the API returned: a manifest has neither a status nor the metadata that the API sets.
 pub(super) fn is_read(fields: &Fields, kind: &str) -> bool {
     let version = text(fields, "apiVersion").unwrap_or("v1");
     let group = version.split_once('/').map_or("", |(group, _)| group);

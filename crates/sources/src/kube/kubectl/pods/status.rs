@@ -37,7 +37,7 @@ const FAILED: [&str; 2] = ["Error", "ContainerCannotRun"];
 
 /// Reasons by which containers wait (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go,
 /// staging/src/k8s.io/cri-api/pkg/errors).
-const WAITS: [&str; 17] = [
+pub(in super::super) const WAITS: [&str; 17] = [
     "ContainerCreating",
     "PodInitializing",
     "ImagePullBackOff",
@@ -145,7 +145,7 @@ fn state(reason: &str) -> Option<Value> {
 pub(super) fn is_status(word: &str) -> bool {
     /// Phases, and reasons of pods themselves (1.36: pkg/kubelet/eviction/helpers.go, pkg/kubelet/lifecycle/predicate.go,
     /// pkg/kubelet/nodeshutdown).
-    const OF_PODS: [&str; 19] = [
+    const OF_PODS: [&str; 17] = [
         "Pending",
         "Running",
         "NotReady",
@@ -154,8 +154,6 @@ pub(super) fn is_status(word: &str) -> bool {
         "Unknown",
         "Terminating",
         "SchedulingGated",
-        "Error",
-        "ContainerCannotRun",
         "Evicted",
         "NodeLost",
         "NodeAffinity",
