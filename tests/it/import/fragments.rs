@@ -149,6 +149,12 @@ fn a_few_rows_of_events_are_enough() {
 fn a_message_alone_is_enough() {
     let desk = Desk::new();
     for (paste, code, object) in [
+        // dockershim (1.23: pkg/kubelet/dockershim/docker_sandbox.go, `ensureSandboxImageExists`), cut within a sentence.
+        (
+            "提示unable to pull sandbox image \\\"registry.access.redhat.com/rhel7/pod-infrastr，请问楼主\n",
+            "KF505",
+            "NAMESPACE/POD",
+        ),
         (
             "NotTriggerScaleUp 85s (x232 over 51m)\ncluster-autoscaler pod didn't trigger scale-up: 15 node(s) didn't match Pod's node affinity/selector, 1 node(s) had volume node affinity conflict\nthen we deleted it\n",
             "KF225",
