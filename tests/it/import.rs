@@ -5,6 +5,7 @@ mod bundle;
 mod claims;
 mod collected;
 mod described;
+mod documented;
 mod embedded;
 mod files;
 mod fragments;

@@ -13,7 +13,7 @@ pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn, n
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::signal::{self, Signal, same_subject};
+use super::signal::{self, Signal, Tally, same_subject};
 use crate::correlate::PodView;
 use crate::flow::{self, Fact, Stage};
 use kflow_model::Evidence;
@@ -451,11 +451,16 @@ impl<'a> PodHistory<'a> {
             if let Some(old) = self.signals.get_mut(i) {
                 // A source often reports one failure twice in the same moment: as a log line and as an Event.
                 let again = count > 0 && at.since(old.at) > SECOND / 2;
-                old.count = old.count.saturating_add(u32::from(again)).max(count);
+                let more = old.tally.add(o, &text, count);
+                old.count = old.count.saturating_add(match o.body {
+                    Body::Event(_) => more,
+                    _ => u32::from(again),
+                });
                 // A state comes after all Events here, and the one in a list has an older time.
                 old.at = old.at.max(at);
                 // A state without a message says only that the failure holds.
                 if !text.is_empty() || old.text.is_empty() {
+                    old.times = old.tally.of(&text).max(1);
                     old.text = text;
                     old.evidence = o;
                 }
@@ -465,6 +470,8 @@ impl<'a> PodHistory<'a> {
         if self.signals.len() >= SIGNALS {
             self.signals.remove(0);
         }
+        let mut tally = Tally::default();
+        tally.add(o, &text, count);
         self.signals.push(Signal {
             reason,
             container: container.into(),
@@ -473,6 +480,8 @@ impl<'a> PodHistory<'a> {
             first: at,
             stated: None,
             count: count.max(1),
+            times: count.max(1),
+            tally,
             source: o.source,
             evidence: o,
         });

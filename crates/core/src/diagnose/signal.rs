@@ -13,8 +13,10 @@ use kflow_model::{
     log::{Component, LogLine, Severity},
 };
 
+mod tally;
 mod words;
 
+pub use tally::Tally;
 use words::{ERRORS, reason_of};
 pub(super) use words::{
     awaited_by_claim, is_creating_pod, network_agent, objects_of, refuses_pod, remover, scheduler,
@@ -40,8 +42,11 @@ pub struct Signal<'a> {
     pub first: Nanos,
     /// When the pod's state says that it began (1 s); `None` for other evidence, and where the state has no time of it.
     pub stated: Option<Nanos>,
-    /// Number of occurrences, as far as the source counts them.
+    /// Number of failures, whatever their messages, as far as the source counts them.
     pub count: u32,
+    /// How many of these have the words of `text`.
+    pub times: u32,
+    pub tally: Tally<'a>,
     pub source: Source,
     pub evidence: &'a Evidence,
 }

@@ -218,7 +218,7 @@ pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &m
     }
     // The Event counts, and the condition has the same text.
     let same = f.signals.iter().filter(|o| o.text == s.text);
-    let count = same.map(|o| o.count).max().unwrap_or(s.count);
+    let count = same.map(|o| o.times).max().unwrap_or(s.times);
     let waited = "the scheduler had chosen a node, and gave up waiting for it";
     x.names
         .vary("waited", &format!("{waited} {}", times(count)), waited);

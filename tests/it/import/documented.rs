@@ -1,0 +1,59 @@
+//! Messages of the troubleshooting articles of Karpenter, AKS, Longhorn, Rook, NVIDIA's GPU operator, the Secrets Store CSI
+//! driver, OpenEBS, Kueue, kind, OpenShift and Ondat: what is advised is what the articles say.
+
+use super::Desk;
+use super::fragments::told;
+
+/// What is said of a text, on one line.
+fn said(desk: &Desk, paste: &str) -> String {
+    let said = told(desk, paste).replace("\\\n", " ");
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// An Event counts its own message, and not that of another Event with its reason.
+#[test]
+fn an_event_is_told_as_often_as_it_occurred() {
+    let desk = Desk::new();
+    let rows = |all: &[(&str, &str, &str)]| {
+        let rows = all.iter().map(|(ages, reason, message)| {
+            format!("  Warning  {reason}  {ages}  kubelet, node0  {message}\n")
+        });
+        let head = "Events:\n  Type     Reason                  Age                From                     Message\n  ----     ------                  ----               ----                     -------\n";
+        head.to_owned() + &rows.collect::<String>()
+    };
+    let waits = "MountVolume.WaitForAttach failed for volume \"pvc-a036d681\" : failed to get any path for iscsi disk, last err seen: iscsiadm: No portals found";
+    let lacks = "MountVolume.MountDevice failed for volume \"pvc-a036d681\" : executable file not found in $PATH";
+    let network = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \"5e1f\": plugin type=\"calico\" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized";
+    for (newest, before, times) in [
+        (
+            ("8s (x2 over 17s)", "FailedMount", lacks),
+            ("24s (x4 over 43s)", "FailedMount", waits),
+            "(2 times)",
+        ),
+        (
+            ("1s (x2 over 17s)", "FailedMount", lacks),
+            ("24s (x7 over 43s)", "FailedMount", waits),
+            "(2 times)",
+        ),
+        (
+            ("24s (x7 over 43s)", "FailedMount", lacks),
+            ("26s (x2 over 47s)", "FailedMount", waits),
+            "(7 times)",
+        ),
+        // Each sandbox has an id, so that its failure is an Event of its own.
+        (
+            ("8s (x2 over 17s)", "FailedCreatePodSandBox", network),
+            (
+                "24s (x3 over 43s)",
+                "FailedCreatePodSandBox",
+                &network.replace("5e1f", "a77c01"),
+            ),
+            "(5 times)",
+        ),
+    ] {
+        let said = said(&desk, &rows(&[before, newest]));
+        assert!(said.contains(times), "{newest:?} {before:?}\n{said}");
+        assert_eq!(said.matches(" times)").count(), 1, "{said}");
+    }
+}
+
