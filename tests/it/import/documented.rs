@@ -57,3 +57,18 @@ fn an_event_is_told_as_often_as_it_occurred() {
     }
 }
 
+/// What a container leaves as its termination message is often why it ended.
+#[test]
+fn a_termination_message_is_told() {
+    let desk = Desk::new();
+    let paste = "$ kubectl -n rook-ceph describe pod -l mon=rook-ceph-mon0\n...\n    Last State:    Terminated\n      Reason:    Error\n      Message:    The keyring does not match the existing keyring in /var/lib/rook/rook-ceph-mon0/data/keyring.\n                    You may need to delete the contents of dataDirHostPath on the host from a previous deployment.\n...\n";
+    let said = said(&desk, paste);
+    assert!(said.contains("KF708"), "{said}");
+    let message = "The keyring does not match the existing keyring in /var/lib/rook/rook-ceph-mon0/data/keyring.";
+    assert!(
+        said.contains(&format!("its termination message: {message}")),
+        "{said}"
+    );
+    assert!(said.contains(&format!("(Error) \"{message}")), "{said}");
+}
+

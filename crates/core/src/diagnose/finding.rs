@@ -2,7 +2,7 @@
 
 mod quotes;
 
-pub use quotes::{proof, signal_proof};
+pub use quotes::{proof, quote, signal_proof};
 
 use quotes::tell_once;
 

@@ -141,6 +141,11 @@ fn changed(p: &PodSeen) -> Option<Nanos> {
     all.chain(p.status.start_time).filter(|at| at.0 > 0).max()
 }
 
+/// Returns a message as a line of evidence quotes it.
+pub fn quote(message: &str) -> Text {
+    shorten(message.trim(), MESSAGE)
+}
+
 /// Returns what an observation is, and the message that it carries.
 fn quoted(o: &Evidence) -> (String, Option<Text>) {
     let words = |text: &str| Some(shorten(text, MESSAGE));

@@ -4,7 +4,7 @@
 use super::{Context, held_up};
 use crate::backoff;
 use crate::diagnose::cause;
-use crate::diagnose::finding::Finding;
+use crate::diagnose::finding::{Finding, quote};
 use crate::diagnose::history::{
     ContainerHistory, Exit, KillWhy, PodCall, PodHistory, ProbeResult, never_ran,
 };
@@ -23,6 +23,8 @@ const INIT_NS: i64 = limits::INIT.ns;
 const SIDECAR_NS: i64 = limits::SIDECAR.ns;
 /// CreateContainer and StartContainer take tens of milliseconds.
 const CALL_NS: i64 = limits::CREATE.ns;
+/// The length of the longest termination message that a sentence has, characters.
+const SAID: usize = 240;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     crashes(f, found);
@@ -266,6 +268,9 @@ fn crash<'a>(
         let mut of_exit = Finding::new(id, f)
             .ends(&in_words(f, c, last, n), last.code)
             .name("held", &list(&held_up(f, &c.name)));
+        if let Some(said) = said(&last.message) {
+            of_exit = of_exit.varying("said", &said);
+        }
         if last.code.is_none() {
             of_exit = of_exit
                 .at_most(Confidence::Likely)
@@ -315,7 +320,7 @@ fn crash<'a>(
                 _ => 1,
             },
             what,
-            words: None,
+            words: Some(quote(&last.message)).filter(|words| !words.is_empty()),
             ..shown
         },
         None => shown,
@@ -398,9 +403,20 @@ pub(in crate::diagnose) fn killed_before<'a>(f: &'a PodHistory<'a>) -> Option<Fi
     Some(x.state(State::Recovered).since(f.now).proof(last.evidence))
 }
 
+/// Returns a container's termination message where a sentence can have it: it may also be the end of the container's log
+/// (terminationMessagePolicy FallbackToLogsOnError), or data for a controller.
+fn said(message: &str) -> Option<String> {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let line = words.join(" ");
+    let is_data = line.starts_with(['{', '[']);
+    let fits = !is_data && line.chars().count() <= SAID;
+    fits.then(|| line.trim_end_matches('.').to_owned())
+        .filter(|line| !line.is_empty())
+}
+
 /// Returns how a container ended: `container web ended: exit code 1 (Error)`; `None` where nothing of that is known.
 fn in_short(c: &ContainerHistory<'_>, last: &Exit<'_>) -> Option<String> {
-    if last.code.is_none() && last.reason.is_empty() {
+    if last.code.is_none() && last.reason.is_empty() && last.message.is_empty() {
         return None;
     }
     let mut what = match c.name.as_str() {
