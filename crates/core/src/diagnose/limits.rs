@@ -115,6 +115,8 @@ limits! {
     GATES = "ready: a readiness gate is not met", 5, "chosen: a condition that is set by a controller, which reacts at once (measured above: 0.02 s)";
     /// For a resize that is pending.
     RESIZE = "ready: a resize is pending", 5, "measured: granted within 0.1 s (S1-basics, 37-resize)";
+    /// For an operation on a volume, which the kubelet tries again.
+    VOLUME_RETRY = "terminate: a volume that could not be unmounted is tried again", 150, "pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go, maxDurationBeforeRetry 2 min 2 s; chosen: on top of it, the time that the operation takes";
     /// For a deleted pod that one of its own calls holds up.
     HELD = "terminate: a call of the pod holds up its deletion", 3, "pkg/kubelet/kubelet.go, syncLoop: housekeepingPeriod 2 s, and the first call after it";
     /// For a preStop hook.

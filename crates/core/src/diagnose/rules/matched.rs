@@ -5,6 +5,7 @@ use crate::correlate::{ContainerView, RunState};
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
+use crate::diagnose::limits;
 use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::Names;
 use crate::diagnose::{Catalogue, Cause, Confidence, State};
@@ -36,6 +37,7 @@ pub(super) fn matched<'a>(
                         || (cause.id == cause::KF910 && f.deletion_refused())
                         || holds_up_the_next(cause, s, f)
                         || is_being_stopped(cause, f)
+                        || is_left(cause, s, f)
                 }
             };
             !by_code && in_time && !f.is_of_ephemeral(s) && !f.is_over(stage, s)
@@ -118,6 +120,17 @@ fn is_being_stopped(cause: &Cause, f: &PodHistory<'_>) -> bool {
 }
 
 /// Returns what keeps ephemeral containers from starting: the pod stays well, but whoever wants to debug it waits.
+/// True for volumes that are left on the node of a pod that is known by its UID only, as lines about them name it: the kubelet
+/// unmounts them when the pod's containers have ended (pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go,
+/// `findAndRemoveDeletedPods`).
+fn is_left(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
+    cause.id == cause::KF908
+        && f.api.is_none()
+        && f.view.name.is_empty()
+        && f.containers.is_empty()
+        && f.now.since(s.at) < limits::VOLUME_RETRY.ns
+}
+
 pub(in crate::diagnose) fn of_ephemeral<'a>(f: &'a PodHistory<'a>) -> Vec<Finding<'a>> {
     let waits = |c: &&ContainerView| c.ephemeral && matches!(c.state, RunState::Waiting(_));
     let cause = |c: &'a ContainerView| {
