@@ -72,3 +72,27 @@ fn a_termination_message_is_told() {
     assert!(said.contains(&format!("(Error) \"{message}")), "{said}");
 }
 
+/// Kueue makes the Workload once it has seen all pods of the group, and its warning stays.
+#[test]
+fn a_group_that_is_complete_by_now_is_not_told() {
+    let desk = Desk::new();
+    let said = said(
+        &desk,
+        "Events:\n  Type     Reason              Age   From                  Message\n  ----     ------              ----  ----                  -------\n  Warning  ErrWorkloadCompose  14s   pod-kueue-controller  'my-pod-group' group has fewer runnable pods than expected\n  Normal   CreatedWorkload     13s   pod-kueue-controller  Created Workload: my-namespace/my-pod-group\n",
+    );
+    assert!(!said.contains("KF231"), "{said}");
+}
+
+/// The Job of the Workload is not in the paste.
+#[test]
+fn a_workload_is_told_without_what_it_stands_for() {
+    let desk = Desk::new();
+    let workload = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: Workload\nmetadata:\n  name: job-my-job-19797\n  namespace: my-namespace\n  creationTimestamp: \"2024-03-21T13:42:00Z\"\nspec:\n  active: true\n  queueName: user-queue\nstatus:\n  conditions:\n  - lastTransitionTime: \"2024-03-21T13:43:00Z\"\n    message: 'couldn''t assign flavors to pod set main: insufficient quota for cpu\n      in flavor default-flavor in ClusterQueue'\n    reason: Pending\n    status: \"False\"\n    type: QuotaReserved\n";
+    let pending = said(&desk, workload);
+    assert!(
+        pending.contains("KF231") && pending.contains("insufficient quota for cpu in flavor"),
+        "{pending}"
+    );
+    let admitted = said(&desk, &workload.replace("\"False\"", "\"True\""));
+    assert!(!admitted.contains("KF231"), "{admitted}");
+}

@@ -12,7 +12,7 @@ use crate::diagnose::text::list;
 use crate::flow::Stage;
 use kflow_model::pod::{Condition, PodSeen, WatchEvent};
 use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, object::ObjectSeen};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Prefix of Kueue's scheduling gates. What one of them waits for is in its whole name: `kueue.x-k8s.io/elastic-job`
 /// (`apis/kueue/v1beta1/constants.go`, `ElasticJobSchedulingGate`) does not wait for the admission.
@@ -97,7 +97,29 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     }
     // What is not known of a gate is not made up of what other gates wait for.
     let known = waits || topology_only || admitted == Some(false);
-    found.push(told(cx, &f.view.namespace, workload, past, known, x));
+    let mut x = told(cx, &f.view.namespace, workload, past, known, x);
+    // Why Kueue has made no Workload yet.
+    if let Some(i) = found.iter().position(|k| k.cause.id == cause::KF231) {
+        let why = found.remove(i);
+        if !past && x.names.get("what").is_none() {
+            x.names.remove("unheard");
+            x.names.remove("workload");
+            x.names.remove("waits");
+            for (key, value) in why.names.iter() {
+                x.names.set(key, value);
+            }
+            x.proofs.extend(why.proofs);
+        }
+    }
+    found.push(x);
+}
+
+/// True when Kueue has made the pod's Workload after a moment, or does not hold the pod any more: its warning about a group that
+/// is not complete stays.
+pub(super) fn is_composed(f: &PodHistory<'_>, at: Nanos) -> bool {
+    let mut later = f.view.evidence.iter().filter(|o| o.stamp.at >= at);
+    let is_held = |p: &PodSeen| p.spec.scheduling_gates.iter().any(|g| g.starts_with(GATES));
+    later.any(|o| created(o).is_some()) || f.api.is_some_and(|p| !is_held(p))
 }
 
 /// Whether Kueue has admitted a Workload, by its conditions or else its Events; `None` while nothing says so.
@@ -249,9 +271,44 @@ pub(super) fn suspended<'a>(
     Some(told(cx, &o.object.namespace, workload, false, true, x).proof_if(seen))
 }
 
+/// True for a Workload that is not admitted, where nothing of what it stands for tells that: an object of a kind that was not read,
+/// or a paste of the Workload alone.
+pub(super) fn is_alone(cx: Context<'_>, o: &ObjectState) -> bool {
+    let waits = |w: &ObjectSeen| {
+        let mut conditions = w.conditions.iter();
+        let is_over = conditions.any(|c| c.kind == "Finished" && c.is_true());
+        !is_over && cx.now.since(w.created) >= limits::CONTROLLER.ns
+    };
+    o.object.kind == "Workload"
+        && o.api.as_deref().is_some_and(waits)
+        && admitted(o) == Some(false)
+        && !cx
+            .shared
+            .workloads(cx.world)
+            .told
+            .contains(&o.object.namespace)
+}
+
+/// Returns a finding for such a Workload.
+pub(super) fn alone<'a>(
+    cx: Context<'_>,
+    f: &PodHistory<'a>,
+    o: &ObjectState,
+) -> Option<Finding<'a>> {
+    let api = o.api.as_ref().filter(|_| is_alone(cx, o))?;
+    let mut x = Finding::new(cause::KF231, f)
+        .at(Stage::Api)
+        .since(api.created);
+    x.names.set("held", "Kueue has not admitted the Workload");
+    let (namespace, name) = (&o.object.namespace, o.object.name.clone());
+    Some(told(cx, namespace, Some(name), false, true, x))
+}
+
 /// Names of Kueue's Workloads, by what they stand for.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
+    /// Namespaces with pods that Kueue holds, or Jobs that are suspended: these tell of their Workloads.
+    told: FxHashSet<Text>,
     /// By namespace, kind and name of the object that controls the Workload.
     owned: FxHashMap<(Text, Text, Text), Newest>,
     /// By namespace and the Workload's name without the hash at its end.
@@ -269,6 +326,16 @@ struct Newest {
 impl Workloads {
     pub(in crate::diagnose) fn of(world: &World) -> Self {
         let mut all = Self::default();
+        let is_gated = |p: &PodSeen| p.spec.scheduling_gates.iter().any(|g| g.starts_with(GATES));
+        let pods = world.every_pod().iter();
+        let gated = pods.filter(|p| p.api.as_deref().is_some_and(is_gated));
+        all.told.extend(gated.map(|p| p.namespace.clone()));
+        let is_suspended = |o: &&ObjectState| {
+            let api = o.api.as_ref().filter(|_| o.object.kind == "Job");
+            api.is_some_and(|job| job.fact("suspend") == Some("true"))
+        };
+        let jobs = world.objects().into_iter().filter(is_suspended);
+        all.told.extend(jobs.map(|o| o.object.namespace.clone()));
         let workloads = world.objects().into_iter();
         for o in workloads.filter(|o| o.object.kind == "Workload") {
             let (ns, name) = (&o.object.namespace, &o.object.name);

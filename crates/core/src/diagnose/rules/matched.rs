@@ -48,6 +48,7 @@ pub(super) fn matched<'a>(
         let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
         let over = |(cause, names): &(&Cause, Names)| match cause.id {
             cause::KF212 | cause::KF221 => super::claims::exists_by_now(cx, f, s, names),
+            cause::KF231 => super::kueue::is_composed(f, s.at),
             // A node is ready only while its runtime answers (pkg/kubelet/nodestatus/setters.go, `ReadyCondition`).
             cause::KF515 => {
                 let node = cx.shared.node(&f.view.node);
@@ -119,7 +120,6 @@ fn is_being_stopped(cause: &Cause, f: &PodHistory<'_>) -> bool {
     cause.id == cause::KF904 && f.api.is_none() && f.deleted.is_none()
 }
 
-/// Returns what keeps ephemeral containers from starting: the pod stays well, but whoever wants to debug it waits.
 /// True for volumes that are left on the node of a pod that is known by its UID only, as lines about them name it: the kubelet
 /// unmounts them when the pod's containers have ended (pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go,
 /// `findAndRemoveDeletedPods`).
@@ -131,6 +131,7 @@ fn is_left(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
         && f.now.since(s.at) < limits::VOLUME_RETRY.ns
 }
 
+/// Returns what keeps ephemeral containers from starting: the pod stays well, but whoever wants to debug it waits.
 pub(in crate::diagnose) fn of_ephemeral<'a>(f: &'a PodHistory<'a>) -> Vec<Finding<'a>> {
     let waits = |c: &&ContainerView| c.ephemeral && matches!(c.state, RunState::Waiting(_));
     let cause = |c: &'a ContainerView| {

@@ -35,7 +35,8 @@ pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     for o in objects {
         // The verdict on a Deployment covers its ReplicaSets.
         let selected = cx.world.selection().admits_owner(&o.object.namespace);
-        if !selected || !(is_built_in(o) || cannot_create(o)) || parent(cx, o).is_some() {
+        let is_owner = is_built_in(o) || cannot_create(o) || kueue::is_alone(cx, o);
+        if !selected || !is_owner || parent(cx, o).is_some() {
             continue;
         }
         out.extend(told(cx, o, &all));
@@ -194,7 +195,8 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
         // What a controller of another project does at once is not known.
         .or_else(|| is_built_in(o).then(|| ignored(cx, &f, o, children))?)
-        .or_else(|| kueue::suspended(cx, &f, o))?;
+        .or_else(|| kueue::suspended(cx, &f, o))
+        .or_else(|| kueue::alone(cx, &f, o))?;
     let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
     v.owner = Some(o.object.clone());
     // A table of Events, or a message alone, may not say since when.
