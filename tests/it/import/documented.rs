@@ -83,6 +83,20 @@ fn a_group_that_is_complete_by_now_is_not_told() {
     assert!(!said.contains("KF231"), "{said}");
 }
 
+/// The other pods wait for the driver, which is the one that was started again.
+#[test]
+fn the_worst_pod_of_a_list_is_the_one_to_describe() {
+    let desk = Desk::new();
+    let said = said(
+        &desk,
+        "$ kubectl get pods -n gpu-operator\nNAME                                               READY STATUS    RESTARTS  AGE\ngpu-feature-discovery-tmblp                        0/1   Init:0/1  0         11m\nnvidia-container-toolkit-daemonset-mqzwq           0/1   Init:0/1  0         2m\nnvidia-driver-daemonset-4rtiu                      0/2   Running   3         12m\n",
+    );
+    assert!(
+        said.contains("describe pod -n gpu-operator nvidia-driver-daemonset-4rtiu"),
+        "{said}"
+    );
+}
+
 /// The Job of the Workload is not in the paste.
 #[test]
 fn a_workload_is_told_without_what_it_stands_for() {

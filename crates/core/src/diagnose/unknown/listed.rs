@@ -13,6 +13,7 @@ use kflow_model::pod::{PodPhase, PodSeen, WatchEvent};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Source};
 use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ pub fn all_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Un
     Some(unknown_why(asked.world, what, read, &pods))
 }
 
-/// `read`: when the list was read. Suggests to describe a node of these pods that is not Ready, or else the first pod.
+/// `read`: when the list was read. Suggests to describe a node of these pods that is not Ready, or else the pod that is worst.
 fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> Unknown {
     let mut why = format!(
         "the list that was read at {} does not say why, nor does anything else in the recording",
@@ -164,7 +165,9 @@ fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> U
         why.push_str(&format!("; not Ready: {were} {}", list(&names)));
         format!("import more of it: kubectl describe node {first}, or the log of its kubelet")
     } else {
-        let example = pods.first().map_or_else(String::new, |p| {
+        // Others may wait for one that is started again and again, or that runs and does not get ready.
+        let worst = |p: &&&PodView| Reverse((p.restarts, p.phase == PodPhase::Running));
+        let example = pods.iter().min_by_key(worst).map_or_else(String::new, |p| {
             format!("kubectl describe pod -n {} {}, or ", p.namespace, p.name)
         });
         format!("import more of it: {example}the log of its node's kubelet")
