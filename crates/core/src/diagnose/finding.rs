@@ -291,6 +291,16 @@ impl<'a> Finding<'a> {
                 };
                 self.names.set("who", &who);
             }
+            // containerd, platforms: operating system, its version on Windows, and architecture.
+            cause::KF606 => {
+                let built = match self.names.get("platform") {
+                    Some(_) => {
+                        "platform (operating system, on Windows with version, and processor)"
+                    }
+                    None => "processor",
+                };
+                self.names.set("built", built);
+            }
             cause::KF615 if self.names.get("answer").is_none() => {
                 let image = self.names.get("image").unwrap_or_default().to_owned();
                 self.names.set("asked", &image);

@@ -99,7 +99,8 @@ fn a_sentence_ends_whichever_of_the_pods_own_names_is_missing() {
             let said = names.sentence(&cause.say);
             let first = said.split([' ', ':', ',', '.']).next().unwrap_or_default();
             let begins = !first.starts_with(char::is_lowercase) || keys.contains(&first);
-            if said.trim_end_matches('.').ends_with(' ') || !begins {
+            let said = said.trim_end_matches('.');
+            if said.is_empty() || said.ends_with(' ') || !begins {
                 wrong.push(format!("{} without {missing}: {said}", cause.id));
             }
         }
