@@ -59,6 +59,18 @@ static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 /// value looks like one.
 const SHORT: [&str; 5] = ["pass", "pin", "pw", "sig", "auth"];
 
+/// What a registry's client says behind `may require authorization: `, in the order in which it does (containerd
+/// core/remotes/docker/authorizer.go, `invalidAuthorization`; the errors are those of RFC 6750, section 3.1; docker
+/// distribution registry/client/auth/session.go, `ErrNoBasicAuthCredentials`).
+const REFUSAL: [&str; 6] = [
+    "server message: ",
+    "invalid_request: ",
+    "invalid_token: ",
+    "insufficient_scope: ",
+    "authorization failed",
+    ": no basic auth credentials",
+];
+
 /// Longest name, bytes; also how far before a `value` the name of its pair may stand.
 const NEAR: usize = 256;
 /// Longest credential of several words in Go's `%+v` output, bytes.
@@ -244,8 +256,15 @@ impl<'a> Name<'a> {
         let from = self.after_scheme(start);
         let name = lower(name);
         if name.ends_with("cookie") || (from == start && name.ends_with("authorization")) {
+            let from = if spaced {
+                self.behind_refusal(from)
+            } else {
+                from
+            };
             let end = self.skip(from, |b| !matches!(b, b'"' | b'\'' | b'\n' | b']' | b'}'));
-            return (end > from).then_some((from, end));
+            let rest = self.s.get(from..end)?;
+            let is_empty = rest.bytes().all(|b| matches!(b, b'\\' | b' ' | b'\r'));
+            return (!is_empty).then_some((from, end));
         }
         let mut end = self.word(from);
         if end == from && name.contains("pass") && matches!(self.at(from), b'\n' | b'\r') {
@@ -280,7 +299,8 @@ impl<'a> Name<'a> {
             )
             && word.len() < 20
             && word.bytes().all(|b| b.is_ascii_lowercase() || b == b':');
-        if prose {
+        let refused = spaced && name == "invalid_token" && self.behind_refusal(from) > from;
+        if prose || refused {
             return None;
         }
         // Go's `{Username:u Password:two words Server:s}`
@@ -291,6 +311,14 @@ impl<'a> Name<'a> {
             end = self.phrase(end);
         }
         (end > from).then_some((from, end))
+    }
+
+    /// Returns where the words end that a registry's client says: no credential begins before it.
+    fn behind_refusal(&self, start: usize) -> usize {
+        REFUSAL.iter().fold(start, |at, words| {
+            let rest = self.s.get(at..).unwrap_or_default();
+            at + rest.strip_prefix(words).map_or(0, |_| words.len())
+        })
     }
 
     /// True when the name stands like a field in Go's `%+v` output.

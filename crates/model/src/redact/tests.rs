@@ -90,6 +90,58 @@ fn what_is_said_of_a_password_stays() {
     }
 }
 
+/// Lines of public reports: Docker Hub, ghcr.io, ECR, quay.io, ACR.
+#[test]
+fn what_registries_say_of_credentials_stays() {
+    for s in [
+        "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed",
+        "push access denied, repository does not exist or may require authorization: server message: invalid_token: authorization failed",
+        "repository does not exist or may require authorization: authorization failed: no basic auth credentials",
+        r#"err="ErrImagePull: \"may require authorization: server message: insufficient_scope: authorization failed\"" pod="a/b""#,
+        "pull access denied for x, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
+        "failed to authorize: failed to fetch oauth token: unexpected status: 401 Unauthorized",
+        "failed to authorize: failed to fetch anonymous token: unexpected status: 403 Forbidden",
+        "Error response from daemon: Head \"https://ghcr.io/v2/x/y/manifests/1\": unauthorized",
+        "Get https://1.dkr.ecr.us-east-1.amazonaws.com/v2/x/manifests/1: no basic auth credentials",
+        "denied: Your authorization token has expired. Reauthenticate and try again.",
+        "unauthorized: access to the requested resource is not authorized",
+        "unable to retrieve auth token: invalid username/password: unauthorized: authentication required",
+        "unauthorized: authentication required, visit https://aka.ms/acr/authorization for more information.",
+    ] {
+        assert_eq!(text(s), s);
+    }
+}
+
+#[test]
+fn a_credential_behind_such_words_is_taken_out() {
+    for (input, want) in [
+        (
+            "authorization: authorization failed hunter2",
+            "authorization: authorization failed<redacted>",
+        ),
+        (
+            "may require authorization: server message: hunter2",
+            "may require authorization: server message: <redacted>",
+        ),
+        (
+            "authorization:authorization failed",
+            "authorization:<redacted>",
+        ),
+        (
+            "Proxy-Authorization: Digest username=\"u\"",
+            "Proxy-Authorization: <redacted>\"u\"",
+        ),
+        (
+            "Authorization: hunter2 authorization failed",
+            "Authorization: <redacted>",
+        ),
+    ] {
+        assert_eq!(text(input), want);
+    }
+    gone("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz");
+    gone("authorization failed: token=hunter2", "hunter2");
+}
+
 #[test]
 fn what_kubernetes_says_of_secrets_and_tokens_stays() {
     for s in [
