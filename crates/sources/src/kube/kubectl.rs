@@ -344,6 +344,7 @@ impl KubectlText {
         out: &mut Vec<Observation>,
     ) -> Fed {
         events::put_in_order(&mut rows);
+        events::put_hosts(&mut rows, described);
         let before = out.len();
         let mut fed = Fed::Observed(0);
         self.numbers.begin();

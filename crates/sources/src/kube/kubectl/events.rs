@@ -72,6 +72,41 @@ pub(super) fn put_in_order(rows: &mut [Row]) {
     }
 }
 
+/// Gives the kubelet's Events about a pod the node to which it was bound as their host, which kubectl since 1.20 does not print
+/// (k8s.io/kubectl/pkg/describe/describe.go, `DescribeEvents`). A name may have been of pods on several nodes.
+pub(super) fn put_hosts(rows: &mut [Row], described: &Described<'_>) {
+    let key = |row: &Row| (row.namespace.clone(), row.object.clone());
+    let mut nodes: FxHashMap<(String, String), Option<String>> = FxHashMap::default();
+    for row in rows.iter() {
+        if let Some(node) = bound_to(row) {
+            let known = nodes.entry(key(row));
+            let known = known.or_insert_with(|| Some(node.to_owned()));
+            known.take_if(|known| known != node);
+        }
+    }
+    for row in rows.iter_mut().filter(|row| row.host.is_empty()) {
+        let kind = if row.object.is_empty() {
+            described.kind
+        } else {
+            &row.kind
+        };
+        let is_of_pod = kind.eq_ignore_ascii_case("Pod");
+        if is_of_pod
+            && component(row, "Pod") == "kubelet"
+            && let Some(Some(node)) = nodes.get(&key(row))
+        {
+            row.host.clone_from(node);
+        }
+    }
+}
+
+/// Returns the node that a scheduler chose: `Successfully assigned shop/web-0 to node1`.
+fn bound_to(row: &Row) -> Option<&str> {
+    let (_, node) = row.message.rsplit_once(" to ")?;
+    let node = node.trim();
+    (row.reason == "Scheduled" && is_name(node)).then_some(node)
+}
+
 /// Returns a row as an Event. `n` tells the rows of a table apart, which have no names.
 pub(super) fn event(row: Row, described: &Described<'_>, moment: Moment, n: usize) -> Value {
     let of_row = !row.object.is_empty();
