@@ -15,14 +15,14 @@ const DATA: [&str; 2] = [
     include_str!("../../crates/core/src/diagnose/signals.toml"),
 ];
 
-/// The messages by which an Event is known without its reason: reason, reporter, begin.
+/// The messages by which an Event is known without its reason: reason, reporter, begin, and with what the Event's begins if with more.
 const MESSAGES: &str = include_str!("../../crates/sources/src/kube/kubectl/messages.tsv");
 
 /// Returns the rows of [`MESSAGES`].
 fn messages() -> impl Iterator<Item = [&'static str; 3]> {
     let rows = MESSAGES.lines().filter(|l| !l.starts_with("# "));
     rows.map(|l| {
-        let cells: Vec<&str> = l.split('\t').collect();
+        let cells: Vec<&str> = l.split('\t').take(3).collect();
         cells.try_into().unwrap_or_else(|_| panic!("{l}"))
     })
 }

@@ -92,9 +92,13 @@ fn one_claim(observations: &[Observation]) -> Option<ObjectRef> {
         .then(|| one.clone())
 }
 
-/// True for an observation of an object whose name or namespace stays unknown.
+/// True for an observation of an object whose name or namespace stays unknown, or the name of its container.
 pub(super) fn has_placeholder(o: &Observation) -> bool {
-    let of_node = matches!(&o.body, Body::Node(n) if is_placeholder(&n.name));
+    let of_node = match &o.body {
+        Body::Node(n) => is_placeholder(&n.name),
+        Body::Pod(p) => p.status.containers.iter().any(|c| is_placeholder(&c.name)),
+        _ => false,
+    };
     of_node
         || named(o)
             .is_some_and(|(_, namespace, name)| is_placeholder(namespace) || is_placeholder(name))

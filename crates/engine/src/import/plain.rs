@@ -62,7 +62,7 @@ const NUMBERED: usize = 3;
 pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let mut now = Cow::Borrowed(text);
     for step in [
-        uncoloured, untagged, in_ascii, unnumbered, undrawn, fenced, unmarked,
+        uncoloured, untagged, in_ascii, quoted, unnumbered, undrawn, fenced, unmarked,
     ] {
         if let Some(better) = step(&now) {
             now = Cow::Owned(better);
@@ -213,6 +213,37 @@ fn in_ascii(text: &str) -> Option<String> {
             .filter(|c| !is_nothing(*c))
             .map(plain)
             .collect()
+    })
+}
+
+/// Puts quotation marks in where somebody wrote apostrophes around the name of a volume, and takes out the escapes that Markdown has
+/// before `<` and `>`.
+fn quoted(text: &str) -> Option<String> {
+    const FRONT: &str = " failed for volume '";
+    let has_escape = text.contains("\\<");
+    if !has_escape && !text.contains(FRONT) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(FRONT) {
+        out.push_str(before);
+        let line = after.split('\n').next().unwrap_or(after);
+        if let Some((name, _)) = line.split_once('\'') {
+            out.push_str(&FRONT.replace('\'', "\""));
+            out.push_str(name);
+            out.push('"');
+            rest = after.get(name.len() + 1..).unwrap_or_default();
+        } else {
+            out.push_str(FRONT);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    Some(if has_escape {
+        out.replace("\\<", "<").replace("\\>", ">")
+    } else {
+        out
     })
 }
 
@@ -486,6 +517,15 @@ mod tests {
             (
                 "due to _UnmountVolume.TearDown failed for volume_ with *target is busy*, __8d__\n".to_owned(),
                 "due to UnmountVolume.TearDown failed for volume with target is busy, 8d\n".to_owned(),
+            ),
+            // SupportArticles, fail-to-mount-azure-disk-volume and fail-to-mount-azure-file-share.
+            (
+                "MountVolume.SetUp failed for volume '<PV/disk-name>': applyFSGroup failed for vol 'a'\n".to_owned(),
+                "MountVolume.SetUp failed for volume \"<PV/disk-name>\": applyFSGroup failed for vol 'a'\n".to_owned(),
+            ),
+            (
+                "MountVolume.MountDevice failed for volume \"\\<pv-fileshare-name>\"\n".to_owned(),
+                "MountVolume.MountDevice failed for volume \"<pv-fileshare-name>\"\n".to_owned(),
             ),
             // K3s 2350, and the same without lines at the sides.
             (

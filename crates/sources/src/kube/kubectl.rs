@@ -136,6 +136,8 @@ pub(super) struct KubectlText {
     logged: Option<Named>,
     /// The pods of the last table that are not well.
     sick: Vec<Named>,
+    /// The rows of that table.
+    table: Vec<pods::Row>,
     /// The pods that messages of Events name.
     named: attribute::Pods,
     /// Names of the pods that tables and descriptions show.
@@ -218,7 +220,11 @@ impl KubectlText {
             return Fed::Partial;
         }
         let is_piece = match self.piece.take() {
-            Some(piece::Begun::Container(_)) => piece::Piece::complete(&mut text),
+            Some(piece::Begun::Container(_)) => {
+                let of = self.pod().map(|pod| pod.name.as_str());
+                let row = self.table.iter().find(|row| Some(row.name.as_str()) == of);
+                piece::Piece::complete(&mut text, row)
+            }
             Some(piece::Begun::Status) => piece::is_of_pod(&text),
             None => true,
         };
@@ -246,6 +252,7 @@ impl KubectlText {
             self.named.extend(&rows);
             // Somebody chose these rows: they ask about their objects, however old the Events are.
             for row in rows.iter_mut().filter(|_| is_alone) {
+                fragment::name_volume(&mut row.message);
                 row.is_described = true;
             }
             return self.events(rows, &of_command, moment, out);
@@ -324,6 +331,7 @@ impl KubectlText {
     ) -> Fed {
         self.sick = rows.iter().filter_map(pods::Row::sick).collect();
         self.shown.extend(rows.iter().map(|row| row.name.clone()));
+        self.table = rows.to_vec();
         let moment = self.moment(&[], &[]);
         let fed = decode_all(rows.iter().map(|row| row.object(moment)), moment, out);
         let names = scope.map(|scope| names(rows, scope, moment));

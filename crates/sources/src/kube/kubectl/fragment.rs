@@ -5,11 +5,14 @@
 //! the name of a placeholder, as in the synopsis of a command: [`NAMESPACE`]`/POD`. No object of Kubernetes can have
 //! such a name (RFC 1123: lower case).
 
+use super::super::super::{journal, klog};
 use super::age::{age, word};
 use super::pods::is_name;
 use super::sentence::{is_ideograph, up_to_prose};
 use super::table::{Columns, Row};
 use kflow_model::Nanos;
+use kflow_model::scope::is_uid;
+use std::borrow::Cow;
 
 /// Stands for a namespace that nothing names.
 pub const NAMESPACE: &str = "NAMESPACE";
@@ -24,6 +27,8 @@ const MOST: usize = 4;
 const MESSAGES: &str = include_str!("messages.tsv");
 /// Stands for two numbers in a begin.
 const COUNTS: &str = "#/#";
+/// Stands before a begin that counts at the begin of a line only.
+const FRONT: char = '^';
 /// Reasons of messages that are no warnings.
 const NORMAL: [&str; 4] = [
     "Scheduled",
@@ -211,28 +216,88 @@ fn unrun(line: &str) -> Option<Row> {
 fn told(line: &str) -> Option<Row> {
     let line = plain(line);
     let known = MESSAGES.lines().filter(|l| !l.starts_with("# "));
-    let (at, reason, component) = known
+    let (at, known) = known
         .filter_map(|known| {
-            let (reason, rest) = known.split_once('\t')?;
-            let (component, begin) = rest.split_once('\t')?;
-            Some((begins(&line, begin)?, reason, component))
+            let known = Known::of(known)?;
+            Some((begins(&line, known.begin)?, known))
         })
-        .min_by_key(|(at, ..)| *at)?;
+        .min_by_key(|(at, _)| *at)?;
     let (before, message) = line.split_at_checked(at)?;
-    let message = up_to_prose(before, message);
+    let message = known.whole(up_to_prose(before, message));
     let (first, _) = word(before);
     Some(Row {
-        warning: !NORMAL.contains(&reason),
-        reason: reason.to_owned(),
-        component: component.to_owned(),
+        warning: !NORMAL.contains(&known.reason),
+        reason: known.reason.to_owned(),
+        component: known.component.to_owned(),
         message: message.trim_end_matches(['`', '\'']).to_owned(),
         at: Nanos::parse_rfc3339(first).map(|(at, _)| at),
         ..Row::default()
     })
 }
 
+/// A line of [`MESSAGES`].
+struct Known<'a> {
+    reason: &'a str,
+    component: &'a str,
+    begin: &'a str,
+    /// With what the Event's message begins.
+    of_event: Option<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let mut cells = line.split('\t');
+        Some(Self {
+            reason: cells.next()?,
+            component: cells.next()?,
+            begin: cells.next()?,
+            of_event: cells.next(),
+        })
+    }
+
+    /// Returns the Event's message.
+    fn whole<'m>(&self, message: &'m str) -> Cow<'m, str> {
+        let begin = self.begin.trim_start_matches(FRONT);
+        match (self.of_event, message.strip_prefix(begin)) {
+            (Some(of_event), Some(rest)) => Cow::Owned(format!("{of_event}{rest}")),
+            _ => Cow::Borrowed(message),
+        }
+    }
+}
+
+/// Puts the volume's name into a message of mount's that stands without the kubelet's words: that of the folder at which it is mounted,
+/// else of what is mounted there, if the provisioner named it (`pvc-` and the UID of the claim).
+pub(super) fn name_volume(message: &mut String) {
+    const VOLUME: &str = "volume \"VOLUME\" : ";
+    let Some((front, rest)) = message.split_once(VOLUME) else {
+        return;
+    };
+    let of_pod = rest
+        .split_once("/volumes/kubernetes.io~")
+        .and_then(|(_, rest)| {
+            let (_, rest) = rest.split_once('/')?;
+            rest.split(['/', ' ', '"', ':']).next()
+        });
+    let of_claim = || {
+        let all = rest.match_indices("pvc-");
+        let mut all = all.filter_map(|(at, _)| rest.get(at..at + 40));
+        all.find(|name| name.get(4..).is_some_and(is_uid))
+    };
+    let name = of_pod.or_else(of_claim).unwrap_or("VOLUME");
+    let front = if rest.contains("/globalmount") {
+        front.replace("SetUp", "MountDevice")
+    } else {
+        front.to_owned()
+    };
+    *message = format!("{front}volume \"{name}\" : {rest}");
+}
+
 /// Returns where a message of this begin begins in a line: at a word.
 fn begins(line: &str, begin: &str) -> Option<usize> {
+    if let Some(begin) = begin.strip_prefix(FRONT) {
+        let at = line.find(begin)?;
+        return is_front(line.get(..at)?).then_some(at);
+    }
     let at = match begin.strip_prefix(COUNTS) {
         None => line.find(begin)?,
         Some(rest) => {
@@ -255,6 +320,30 @@ fn begins(line: &str, begin: &str) -> Option<usize> {
     // Chinese and Japanese have no blanks between words.
     let is_word = |c: char| c.is_alphanumeric() && !is_ideograph(c);
     before.is_none_or(|c| !is_word(c)).then_some(at)
+}
+
+/// True for what may stand before the begin of a line: nothing but signs, the header of a log, or the word of whoever quotes an error.
+fn is_front(before: &str) -> bool {
+    const QUOTED: [&str; 4] = ["Error:", "error:", "Message:", "message:"];
+    let rest = behind_header(before).trim();
+    QUOTED.contains(&rest) || !rest.contains(char::is_alphanumeric)
+}
+
+/// Returns a line without what the log of a container, a journal or klog puts before it.
+pub(super) fn behind_header(line: &str) -> &str {
+    let (first, rest) = word(line);
+    let mut line = if Nanos::parse_rfc3339(first).is_some() {
+        rest
+    } else {
+        line
+    };
+    if journal::writer(line.as_bytes()).is_some() {
+        line = line.split_once("]: ").map_or(line, |(_, rest)| rest);
+    }
+    if klog::has_header(line.as_bytes()) {
+        line = line.split_once("] ").map_or(line, |(_, rest)| rest);
+    }
+    line
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::pods::{self, Taken};
 use super::table::{Columns, Row};
 use super::ticket::{self, Other};
 use super::waiting::Waiting;
-use super::{KubectlText, LONGEST, UNKNOWN, listed, object};
+use super::{KubectlText, LONGEST, UNKNOWN, listed, object, sentence};
 use kflow_model::{Observation, Text};
 
 /// Stands for a node that nothing names.
@@ -214,9 +214,7 @@ impl KubectlText {
             };
         }
         if !self.is_open() && object::is_condition_of_node(text) {
-            let of_command = self.described.as_ref().filter(|d| d.kind == "Node");
-            let name = of_command.map_or(NODE, |d| d.object.name.as_str());
-            let name = format!("Name: {name}");
+            let name = format!("Name: {}", self.node());
             let fed = self.begin(text, out);
             return both(fed, both(self.keep(&name), self.keep(text)));
         }
@@ -238,6 +236,14 @@ impl KubectlText {
             self.pods.begin_bare(columns, &self.namespace);
             self.pods.line(text);
             return fed;
+        }
+        if (!self.is_open() || self.alone.is_some())
+            && let Some((before, message)) = object::unready(text)
+            // A pod's Event says the same behind other words.
+            && fragment::row(text).is_none()
+        {
+            let fed = self.begin(text, out);
+            return both(fed, self.unready(before, message, out));
         }
         if (!self.is_open() || self.alone.is_some())
             && let Some(waiting) = Waiting::of(text)
@@ -296,11 +302,23 @@ impl KubectlText {
                 text.trim().clone_into(&mut last.message);
                 return Fed::Partial;
             }
+            let begins_alike = first_word(text) == begin;
+            let last = self.rows.last();
+            let is_open = !after.blank
+                && !begins_alike
+                && last.is_some_and(|r| sentence::is_open(&r.message));
+            let bare = fragment::behind_header(text);
+            if last.is_some_and(|r| sentence::is_next(&r.message, bare, after.blank)) {
+                return self.next_of_message(bare.trim_end_matches('`'), out);
+            }
             if let Some(row) = fragment::row(text) {
                 return self.event_row(row, text, out);
             }
+            if is_open {
+                return self.next_of_message(text, out);
+            }
             // Outside of a code block nothing tells the next line of a message from prose; a log begins each line alike.
-            if !self.in_block || after.blank || first_word(text) == begin {
+            if !self.in_block || after.blank || begins_alike {
                 let fed = self.flush(out);
                 return both(fed, self.text(text, out));
             }
@@ -322,16 +340,41 @@ impl KubectlText {
         if columns.is_begun(text) && indent(text) <= self.rows_indent {
             return Fed::Malformed("row that was cut");
         }
-        // The next line of a message.
+        self.is_doubtful |= !self.rows.is_empty() && (after.blank || after.is_command);
+        if let Some(row) = self.rows.last()
+            && after.blank
+            && !goes_on(&row.message)
+        {
+            self.until_blank.get_or_insert(row.message.len());
+        }
+        self.next_of_message(text, out)
+    }
+
+    /// Returns the node that the command before this describes.
+    fn node(&self) -> &str {
+        let of_command = self.described.as_ref().filter(|d| d.kind == "Node");
+        of_command.map_or(NODE, |d| d.object.name.as_str())
+    }
+
+    /// Takes the message of a node's condition `Ready`, before which its name may stand (`-o custom-columns`).
+    fn unready(&mut self, before: &str, message: &str, out: &mut Vec<Observation>) -> Fed {
+        let before = before.trim();
+        let name = if pods::is_name(before) {
+            before
+        } else {
+            self.node()
+        };
+        let node = object::unready_node(name, message);
+        let moment = self.moment(&[], &[]);
+        super::decode_all(std::iter::once(node), moment, out)
+    }
+
+    /// Takes the next line of the last row's message.
+    fn next_of_message(&mut self, text: &str, out: &mut Vec<Observation>) -> Fed {
         let Some(row) = self.rows.last_mut() else {
             return Fed::Malformed("not a row of Events");
         };
-        self.is_doubtful |= after.blank || after.is_command;
-        if after.blank && !goes_on(&row.message) {
-            self.until_blank.get_or_insert(row.message.len());
-        }
-        row.message.push('\n');
-        row.message.push_str(text.trim());
+        sentence::append(&mut row.message, text);
         self.bytes = self.bytes.saturating_add(text.len());
         self.unless_too_long(Fed::Partial, out)
     }

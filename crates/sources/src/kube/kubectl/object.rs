@@ -57,6 +57,34 @@ pub(super) fn is_condition_of_node(text: &str) -> bool {
     OF_NODES.contains(&kind) && is_time(heard) && is_time(changed) && condition(text).is_some()
 }
 
+/// Returns the message of the condition `Ready` of a node whose runtime has no network (1.36: pkg/kubelet/runtime.go,
+/// `networkErrors`; pkg/kubelet/nodestatus/setters.go, `ReadyCondition`), which the kubelet logs too (pkg/kubelet/kubelet.go,
+/// `updateRuntimeUp`), and what stands before it.
+pub(super) fn unready(line: &str) -> Option<(&str, &str)> {
+    const WORDS: &str = "untime network not ready: NetworkReady=false";
+    let before = line.get(..line.find(WORDS)?)?;
+    let before = before.trim_end_matches(char::is_alphabetic);
+    let before = ["container ", "Container "]
+        .into_iter()
+        .find_map(|word| before.strip_suffix(word))
+        .unwrap_or(before);
+    line.split_at_checked(before.len())
+}
+
+/// Returns a node that is not ready for this reason.
+pub(super) fn unready_node(name: &str, message: &str) -> Value {
+    json!({
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"conditions": [{
+            "type": "Ready",
+            "status": "False",
+            "reason": "KubeletNotReady",
+            "message": message,
+        }]},
+    })
+}
+
 /// Returns the last heartbeat of a node that reported its conditions at the time of the description. The node's controller makes
 /// `Ready` unknown where the node does not report.
 pub(super) fn heard(kind: &str, lines: &[Line<'_>]) -> Option<Nanos> {

@@ -6,7 +6,7 @@ use super::age::age;
 use super::attribute::Named;
 use super::fragment::NAMESPACE;
 use super::outline::indent;
-use super::pods::is_name;
+use super::pods::{Row, WAITS, is_name};
 
 /// Stands for a container that nothing names.
 pub(super) const CONTAINER: &str = "CONTAINER";
@@ -181,8 +181,9 @@ impl Piece {
         format!("{}{text}", " ".repeat(depth))
     }
 
-    /// Adds the phase of the pod, as far as its containers tell it. Returns false for lines of something else.
-    pub(super) fn complete(lines: &mut Vec<String>) -> bool {
+    /// Adds the phase of the pod, as far as its containers tell it, and what its row in a table tells of its only container. Returns false
+    /// for lines of something else.
+    pub(super) fn complete(lines: &mut Vec<String>, row: Option<&Row>) -> bool {
         let has = |key: &str, value: &str| {
             lines.iter().any(|line| {
                 let rest = line.trim().strip_prefix(key);
@@ -198,18 +199,34 @@ impl Piece {
                 "Ready:",
                 "Restart Count:",
             ]) > 0;
+        let is_silent = |key: &str| told(&[key]) == 0;
+        let mut of_row = Vec::new();
+        if let Some(row) = row.filter(|row| row.is_of_one()) {
+            if is_silent("State:") && WAITS.contains(&row.status.as_str()) {
+                of_row.push("State:  Waiting".to_owned());
+                of_row.push(format!("  Reason:  {}", row.status));
+            }
+            if is_silent("Restart Count:") {
+                of_row.push(format!("Restart Count:  {}", row.restarts));
+            }
+        }
         let has_run = has("State:", "Running")
             || has("State:", "Terminated")
             || has("Last State:", "Terminated")
             || has("Reason:", "CrashLoopBackOff");
         let phase = if has_run { "Running" } else { "Pending" };
         // A container that is ready runs.
-        if told(&["State:"]) == 0 && has("Ready:", "True") {
-            lines.insert(
-                lines.len().min(HEAD),
-                format!("{}State:  Running", " ".repeat(DEPTH)),
-            );
+        if is_silent("State:")
+            && !of_row.iter().any(|line| line.starts_with("State:"))
+            && has("Ready:", "True")
+        {
+            of_row.push("State:  Running".to_owned());
         }
+        let at = lines.len().min(HEAD);
+        let of_row = of_row
+            .iter()
+            .map(|line| format!("{}{line}", " ".repeat(DEPTH)));
+        lines.splice(at..at, of_row);
         lines.insert(lines.len().min(HEAD_OF_POD), format!("Status:  {phase}"));
         // Before a pod has a node, its containers have no state.
         if !lines.iter().any(|line| line.starts_with("Conditions:")) {

@@ -63,8 +63,8 @@ pub(super) struct Row {
     pub(super) name: String,
     /// Containers that are ready, and all that count (no init containers but sidecars).
     ready: (u32, u32),
-    status: String,
-    restarts: i32,
+    pub(super) status: String,
+    pub(super) restarts: i32,
     age: Option<Age>,
     ip: String,
     node: String,
@@ -237,6 +237,12 @@ impl Row {
             name: self.name.clone(),
         })
     }
+
+    /// True for a pod of one container.
+    pub(super) const fn is_of_one(&self) -> bool {
+        self.ready.1 == 1
+    }
+
     /// `namespace/name`
     pub(super) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

@@ -1,6 +1,7 @@
-//! Where a message ends that stands within a sentence.
+//! Where a message ends: one that stands within a sentence, and one that goes on in further lines.
 
 use super::age::word;
+use super::wrapped::is_member;
 
 /// A sign of Chinese, Japanese or Korean, punctuation and signs of full width among them.
 pub(super) const fn is_ideograph(c: char) -> bool {
@@ -15,6 +16,53 @@ const PROSE: [&str; 30] = [
     "That", "These", "There", "So", "But", "And", "Then", "Also", "Any", "Anyone", "How", "What",
     "Why", "Does", "After", "When", "As",
 ];
+
+/// With what lines begin that are no begin of a message, and with what messages end of which more has to come: kind, words.
+const CONTINUED: &str = include_str!("continued.tsv");
+
+/// Returns the words of a kind in [`CONTINUED`].
+fn words_of(kind: &str) -> impl Iterator<Item = &str> {
+    let rows = CONTINUED.lines().filter(|l| !l.starts_with('#'));
+    rows.filter_map(move |row| {
+        let (of, words) = row.split_once('\t')?;
+        (of == kind).then_some(words)
+    })
+}
+
+/// True for a line that can only be the next one of a message that stands outside of a table.
+pub(super) fn is_next(message: &str, line: &str, after_blank: bool) -> bool {
+    let line = line.trim();
+    let begins = |kind: &str| words_of(kind).any(|begin| line.starts_with(begin));
+    // fsck puts the device before each line.
+    let (first, _) = word(line);
+    let device = first.trim_end_matches(':');
+    let of_device = device.starts_with("/dev/") && message.contains(device);
+    let is_in_json = || message.matches('{').count() > message.matches('}').count();
+    let of_json = || (line.starts_with('}') || is_member(line)) && is_in_json();
+    let of_program = || message.contains("Output: ") && begins("output");
+    of_device || !after_blank && (begins("status") || begins("line") || of_json() || of_program())
+}
+
+/// True for a message that ends where more of it has to come.
+pub(super) fn is_open(message: &str) -> bool {
+    message.trim_end().ends_with([':', '=', '{']) || is_cut(message)
+}
+
+/// True for a message that somebody broke where it has no line feed.
+fn is_cut(message: &str) -> bool {
+    words_of("open").any(|end| message.trim_end().ends_with(end))
+}
+
+/// Adds a line to a message. A status of gRPC is one line where nobody broke it.
+pub(super) fn append(message: &mut String, line: &str) {
+    let line = line.trim();
+    let is_broken = is_cut(message) || words_of("status").any(|begin| line.starts_with(begin));
+    if is_broken {
+        message.truncate(message.trim_end().len());
+    }
+    message.push(if is_broken { ' ' } else { '\n' });
+    message.push_str(line);
+}
 
 /// Returns a message without the sentence that goes on behind it. `before`: what stands before it in the line.
 pub(super) fn up_to_prose<'a>(before: &str, message: &'a str) -> &'a str {

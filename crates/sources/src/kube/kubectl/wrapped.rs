@@ -382,7 +382,7 @@ fn is_of_document(text: &str) -> bool {
 }
 
 /// A member of an object in JSON: `"name": "web-0",`.
-fn is_member(text: &str) -> bool {
+pub(super) fn is_member(text: &str) -> bool {
     let member = text.strip_prefix('"').and_then(|t| t.split_once("\":"));
     member.is_some_and(|(_, value)| {
         let value = value.trim_start();
@@ -404,8 +404,15 @@ fn is_logged(text: &str) -> bool {
         && words
             .next()
             .is_some_and(|time| time.split(':').count() == 3);
+    // `[766396.293089] XFS (sdf): …`
+    let of_kernel = text.strip_prefix('[').and_then(|t| t.split_once("] "));
+    let is_of_kernel = of_kernel.is_some_and(|(seconds, _)| {
+        let seconds = seconds.trim_start();
+        !seconds.is_empty() && seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+    });
     is_date
         || is_stamp
+        || is_of_kernel
         || text.starts_with("time=\"")
         || klog::has_header(bytes)
         || journal::writer(bytes).is_some()

@@ -351,6 +351,45 @@ fn pasted_lines_tell_what_they_say() {
                 "Pod hub/jupyter-a 1 FailedMount … timed out",
             ],
         ),
+        // Messages of several lines outside of a code block (MicrosoftDocs/SupportArticles-docs, longhorn/website), and prose behind.
+        (
+            "AttachVolume.Attach failed for volume \"pv-azuredisk\": \nrpc error: code = NotFound \ndesc = Volume not found, failed with error: Retriable: false, \nRawError: \n{\n\"error\":\n{\"code\":\"AuthorizationFailed\",\n\"message\":\"The client has no authorization\"\n}\n}\nWe gave it the role.\n",
+            &["Pod NAMESPACE/POD 0 FailedAttachVolume … no authorization\"\n}\n}"],
+        ),
+        (
+            "  Warning  FailedMount  30s (x7 over 63s)  kubelet  MountVolume.SetUp failed for volume \"a\" : 'fsck' found errors on device /dev/longhorn/a but could not correct them: fsck from util-linux 2.31.1\next2fs_check_if_mount: Can't check\n/dev/longhorn/a contains a file system with errors\n\n/dev/longhorn/a: UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.\n  (i.e., without -a or -p options)\n/dev/longhorn/b is another one\n",
+            &["Pod NAMESPACE/POD 30 FailedMount … -p options)"],
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"a\" : mount failed: exit status 32\nMounting command: systemd-run\nOutput: Running scope as unit run-r.scope.\nmount: wrong fs type, bad option, bad superblock on /dev/sde,\n       missing codepage or helper program, or other error\nmount says it\n",
+            &["Pod NAMESPACE/POD 0 FailedMount … other error"],
+        ),
+        (
+            "GRPC error: rpc error: code = Aborted desc = an operation with the given Volume ID\n0001-0009-rook-ceph already exists.\n",
+            &["Pod NAMESPACE/POD 0 FailedMount … already exists."],
+        ),
+        (
+            "Oct 11 07:42:23 dev-worker-1 k3s[1294]: Mounting command: /usr/local/sbin/nsmounter\nOct 11 07:42:23 dev-worker-1 k3s[1294]: Mounting arguments: mount -t nfs\nOct 11 07:42:23 dev-worker-1-b k3s[1294]: Output: mount.nfs: Protocol not supported\n",
+            &["Pod NAMESPACE/POD 0 FailedMount … not supported"],
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"a\" : timed out\n/dev/sdb is its disk\n\"a\" is the claim\ncode is here\n",
+            &["Pod NAMESPACE/POD 0 FailedMount … timed out"],
+        ),
+        // Fields of an Event, out of its JSON.
+        (
+            "It says\n\"message\": \"Error: secret \\\"db\\\" not found\",\n\"reason\": \"Failed\",\n",
+            &["Pod NAMESPACE/POD 0 Failed … not found"],
+        ),
+        // Words of programs count at the begin of a line.
+        (
+            "plugin type=\"portmap\" failed (add): failed to open iptables: exec: \"iptables\": executable file not found\n",
+            &["Pod NAMESPACE/POD 0 FailedCreatePodSandBox … not found"],
+        ),
+        (
+            "It is the line plugin type=\"portmap\" failed (add) that I do not understand\n",
+            &[],
+        ),
         // Within a sentence.
         (
             "创建的pod状态是ContainerCreating，提示unable to pull sandbox image \\\"registry.access.redhat.com/rhel7/pod-infrastr，请问楼主\n",
@@ -393,5 +432,136 @@ fn pasted_lines_tell_what_they_say() {
         ),
     ] {
         assert_eq!(short(text), want, "{text}");
+    }
+}
+
+/// longhorn/website, docsy/content/kb; rook/rook, Documentation/Troubleshooting.
+#[test]
+fn words_of_mount_are_those_of_the_event() {
+    for (line, want) in [
+        (
+            "Mounting arguments: mount -t nfs 10.43.207.185:/pvc-13538170-4278-4467-b2b0-1f1ba6f54a4c /var/lib/kubelet/plugins/kubernetes.io/csi/driver.longhorn.io/185c/globalmount",
+            "MountVolume.MountDevice failed for volume \"pvc-13538170-4278-4467-b2b0-1f1ba6f54a4c\" : Mounting arguments: ",
+        ),
+        (
+            "Output: mount: /var/lib/kubelet/pods/cf0a0b5b-106e-4793-a74a-28bfae21be1a/volumes/kubernetes.io~csi/data/mount: already mounted or mount point busy.",
+            "MountVolume.SetUp failed for volume \"data\" : Output: mount: ",
+        ),
+        (
+            "wrong fs type, bad option, bad superblock on /dev/longhorn/<volume> missing codepage",
+            "MountVolume.SetUp failed for volume \"VOLUME\" : wrong fs type",
+        ),
+        (
+            "Error: calico/node is not ready: BIRD is not ready",
+            "Readiness probe failed: calico/node is not ready: BIRD",
+        ),
+    ] {
+        let all = ticket(line);
+        let [(_, e)] = &events(&all)[..] else {
+            panic!("{line}: {all:?}");
+        };
+        assert!(e.message.starts_with(want), "{line}\n{}", e.message);
+    }
+}
+
+/// longhorn/website, docsy/content/kb: since kubectl 1.20 rows of the kubelet have no node.
+#[test]
+fn the_kubelet_that_tells_of_a_pod_is_that_of_its_node() {
+    let row = |age: &str, rest: &str| format!("  Normal   {rest:<26}  {age}  ");
+    let table = |node: &str| {
+        format!(
+            "Events:\n  Type     Reason                      Age  From               Message\n  ----     ------                      ---  ----               -------\n{}default-scheduler  Successfully assigned default/web-state-rwx-0 to ip-10-0-2-142\n{}attachdetach-controller  AttachVolume.Attach succeeded for volume \"a\"\n{}kubelet            MountVolume.MountDevice failed for volume \"a\" : x\n{node}",
+            row("10m", "Scheduled"),
+            row("10m", "SuccessfulAttachVolume"),
+            row("13s", "FailedMount"),
+        )
+    };
+    let hosts = |text: &str| {
+        let all = events(&ticket(text));
+        let hosts = all.iter().map(|(_, e)| e.host.to_string());
+        hosts.collect::<Vec<_>>()
+    };
+    assert_eq!(hosts(&table("")), ["", "", "ip-10-0-2-142"]);
+    // A pod of the same name on another node.
+    let other = format!(
+        "{}default-scheduler  Successfully assigned default/web-state-rwx-0 to ip-10-0-2-7\n",
+        row("9m", "Scheduled")
+    );
+    assert_eq!(hosts(&table(&other)), ["", "", "", ""]);
+}
+
+/// kubernetes/kubernetes pkg/kubelet/runtime.go, as awsdocs/amazon-eks-user-guide and aws/karpenter-provider-aws show it.
+#[test]
+fn a_node_without_a_network_is_not_ready() {
+    const SAID: &str = "untime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
+    let nodes = |text: &str| {
+        let all = ticket(text);
+        let node = |o: &Observation| match &o.body {
+            Body::Node(n) => {
+                let ready = n.conditions.iter().find(|c| c.kind == "Ready")?;
+                Some(format!("{} {} {}", n.name, ready.status, ready.message))
+            }
+            _ => None,
+        };
+        all.iter().filter_map(node).collect::<Vec<_>>()
+    };
+    for (text, node, begin) in [
+        (format!("KubeletNotReady r{SAID}\n"), "NODE", "r"),
+        (
+            format!("4191 kubelet.go:2130] Container r{SAID}\n"),
+            "NODE",
+            "Container r",
+        ),
+        (
+            format!("$ kubectl describe node n1 | grep Ready\nKubeletNotReady container r{SAID}\n"),
+            "n1",
+            "container r",
+        ),
+        (
+            format!("NAME   STATUS\naks-1   container r{SAID}\n"),
+            "aks-1",
+            "container r",
+        ),
+    ] {
+        assert_eq!(
+            nodes(&text),
+            [format!("{node} False {begin}{SAID}")],
+            "{text}"
+        );
+    }
+    // An Event of a pod.
+    let of_pod = format!("NetworkNotReady  network is not ready: container r{SAID}\n");
+    assert!(nodes(&of_pod).is_empty());
+    assert_eq!(events(&ticket(&of_pod)).len(), 1);
+}
+
+/// rook/rook, Documentation/Troubleshooting/ceph-common-issues.md.
+#[test]
+fn a_piece_of_a_description_has_what_the_row_of_its_pod_tells() {
+    let table = |ready: &str| {
+        format!(
+            "$ kubectl -n rook-ceph get pod -l app=rook-ceph-mon\nNAME                                READY     STATUS               RESTARTS   AGE\nrook-ceph-mon-a-69fb9c78cd-58szd    {ready}       CrashLoopBackOff     2          47s\n\n"
+        )
+    };
+    let piece = "$ kubectl -n rook-ceph describe pod -l mon=rook-ceph-mon0\n...\n    Last State:    Terminated\n      Reason:    Error\n      Message:    The keyring does not match\n...\n";
+    for (ready, want) in [("0/1", (2, "CrashLoopBackOff")), ("1/2", (0, ""))] {
+        let all = ticket(&format!("{}{piece}", table(ready)));
+        let mut pods = all.iter().filter_map(|o| match &o.body {
+            Body::Pod(p) => Some(p),
+            _ => None,
+        });
+        let last = pods.next_back().unwrap();
+        assert_eq!(last.name, "rook-ceph-mon-a-69fb9c78cd-58szd");
+        let c = last.status.containers.first().unwrap();
+        let reason = match &c.state {
+            ContainerState::Waiting { reason, .. } => reason.as_str(),
+            _ => "",
+        };
+        assert_eq!((c.restarts, reason), want, "{ready}");
+        assert!(
+            c.last
+                .as_ref()
+                .is_some_and(|t| t.message.contains("keyring"))
+        );
     }
 }
