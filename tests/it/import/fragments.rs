@@ -165,6 +165,53 @@ fn a_message_alone_is_enough() {
             "KF114",
             "daemonset/kube-proxy",
         ),
+        // Words of what the kubelet calls, without its own (rancher/rke2-docs, kind, rook/rook, longhorn/website, projectcalico/calico).
+        (
+            "plugin type=\"portmap\" failed (add): failed to open iptables: exec: \"iptables\": executable file not found in $PATH\n",
+            "KF520",
+            "NAMESPACE/POD",
+        ),
+        (
+            "failed to allocate for range 0: no IP addresses available in range set\n",
+            "KF502",
+            "NAMESPACE/POD",
+        ),
+        (
+            "Error: calico/node is not ready: BIRD is not ready: BGP not established with 10.0.0.1\n",
+            "KF801",
+            "NAMESPACE/POD",
+        ),
+        (
+            "GRPC error: rpc error: code = Aborted desc = an operation with the given Volume ID\n0001-0009-rook-ceph-0000000000000001-8d0ba728-0e17-11eb-a680-ce6eecc894de already exists.\n",
+            "KF416",
+            "NAMESPACE/POD",
+        ),
+        (
+            "wrong fs type, bad option, bad superblock on /dev/longhorn/<volume> missing codepage or helper program ...\n\n[766396.293089] XFS (sdf): Superblock has unknown read-only compatible features (0x6) enabled.\n[766396.293546] XFS (sdf): Attempted to mount read-only compatible filesystem read-write.\n",
+            "KF409",
+            "VOLUME",
+        ),
+        (
+            "Oct 11 07:42:23 dev-worker-1 k3s[1294]: Mounting command: /usr/local/sbin/nsmounter\nOct 11 07:42:23 dev-worker-1 k3s[1294]: Mounting arguments: mount -t nfs -o vers=4.1 10.43.207.185:/pvc-13538170-4278-4467-b2b0-1f1ba6f54a4c /var/lib/kubelet/plugins/kubernetes.io/csi/driver.longhorn.io/185c/globalmount\nOct 11 07:42:23 dev-worker-1-autoscaled-small-19baf778f50efd8c k3s[1294]: Output: mount.nfs: Protocol not supported for 10.43.207.185:/pvc-13538170-4278-4467-b2b0-1f1ba6f54a4c\n",
+            "KF409",
+            "Volume pvc-13538170-4278-4467-b2b0-1f1ba6f54a4c",
+        ),
+        (
+            "2022-01-19T18:22:23.366Z ERROR controller.provisioning Could not launch node, launching instances, with fleet error(s), InvalidBlockDeviceMapping: Invalid device name /dev/xvda; ...\n",
+            "KF225",
+            "NAMESPACE/POD",
+        ),
+        // Messages of several lines (MicrosoftDocs/SupportArticles-docs).
+        (
+            "AttachVolume.Attach failed for volume \"pv-azuredisk\": \nrpc error: code = NotFound \ndesc = Volume not found, failed with error: Retriable: false, RetryAfter: 0s, HTTPStatusCode: 403, \nRawError: \n{\n\"error\":\n{\"code\":\"AuthorizationFailed\",\n\"message\":\"The client '<client-ID>' does not have authorization to perform action 'Microsoft.Compute/disks/read' over scope 'x' or the scope is invalid.\"\n}\n}\n",
+            "KF418",
+            "NAMESPACE/POD",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"\\<pv-fileshare-name>\"\nrpc error: code = Internal desc =\nvolume(\\<group>#\\<account>#) > mount \"//\\<account>.file.core.windows.net/x\" on \"/var/lib/kubelet/plugins/x/globalmount\" failed with\nmount failed: exit status 32\nMounting command: mount\nMounting arguments: -t cifs -o dir_mode=0777 //x /var/lib/kubelet/plugins/x/globalmount\nOutput: mount error(13): Permission denied\nRefer to the mount.cifs(8) manual page (e.g. man mount.cifs) and kernel log messages (dmesg)\n",
+            "mount error(13)",
+            "Volume <pv-fileshare-name>",
+        ),
         (
             "Complete error: (combined from similar events): Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox \"d8\": failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: x\n",
             "KF509",
@@ -234,4 +281,56 @@ fn lines_of_logs_in_prose_are_read() {
     );
     assert!(said.contains("ccos-calico/calico-node-s47rq"), "{said}");
     assert!(said.contains("KF702b"), "{said}");
+}
+
+/// Lines of a kubelet that does not start, without the header of the line or a part of it (aws/karpenter-provider-aws,
+/// awsdocs/amazon-eks-user-guide, kubernetes-sigs/kind).
+#[test]
+fn lines_of_a_kubelet_without_their_header_are_its_own() {
+    let desk = Desk::new();
+    for line in [
+        "\"command failed\" err=\"failed to run Kubelet: running with swap on is not supported, please disable swap!...\"",
+        "Unable to register node with API server\" err=\"Unauthorized\" node=\"ip-192-168-67-130.ec2.internal\"",
+        "4191 kubelet_node_status.go:106] Unable to register node \"ip-10-40-175-122.ec2.internal\" with API server: Unauthorized",
+        "server.go:233] failed to run Kubelet: could not init cloud provider \"aws\": error finding instance i-1",
+        "E1127 00:34:11.000001     233 server.go:233] failed to run Kubelet: could not init cloud provider \"aws\": error finding instance i-1",
+        "\"Failed to start ContainerManager\" err=\"failed to get rootfs info: failed to get device for dir\"",
+    ] {
+        let file = desk.file("ticket.txt", &format!("{line}\n"));
+        let out = desk.path("kubelet.kflow");
+        std::fs::remove_file(&out).ok();
+        let o = run(&["import", &file, "-O", &out]);
+        let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+        assert!(o.status.success(), "{line}\n{said}");
+        assert!(said.contains(": 1 observations"), "{line}\n{said}");
+    }
+    let said = desk.refused(&[&desk.file("ticket.txt", "The kubelet does not start.\n")]);
+    assert!(said.contains("not known"), "{said}");
+}
+
+/// Whoever asks in public replaces the names of nodes, not always all of them (longhorn/website, docsy/content/kb).
+#[test]
+fn a_few_lines_of_a_journal_are_of_one_node_whatever_they_name() {
+    let desk = Desk::new();
+    let line = |host: &str, name: &str| {
+        format!(
+            "Oct 11 07:42:23 {host} k3s[1294]: I1011 07:42:23.334034    1294 kubelet.go:2724] \"SyncLoop ADD\" source=\"api\" pods=[\"shop/{name}\"]\n"
+        )
+    };
+    let paste = line("dev-worker-1", "web-0") + &line("dev-worker-1-autoscaled", "web-1");
+    let file = desk.file("ticket.txt", &paste);
+    let import = |out: &str, more: &[&str]| {
+        let o = run(&[&["import", &file, "-O", out][..], more].concat());
+        let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+        assert!(o.status.success(), "{said}");
+        said
+    };
+    let said = import(&desk.path("a.kflow"), &[]);
+    assert!(said.contains("2 observations"), "{said}");
+    assert!(
+        said.contains("several nodes (dev-worker-1, dev-worker-1-autoscaled)"),
+        "{said}"
+    );
+    let said = import(&desk.path("b.kflow"), &["--node", "dev-worker-1"]);
+    assert!(said.contains(": 1 observations"), "{said}");
 }

@@ -34,7 +34,7 @@ pub(super) mod archive;
 mod content;
 pub(super) mod nodes;
 mod spool;
-mod ticket;
+pub(super) mod ticket;
 
 pub use spool::Part;
 

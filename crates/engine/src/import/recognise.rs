@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::bundle::archive::ENCRYPTED;
+use super::bundle::ticket::is_of_runtime;
 use kflow_sources::kube::decode::{CUT_OFF, NO_JSON, resembles_printed};
 use kflow_sources::{Fed, TimeHint, klog, runtime};
 
@@ -77,9 +78,14 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
         let is_printed = std::str::from_utf8(text).is_ok_and(resembles_printed);
         return is_printed.then(|| PRINTED.to_owned());
     };
+    // Many programs log as container runtimes and components of Kubernetes do.
+    let is_of_runtime = || String::from_utf8_lossy(text).lines().any(is_of_runtime);
     Some(match kind {
         k if k.klog() => {
-            "it looks like a log of the kubelet or the control plane: say of which with --kubelet-log, --apiserver-log and so on".to_owned()
+            "it is a log in the form of the components of Kubernetes: if it is the kubelet's or the control plane's, say whose with --kubelet-log, --apiserver-log and so on".to_owned()
+        }
+        Kind::Containerd | Kind::Crio if !is_of_runtime() => {
+            "it looks like a log of a program that kflow does not read".to_owned()
         }
         k => format!("it looks like {}: give it with --{}", k.noun(), k.flag()),
     })
@@ -213,6 +219,11 @@ mod tests {
                 Some(PRINTED),
             ),
             ("It hangs:\n$ kubectl get svc\n", Some(PRINTED)),
+            // Longhorn's CSI driver and dcgm-exporter, as longhorn.io and NVIDIA show them.
+            (
+                "time=\"2020-04-16T08:49:27Z\" level=error msg=\"GRPC error: rpc error: code = Internal desc = exit status 1\"\n",
+                Some("it looks like a log of a program that kflow does not read"),
+            ),
             ("It hangs.\nWhy:  I do not know\n", None),
             ("a: 1\nb: 2\nc: 3\n", None),
         ] {

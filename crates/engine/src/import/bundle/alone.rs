@@ -33,6 +33,12 @@ impl Finder {
             What::Text(Content::Journal) if !is_of_a_component(&candidate)? => {
                 (content::of_itself(&begin), None)
             }
+            // What mount printed stands in the journal without a header.
+            What::Text(Content::Journal)
+                if ticket::has_no_header(&begin) && self.ticket(&candidate)? =>
+            {
+                return Ok(());
+            }
             what => return self.take_what(candidate, what, 0),
         };
         let is_ticket = match kind {
@@ -98,16 +104,25 @@ impl Finder {
         let mut reader = candidate.reader()?.take(ticket::LARGEST);
         let is_cut = reader.read_to_end(&mut content).is_err();
         drop(reader);
-        let mut ticket = Ticket::of(&content, |_| true);
+        let modified = candidate.modified()?;
+        let moment = modified.unwrap_or_default();
+        let mut ticket = Ticket::of(&content, moment, |_| true);
         if ticket.is_log() {
             return Ok(false);
+        }
+        let says = |ticket: &Ticket| {
+            let mut logs = ticket.logs.iter();
+            logs.any(|(kind, log)| recognise::fits(*kind, log) > 0)
+        };
+        if !says(&ticket) {
+            ticket = Ticket::of(&content, moment, |_| false);
         }
         ticket.take_objects();
         // Text around what kubectl printed does not hide it.
         let is_printed = recognise::has_printed(&ticket.text);
         if is_printed && ticket.logs.keys().any(|kind| kind.klog()) {
             // klog has no year, and kubectl's ages no moment to count back from: beside a table both are read as of its moment.
-            ticket = Ticket::of(&content, |kind| !kind.klog());
+            ticket = Ticket::of(&content, moment, |kind| !kind.klog());
             ticket.take_objects();
         }
         let newest = ticket.newest();
@@ -123,7 +138,7 @@ impl Finder {
         }
         // The ages that kubectl printed count back to about the time of the log beside it.
         let told = newest.filter(|_| is_printed);
-        let modified = told.or(candidate.modified()?);
+        let modified = told.or(modified);
         let read = match &objects {
             Some(objects) => moment::of_text(objects, modified),
             None => modified,

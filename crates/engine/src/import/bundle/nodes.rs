@@ -45,6 +45,16 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
     bundle.host = chosen.clone().unwrap_or_default();
     bundle.node = chosen.as_ref().and_then(|host| names.get(host).cloned());
     let several = nodes.len() > 1;
+    let is_paste = several && chosen.is_none() && want.is_empty() && is_paste(&found);
+    if is_paste {
+        let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+        let names = names.join(", ");
+        bundle.joined.extend(found.iter().find(|f| f.input.kind.of_node()).map(|f| Left {
+            name: f.input.name.clone(),
+            why: format!("its lines name several nodes ({names}), and are read as those of one (--node reads one of them alone)"),
+        }));
+    }
+    let several = several && !is_paste;
     if several {
         if chosen.is_none() {
             let name = |host: &&String| names.get(*host).unwrap_or(host).clone();
@@ -85,6 +95,16 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
     }
 }
 
+/// True if the captures of nodes are a few lines of one journal. Whoever pastes into a ticket replaces some of the names.
+fn is_paste(found: &[Found]) -> bool {
+    let mut of_nodes = found.iter().filter(|f| f.input.kind.of_node());
+    let Some(first) = of_nodes.next() else {
+        return false;
+    };
+    let is_small = first.about.printed && first.size <= FEW && first.input.bundle == 0;
+    is_small && of_nodes.all(|f| f.input.name == first.input.name)
+}
+
 /// Sets the node of those captures of a bundle that name no host: the only one that others in it name. If none names
 /// one, and another bundle has logs of the same kinds, the bundle is of a node of its own.
 fn by_bundle(found: &mut [Found], n: usize, name: &str) {
@@ -122,6 +142,8 @@ fn undated(name: &str) -> &str {
     end.and_then(|end| name.get(..end)).unwrap_or(name)
 }
 
+/// Size of a few lines of a journal, bytes.
+const FEW: u64 = 8 << 10;
 /// Longest list of Nodes that is looked into, bytes.
 const LONGEST: u64 = 64 << 20;
 

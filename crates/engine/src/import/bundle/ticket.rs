@@ -71,6 +71,9 @@ const FILES: [(Kind, &[&str]); 3] = [
     ),
 ];
 
+/// With what messages of a kubelet begin that people paste without the header of the line.
+const OF_KUBELET: &str = include_str!("kubelet.tsv");
+
 /// What container runtimes write with logrus, and other programs do not.
 const RUNTIMES: &str = include_str!("runtimes.tsv");
 
@@ -88,8 +91,8 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// Takes a text apart. Lines of logs that are not `apart` stay in it.
-    pub(super) fn of(content: &[u8], apart: impl Fn(Kind) -> bool) -> Self {
+    /// Takes a text apart. Lines of logs that are not `apart` stay in it. `moment`: that of lines that have none.
+    pub(super) fn of(content: &[u8], moment: Nanos, apart: impl Fn(Kind) -> bool) -> Self {
         let mut out = Self::default();
         let mut run = Run::default();
         for line in content.split_inclusive(|b| *b == b'\n') {
@@ -104,6 +107,11 @@ impl Ticket {
             match log {
                 Some(Log::Of(kind, message)) if apart(kind) => {
                     out.logs.entry(kind).or_default().extend(message);
+                }
+                // It is as old as what kubectl printed.
+                Some(Log::Cut(place, message)) => {
+                    let log = out.logs.entry(Kind::Kubelet).or_default();
+                    log.extend(with_header(place, message, moment).into_bytes());
                 }
                 Some(Log::Logrus(of, message)) => {
                     run.of = run.of.or(of);
@@ -172,6 +180,19 @@ enum Log<'a> {
     Of(Kind, &'a [u8]),
     /// A line of logrus, and the runtime that writes such lines.
     Logrus(Option<Kind>, &'a [u8]),
+    /// A line of the kubelet's klog of which the begin is missing: where in its source, and the message.
+    Cut(&'a str, &'a str),
+}
+
+/// True for a few lines of a journal none of which has a header that its writer put before it.
+pub(super) fn has_no_header(content: &[u8]) -> bool {
+    let mut lines = content.split(|b| *b == b'\n');
+    let is_bare = |line: &[u8]| {
+        let text = String::from_utf8_lossy(line);
+        let message = journal(&text).map_or("", |(_, message)| message);
+        !klog::has_header(message.trim().as_bytes()) && !message.trim_start().starts_with(TIME)
+    };
+    lines.clone().count() <= MANY && lines.all(is_bare)
 }
 
 fn log(line: &[u8]) -> Option<Log<'_>> {
@@ -194,7 +215,9 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
     let message = of_journal.map_or(text, |(_, message)| message);
     let writer = of_journal.and_then(|(ident, _)| Kind::of_writer(ident));
     if klog::has_header(message.trim().as_bytes()) {
-        let kind = writer.or_else(|| of_file(message))?;
+        let (_, said) = message.split_once("] ").unwrap_or_default();
+        let of_words = || is_of_kubelet(said).then_some(Kind::Kubelet);
+        let kind = writer.or_else(|| of_file(message)).or_else(of_words)?;
         return Some(Log::Of(kind, message.as_bytes()));
     }
     let is_logrus = message.trim_start().starts_with(TIME) && message.contains("\" level=");
@@ -202,8 +225,47 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
         Some(kind) if is_logrus => Some(Log::Of(kind, message.as_bytes())),
         Some(kind) => Some(Log::Of(kind, text.as_bytes())),
         None if is_logrus => Some(Log::Logrus(of_runtime(message), message.as_bytes())),
-        None => None,
+        None => cut(message),
     }
+}
+
+/// Reads `4191 kubelet.go:2130] …`, `server.go:233] …` and a message alone, if it is of those that the kubelet alone writes.
+fn cut(line: &str) -> Option<Log<'_>> {
+    let line = line.trim();
+    let (place, message) = line.split_once("] ").unwrap_or(("kubelet", line));
+    let place = place.rsplit(' ').next().unwrap_or(place);
+    let is_place = place == "kubelet" || {
+        let (file, number) = place.split_once(".go:")?;
+        !file.is_empty() && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    (is_place && is_of_kubelet(message)).then_some(Log::Cut(place, message))
+}
+
+fn is_of_kubelet(message: &str) -> bool {
+    let message = message.trim_start_matches('"');
+    let mut all = OF_KUBELET.lines().filter(|l| !l.starts_with('#'));
+    all.any(|begin| message.starts_with(begin))
+}
+
+/// Returns a line of klog with the header that it has lost. Its level is unknown; nothing of these messages is less than an error.
+fn with_header(place: &str, message: &str, moment: Nanos) -> String {
+    // `1970-01-02T03:04:05.678901234Z`
+    let time = moment.to_rfc3339();
+    let part = |at: std::ops::Range<usize>| time.get(at).unwrap_or_default();
+    let is_open = message.contains("\" err=\"") && !message.starts_with('"');
+    let quote = if is_open { "\"" } else { "" };
+    format!(
+        "E{}{} {}.{:0<6.6}       1 {place}] {quote}{message}\n",
+        part(5..7),
+        part(8..10),
+        part(11..19),
+        part(20..26),
+    )
+}
+
+/// True for a line that a container runtime writes.
+pub(in crate::import) fn is_of_runtime(line: &str) -> bool {
+    of_runtime(line).is_some()
 }
 
 /// Returns the runtime that writes such a line of logrus.
@@ -316,6 +378,7 @@ mod tests {
         ] {
             let got = match log(line.as_bytes()) {
                 Some(Log::Of(kind, text) | Log::Logrus(Some(kind), text)) => Some((kind, text)),
+                Some(Log::Cut(_, text)) => Some((Kubelet, text.as_bytes())),
                 Some(Log::Logrus(None, _)) | None => None,
             };
             assert_eq!(got.map(|(kind, _)| kind), want, "{line}");
@@ -329,9 +392,11 @@ mod tests {
         const OTHER: &str = "time=\"2019-03-05T18:33:53Z\" level=info msg=\"Applying filter\"\n";
         const OF_IT: &str =
             "time=\"2019-06-03T14:45:03.3Z\" level=info msg=\"StopPodSandbox for \\\"a\\\"\"\n";
-        let ticket = Ticket::of(format!("a\n{OTHER}b\n{OTHER}{OF_IT}c\n").as_bytes(), |_| {
-            true
-        });
+        let ticket = Ticket::of(
+            format!("a\n{OTHER}b\n{OTHER}{OF_IT}c\n").as_bytes(),
+            Nanos(0),
+            |_| true,
+        );
         assert_eq!(ticket.text, format!("a\n{OTHER}b\nc\n").as_bytes());
         let log = ticket.logs.get(&Kind::Containerd).unwrap();
         assert_eq!(*log, format!("{OTHER}{OF_IT}").as_bytes());
