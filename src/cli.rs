@@ -41,6 +41,7 @@ mod pods;
 #[cfg(target_os = "linux")]
 mod proxy;
 mod record;
+mod recording;
 mod replay;
 mod requests;
 mod scope;

@@ -172,7 +172,7 @@ pub enum Colour {
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Input")]
 pub struct Input {
-    /// A recording, made by `kflow record` or `kflow import` (- is standard input)
+    /// A recording: a session, or what `kflow import` reads, such as a support bundle or what kubectl printed (- is standard input)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, env = "KFLOW_SESSION")]
     pub session: Option<PathBuf>,
     /// As of this moment: a date and time, a time of day (UTC), the time since the epoch, 50%, start, end, or from the end (-5m) or begin (+90s)
@@ -238,6 +238,20 @@ pub struct ImportArgs {
     /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
     #[arg(short = 'O', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output_file: PathBuf,
+    /// What is imported.
+    #[command(flatten)]
+    pub captures: CaptureArgs,
+    /// Compression level of a .zst session
+    #[arg(long, value_name = "1-19", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub level: i32,
+    /// Print no summary and no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Raw captures, and what they do not tell about themselves.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct CaptureArgs {
     /// Support bundles, folders and files, packed or not: what kflow knows is taken, by names and content
     #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
     pub captures: Vec<PathBuf>,
@@ -280,12 +294,6 @@ pub struct ImportArgs {
     /// The node whose captures are taken, where there are those of several; its name, where they do not tell it
     #[arg(long, value_name = "NAME", default_value = "")]
     pub node: String,
-    /// Compression level of a .zst session
-    #[arg(long, value_name = "1-19", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
-    pub level: i32,
-    /// Print no summary and no progress
-    #[arg(long, short)]
-    pub quiet: bool,
 }
 
 /// `kflow why`
@@ -294,6 +302,8 @@ pub struct ImportArgs {
 kflow why shop/web-0\n  \
 kflow why -A\n  \
 kflow why --all -s incident.kflow.zst\n  \
+kflow why --all -s must-gather.tar.gz\n  \
+kubectl describe pod web-0 | kflow why web-0 -s -\n  \
 kflow why node/node1 -s incident.kflow.zst --at -5m\n  \
 kflow why --ever -s incident.kflow.zst -o markdown\n  \
 kflow why --all -n shop -o name | xargs -r kubectl -n shop describe")]

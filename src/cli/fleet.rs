@@ -68,7 +68,7 @@ pub(super) fn fleet(args: &FleetArgs) -> anyhow::Result<u8> {
     let mut read: Vec<(Nanos, Made)> = Vec::new();
     let mut range: Option<(Nanos, Nanos)> = None;
     for path in &args.file {
-        let session = load(path)?;
+        let session = load(path, None)?;
         let Some(its) = session.range() else {
             bail!("{} has no observation", path.display());
         };

@@ -17,7 +17,7 @@ use kflow_engine::{Pipeline, world_at};
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::offset::Offset;
-use kflow_model::session::{self, Header, Report, Session};
+use kflow_model::session::{Header, Report, Session};
 use kflow_model::units::{DAY, MINUTE};
 use kflow_model::{Body, Nanos, Scope, Text};
 
@@ -82,7 +82,10 @@ impl Observations {
         Ok(Self {
             scope,
             selection,
-            ..Self::from_session(load(path)?, input.at.as_deref())?
+            ..Self::from_session(
+                load(path, input.live.scope.node.as_deref())?,
+                input.at.as_deref(),
+            )?
         })
     }
 
@@ -301,9 +304,10 @@ fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Result<(), Unknown> {
     unknown::outside(range, at).map_or(Ok(()), Err)
 }
 
-/// Reads a session, and reports on standard error what was left out of it.
-pub fn load(path: &Path) -> anyhow::Result<Session> {
-    let session = session::load(path)?;
+/// Reads a recording, and reports on standard error what was left out of it. `node`: the one whose captures are taken,
+/// where it is raw captures of several.
+pub fn load(path: &Path, node: Option<&str>) -> anyhow::Result<Session> {
+    let session = super::recording::open(path, node)?.read();
     let notice = session.report.sentence();
     if !notice.is_empty() {
         super::out::tell(&format!("{}: {notice}", path.display()));

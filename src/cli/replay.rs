@@ -9,7 +9,7 @@ use super::args::Colour;
 use super::args::live::TuiArgs;
 use super::args::terminal::{DemoArgs, ReplayArgs};
 use super::out::chosen_colour;
-use super::{OK, scope};
+use super::{OK, recording, scope};
 use kflow_core::query::Moment;
 use kflow_engine::replay::Player;
 use kflow_model::session::Reader;
@@ -76,7 +76,8 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     let selection = scope::selection(&scope::named(&a.scope, None)?)?;
     let begin = start(a.at.as_deref())?;
     let session = a.session.as_ref().context("name a session, or --store")?;
-    let mut driver = Replay::new(Player::open(session, begin, selection)?);
+    let player = recording::play(session, a.scope.node.as_deref(), begin, selection)?;
+    let mut driver = Replay::new(player);
     if let Some(speed) = a.speed {
         driver.player().set_speed(speed.0);
     }
@@ -99,7 +100,8 @@ pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
     super::flow::take_map(None)?;
     let selection = scope::selection(&scope::named(&a.live.scope, None)?)?;
     let begin = start(a.at.as_deref())?;
-    let mut driver = Replay::new(Player::open(session, begin, selection)?);
+    let node = a.live.scope.node.as_deref();
+    let mut driver = Replay::new(recording::play(session, node, begin, selection)?);
     let mut o = options(a.theme.clone());
     o.pane = Some(PaneId::Incidents);
     run(&mut driver, &o)?;

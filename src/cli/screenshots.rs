@@ -26,7 +26,7 @@ fn picture(
     known: &mut BTreeMap<&'static str, Arc<Overview>>,
 ) -> anyhow::Result<Snapshot> {
     let path = dir.join(format!("{session}.kflow.zst"));
-    let s = super::input::load(&path)?;
+    let s = super::input::load(&path, None)?;
     let (begin, end) = s.range().context("the session is empty")?;
     let now = begin.plus(end.since(begin) / 1000 * i64::from(permille));
     let mut pipeline = Pipeline::new();

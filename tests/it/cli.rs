@@ -177,17 +177,16 @@ fn what_cannot_be_read_is_said_with_what_to_do_next() {
         path.display().to_string()
     };
     let newer = file("newer.kflow", "{\"kflow\":99,\"tool\":\"9.0.0\"}\n");
-    let log = file(
-        "kubelet.log",
-        "I1121 00:24:19.000000 1 kubelet.go:1] \"x\"\n",
-    );
+    let notes = file("notes.txt", "hello\n");
     let empty = file("empty.kflow", "");
-    let folder = dir.path().display().to_string();
+    let folder = dir.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let folder = folder.display().to_string();
     for (args, words) in [
         (vec!["timeline", "-s", &newer], "9.0.0"),
-        (vec!["timeline", "-s", &log], "not a kflow session"),
+        (vec!["timeline", "-s", &notes], "not a kflow session"),
         (vec!["timeline", "-s", &empty], "empty"),
-        (vec!["timeline", "-s", &folder], "kflow import"),
+        (vec!["timeline", "-s", &folder], "not a kflow session"),
         (vec!["timeline", "-s", "/no/such/file"], "/no/such/file"),
         (vec!["timeline", "--no-api"], "nothing to ask"),
         (vec!["why", "x"], "kflow doctor"),

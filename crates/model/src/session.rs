@@ -30,7 +30,7 @@ pub use format::{Header, Part, SourceInfo, VERSION};
 #[cfg(feature = "files")]
 pub use names::{Names, names};
 #[cfg(feature = "files")]
-pub use reader::{Batch, Reader, Report, Session, load};
+pub use reader::{Batch, Reader, Report, Session, begins, load};
 #[cfg(feature = "files")]
 pub use writer::{Writer, append, replaceable};
 

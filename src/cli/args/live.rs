@@ -257,7 +257,7 @@ kflow tui --node node1 --since -30m\n  \
 kflow tui -n shop -l app=web\n  \
 kflow tui --session incident.kflow.zst --at -5m")]
 pub struct TuiArgs {
-    /// Play a recording instead of what runs (- is standard input)
+    /// Play a recording instead of what runs: a session, or what `kflow import` reads (- is standard input)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub session: Option<PathBuf>,
     /// With --session or --store: begin at this moment

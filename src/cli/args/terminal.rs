@@ -23,7 +23,7 @@ kflow replay incident.kflow.zst --at -5m\n  \
 kflow replay incident.kflow.zst --speed 10x --filter 'pod:web* !ok'\n  \
 kflow replay --store file:///var/lib/kflow/store --node node1 --from -26h --to -25h")]
 pub struct ReplayArgs {
-    /// The session
+    /// The session, or what `kflow import` reads, such as a support bundle
     #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath, required_unless_present = "store")]
     pub session: Option<PathBuf>,
     /// Play at once, this fast: 1x, 10x, 0.5x, max; else space plays, 1x

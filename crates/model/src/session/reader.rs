@@ -5,6 +5,7 @@
 //! save memory and is not in a hurry reads [in turn](Reader::in_turn).
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -233,6 +234,12 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// True if a session can begin with these bytes, of which there are as many as one read gives. Other compressed files begin
+/// as compressed sessions do.
+pub fn begins(first: &[u8]) -> bool {
+    first.is_empty() || first.starts_with(&ZSTD_MAGIC) || first.starts_with(b"{\"kflow\"")
+}
+
 impl Reader {
     /// Opens a file; `-` is standard input. A file system that does not answer in time is an error.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
@@ -240,21 +247,22 @@ impl Reader {
         if name == "-" {
             return Self::new("standard input", Box::new(io::stdin()), 0);
         }
-        let open = || -> io::Result<(PatientFile, u64)> {
+        let open = || -> io::Result<(PatientFile, Metadata)> {
             let (f, m) = PatientFile::open(path)?;
-            if m.is_dir() {
-                return Err(io::Error::other(
-                    "it is a folder (a folder of raw captures becomes a session with `kflow import`)",
-                ));
-            }
-            Ok((f, m.len()))
+            Ok((f, m))
         };
-        let (file, len) = open().map_err(|source| SessionError::Io {
+        let (file, meta) = open().map_err(|source| SessionError::Io {
             op: "open",
             path: name.clone(),
             source,
         })?;
-        Self::new(&name, Box::new(file), len)
+        if meta.is_dir() {
+            return Err(SessionError::NotASession {
+                path: name,
+                why: "it is a folder".to_owned(),
+            });
+        }
+        Self::new(&name, Box::new(file), meta.len())
     }
 
     /// Reads a session from `input`; `name` is for messages, `total` is the size in bytes when it is known, else 0.
