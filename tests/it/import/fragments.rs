@@ -296,7 +296,7 @@ fn lines_of_a_kubelet_without_their_header_are_its_own() {
         "E1127 00:34:11.000001     233 server.go:233] failed to run Kubelet: could not init cloud provider \"aws\": error finding instance i-1",
         "\"Failed to start ContainerManager\" err=\"failed to get rootfs info: failed to get device for dir\"",
     ] {
-        let file = desk.file("ticket.txt", &format!("{line}\n"));
+        let file = desk.file("ticket.txt", format!("{line}\n"));
         let out = desk.path("kubelet.kflow");
         std::fs::remove_file(&out).ok();
         let o = run(&["import", &file, "-O", &out]);

@@ -103,3 +103,86 @@ fn a_kubelet_that_refuses_a_pod_under_pressure_logs_it() {
         assert!(said.contains("MemoryPressure"), "{said}");
     }
 }
+
+/// The lines are those of kubelets in public reports and in the documentation of EKS and RKE2.
+#[test]
+fn a_kubelet_that_ends_or_is_not_taken_is_told() {
+    let desk = Desk::new();
+    let start = "I1127 13:54:10.000000    4191 server.go:440] \"Kubelet version\" kubeletVersion=\"v1.30.1\"\n";
+    for (line, wanted, step) in [
+        (
+            r#"E1127 13:54:18.123456    4191 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename\t\t\t\tType]""#,
+            "ends as soon as it is started: failed to run Kubelet: running with swap on is not supported",
+            "swapoff -a",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 kubelet.go:1444] "Failed to start ContainerManager" err="failed to get rootfs info: failed to get mount point for device \"/dev/nvme0n1p2\": no partition info found for device \"/dev/nvme0n1p2\"""#,
+            "failed to get mount point for device",
+            "systemctl status kubelet",
+        ),
+        (
+            r#"F1127 13:54:18.123456    4191 server.go:233] failed to run Kubelet: could not init cloud provider "aws": error finding instance i-0123456789: "error listing AWS instances: RequestError: send request failed""#,
+            "error listing AWS instances",
+            "systemctl status kubelet",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 kubelet_node_status.go:96] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-2-142.ec2.internal""#,
+            "cannot register its node with the apiserver: Unauthorized",
+            "aws-auth",
+        ),
+    ] {
+        for before in ["", start] {
+            let file = desk.file("kubelet.log", format!("{before}{line}\n"));
+            let o = run(&["why", "--all", "-s", &file]);
+            let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+            let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("KF301"), "{line}\n{said}");
+            assert!(words.contains(wanted), "{line}\n{said}");
+            assert!(words.contains(step), "{line}\n{said}");
+        }
+    }
+    // One that has come up since.
+    let up = "I1127 13:54:19.000000    4191 kubelet_node_status.go:79] \"Successfully registered node\" node=\"n1\"\n";
+    let failed = r#"E1127 13:54:18.123456    4191 kubelet_node_status.go:96] "Unable to register node with API server" err="Unauthorized" node="n1""#;
+    let file = desk.file("kubelet.log", format!("{start}{failed}\n{up}"));
+    let o = run(&["why", "--all", "-s", &file]);
+    assert!(!text(&o.stdout).contains("KF"), "{}", text(&o.stdout));
+}
+
+#[test]
+fn a_node_that_is_not_ready_is_told_without_a_pod() {
+    let desk = Desk::new();
+    let rows = "NAME   STATUS                     ROLES    AGE   VERSION\nn1     Ready,SchedulingDisabled   <none>   10d   v1.30.1\n";
+    let said = told(&desk, rows);
+    assert!(!said.contains("KF"), "{said}");
+    let said = told(
+        &desk,
+        &format!("{rows}n2     NotReady                   <none>   10d   v1.30.1\n"),
+    );
+    assert!(said.contains("unknown how node n2 is (NotReady"), "{said}");
+    assert!(said.contains("kubectl describe node n2"), "{said}");
+    let described = |message: &str, since: &str| {
+        let desk = Desk::new();
+        told(
+            &desk,
+            &format!(
+                "Name:               n1\nRoles:              <none>\nConditions:\n  Type   Status  LastHeartbeatTime                 LastTransitionTime                Reason            Message\n  ----   ------  -----------------                 ------------------                ------            -------\n  Ready  False   Fri, 27 Nov 2026 13:54:18 +0000   Fri, 27 Nov 2026 {since} +0000   KubeletNotReady   {message}\n"
+            ),
+        )
+    };
+    let network = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
+    let said = described(network, "12:39:37");
+    assert!(
+        said.contains("KF310") && said.contains("cni plugin not initialized"),
+        "{said}"
+    );
+    let said = described("node is shutting down", "12:39:37");
+    assert!(
+        said.contains("KF301")
+            && said.contains("says that the node is not ready: node is shutting"),
+        "{said}"
+    );
+    // One that has come a moment ago becomes ready yet.
+    let said = described(network, "13:53:50");
+    assert!(!said.contains("KF"), "{said}");
+}

@@ -126,10 +126,10 @@ fn two_starts_beside_each_other() {
 fn what_happened_to_the_node() {
     for size in SIZES {
         let (_, text) = after("S4-runtime", size, 4, "");
-        let row = text.lines().find(|l| l.contains("node/node1"));
-        assert!(row.is_some_and(|r| r.contains("KF302")), "{text}");
-        let about = row.is_some_and(|r| r.contains("Container runtime"));
-        assert!(about, "{text}");
+        let rows = text.lines().filter(|l| l.contains("node/node1"));
+        let runtime = rows.filter(|r| r.contains("KF302"));
+        let about = runtime.filter(|r| r.contains("Container runtime")).count();
+        assert!(about >= 2, "{text}");
     }
 }
 

@@ -113,6 +113,12 @@ pub struct NodeHealth {
     /// The kubelet's newest line that says why it exits: when, and why. [`NodeHealth::heard`] shows whether it has
     /// logged since.
     pub fatal: Option<(Nanos, Text, Evidence)>,
+    /// The kubelet's newest line that says that it could not register its node: when, and why.
+    pub unregistered: Option<(Nanos, Text, Evidence)>,
+    /// When the kubelet began the last time, by its log.
+    pub started: Option<Nanos>,
+    /// When the kubelet said the last time that it has registered its node.
+    pub registered: Option<Nanos>,
     /// The kubelet's newest line that says that its client certificate has expired.
     pub expired: Option<(Nanos, Evidence)>,
     /// The kubelet's newest line of each kind of object that it cannot list.
@@ -178,6 +184,15 @@ impl NodeHealth {
             Fact::KubeletFailed => {
                 self.fatal.get_or_insert_with(why);
             }
+            Fact::KubeletStarting => {
+                self.started.get_or_insert(at);
+            }
+            Fact::RegistrationFailed => {
+                self.unregistered.get_or_insert_with(why);
+            }
+            Fact::NodeRegistered => {
+                self.registered.get_or_insert(at);
+            }
             Fact::SyncSkipped => {
                 self.skips.get_or_insert_with(why);
             }
@@ -236,6 +251,35 @@ impl NodeHealth {
             // A kubelet that has just started says this for a second or two, which is no trouble.
             now.since(*at) < limits::SKIPPING.ns && !is_starting(why)
         })
+    }
+    /// Returns the kubelet's newest line that says why it exits, if that was its last word. A kubelet that its supervisor
+    /// restarts again and again repeats it; one that still logs long after it works, and so does one that has begun after it
+    /// long ago.
+    pub fn ended(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        let is_long =
+            |later: Nanos, earlier: Nanos| later.since(earlier) >= limits::KUBELET_RESTART.ns;
+        let works = |at: Nanos| {
+            self.heard.is_some_and(|h| is_long(h, at))
+                || self.started.is_some_and(|s| s > at && is_long(now, s))
+        };
+        self.fatal.as_ref().filter(|(at, ..)| !works(*at))
+    }
+    /// Returns the kubelet's newest line that says that it could not register its node, and why, if it has not done so
+    /// since. It tries again after seven seconds at most.
+    pub fn not_registered(&self) -> Option<&(Nanos, Text, Evidence)> {
+        let is_over = |at: Nanos| self.registered.is_some_and(|r| r >= at);
+        let failed = self.unregistered.as_ref();
+        failed.filter(|(at, ..)| self.is_last(*at) && !is_over(*at))
+    }
+    /// True for a line that the kubelet repeats every few seconds, if it has logged nothing for long after it.
+    fn is_last(&self, at: Nanos) -> bool {
+        self.heard.is_none_or(|h| h.since(at) < limits::SKIPPING.ns)
+    }
+    /// True for a node that has not been there for long, or whose kubelet has begun a moment ago: it becomes ready yet.
+    pub fn starts(&self, now: Nanos) -> bool {
+        let is_new = |at: Nanos| now.since(at) < limits::NODE_STARTS.ns;
+        let not_ready_yet = self.ready_since.filter(|_| self.not_ready());
+        not_ready_yet.is_some_and(is_new) || self.started.is_some_and(is_new)
     }
     /// True when the node's condition Ready says that the runtime is down.
     pub fn runtime_down(&self) -> bool {

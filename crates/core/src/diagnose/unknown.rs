@@ -330,6 +330,13 @@ pub fn every(asked: Asked<'_>) -> Option<Unknown> {
         Some(scope) => format!("how the pods of {} are", scope.name()),
         None => "how the pods are".to_owned(),
     };
+    if asked.world.every_pod().is_empty() {
+        let nodes = asked.world.nodes();
+        let lame = nodes.into_iter().find_map(|n| not_ready(asked, &n.name));
+        if lame.is_some() {
+            return lame;
+        }
+    }
     if let Some(why) = coverage.incomplete("pods", asked.scope, asked.at) {
         let shows_some = matches!(why, Incomplete::NotAsked) && asked.has_plain_list("pods");
         let what = if shows_some {

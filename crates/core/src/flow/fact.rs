@@ -206,6 +206,8 @@ facts! {
     KubeletStarted,
     /// The kubelet's command failed; the error says why.
     KubeletFailed,
+    /// The kubelet could not register its node; the error says why.
+    RegistrationFailed,
     /// The kubelet's client certificate has expired.
     CertificateExpired,
     /// The kubelet cannot list the objects of a kind that it watches.

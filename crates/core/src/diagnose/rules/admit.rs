@@ -3,14 +3,12 @@
 use super::Context;
 use super::heard::{self, Heard};
 use super::node;
+use crate::diagnose::Confidence;
 use crate::diagnose::cause;
-use crate::diagnose::cluster::NodeHealth;
 use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::text::shorten;
 use crate::diagnose::unknown::may_be_listed;
-use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
 use kflow_model::event::{AUTOSCALER_REASONS, SCHEDULER_REASONS};
 use kflow_model::pod::WatchEvent;
@@ -22,8 +20,6 @@ const PICK_UP_NS: i64 = limits::PICK_UP.ns;
 pub(super) const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 /// A kubelet that is alive begins with a pod within a second, unless a hundred came at once.
 const IDLE_NS: i64 = limits::KUBELET_IDLE.ns;
-/// A supervisor starts the kubelet again after ten seconds or less.
-const RESTART_NS: i64 = limits::KUBELET_RESTART.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(bound) = f.bound.or(f.picked_up) else {
@@ -107,30 +103,11 @@ fn dies<'a>(
     } else {
         None
     };
-    // A kubelet that its supervisor restarts again and again repeats this line; one that still logs `RESTART_NS` after
-    // its newest such line works.
-    let works = |n: &NodeHealth, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
-    let Some((at, why, o)) = facts.and_then(|n| n.fatal.as_ref().filter(|(at, ..)| !works(n, *at)))
-    else {
+    let Some((x, at)) = facts.and_then(|n| node::ended(cx.now, f, n)) else {
         return false;
     };
-    let told = Catalogue::get().best("@log", why, |c| c.id == cause::KF516);
-    let x = match told {
-        Some((cause, names)) => {
-            let mut x = Finding::of(cause, f).at(Stage::Admit);
-            x.names = names;
-            x
-        }
-        None => {
-            let x = Finding::new(cause::KF301, f);
-            x.name(
-                "what",
-                &format!("it ends as soon as it is started: {}", shorten(why, 160)),
-            )
-        }
-    };
-    found.push(x.since(bound).proof(o).absence(
-        *at,
+    found.push(x.at(Stage::Admit).since(bound).absence(
+        at,
         Source::Cri,
         "no call of the kubelet to the runtime for a pod since",
     ));

@@ -10,8 +10,9 @@ use crate::correlate::PodView;
 use crate::diagnose::cluster::{NodeHealth, NodeLease, low_on};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
+use crate::diagnose::signal::network_missing;
 use crate::diagnose::text::{list, shorten, span};
-use crate::diagnose::{Confidence, InFlightCall, Verdict, cause, limits};
+use crate::diagnose::{Catalogue, Confidence, InFlightCall, Verdict, cause, limits};
 use kflow_model::{Nanos, ObjectRef, Source, Text, stamp::SECOND};
 
 /// A kubelet that is alive calls the runtime or logs a line every second.
@@ -48,9 +49,16 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
     let f = PodHistory::gather(&view, cx.now);
     let (x, since) = runtime(cx, Finding::new(cause::KF302, &f), name, Some(health))
         .map(|(x, since)| (holding(cx, x, name), since))
+        .or_else(|| ended(cx.now, &f, health))
         .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))
+        .or_else(|| reported(cx, &f, health))
         .or_else(|| pressure(cx, Finding::new(cause::KF318, &f), health))?;
-    let x = x.since(since);
+    // Where nothing tells since when, it is so now at least.
+    let x = if since < cx.now {
+        x.since(since)
+    } else {
+        x.seen_only(cx.now)
+    };
     let mut v = x.verdict(&f);
     v.owner = Some(ObjectRef {
         kind: "Node".into(),
@@ -107,6 +115,71 @@ pub(super) fn runtime<'a>(
         since = since.or(n.ready_since);
     }
     Some((x, since?))
+}
+
+/// Returns a finding for a kubelet that exits as soon as it is started, by its last line, and when it wrote that.
+pub(super) fn ended<'a>(
+    now: Nanos,
+    f: &PodHistory<'a>,
+    health: &NodeHealth,
+) -> Option<(Finding<'a>, Nanos)> {
+    let (at, why, o) = health.ended(now)?;
+    let told = Catalogue::get().best("@log", why, |c| c.id == cause::KF516);
+    let x = match told {
+        Some((cause, names)) => {
+            let mut x = Finding::of(cause, f);
+            x.names = names;
+            x
+        }
+        None => kubelet_error(
+            Finding::new(cause::KF301, f),
+            "ends as soon as it is started",
+            why,
+        ),
+    };
+    Some((x.proof(o), *at))
+}
+
+/// Adds an error of the kubelet about itself, and what its words tell to do.
+fn kubelet_error<'a>(mut x: Finding<'a>, still: &str, why: &str) -> Finding<'a> {
+    let told = Catalogue::get().best("@kubelet", why, |c| c.id == cause::KF301);
+    if let Some((_, names)) = told {
+        x.names = names;
+    }
+    x.name("still", still).name("what", &shorten(why, 160))
+}
+
+/// Returns a finding for what the kubelet reports of its node, and since when: the apiserver does not take it, or it is not
+/// ready.
+fn reported<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    health: &NodeHealth,
+) -> Option<(Finding<'a>, Nanos)> {
+    let x = Finding::new(cause::KF301, f);
+    if let Some((at, why, o)) = health.not_registered() {
+        let x = kubelet_error(x, "cannot register its node with the apiserver", why);
+        return Some((x.proof(o), *at));
+    }
+    let (_, reason, message) = health.ready.as_ref().filter(|_| health.not_ready())?;
+    // A row of a table of nodes does not say why.
+    let why = Some(message).filter(|m| !m.is_empty()).unwrap_or(reason);
+    if why.is_empty() || health.starts(cx.now) {
+        return None;
+    }
+    let of_network = || Catalogue::get().best("NetworkNotReady", why, |c| c.id == cause::KF310);
+    let x = match network_missing(why).and_then(|_| of_network()) {
+        Some((cause, names)) => {
+            let mut x = Finding::of(cause, f);
+            x.names = names;
+            x
+        }
+        None => x
+            .name("still", "says that the node is not ready")
+            .name("what", &shorten(why, 160)),
+    };
+    let since = health.ready_since.unwrap_or(cx.now);
+    Some((x.proof_if(health.evidence.as_ref()), since))
 }
 
 /// Adds the pods that the trouble of a node holds up. A verdict on one of them does not name them.
