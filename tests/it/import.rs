@@ -10,6 +10,7 @@ mod documented;
 mod embedded;
 mod files;
 mod fragments;
+mod healthy;
 mod journal;
 mod kubectl;
 mod listed;

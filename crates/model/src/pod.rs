@@ -532,6 +532,14 @@ impl PodSeen {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
+    /// True for a pod that has been bound to a node. A row of a table may not show to which.
+    pub fn is_bound(&self) -> bool {
+        let scheduled = || {
+            self.condition("PodScheduled")
+                .is_some_and(Condition::is_true)
+        };
+        !self.spec.node.is_empty() || scheduled()
+    }
     /// Returns the container of the spec named `name`, init containers included.
     pub fn container(&self, name: &str) -> Option<&ContainerSpec> {
         self.spec

@@ -21,10 +21,26 @@ const BEGINS: [&[u8]; 8] = [
     b"- apiVersion:",
 ];
 
-/// True for what looks like objects of the API in YAML.
+/// Keys that an object of the API may begin with.
+const FIRST: [&[u8]; 7] = [
+    b"apiVersion:",
+    b"kind:",
+    b"items:",
+    b"metadata:",
+    b"spec:",
+    b"status:",
+    b"- ",
+];
+
+/// True for what looks like objects of the API in YAML. A note may begin with `---` too, and a list of keys of its own.
 pub(super) fn is(begin: &[u8]) -> bool {
     let text = begin.trim_ascii_start();
-    BEGINS.iter().any(|b| text.starts_with(b))
+    let is_note = || {
+        let mut lines = text.split(|b| *b == b'\n').map(<[u8]>::trim_ascii_end);
+        let first = lines.find(|l| !l.is_empty() && !l.starts_with(b"---") && !l.starts_with(b"#"));
+        first.is_some_and(|l| !FIRST.iter().any(|key| l.starts_with(key)))
+    };
+    BEGINS.iter().any(|b| text.starts_with(b)) && !(text.starts_with(b"---") && is_note())
 }
 
 /// Reads YAML documents as JSON documents, one per line. A document that is not YAML ends the input with an error.

@@ -225,7 +225,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
         }
         (Some(start), None) => {
             // The pod was bound at creation, or never. A pod that ended unbound is no longer waiting.
-            let unbound = f.newest().is_some_and(|p| p.spec.node.is_empty());
+            let unbound = f.newest().is_some_and(|p| !p.is_bound());
             if !unbound {
                 return;
             }

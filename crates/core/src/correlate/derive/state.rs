@@ -279,8 +279,8 @@ fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage,
     let Some(api) = v.api.as_deref().filter(|_| !on_node) else {
         return (next, since);
     };
-    // The creator of the pod named the node: no scheduler is involved.
-    let next = if next == Stage::Schedule && !api.spec.node.is_empty() {
+    // The creator of the pod named the node, or its binding was not seen.
+    let next = if next == Stage::Schedule && api.is_bound() {
         Stage::Admit
     } else {
         next

@@ -166,6 +166,11 @@ pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
         return;
     }
+    // A pull that fails needs no sandbox, and is no consequence of one that ends.
+    let pulls = |k: &Finding<'_>| k.stage == Stage::Image && k.confidence == Confidence::Certain;
+    if made < told && found.iter().any(pulls) {
+        return;
+    }
     let mut x = Finding::new(cause::KF513, f);
     x = if made >= told {
         x.name("times", &(times + 1).to_string())

@@ -13,7 +13,9 @@ use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::{Names, list, span};
 use crate::diagnose::{Catalogue, CauseId, Confidence, State};
 use crate::flow::Stage;
-use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
+use kflow_model::node::NodeSeen;
+use kflow_model::pod::{PodPhase, PodSeen};
+use kflow_model::{Body, Nanos, ObjectRef, Source, Text};
 use std::cmp::Reverse;
 
 mod fits;
@@ -524,7 +526,13 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
             .evidence
             .iter()
             .any(|o| matches!(&o.body, Body::Event(e) if is_scheduler(&e.component, pod)));
-    if said || !pod.spec.scheduling_gates.is_empty() || f.now.since(pod.created) < SILENT_NS {
+    // Of a cut or a made object nothing can be missed.
+    let is_whole = pod.created > Nanos(0) && pod.status.phase == PodPhase::Pending;
+    if said
+        || !is_whole
+        || !pod.spec.scheduling_gates.is_empty()
+        || f.now.since(pod.created) < SILENT_NS
+    {
         return;
     }
     if !pod.spec.pod_group.is_empty() {

@@ -371,7 +371,7 @@ fn finalizers<'a>(f: &PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
             .containers
             .iter()
             .all(|c| matches!(c.state, ContainerState::Terminated(_)))
-        || pod.spec.node.is_empty();
+        || !pod.is_bound();
     if pod.finalizers.is_empty() || !over {
         return;
     }
@@ -393,10 +393,10 @@ fn finalizers<'a>(f: &PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
         pod.status.phase,
         pod.finalizers.join(", ")
     );
-    let x = if pod.spec.node.is_empty() {
-        x.name("never", "Nothing of the pod ever ran")
-    } else {
+    let x = if pod.is_bound() {
         x
+    } else {
+        x.name("never", "Nothing of the pod ever ran")
     };
     found.push(x.state(State::Stuck).proof_as(o, what));
 }

@@ -11,11 +11,13 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
 use super::super::super::{Fed, LineDecoder, TimeHint};
 use super::super::kubectl::KubectlText;
-use super::{Occurrences, decode_object, decode_typed, newest_time, plural};
+use super::super::kubectl::{MADE_UID, NAMESPACE};
+use super::{Occurrences, decode_object, decode_typed, newest_time, plural, pod};
 use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
 /// Reason for ignoring a list: it has no items.
@@ -24,6 +26,8 @@ pub const EMPTY_LIST: &str = "empty list";
 pub const NO_JSON: &str = "not a JSON object";
 /// Reason for what is malformed: a document ends within.
 pub const CUT_OFF: &str = "document was cut off";
+/// Reason for ignoring an object that nothing has made.
+pub const MANIFEST: &str = "manifest, not what the API has";
 /// Reason for ignoring the lines that `kubectl cluster-info dump` prints of a container's log, between its marks.
 const OF_A_LOG: &str = "log of a container";
 /// Begins of these marks.
@@ -103,7 +107,7 @@ impl KubeLines {
                 kind: Some(kind), ..
             } if !kind.is_empty() => {
                 let stamp = self.guess_of_object(doc);
-                let r = decode_object(doc, &kind, WatchEvent::Listed, stamp);
+                let r = printed(doc, &kind, stamp);
                 self.take(r, out)
             }
             // An Event as exporters write it into a log.
@@ -133,7 +137,7 @@ impl KubeLines {
         let of = kind.strip_suffix("List").unwrap_or_default();
         let mut fed = Fed::Observed(0);
         for item in items {
-            let r = decode_object(item.get().as_bytes(), of, WatchEvent::Listed, stamp);
+            let r = printed(item.get().as_bytes(), of, stamp);
             if let Fed::Malformed(why) = self.take(r, out) {
                 fed = Fed::Malformed(why);
             }
@@ -386,4 +390,65 @@ pub(super) struct WatchLine<'a> {
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) object: Option<&'a RawValue>,
+}
+/// Decodes an object that kubectl printed. Somebody may have taken its UID out; or it is a manifest.
+fn printed(doc: &[u8], kind: &str, stamp: Stamp) -> Result<Observation, Fed> {
+    match decode_object(doc, kind, WatchEvent::Listed, stamp) {
+        Err(Fed::Malformed(pod::NO_UID)) => without_uid(doc, stamp),
+        Ok(o) if is_of_a_manifest(&o, doc) => Err(Fed::Ignored(MANIFEST)),
+        decoded => decoded,
+    }
+}
+
+/// Decodes a pod without a UID, if it has a status: under one that is made of its names.
+fn without_uid(doc: &[u8], stamp: Stamp) -> Result<Observation, Fed> {
+    let bad = Fed::Malformed(pod::NO_UID);
+    let Ok(mut pod) = serde_json::from_slice::<Value>(doc) else {
+        return Err(bad);
+    };
+    if !has_status(&pod) {
+        return Err(Fed::Ignored(MANIFEST));
+    }
+    let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return Err(bad);
+    };
+    let text = |key: &str| {
+        metadata
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let namespace = match text("namespace") {
+        "" => NAMESPACE,
+        namespace => namespace,
+    };
+    let uid = format!("{MADE_UID}{namespace}/{}", text("name"));
+    let namespace = namespace.to_owned();
+    metadata.insert("namespace".into(), json!(namespace));
+    metadata.insert("uid".into(), json!(uid));
+    let doc = serde_json::to_vec(&pod).map_err(|_| bad)?;
+    decode_object(&doc, "Pod", WatchEvent::Listed, stamp)
+}
+
+/// True for a status that tells how the pod is.
+fn has_status(object: &Value) -> bool {
+    let status = object.get("status").and_then(Value::as_object);
+    let keys = [
+        "phase",
+        "conditions",
+        "containerStatuses",
+        "initContainerStatuses",
+    ];
+    status.is_some_and(|s| keys.iter().any(|key| s.contains_key(*key)))
+}
+
+/// True for an object that lacks all that the API adds to one.
+fn is_of_a_manifest(o: &Observation, doc: &[u8]) -> bool {
+    let Body::Object(x) = &o.body else {
+        return false;
+    };
+    let is_new = x.resource_version == 0 && x.created.0 == 0 && x.object.uid.is_empty();
+    is_new
+        && serde_json::from_slice::<Value>(doc)
+            .is_ok_and(|v| v.get("status").is_none_or(|s| *s == json!({})))
 }

@@ -16,12 +16,15 @@ use kflow_model::{
     pod::{ContainerSpec, PodSeen, PodSpec, ProbeSpec, Toleration, VolumeSpec, WatchEvent},
 };
 
+/// Reason for what is malformed.
+pub(super) const NO_UID: &str = "pod without name or uid";
+
 pub(super) fn decode(json: &[u8], event: WatchEvent) -> Result<PodSeen, Fed> {
     let raw: RawPod = serde_json::from_slice(json)
         .map_err(|_| Fed::Malformed("not a pod as the API writes it"))?;
     let mut meta = raw.metadata.0;
     if meta.uid.0.is_empty() || meta.name.0.is_empty() {
-        return Err(Fed::Malformed("pod without name or uid"));
+        return Err(Fed::Malformed(NO_UID));
     }
     let mirror = std::mem::take(&mut meta.annotations.0.mirror.0);
     Ok(PodSeen {

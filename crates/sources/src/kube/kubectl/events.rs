@@ -251,11 +251,12 @@ fn container(reason: &str, message: &str, described: &Described<'_>) -> String {
 
 /// Returns the container that was made or started: `Created container web` (1.14), `Created container: web` (1.33), `Started
 /// container web` (pkg/kubelet/kuberuntime/kuberuntime_container.go, `startContainer`). Older messages have no name, or an id.
+/// Other text may stand behind the last message.
 pub(super) fn begun<'a>(reason: &str, message: &'a str) -> Option<&'a str> {
     if !matches!(reason, "Created" | "Started") {
         return None;
     }
-    let (_, name) = message.split_once(" container")?;
+    let (_, name) = message.lines().next()?.split_once(" container")?;
     let name = name.trim_start_matches(':').trim();
     is_name(name).then_some(name)
 }

@@ -145,6 +145,11 @@ impl KubectlText {
         out: &mut Vec<Observation>,
     ) -> Option<Fed> {
         const OTHER: &str = "text of a ticket";
+        // What follows may still be of the same object.
+        if other == Other::Mark {
+            let ends = self.has_rows() && !self.has_ended;
+            return ends.then(|| or_ignored(self.end(out), OTHER));
+        }
         let is_apart = after_blank || other == Other::Prompt || !self.is_open();
         let is_beside = indent(text) <= self.base;
         let may_end = if self.has_rows() {

@@ -309,7 +309,9 @@ impl Row {
             Some(&created.to_rfc3339_seconds()),
         );
         put(&mut spec, "nodeName", some(&self.node));
-        let told = Told::of(&self.status, self.restarts);
+        let (ready, all) = self.ready;
+        let all_ready = ready == all && all > 0;
+        let told = Told::of(&self.status, self.restarts, all_ready);
         put(&mut status, "phase", Some(told.phase));
         if told.is_deleted {
             // Since when is not told: now, at the latest.
@@ -324,13 +326,12 @@ impl Row {
             put(&mut status, "reason", Some(&self.status));
         }
         // So kubectl prints a deleted pod with this reason.
-        if self.status == "Unknown" {
+        if matches!(self.status.as_str(), "Unknown" | "NodeLost") {
             put(&mut status, "reason", Some("NodeLost"));
         }
         put(&mut status, "podIP", some(&self.ip));
         put(&mut status, "nominatedNodeName", some(&self.nominated));
 
-        let (ready, all) = self.ready;
         let mut conditions = Vec::new();
         // The kubelet has taken on a pod with containers that wait, run or have ended.
         let is_bound = !self.node.is_empty() || told.container.is_some() || told.init.is_some();
@@ -342,13 +343,13 @@ impl Row {
             _ => json!({"type": "PodScheduled", "status": "Unknown"}),
         });
         let of_gates = self.gates.is_none_or(|(met, gates)| met == gates);
-        let is_ready = ready == all && all > 0 && of_gates && told.phase == "Running";
+        let is_ready = all_ready && of_gates && told.phase == "Running";
         let is_ready = if is_ready { "True" } else { "False" };
         conditions.push(json!({"type": "Ready", "status": is_ready}));
         status.insert("conditions".into(), Value::Array(conditions));
 
         // The one that the status is about; its name is not told.
-        let one = |state: Value| json!([{"name": "", "ready": ready == all && all > 0, "restartCount": self.restarts, "state": state}]);
+        let one = |state: Value| json!([{"name": "", "ready": all_ready, "restartCount": self.restarts, "state": state}]);
         for (state, of_spec, of_status) in [
             (told.init, "initContainers", "initContainerStatuses"),
             (told.container, "containers", "containerStatuses"),

@@ -20,7 +20,14 @@ pub(super) enum Other {
     Prompt,
     /// A heading of Markdown, a comment, or a command of root's at a bare `#`.
     Heading,
+    /// A mark of what was left out, or a prompt of a sign and little else.
+    Mark,
 }
+
+/// Marks of what was left out.
+const LEFT_OUT: [&str; 10] = [
+    "..", "...", "....", "…", "[...]", "[…]", "(...)", "<...>", "<snip>", "[snip]",
+];
 
 /// Returns what begins at a line, unless it is a command of kubectl ([`super::Command`]).
 pub(super) fn begins_other_text(line: &str) -> Option<Other> {
@@ -28,7 +35,12 @@ pub(super) fn begins_other_text(line: &str) -> Option<Other> {
     if line.trim_start().starts_with(['┌', '╭']) || splits(line).any(is_prompt) {
         return Some(Other::Prompt);
     }
-    let (first, rest) = line.trim().split_once(' ')?;
+    let text = line.trim();
+    let is_bare = text.ends_with(['$', '#', '%', '❯']) && text.split_whitespace().count() <= 2;
+    if LEFT_OUT.contains(&text) || is_bare || text == "^C" {
+        return Some(Other::Mark);
+    }
+    let (first, rest) = text.split_once(' ')?;
     let is_heading = (1..=6).contains(&first.len()) && first.bytes().all(|b| b == b'#');
     (is_heading && !rest.trim().is_empty()).then_some(Other::Heading)
 }
@@ -139,7 +151,7 @@ mod tests {
 
     #[test]
     fn other_text_begins_at_a_prompt_or_a_heading() {
-        use Other::{Heading, Prompt};
+        use Other::{Heading, Mark, Prompt};
         for (line, is) in [
             ("$ journalctl -u containerd | tail -5", Some(Prompt)),
             ("root@node-3:~# systemctl status kubelet", Some(Prompt)),
@@ -162,8 +174,13 @@ mod tests {
             ("## Environment", Some(Heading)),
             ("# dmesg | tail", Some(Heading)),
             ("#12 in the list", None),
-            ("$", None),
-            ("#", None),
+            ("$", Some(Mark)),
+            ("(venv) $", Some(Mark)),
+            ("[node1 kubelabs]$", Some(Mark)),
+            ("^C", Some(Mark)),
+            ("  [...]", Some(Mark)),
+            ("…", Some(Mark)),
+            ("... 12 more", None),
             ("admin@example.com wrote", None),
             ("<bob@example.com> wrote", None),
             ("error: $ is not a name", None),

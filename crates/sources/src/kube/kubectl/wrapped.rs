@@ -9,6 +9,7 @@ use super::age::age;
 use super::command::Command;
 use super::line::is_titles;
 use super::outline::indent;
+use super::pods::{self, is_name};
 use super::table::cells;
 use super::ticket;
 
@@ -337,6 +338,24 @@ fn begins_anew(line: &str) -> bool {
         || is_logged(text)
         || Command::of(line).is_some()
         || ticket::begins_other_text(line).is_some()
+        || is_row(text)
+}
+
+/// A row of a table without its titles: of pods, nodes, claims, or what `kubectl get all` names with its kind.
+fn is_row(text: &str) -> bool {
+    let cells = cells(text);
+    let cell = |at: usize| cells.get(at).map_or("", |(_, cell)| *cell);
+    let is_status = |words: &str| {
+        let first = words.split(',').next().unwrap_or_default();
+        matches!(first, "Ready" | "NotReady" | "Bound" | "Pending" | "Lost")
+    };
+    let of_kind = || {
+        let named = cell(0).split_once('/');
+        named.is_some_and(|(kind, name)| is_name(kind) && is_name(name))
+    };
+    pods::Columns::of_row(text).is_some()
+        || cells.len() > 2 && is_name(cell(0)) && (is_status(cell(1)) || is_status(cell(2)))
+        || cells.len() > 2 && of_kind()
 }
 
 /// A row of Events, whole or cut: `Warning  Failed`, `3m  Warning  Failed`, `shop  3m  Warning  Failed`; of old releases `1h  2h  9  web-0`.

@@ -58,7 +58,8 @@ pub(in super::super) const WAITS: [&str; 17] = [
 ];
 
 impl Told {
-    pub(super) fn of(status: &str, restarts: i32) -> Self {
+    /// `is_ready`: all containers are.
+    pub(super) fn of(status: &str, restarts: i32, is_ready: bool) -> Self {
         let phase = |phase| Self {
             phase,
             ..Self::default()
@@ -83,7 +84,8 @@ impl Told {
                 is_deleted: true,
                 ..phase("Running")
             },
-            "Unknown" => Self {
+            // `NodeLost` is how old releases print it.
+            "Unknown" | "NodeLost" => Self {
                 is_deleted: true,
                 ..phase("Unknown")
             },
@@ -108,9 +110,18 @@ impl Told {
                         ..Self::default()
                     },
                     // A pod's own reason stands with the phase Failed alone.
-                    None => Self {
+                    None if is_of_pod(status) => Self {
                         of_pod: true,
                         ..phase("Failed")
+                    },
+                    None if is_ready => Self {
+                        container: Some(json!({"running": {}})),
+                        ..phase("Running")
+                    },
+                    // A word of a runtime or of another kubelet, for which a container waits.
+                    None => Self {
+                        container: Some(json!({"waiting": {"reason": status}})),
+                        ..phase("Pending")
                     },
                 },
             },
@@ -141,11 +152,46 @@ fn state(reason: &str) -> Option<Value> {
     }
 }
 
+/// True for the reason of a pod that has failed itself, and of none of its containers.
+fn is_of_pod(word: &str) -> bool {
+    /// 1.36: pkg/kubelet/eviction/helpers.go, pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/lifecycle/handlers.go,
+    /// pkg/kubelet/cm/topologymanager, pkg/kubelet/cm/cpumanager/policy_static.go, pkg/kubelet/preemption,
+    /// pkg/kubelet/active_deadline.go, pkg/kubelet/nodeshutdown, pkg/scheduler/framework/plugins/names; `MatchNodeSelector`,
+    /// `HostPort`, `HostName`, `Terminated`, `Shutdown` of old releases.
+    const REASONS: [&str; 26] = [
+        "Evicted",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "MatchNodeSelector",
+        "HostPort",
+        "HostName",
+        "NodeShutdown",
+        "Terminated",
+        "Shutdown",
+        "Preempting",
+        "DeadlineExceeded",
+        "UnexpectedAdmissionError",
+        "TopologyAffinityError",
+        "SMTAlignmentError",
+        "AppArmor",
+        "InvalidNodeInfo",
+        "UnexpectedPredicateFailureType",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "PodOSNotSupported",
+        "PodFeatureUnsupported",
+        "PodLevelResourcesNotSupported",
+        "InitContainerRestartPolicyForbidden",
+        "VolumeAttachmentLimitExceeded",
+    ];
+    word.starts_with("OutOf") || REASONS.contains(&word)
+}
+
 /// True for what stands as the status of a pod and of little else.
 pub(super) fn is_status(word: &str) -> bool {
-    /// Phases, and reasons of pods themselves (1.36: pkg/kubelet/eviction/helpers.go, pkg/kubelet/lifecycle/predicate.go,
-    /// pkg/kubelet/nodeshutdown).
-    const OF_PODS: [&str; 17] = [
+    const PHASES: [&str; 9] = [
         "Pending",
         "Running",
         "NotReady",
@@ -154,18 +200,7 @@ pub(super) fn is_status(word: &str) -> bool {
         "Unknown",
         "Terminating",
         "SchedulingGated",
-        "Evicted",
         "NodeLost",
-        "NodeAffinity",
-        "NodeShutdown",
-        "Terminated",
-        "Shutdown",
-        "Preempting",
-        "DeadlineExceeded",
-        "UnexpectedAdmissionError",
     ];
-    word.starts_with("Init:")
-        || word.starts_with("OutOf")
-        || OF_PODS.contains(&word)
-        || state(word).is_some()
+    word.starts_with("Init:") || PHASES.contains(&word) || is_of_pod(word) || state(word).is_some()
 }

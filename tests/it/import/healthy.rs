@@ -1,0 +1,180 @@
+//! What is well, is over or was never there makes no verdict. The texts are of the documentation of AKS, Sematext, Kueue, Koordinator,
+//! Kubernetes' enhancements and of clouds' tutorials, cut to the lines that matter.
+
+use super::fragments::told;
+use super::{Desk, run, text};
+
+fn quiet(desk: &Desk, paste: &str) {
+    let o = run(&["why", "--all", "-s", &desk.file("paste.txt", paste)]);
+    let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+    assert!(!said.contains("KF"), "{paste}\n{said}");
+}
+
+#[test]
+fn what_stands_below_events_is_no_part_of_them() {
+    let desk = Desk::new();
+    let events = "Events:
+  Type    Reason   Age    From     Message
+  ----    ------   ----   ----     -------
+  Normal  Pulling  7m39s  kubelet  Pulling image \"mcr.microsoft.com/oss/nginx/nginx:1.15.5-alpine\"
+  Normal  Created  7m38s  kubelet  Created container nginx-premium2
+  Normal  Started  7m38s  kubelet  Started container nginx-premium2
+";
+    for below in [
+        "",
+        "[...]",
+        "  [...]",
+        "...",
+        "…",
+        "<snip>",
+        "Thanks!",
+        "But the pod never becomes ready",
+        "=====",
+        "^C",
+        "kubectl logs nginx-premium2",
+        "Error from server (NotFound): pods \"x\" not found",
+        "$",
+        "#",
+        "(venv) $",
+        "controlplane $",
+        "[node1 kubelabs]$",
+    ] {
+        quiet(&desk, &format!("{events}{below}\n"));
+        let command = "kubectl describe pod nginx-premium2\n\n[...]\n";
+        quiet(&desk, &format!("{command}{events}{below}\n"));
+    }
+    // More rows may stand below what was left out.
+    let said = told(
+        &desk,
+        &format!(
+            "{events}  ...\n  Warning  BackOff  2s (x9 over 1m)  kubelet  Back-off restarting failed container nginx-premium2 in pod nginx-premium2_default(0a1b)\n"
+        ),
+    );
+    assert!(said.contains("KF708"), "{said}");
+}
+
+#[test]
+fn a_status_of_another_kubelet_is_no_refusal() {
+    let desk = Desk::new();
+    let row = |ready: &str, status: &str| {
+        format!(
+            "$ kubectl get pods\nNAME                   READY     STATUS              RESTARTS   AGE\nsematext-agent-s47vz   {ready}       {status}       0          6s\n"
+        )
+    };
+    for status in ["ImageNotReady", "Initializing", "Starting", "Migrating"] {
+        quiet(&desk, &row("0/1", status));
+        quiet(&desk, &row("1/1", status));
+    }
+    let said = told(&desk, &row("0/1", "OutOfcpu"));
+    assert!(said.contains("KF303"), "{said}");
+    let said = told(&desk, &row("0/1", "NodeLost"));
+    assert!(said.contains("KF902"), "{said}");
+}
+
+#[test]
+fn a_manifest_is_no_object() {
+    let desk = Desk::new();
+    for manifest in [
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: sample-job\n  labels:\n    kueue.x-k8s.io/queue-name: user-queue\nspec:\n  parallelism: 3\n  suspend: true\n  template:\n    spec:\n      containers:\n      - name: dummy-job\n        image: registry.k8s.io/e2e-test-images/agnhost:latest\n",
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: pod1\nspec:\n  containers:\n  - name: worker\n  resourceClaims:\n  - name: my-cpu-claim\n    resourceClaimName: cpu-claim\nstatus:\n  nodeAllocatableResourceClaimStatuses:\n  - resourceClaimName: cpu-claim\n",
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: data\nspec:\n  storageClassName: gp2\n",
+    ] {
+        for paste in [
+            manifest.to_owned(),
+            format!("---\n{manifest}"),
+            format!("I apply this:\n\n```yaml\n{manifest}```\n\nand nothing happens\n"),
+        ] {
+            quiet(&desk, &paste);
+        }
+    }
+}
+
+#[test]
+fn of_an_object_that_was_cut_nothing_is_missed() {
+    let desk = Desk::new();
+    let head = "apiVersion: v1\nkind: Pod\nmetadata:\n  creationTimestamp: \"2026-11-28T16:00:00Z\"\n  name: web\n  namespace: shop\n";
+    let spec = "spec:\n  containers:\n  - image: nginx\n    name: web\n";
+    for rest in [
+        "...\nstatus:\n  phase: Running\n  podIP: 10.0.0.3\n",
+        "...\nstatus:\n  phase: Running\n",
+        "status:\n  phase: Running\n",
+        "status: {}\n",
+    ] {
+        quiet(
+            &desk,
+            &format!("$ kubectl get pod web -o yaml\n{head}{spec}{rest}"),
+        );
+    }
+}
+
+/// Of `kubectl neat`, and of what people do by hand.
+#[test]
+fn a_pod_whose_uid_was_taken_out_is_read() {
+    let desk = Desk::new();
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  containers:\n  - image: nginx:nope\n    name: web\nstatus:\n  phase: Pending\n  containerStatuses:\n  - name: web\n    image: nginx:nope\n    ready: false\n    restartCount: 0\n    state:\n      waiting:\n        reason: ImagePullBackOff\n        message: 'Back-off pulling image \"nginx:nope\"'\n";
+    for paste in [pod.to_owned(), format!("---\n{pod}")] {
+        let said = told(&desk, &paste);
+        assert!(
+            said.contains("shop/web") && said.contains("KF613"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn rows_of_one_length_are_not_put_together() {
+    let desk = Desk::new();
+    for (rows, pods) in [
+        (
+            "$ kubectl get pods | grep metrics\nmetrics-server-1a2b333c44-wxyz5       1/2     CrashLoopBackOff   6 (36s ago)   6m33s\nmetrics-server-1a2b333c44-abcd6       1/2     CrashLoopBackOff   6 (54s ago)   6m33s\nmetrics-server-5d69966543-hcrff       2/2     Running            0             37m\n",
+            3,
+        ),
+        (
+            "$ kubectl get pods | grep nginx\nnginx-with-loadaware-5646666d56-224jp   1/1     Running   0          18s   10.0.3.118   cn-beijing.10.0.3.110   <none>           <none>\nnginx-with-loadaware-5646666d56-7glt9   1/1     Running   0          18s   10.0.3.115   cn-beijing.10.0.3.110   <none>           <none>\nnginx-with-loadaware-5646666d56-kcdvr   1/1     Running   0          18s   10.0.3.119   cn-beijing.10.0.3.110   <none>           <none>\nnginx-with-loadaware-5646666d56-qzw4j   1/1     Running   0          18s   10.0.3.113   cn-beijing.10.0.3.111   <none>           <none>\n",
+            4,
+        ),
+    ] {
+        let (session, said) = desk.import("rows.kflow", &[&desk.file("rows.txt", rows)]);
+        assert!(!said.contains("put together"), "{said}");
+        let o = run(&["timeline", "-o", "json", "-s", &session]);
+        let all: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap_or_default();
+        assert_eq!(all.as_array().map(Vec::len), Some(pods), "{rows}");
+    }
+}
+
+#[test]
+fn a_note_that_begins_with_a_ruler_is_a_text() {
+    let desk = Desk::new();
+    let rows = "NAME    READY   STATUS             RESTARTS   AGE\nweb-0   0/1     ImagePullBackOff   0          12m\n";
+    for front in [
+        "---\ntitle: An incident\ndate: 2026-11-28\n---\n\n# What we saw\n\n",
+        "--- kubectl get pods ---\n",
+        "---\n",
+    ] {
+        let said = told(&desk, &format!("{front}{rows}"));
+        assert!(said.contains("KF613"), "{front}\n{said}");
+    }
+}
+
+#[test]
+fn a_pull_that_fails_is_not_laid_to_the_sandbox() {
+    let desk = Desk::new();
+    let said = told(
+        &desk,
+        "$ kubectl describe pod mypod
+...
+Events:
+  Type     Reason          Age                From                                Message
+  ----     ------          ----               ----                                -------
+  Normal   Scheduled       36s                default-scheduler                   Successfully assigned sh to k8s-agentpool1-38622806-0
+  Normal   Pulling         17s (x2 over 33s)  kubelet, k8s-agentpool1-38622806-0  pulling image \"a1pine\"
+  Warning  Failed          14s (x2 over 29s)  kubelet, k8s-agentpool1-38622806-0  Failed to pull image \"a1pine\": rpc error: code = Unknown desc = Error response from daemon: repository a1pine not found: does not exist or no pull access
+  Warning  Failed          14s (x2 over 29s)  kubelet, k8s-agentpool1-38622806-0  Error: ErrImagePull
+  Normal   SandboxChanged  4s (x7 over 28s)   kubelet, k8s-agentpool1-38622806-0  Pod sandbox changed, it will be killed and re-created.
+  Normal   BackOff         4s (x5 over 25s)   kubelet, k8s-agentpool1-38622806-0  Back-off pulling image \"a1pine\"
+",
+    );
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains("KF601"), "{said}");
+    assert!(!said.contains("KF513"), "{said}");
+}
