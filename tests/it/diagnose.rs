@@ -314,7 +314,7 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
 /// Grades of `fixtures/reports.tsv`.
 const GRADES: [&str; 4] = ["right", "less", "nothing", "wrong"];
 /// What its samples are of.
-const SAMPLES: [&str; 10] = [
+const SAMPLES: [&str; 11] = [
     "on the node, before it, controllers",
     "distributions and managed clusters; storage, network, GPU and batch add-ons",
     "of every kind, while the repairs of these two were half done",
@@ -325,6 +325,7 @@ const SAMPLES: [&str; 10] = [
     "the same, after the repairs of all these",
     "pastes of objects in YAML and JSON, mostly a part of one, before such were read",
     "pastes of every kind, before the repairs of these two",
+    "symptoms in vendors' documentation on troubleshooting, as it has them, after the repairs of all these",
 ];
 /// The first sample of pastes as they are; such were read only after it.
 const PASTED: usize = 4;
@@ -356,8 +357,9 @@ fn reports(out: &mut String) {
         "## Situations that it was not made for\n\n\
          Reports that users wrote in public, each of a situation of which kflow had no scenario (`fixtures/reports.tsv` lists them). A reader\n\
          wrote down the cause before kflow ran; the input was made from the source of the component that writes the message, as\n\
-         what the user had (a description, a paste of several commands, lists, lines of a log), and graded as of 2026-11-27; of the last 233 the input is what\n\
-         the user pasted, character for character (of the last 61, as much of it as an index of public issues shows), and was graded on 2026-11-28. What was not right\n\
+         what the user had (a description, a paste of several commands, lists, lines of a log), and graded as of 2026-11-27; of the 233 after these the input is what\n\
+         the user pasted, character for character (of the last 61 of them, as much of it as an index of public issues shows); of the last 60 it is what the\n\
+         documentation on troubleshooting of 15 projects and clouds gives as a symptom, and the cause is the one that it gives. Both were graded on 2026-11-28. What was not right\n\
          was repaired afterwards, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
          directly as it could.\n\n\
          | | reports | {} |\n|---|---|---|---|---|---|\n",
@@ -379,7 +381,7 @@ fn the_readme_says_how_many_reports_were_told_right() {
     let all = |of: &[[usize; GRADES.len()]]| (0..GRADES.len()).map(|g| sum(of, g)).sum::<usize>();
     let (pasted, since) = (&samples[PASTED..=PASTED], &samples[PASTED + 1..]);
     let said = format!(
-        "of {} public reports of situations that it was not made for it told the cause of {}, something true that says less of {}, \
+        "of {} public reports, and symptoms in vendors' documentation, of situations that it was not made for it told the cause of {}, something true that says less of {}, \
          nothing of {}, and something untrue of {}. The last {} were the pastes as they are, mostly a few lines that name no pod: it could read {} of the \
          first {}; since such are read, of the other {} it told the cause of {}, something that says less of {}, something untrue of {}, and nothing of {}",
         all(&samples),
