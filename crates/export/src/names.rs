@@ -92,7 +92,10 @@ pub fn of_verdicts<'a>(
 ) -> io::Result<()> {
     let names = verdicts.filter_map(|v| match &v.owner {
         _ if !v.pod.is_empty() => Some(name("pod", &v.namespace, &v.pod, within)),
-        owner => owner.as_ref().map(|o| object(o, within)),
+        owner => {
+            let named = owner.as_ref().filter(|o| !o.name.is_empty());
+            named.map(|o| object(o, within))
+        }
     });
     lines(out, names)
 }
@@ -111,6 +114,7 @@ pub fn of_incidents(
             ..
         } => Some(name("pod", namespace, pod, within)),
         Subject::Owner(o) => Some(object(o, within)),
+        Subject::Node(n) if n.is_empty() => None,
         Subject::Node(n) => Some(name("node", "", n, within)),
     });
     lines(out, names)

@@ -136,7 +136,10 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
             let o = run(&["why", "--all", "-s", &file]);
             let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
             let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(words.contains("KF301"), "{line}\n{said}");
+            assert!(
+                words.starts_with("node stuck in admit, likely KF301"),
+                "{line}\n{said}"
+            );
             assert!(words.contains(wanted), "{line}\n{said}");
             assert!(words.contains(step), "{line}\n{said}");
         }

@@ -625,5 +625,9 @@ fn not_reached(stage: Stage, f: &PodHistory<'_>) -> Vec<Text> {
 
 /// Returns an owner in the form that kubectl takes: `deployment/web`.
 pub fn owner_arg(o: &ObjectRef) -> String {
+    // A node's own log need not name it.
+    if o.name.is_empty() {
+        return owners::word(&o.kind);
+    }
     format!("{}/{}", owners::word(&o.kind), o.name)
 }

@@ -76,6 +76,7 @@ impl std::fmt::Display for Subject {
                 }
             }
             Self::Owner(o) => write!(f, "{}/{}", o.namespace, owner_arg(o)),
+            Self::Node(name) if name.is_empty() => f.write_str("node"),
             Self::Node(name) => write!(f, "node/{name}"),
         }
     }

@@ -54,7 +54,7 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
         .or_else(|| reported(cx, &f, health))
         .or_else(|| pressure(cx, Finding::new(cause::KF318, &f), health))?;
     // Where nothing tells since when, it is so now at least.
-    let x = if since < cx.now {
+    let x = if cx.now.since(since) >= SECOND {
         x.since(since)
     } else {
         x.seen_only(cx.now)
@@ -146,6 +146,7 @@ fn kubelet_error<'a>(mut x: Finding<'a>, still: &str, why: &str) -> Finding<'a> 
     if let Some((_, names)) = told {
         x.names = names;
     }
+    let why = why.trim_end_matches(['.', '!', ' ']);
     x.name("still", still).name("what", &shorten(why, 160))
 }
 
@@ -269,7 +270,9 @@ pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth)
             x = x.at_most(Confidence::Likely);
             format!("node {node} is not Ready")
         } else {
-            format!("node {node} is Ready={status}, {reason}: {message}")
+            let why = [reason.as_str(), message.as_str()].map(|s| s.trim_end_matches('.'));
+            let why: Vec<&str> = why.into_iter().filter(|s| !s.is_empty()).collect();
+            format!("node {node} is Ready={status}, {}", why.join(": "))
         };
         x = x.name("what", &what);
     }
