@@ -371,3 +371,55 @@ fn how_long_is_not_told_where_nothing_says_how_old_the_pod_is() {
     let head = "s05/pvc-unbound   stuck in schedule   ";
     assert!(said.starts_with(head) && said.contains("KF214"), "{said}");
 }
+
+/// What stands beside a dated description was printed with it, whenever the ticket was saved.
+#[test]
+fn a_table_beside_an_old_description_does_not_make_it_last_until_today() {
+    let desk = Desk::new();
+    let described = "$ kubectl describe pod nginx
+Name:           nginx
+Namespace:      default
+Node:           node1/10.0.0.1
+Start Time:     Tue, 04 Sep 2018 10:00:00 +0000
+Status:         Pending
+Containers:
+  nginx:
+    Image:          mysql:5.7.14
+    State:          Waiting
+      Reason:       ContainerCreating
+    Ready:          False
+    Restart Count:  0
+Conditions:
+  Type           Status
+  Initialized    True
+  Ready          False
+  PodScheduled   True
+Events:
+  Type    Reason     Age   From               Message
+  ----    ------     ----  ----               -------
+  Normal  Scheduled  7m    default-scheduler  Successfully assigned default/nginx to node1
+  Normal  Pulling    5m    kubelet, node1     pulling image \"mysql:5.7.14\"
+";
+    let table = "$ kubectl get pods
+NAME    READY   STATUS    RESTARTS   AGE
+other   1/1     Running   0          3d
+";
+    for ticket in [
+        format!("{described}\n{table}"),
+        format!("{table}\n{described}"),
+    ] {
+        let file = desk.file_of("ticket.txt", &ticket, "2026-11-27T00:38:00Z");
+        let o = run(&["why", "--all", "-s", &file]);
+        let said = text(&o.stdout);
+        let first = said.lines().next().unwrap_or_default();
+        assert!(
+            first.contains("KF609") && first.contains(" for 5m"),
+            "{said}"
+        );
+        // Unless the user knows better.
+        let all = [&*file, "--taken", "2018-09-05T10:00:00Z"];
+        let (session, _) = desk.import("taken.kflow", &all);
+        let o = run(&["why", "--all", "-s", &session]);
+        assert!(!text(&o.stdout).contains(" for 5m"));
+    }
+}

@@ -16,7 +16,7 @@ use kflow_model::gap::{Gap, WatchNote};
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
-use kflow_sources::kube::decode::newest_time;
+use kflow_sources::kube::decode::{newest_time, printed_at};
 
 /// A file that was written this long after the newest time in any list does not tell when they were read: it was copied
 /// without its time, or the time is of another zone. A list of Events that was read later has none of those that tell
@@ -149,6 +149,11 @@ fn date_together(
         }
     }
     Ok(())
+}
+
+/// Returns the moment at which a text was printed at the latest, where it tells that and its file was written too late to.
+pub(super) fn of_itself(text: &str, written: Nanos) -> Option<Nanos> {
+    printed_at(text).filter(|told| *told > Nanos(0) && written > told.plus(SOON))
 }
 
 /// Returns when a text was read in which objects stand: when its file was written, unless that is too late to tell.

@@ -30,7 +30,7 @@ mod renewals;
 
 pub use super::kubectl::{
     Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, embedded, has_event, is_printed,
-    joined, resembles_printed,
+    joined, printed_at, resembles_printed,
 };
 pub use event::Occurrences;
 pub use lines::{CUT_OFF, EMPTY_LIST, KubeLines, NO_JSON};

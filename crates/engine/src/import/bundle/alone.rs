@@ -6,6 +6,7 @@ use super::super::plain::plain;
 use super::super::{Kind, moment, recognise, yaml};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
+use kflow_model::Nanos;
 use kflow_sources::kube::decode::joined;
 
 use super::{About, Candidate, Finder, Left, What, archive};
@@ -89,10 +90,16 @@ impl Finder {
                 name: candidate.name.clone(),
             });
         }
-        let Some(text) = joined.map(|joined| joined.text).or(plain) else {
+        let plain = joined.map(|joined| joined.text).or(plain);
+        let modified = candidate.modified()?;
+        let whole = plain.as_deref().unwrap_or(&text);
+        // What tells no time in it was printed with what does. Standard input may have been written at any time.
+        let written = modified.unwrap_or(Nanos(i64::MAX));
+        let told = moment::of_itself(whole, written);
+        if plain.is_none() && told.is_none() {
             return Ok(None);
-        };
-        let (part, failed) = self.spool()?.add(text.as_bytes(), candidate.modified()?)?;
+        }
+        let (part, failed) = self.spool()?.add(whole.as_bytes(), told.or(modified))?;
         failed.map_or(Ok(()), Err)?;
         Candidate::of_part(candidate.name.clone(), part).map(Some)
     }
