@@ -334,3 +334,37 @@ fn a_few_lines_of_a_journal_are_of_one_node_whatever_they_name() {
     let said = import(&desk.path("b.kflow"), &["--node", "dev-worker-1"]);
     assert!(said.contains(": 1 observations"), "{said}");
 }
+
+/// As people paste it into a chat; of the troubleshooting pages of AKS and of Kubernetes' handbook.
+#[test]
+fn a_description_without_its_middle_is_of_its_pod() {
+    let desk = Desk::new();
+    for (head, rows, code) in [
+        (
+            "Name:           mydb-mysql-dfc999888-hbw5d\nNamespace:      default\nNode:           <none>\n",
+            "  Warning  FailedScheduling  2m (x37 over 12m)  default-scheduler  pod has unbound PersistentVolumeClaims (repeated 2 times)\n",
+            "KF213",
+        ),
+        (
+            "Name:         mydb-mysql-dfc999888-hbw5d\nNamespace:    default\nPriority:     0\n",
+            "  Normal   Pulling  17s (x2 over 33s)  kubelet  pulling image \"a1pine\"\n  Warning  Failed   14s (x2 over 29s)  kubelet  Failed to pull image \"a1pine\": rpc error: code = Unknown desc = Error response from daemon: repository a1pine not found: does not exist or no pull access\n",
+            "KF601",
+        ),
+    ] {
+        for middle in ["...\n", "[...]\n", "\n", "Status:         ...\n...\n"] {
+            let paste = format!(
+                "$ kubectl describe pod mydb-mysql-dfc999888-hbw5d\n{head}{middle}Events:\n  Type     Reason            Age                From               Message\n  ----     ------            ----               ----               -------\n{rows}"
+            );
+            let said = told(&desk, &paste);
+            assert!(
+                said.starts_with("default/mydb-mysql-dfc999888-hbw5d"),
+                "{paste}\n{said}"
+            );
+            assert!(said.contains(code), "{paste}\n{said}");
+        }
+    }
+    // Of another kind, whose controller reports.
+    let claim = "Name:          data\nNamespace:     default\n...\nEvents:\n  Type     Reason              Age   From                         Message\n  ----     ------              ----  ----                         -------\n  Warning  ProvisioningFailed  2m    persistentvolume-controller  storageclass.storage.k8s.io \"nosuch\" not found\n";
+    let o = run(&["why", "--all", "-s", &desk.file("claim.txt", claim)]);
+    assert!(!text(&o.stdout).contains("POD"), "{}", text(&o.stdout));
+}

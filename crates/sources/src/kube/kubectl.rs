@@ -260,6 +260,14 @@ impl KubectlText {
             return self.events(rows, &of_command, moment, out);
         }
         let Some(kind) = object::kind(&lines) else {
+            // The middle of a pod's description was left out: its Events still tell of what they are.
+            if object::is_of_pod(&lines, &rows) {
+                for row in &mut rows {
+                    row.is_described = true;
+                }
+                let described = Described::new("Pod", &lines, &rows);
+                return self.events(rows, &described, moment, out);
+            }
             return Fed::Ignored("description of an object of another kind");
         };
         let moment = object::heard(kind, &lines)

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::outline::{Line, get, value};
 use super::pod::{pairs, put, quantities};
+use super::table::Row;
 use super::{absolute, age};
 use kflow_model::Nanos;
 
@@ -35,6 +36,15 @@ pub(super) fn kind(lines: &[Line<'_>]) -> Option<&'static str> {
     known
         .map(|(kind, _)| *kind)
         .or_else(|| conditions_of_node(lines).next().map(|_| "Node"))
+}
+
+/// True for a description in a namespace whose Events a kubelet or the scheduler reports, as both do of pods alone there.
+pub(super) fn is_of_pod(lines: &[Line<'_>], rows: &[Row]) -> bool {
+    let by = |row: &Row| matches!(row.component.as_str(), "kubelet" | "default-scheduler");
+    let named = ["Name", "Namespace"]
+        .iter()
+        .all(|key| get(lines, key).is_some());
+    named && rows.iter().any(by)
 }
 
 /// Types of a node's conditions (1.36: staging/src/k8s.io/api/core/v1/types.go, `NodeConditionType`; `OutOfDisk` before 1.13).
