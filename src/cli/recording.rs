@@ -20,10 +20,7 @@ const UNREAD: &str = "cannot read it";
 
 /// Opens a recording. `node`: the one whose captures are taken, where there are those of several.
 pub(super) fn open(path: &Path, node: Option<&str>) -> anyhow::Result<Reader> {
-    match imported(path, node)? {
-        Some(reader) => Ok(reader),
-        None => Ok(Reader::open(path)?),
-    }
+    opened(path, node, || Reader::open(path), |reader| reader)
 }
 
 /// Plays a recording. Notes can be added to a session alone.
@@ -33,35 +30,46 @@ pub(super) fn play(
     begin: Moment,
     selection: Arc<Selection>,
 ) -> anyhow::Result<Player> {
-    let Some(reader) = imported(path, node)? else {
-        return Ok(Player::open(path, begin, selection)?);
+    let session = || Player::open(path, begin, Arc::clone(&selection));
+    let captures = |reader| {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Player::new(
+            reader,
+            &name.to_string_lossy(),
+            begin,
+            Arc::clone(&selection),
+        )
     };
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    let name = name.to_string_lossy();
-    Ok(Player::new(reader, &name, begin, selection))
+    opened(path, node, session, captures)
 }
 
-/// Imports what is no session, as `kflow import` does it, into a nameless file; `None` for a session.
-fn imported(path: &Path, node: Option<&str>) -> anyhow::Result<Option<Reader>> {
-    let (name, why) = if path.as_os_str() == "-" {
-        if begins(io::stdin().lock().fill_buf().context(UNREAD)?) {
-            return Ok(None);
+/// Opens a session, or what `captures` makes of the session that captures are imported into.
+fn opened<T>(
+    path: &Path,
+    node: Option<&str>,
+    session: impl FnOnce() -> Result<T, SessionError>,
+    captures: impl FnOnce(Reader) -> T,
+) -> anyhow::Result<T> {
+    let not = if path.as_os_str() != "-" {
+        match session() {
+            Err(SessionError::NotASession { path, why }) => {
+                format!("{path} is not a kflow session ({why})")
+            }
+            opened => return Ok(opened?),
         }
-        ("standard input".to_owned(), None)
+    } else if begins(io::stdin().lock().fill_buf().context(UNREAD)?) {
+        return Ok(session()?);
     } else {
-        match Reader::open(path) {
-            Err(SessionError::NotASession { path, why }) => (path, Some(why)),
-            // Anything else is told by who opens it.
-            Ok(_) | Err(_) => return Ok(None),
-        }
+        "standard input is not a kflow session".to_owned()
     };
-    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-    let reader = import(path, &name, node)
-        .with_context(|| format!("{name} is not a kflow session{why}, and cannot be imported"))?;
-    Ok(Some(reader))
+    let imported = imported(path, node);
+    imported
+        .map(captures)
+        .with_context(|| format!("{not}, and cannot be imported"))
 }
 
-fn import(path: &Path, name: &str, node: Option<&str>) -> anyhow::Result<Reader> {
+/// Imports captures, as `kflow import` does it, into a nameless file.
+fn imported(path: &Path, node: Option<&str>) -> anyhow::Result<Reader> {
     let args = CaptureArgs {
         captures: vec![path.to_owned()],
         node: node.unwrap_or_default().to_owned(),
@@ -82,12 +90,13 @@ fn import(path: &Path, name: &str, node: Option<&str>) -> anyhow::Result<Reader>
     };
     let (written, mut file) =
         file().with_context(|| format!("cannot create a file in {}", folder.display()))?;
-    let mut writer = Writer::stream(written, name, &imported.header)?;
+    let name = path.display().to_string();
+    let mut writer = Writer::stream(written, &name, &imported.header)?;
     writer.write_all(observations)?;
     let bytes = writer.finish()?;
     file.rewind().context(UNREAD)?;
     for note in summary::notes(&imported, &found) {
         out::tell_later(&note);
     }
-    Ok(Reader::new(name, Box::new(file), bytes)?)
+    Ok(Reader::new(&name, Box::new(file), bytes)?)
 }

@@ -31,7 +31,7 @@
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 
-use super::super::{Fed, TimeHint};
+use super::super::{Fed, LineDecoder, TimeHint};
 use super::decode::{Occurrences, decode_object, note};
 use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Observation, PodUid, Stamp, Text, pod::WatchEvent, stamp::SECOND};
@@ -50,7 +50,6 @@ mod outline;
 mod piece;
 mod pod;
 mod pods;
-mod printed;
 mod sentence;
 mod table;
 mod ticket;
@@ -64,7 +63,6 @@ use events::{event, uid};
 pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 pub use pods::ROW_UID;
-pub use printed::printed_at;
 use table::{Columns, Row};
 pub use ticket::resembles_printed;
 use waiting::Waiting;
@@ -153,6 +151,20 @@ pub(super) struct KubectlText {
     is_end: bool,
     /// True once something was read as of the moment that the caller told.
     is_dated: bool,
+    /// The latest moment at which the newest description was printed, as far as one tells that.
+    latest: Option<Nanos>,
+}
+
+/// Returns the latest moment at which the newest description of a pod in a text can have been printed; `None` where none
+/// tells it.
+pub fn printed_at(text: &str) -> Option<Nanos> {
+    let mut decoder = KubectlText::new(TimeHint::default());
+    let mut out = Vec::new();
+    for line in text.lines() {
+        decoder.line(line.as_bytes(), &mut out);
+    }
+    decoder.finish(&mut out);
+    decoder.latest
 }
 
 /// When kubectl ran.
@@ -401,7 +413,7 @@ impl KubectlText {
     }
 
     /// Returns when kubectl ran.
-    fn moment(&self, lines: &[outline::Line<'_>], rows: &[Row]) -> Moment {
+    fn moment(&mut self, lines: &[outline::Line<'_>], rows: &[Row]) -> Moment {
         // The kubelet takes a pod on as soon as it is bound: the Event is as old as the start.
         let start = outline::value(lines, "Start Time").and_then(Nanos::parse_rfc2822);
         let bound = rows.iter().find(|r| r.reason == "Scheduled");
@@ -412,6 +424,7 @@ impl KubectlText {
             // One second more, as the kubelet is a moment later than the scheduler.
             (from, from.plus((age.unit + 1).saturating_mul(SECOND)))
         });
+        self.latest = self.latest.max(by_start.map(|(_, to)| to));
         Moment(match (by_start, told) {
             (Some((from, to)), Some(told)) if (from..=to).contains(&told) => told,
             (Some((from, _)), _) => from,

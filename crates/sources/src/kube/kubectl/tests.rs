@@ -422,3 +422,39 @@ proptest::proptest! {
         decoder.finish(&mut out);
     }
 }
+
+#[test]
+fn a_description_tells_when_it_was_printed() {
+    let head = "Name:           nginx\nNamespace:      default\nNode:           node1/10.0.0.1\nStart Time:     Tue, 04 Sep 2018 10:00:00 +0000\nStatus:         Pending\nEvents:\n";
+    let new = "  Type    Reason     Age   From               Message\n  ----    ------     ----  ----               -------\n";
+    let old = "  FirstSeen\tLastSeen\tCount\tFrom\t\t\tSubObjectPath\tType\tReason\tMessage\n  ---------\t--------\t-----\t----\t\t\t-------------\t----\t------\t-------\n";
+    let at = |text: &str| super::printed_at(text).map(kflow_model::Nanos::to_rfc3339_seconds);
+    for (rows, want) in [
+        (
+            format!(
+                "{new}  Normal  Scheduled  7s    default-scheduler  Successfully assigned default/nginx to node1\n"
+            ),
+            "2018-09-04T10:00:09Z",
+        ),
+        (
+            format!(
+                "{old}  7s\t7s\t1\tdefault-scheduler\t\t\tNormal\tScheduled\tSuccessfully assigned nginx to node1\n"
+            ),
+            "2018-09-04T10:00:09Z",
+        ),
+        // Anywhere within that day.
+        (
+            format!(
+                "{new}  Normal  Scheduled  2d    default-scheduler  Successfully assigned default/nginx to node1\n"
+            ),
+            "2018-09-07T10:00:01Z",
+        ),
+    ] {
+        assert_eq!(
+            at(&format!("{head}{rows}")).as_deref(),
+            Some(want),
+            "{rows}"
+        );
+        assert_eq!(at(&rows), None, "{rows}");
+    }
+}

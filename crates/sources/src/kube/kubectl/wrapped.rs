@@ -5,13 +5,16 @@
 //! A message that has several lines of its own has such lines only by chance, so one is not enough.
 
 use super::super::super::{journal, klog};
+use super::Moment;
 use super::age::age;
 use super::command::Command;
 use super::line::is_titles;
+use super::listed;
 use super::outline::indent;
 use super::pods::{self, is_name};
 use super::table::cells;
 use super::ticket;
+use kflow_model::Nanos;
 
 /// A text whose lines were put together again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -343,19 +346,13 @@ fn begins_anew(line: &str) -> bool {
 
 /// A row of a table without its titles: of pods, nodes, claims, or what `kubectl get all` names with its kind.
 fn is_row(text: &str) -> bool {
-    let cells = cells(text);
-    let cell = |at: usize| cells.get(at).map_or("", |(_, cell)| *cell);
-    let is_status = |words: &str| {
-        let first = words.split(',').next().unwrap_or_default();
-        matches!(first, "Ready" | "NotReady" | "Bound" | "Pending" | "Lost")
-    };
+    let listed = |of_claims| listed::Table::of_row(text, of_claims, "", Moment(Nanos(0))).is_some();
     let of_kind = || {
-        let named = cell(0).split_once('/');
-        named.is_some_and(|(kind, name)| is_name(kind) && is_name(name))
+        let cells = cells(text);
+        let named = cells.first().and_then(|(_, cell)| cell.split_once('/'));
+        cells.len() > 2 && named.is_some_and(|(kind, name)| is_name(kind) && is_name(name))
     };
-    pods::Columns::of_row(text).is_some()
-        || cells.len() > 2 && is_name(cell(0)) && (is_status(cell(1)) || is_status(cell(2)))
-        || cells.len() > 2 && of_kind()
+    pods::Columns::of_row(text).is_some() || listed(false) || listed(true) || of_kind()
 }
 
 /// A row of Events, whole or cut: `Warning  Failed`, `3m  Warning  Failed`, `shop  3m  Warning  Failed`; of old releases `1h  2h  9  web-0`.
