@@ -81,7 +81,7 @@ fn what_the_articles_advise_is_advised() {
             "journalctl",
         ),
         (
-            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to mount container XXX: error recreating the missing symlinks: error reading name of symlink for XXX: open /var/lib/containers/storage/overlay/XXX/link: no such file or directory",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to mount container 2f1c: error recreating the missing symlinks: error reading name of symlink for 2f1c: open /var/lib/containers/storage/overlay/2f1c/link: no such file or directory",
             "KF517",
             "crio wipe -f",
             "?",

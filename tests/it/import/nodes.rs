@@ -130,6 +130,26 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
             "cannot register its node with the apiserver: Unauthorized",
             "aws-auth",
         ),
+        (
+            r#"E1127 13:54:18.123456    4191 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"node-2\" is forbidden: node \"node-1\" is not allowed to modify node \"node-2\"" node="node-2""#,
+            "cannot register its node with the apiserver: nodes \"node-2\" is forbidden",
+            "hostname; openssl",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 run.go:74] "command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory""#,
+            "unable to load bootstrap kubeconfig",
+            "with kubeadm by init or join",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 run.go:74] "command failed" err="failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, error: failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to read kubelet config file \"/var/lib/kubelet/config.yaml\", error: open /var/lib/kubelet/config.yaml: no such file or directory""#,
+            "failed to load kubelet config file",
+            "with kubeadm by init or join",
+        ),
+        (
+            r#"F1127 13:54:18.123456    4191 server.go:274] failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs""#,
+            "is different from docker cgroup driver",
+            "docker info",
+        ),
     ] {
         for before in ["", start] {
             let file = desk.file("kubelet.log", format!("{before}{line}\n"));

@@ -164,3 +164,46 @@ fn a_word_of_a_row_is_a_verdict() {
         );
     }
 }
+
+/// A kubelet has taken on a pod with a container that waits, runs or has ended, whether or not a column shows on which node.
+#[test]
+fn a_pod_whose_row_tells_of_its_container_does_not_wait_for_the_scheduler() {
+    let desk = Desk::new();
+    for (status, waits) in [
+        ("CrashLoopBackOff", false),
+        ("ContainerCreating", false),
+        ("Init:0/1", false),
+        ("Running", false),
+        ("Pending", true),
+    ] {
+        let row = format!(
+            "$ kubectl get pods\nNAME    READY   STATUS              RESTARTS   AGE\nweb-0   0/1     {status}   0          12m\n"
+        );
+        let o = run(&["timeline", "-s", &desk.file("row.txt", row)]);
+        let said = text(&o.stdout);
+        assert!(said.contains("web-0"), "{status}: {}", text(&o.stderr));
+        assert_eq!(said.contains("scheduleOnePod"), waits, "{status}\n{said}");
+    }
+}
+
+/// The word alone, without the message that would name more.
+#[test]
+fn a_sentence_of_a_word_is_whole() {
+    let desk = Desk::new();
+    for (status, sentence) in [
+        ("Unknown", "The kubelet of its node does not report"),
+        ("ImageInspectError", "does not say whether it has the image"),
+        (
+            "TopologyAffinityError",
+            "its resources do not fit on one NUMA node",
+        ),
+        ("OutOfcpu", "rejected the pod: not enough cpu."),
+    ] {
+        let row = format!(
+            "$ kubectl get pods\nNAME    READY   STATUS              RESTARTS   AGE\nweb-0   0/1     {status}   0          12m\n"
+        );
+        let said = told(&desk, &row);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(sentence), "{status}\n{said}");
+    }
+}
