@@ -307,7 +307,8 @@ pub(super) fn alone<'a>(
 /// Names of Kueue's Workloads, by what they stand for.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
-    /// Namespaces with pods that Kueue holds, or Jobs that are suspended: these tell of their Workloads.
+    /// Namespaces that have a pod with a gate of Kueue or a suspended Job. Its verdict names the Workload, so that the Workload
+    /// needs none of its own.
     told: FxHashSet<Text>,
     /// By namespace, kind and name of the object that controls the Workload.
     owned: FxHashMap<(Text, Text, Text), Newest>,

@@ -150,8 +150,7 @@ fn kubelet_error<'a>(mut x: Finding<'a>, still: &str, why: &str) -> Finding<'a> 
     x.name("still", still).name("what", &shorten(why, 160))
 }
 
-/// Returns a finding for what the kubelet reports of its node, and since when: the apiserver does not take it, or it is not
-/// ready.
+/// Returns a finding for a node that the kubelet cannot register or reports as not ready, and since when that is.
 fn reported<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,

@@ -34,7 +34,7 @@ impl Finder {
             What::Text(Content::Journal) if !is_of_a_component(&candidate)? => {
                 (content::of_itself(&begin), None)
             }
-            // What mount printed stands in the journal without a header.
+            // The output of mount has no header of klog or logrus.
             What::Text(Content::Journal)
                 if ticket::has_no_header(&begin) && self.ticket(&candidate)? =>
             {

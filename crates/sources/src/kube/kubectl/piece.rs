@@ -181,8 +181,9 @@ impl Piece {
         format!("{}{text}", " ".repeat(depth))
     }
 
-    /// Adds the phase of the pod, as far as its containers tell it, and what its row in a table tells of its only container. Returns false
-    /// for lines of something else.
+    /// Completes the lines of one container to a pod: with a phase that fits the container's state, and with the restarts and the
+    /// waiting reason of `row`, the pod's row in a table, if the pod has no other container. Returns false for lines of
+    /// something else.
     pub(super) fn complete(lines: &mut Vec<String>, row: Option<&Row>) -> bool {
         let has = |key: &str, value: &str| {
             lines.iter().any(|line| {

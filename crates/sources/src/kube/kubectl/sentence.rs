@@ -53,7 +53,8 @@ fn is_cut(message: &str) -> bool {
     words_of("open").any(|end| message.trim_end().ends_with(end))
 }
 
-/// Adds a line to a message. A status of gRPC is one line where nobody broke it.
+/// Adds a line to a message: behind a blank if the line break is not the message's own (a gRPC status has none), else behind
+/// a line feed.
 pub(super) fn append(message: &mut String, line: &str) {
     let line = line.trim();
     let is_broken = is_cut(message) || words_of("status").any(|begin| line.starts_with(begin));
