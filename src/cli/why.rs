@@ -238,7 +238,8 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     let (world, at) = (asked.world, asked.at);
     let Some(query) = &args.pod else {
         let verdicts = all(world, at);
-        return match unknown::every(asked) {
+        let unknown = || unknown::nodes_alone(asked).or_else(|| unknown::every(asked));
+        return match unknown() {
             Some(u) if verdicts.is_empty() => Answer::Unknown(u),
             _ => Answer::Verdicts(verdicts),
         };

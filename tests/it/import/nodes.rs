@@ -199,6 +199,7 @@ fn a_node_that_is_not_ready_is_told_without_a_pod() {
         said.contains("KF310") && said.contains("cni plugin not initialized"),
         "{said}"
     );
+    assert!(!said.contains("unknown how node"), "{said}");
     let said = described("node is shutting down", "12:39:37");
     assert!(
         said.contains("KF301")

@@ -330,13 +330,6 @@ pub fn every(asked: Asked<'_>) -> Option<Unknown> {
         Some(scope) => format!("how the pods of {} are", scope.name()),
         None => "how the pods are".to_owned(),
     };
-    if asked.world.every_pod().is_empty() {
-        let nodes = asked.world.nodes();
-        let lame = nodes.into_iter().find_map(|n| not_ready(asked, &n.name));
-        if lame.is_some() {
-            return lame;
-        }
-    }
     if let Some(why) = coverage.incomplete("pods", asked.scope, asked.at) {
         let shows_some = matches!(why, Incomplete::NotAsked) && asked.has_plain_list("pods");
         let what = if shows_some {
@@ -634,6 +627,15 @@ fn not_ready(asked: Asked<'_>, node: &str) -> Option<Unknown> {
         why,
         help: format!("see kubectl describe node {node}, and the log of its kubelet"),
     })
+}
+
+/// Says of a node that is not Ready that nothing tells why, where no pod is known: it is all that was read.
+pub fn nodes_alone(asked: Asked<'_>) -> Option<Unknown> {
+    if !asked.world.every_pod().is_empty() {
+        return None;
+    }
+    let nodes = asked.world.nodes();
+    nodes.into_iter().find_map(|n| not_ready(asked, &n.name))
 }
 
 fn without_nodes(asked: Asked<'_>, what: String) -> Option<Unknown> {
