@@ -69,6 +69,8 @@ pub struct Summary {
     pub ignored: BTreeMap<&'static str, u64>,
     /// Lines that are not in the format of the source, by reason.
     pub malformed: BTreeMap<&'static str, u64>,
+    /// Lines of these that look like errors: the first few, and only those before the first observation.
+    pub unread: Vec<Text>,
     /// Why the end of the input is missing, if it is.
     pub cut: Option<String>,
     /// A sentence that says what the input is instead, if it is not of the kind that it was given as.

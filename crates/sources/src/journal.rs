@@ -21,6 +21,9 @@ use kflow_model::stamp::MICRO;
 /// Longest record that is assembled from parts, bytes; a longer one is cut.
 const RECORD_MAX: usize = 1 << 20;
 
+/// Longest name of a month or a day of the week in front of a line, bytes.
+const MONTH: usize = 16;
+
 /// Reason for lines of journalctl itself: `-- Boot … --`, `-- No entries --`.
 const MARKER: &str = "journal marker";
 /// Reason for a `null` text: `-o json` shows fields of more than 4 KiB as `null`.
@@ -101,8 +104,7 @@ impl Unwrap {
             }
             Some(b'-') if line.starts_with(b"-- ") => Step::Marker(MARKER),
             Some(c) if c.is_ascii_digit() => self.container_log(line),
-            Some(c) if c.is_ascii_uppercase() => syslog(line).unwrap_or_else(|| plain(line)),
-            _ => plain(line),
+            _ => syslog(line).unwrap_or_else(|| plain(line)),
         }
     }
 
@@ -142,7 +144,7 @@ impl Unwrap {
         };
         let received = std::str::from_utf8(time).ok().and_then(wrapper_time);
         if received.is_none() {
-            return plain(line);
+            return syslog(line).unwrap_or_else(|| plain(line));
         }
         let Some((stream @ (b"stdout" | b"stderr"), tagged)) = split(rest) else {
             return after_time(rest, received).unwrap_or_else(|| {
@@ -275,21 +277,26 @@ pub struct Writer<'a> {
 
 /// Returns who wrote a line; `None` for a line that is in no short form, such as one that continues an entry.
 pub fn writer(line: &[u8]) -> Option<Writer<'_>> {
-    let rest = match line.first() {
-        Some(c) if c.is_ascii_digit() => {
-            let (time, rest) = split(line)?;
-            wrapper_time(std::str::from_utf8(time).ok()?)?;
-            rest
-        }
-        Some(c) if c.is_ascii_uppercase() => short(line)?.0,
-        _ => return None,
+    parts(line).map(|(writer, _)| writer)
+}
+
+/// Returns who wrote a line in a short form, and what.
+pub fn parts(line: &[u8]) -> Option<(Writer<'_>, &[u8])> {
+    let dated = || {
+        let (time, rest) = split(line)?;
+        wrapper_time(std::str::from_utf8(time).ok()?)?;
+        Some(rest)
     };
+    let is_digit = line.first().is_some_and(u8::is_ascii_digit);
+    let rest = is_digit.then(dated).flatten();
+    let rest = rest.or_else(|| short(line).map(|(rest, _)| rest))?;
     let (host, origin, text) = written_by(rest)?;
     let ident = supervised(text).map(|(component, _)| component);
-    Some(Writer {
+    let writer = Writer {
         host: std::str::from_utf8(host).ok()?,
         ident: ident.or_else(|| origin.split('[').next())?,
-    })
+    };
+    Some((writer, text))
 }
 
 /// Takes the line of a component out of that of k0s, which writes what its components write as a message with the
@@ -345,17 +352,23 @@ fn syslog(line: &[u8]) -> Option<Step<'_>> {
     after_time(rest, received)
 }
 
-/// Takes off the time in front of such a line.
+/// Takes off the time in front of such a line. The name of the month is of any language: `ноя 21`, `11月 21`; `Thg 11 21`.
 fn short(line: &[u8]) -> Option<(&[u8], Option<Nanos>)> {
-    let [a, b, c, b' ', rest @ ..] = line else {
-        return None;
-    };
-    if !(a.is_ascii_uppercase() && b.is_ascii_lowercase() && c.is_ascii_lowercase()) {
+    let (month, rest) = split(line)?;
+    let of_name = |c: &u8| c.is_ascii_alphanumeric() || !c.is_ascii() || *c == b'.';
+    let is_name = month.len() <= MONTH && month.iter().all(of_name);
+    if !is_name || is_number(month) {
         return None;
     }
     let rest = rest.strip_prefix(b" ").unwrap_or(rest);
     let (day, rest) = split(rest)?;
     let (time, rest) = split(rest)?;
+    let (day, time, rest) = if is_number(day) && is_number(time) {
+        let (clock, rest) = split(rest)?;
+        (time, clock, rest)
+    } else {
+        (day, time, rest)
+    };
     if !is_clock(time) {
         return None;
     }
@@ -375,6 +388,10 @@ fn short(line: &[u8]) -> Option<(&[u8], Option<Nanos>)> {
         })
         .flatten();
     Some((rest, received))
+}
+
+fn is_number(s: &[u8]) -> bool {
+    !s.is_empty() && s.iter().all(u8::is_ascii_digit)
 }
 
 /// `00:24:19` with any fraction.

@@ -41,6 +41,12 @@ pub(super) fn of(
 pub(super) fn of_nothing(imported: &Imported, found: &Bundle) -> io::Result<Vec<u8>> {
     let mut said = Vec::new();
     table(&mut said, imported, &found.left)?;
+    for summary in imported.summaries.iter().filter(|s| s.misfit.is_none()) {
+        for line in &summary.unread {
+            let line = format!("left out of {}: {line}", summary.input.name);
+            writeln!(said, "{}", text::clean(&line))?;
+        }
+    }
     for line in cuts(imported, found) {
         writeln!(said, "{}", text::clean(&line))?;
     }

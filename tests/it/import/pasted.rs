@@ -210,3 +210,147 @@ fn a_large_text_is_read_to_its_end() {
     );
     assert!(why.contains("KF201"), "{why}{said}");
 }
+
+/// Short pieces of public reports, whose addresses are in `fixtures/reports.tsv`: a tool's outputs, and a support bundle with an
+/// object in a file.
+const IN_FOLDERS: [(&str, &str, &str); 8] = [
+    (
+        "kubectl_describe.txt",
+        "{\"toolset_name\": \"kubernetes/core\", \"tool_name\": \"kubectl_describe\"}\n{\"schema_version\": \"robusta:v1.0.0\", \"status\": \"success\"}\nstdout:\nName:             user-profile-import\nNamespace:        default\nPriority:         0\nNode:             <none>\nStatus:           Pending\nNode-Selectors:              label=someLabel\nEvents:\n  Type     Reason            Age   From               Message\n  ----     ------            ----  ----               -------\n  Warning  FailedScheduling  38s   default-scheduler  0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.\n\nstderr:\n",
+        "default/user-profile-import KF205",
+    ),
+    (
+        "quoted.txt",
+        "{\"toolset_name\": \"kubernetes/core\"}\nstdout:\n \"NAME                          READY   STATUS             RESTARTS      AGE\ncrashpod-9688789bc-lgjzj      0/1     CrashLoopBackOff   7 (32s ago)   11m\n\"\n\nstderr:\n",
+        "NAMESPACE/crashpod-9688789bc-lgjzj KF708",
+    ),
+    (
+        "events.out",
+        "{\"tool_name\":\"kubectl_events\",\"params\":{\"command\": \"kubectl get events -n app-02\"}}\nLAST SEEN   TYPE      REASON    OBJECT      MESSAGE\n21s         Warning   BackOff   pod/web-0   Back-off restarting failed container flask\n",
+        "app-02/web-0 KF708",
+    ),
+    (
+        "bash.txt",
+        "kubectl describe pod logging-agent -n default\nName:             logging-agent\nNamespace:        default\nPriority:         0\nEvents:\n  Type     Reason     Age                From               Message\n  ----     ------     ----               ----               -------\n  Warning  FailedScheduling  38s   default-scheduler  0/3 nodes are available: 3 Insufficient cpu.\n",
+        "default/logging-agent KF201",
+    ),
+    (
+        "list.txt",
+        "    name: planespotter-frontend-7c578ffd8b-qwjhc\n    namespace: default\n    ownerReferences:\n    - apiVersion: extensions/v1beta1\n      kind: ReplicaSet\n      name: planespotter-frontend-7c578ffd8b\n  spec:\n    containers:\n    - image: afewell/planespotter:planespotter-frontend\n      name: planespotter-fe\n    nodeName: worker-906ccfc2\n  status:\n    containerStatuses:\n    - image: afewell/planespotter:planespotter-frontend\n      imageID: \"\"\n      lastState: {}\n      name: planespotter-fe\n      ready: false\n      restartCount: 0\n      state:\n        waiting:\n          message: Back-off pulling image \"afewell/planespotter:planespotter-frontend\"\n          reason: ImagePullBackOff\n    phase: Pending\n    qosClass: BestEffort\n",
+        "default/planespotter-frontend-7c578ffd8b-qwjhc KF613",
+    ),
+    (
+        "lineage.txt",
+        "NAME                                                      READY   STATUS    AGE\n├── Event/web-659d4dd659-cq4kq.181d9e265085dc4b   -       FailedScheduling: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.   4m59s\n",
+        "NAMESPACE/web-659d4dd659-cq4kq KF201",
+    ),
+    (
+        "pods/default/pending-pod.json",
+        "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"Pod\",\n  \"metadata\": {\"name\": \"pending-pod\", \"namespace\": \"default\", \"creationTimestamp\": \"2024-01-10T08:00:00Z\"},\n  \"status\": {\"phase\": \"Pending\", \"conditions\": [{\"type\": \"PodScheduled\", \"status\": \"False\", \"reason\": \"Unschedulable\", \"message\": \"0/3 nodes are available: 3 Insufficient cpu.\"}]}\n}\n",
+        "default/pending-pod KF201",
+    ),
+    (
+        "events/default.json",
+        "[\n  {\n    \"apiVersion\": \"v1\", \"kind\": \"Event\",\n    \"metadata\": {\"name\": \"pending-pod.17a1b2c3d4e5f6\", \"namespace\": \"default\"},\n    \"involvedObject\": {\"kind\": \"Pod\", \"name\": \"pending-pod\", \"namespace\": \"default\"},\n    \"reason\": \"FailedScheduling\", \"message\": \"0/3 nodes are available: 3 Insufficient cpu.\",\n    \"type\": \"Warning\", \"firstTimestamp\": \"2024-01-10T08:00:00Z\", \"lastTimestamp\": \"2024-01-15T12:00:00Z\", \"count\": 42\n  }\n]\n",
+        "default/pending-pod KF201",
+    ),
+];
+
+#[test]
+fn a_file_in_a_folder_is_read_as_it_is_when_it_is_named() {
+    for (name, content, want) in IN_FOLDERS {
+        let desk = Desk::new();
+        let folder = desk.dir.path().join("folder");
+        let file = folder.join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, content).unwrap();
+        for path in [file, folder] {
+            let path = path.display().to_string();
+            let o = run(&["why", "--all", "-o", "json", "-s", &path]);
+            let rows: Vec<serde_json::Value> = serde_json::Deserializer::from_slice(&o.stdout)
+                .into_iter()
+                .map(|v| v.unwrap_or_else(|e| panic!("{path}: {e}: {}", text(&o.stderr))))
+                .collect();
+            let rows = rows.iter().flat_map(|v| match v {
+                serde_json::Value::Array(rows) => rows.clone(),
+                other => vec![other.clone()],
+            });
+            let told: Vec<String> = rows
+                .map(|v| {
+                    let of = |key: &str| v[key].as_str().unwrap_or_default().to_owned();
+                    format!("{}/{} {}", of("namespace"), of("pod"), of("cause"))
+                })
+                .collect();
+            assert_eq!(told, [want], "{path}: {}", text(&o.stderr));
+        }
+    }
+}
+
+/// Lines of a public report (kubeadm with containerd), with a sentence between them.
+#[test]
+fn every_line_is_read_or_counted() {
+    const TEXT: &str = "Nov 22 16:53:37 k8s-master-01 kubelet: E1122 16:53:37.438501   22530 reflector.go:153] k8s.io/kubernetes/pkg/kubelet/kubelet.go:458: Failed to list *v1.Node: Get https://kube-apiserver:6443/api/v1/nodes: dial tcp 172.16.91.10:6443: connect: connection refused
+Nov 22 16:53:37 k8s-master-01 kubelet: E1122 16:53:37.513866   22530 kubelet.go:2263] node \"k8s-master-01\" not found
+";
+    const RUNTIME: &str = "Nov 22 16:42:12 k8s-master-01 containerd: time=\"2024-11-22T16:42:12.359539679+08:00\" level=error msg=\"RunPodSandbox for &PodSandboxMetadata{Name:kube-apiserver-k8s-master-01,Uid:af685e7d4585dfcacbcd21ee025739b6,Namespace:kube-system,Attempt:0,} failed, error\" error=\"failed to create containerd task\"\n";
+    // Observations of all rows of the summary; each has as many lines as observations and what was left out.
+    let observed = |said: &str| -> u64 {
+        let rows = said.lines().filter(|l| l.starts_with("node.txt"));
+        let numbers = rows.map(|row| {
+            let numbers = row.split([' ', ',']).filter_map(|n| n.parse().ok());
+            let numbers: Vec<u64> = numbers.collect();
+            let [lines, observations, left @ ..] = &numbers[..] else {
+                panic!("{said}");
+            };
+            assert_eq!(*lines, observations + left.iter().sum::<u64>(), "{said}");
+            *observations
+        });
+        numbers.sum()
+    };
+    let desk = Desk::new();
+    let whole = desk.file("node.txt", format!("{TEXT}\n{RUNTIME}"));
+    let (_, said) = desk.import("a.kflow", &[&whole]);
+    assert_eq!(observed(&said), 3, "{said}");
+    // Without what syslog puts before them, they are lines in a ticket.
+    let front = |line: &str| line.split_once(": ").unwrap().1.to_owned() + "\n";
+    let lines: String = TEXT
+        .lines()
+        .skip(1)
+        .chain(RUNTIME.lines())
+        .map(front)
+        .collect();
+    let prose = "It does not start, and I do not know why.\n";
+    let ticket = desk.file("node.txt", format!("{prose}{lines}{prose}"));
+    let (_, said) = desk.import("b.kflow", &[&ticket]);
+    assert_eq!(observed(&said), 2, "{said}");
+    assert!(said.contains("not read: node.txt (2 lines, "), "{said}");
+}
+
+#[test]
+fn a_table_of_which_nothing_is_read_does_not_hide_the_rest() {
+    // k8s-worker: a line below `Taints:` and a table of services.
+    const NODES: &str = "NAME         STATUS     ROLES           AGE   VERSION\nk8s-cp       Ready      control-plane   98s   v1.37.1\nk8s-worker   NotReady   worker          62s   v1.37.1\n\n";
+    const TAINTS: &str = "Taints:             node.kubernetes.io/unreachable:NoExecute\n                    node.kubernetes.io/unreachable:NoSchedule\nUnschedulable:      false\n\n";
+    const SERVICES: &str = "NAME         TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nkubernetes   ClusterIP   10.96.0.1    <none>        443/TCP   98s\n\n";
+    for content in [
+        format!("{NODES}{TAINTS}"),
+        format!("{SERVICES}{NODES}"),
+        format!("{SERVICES}{}{TAINTS}{NODES}", SERVICES.repeat(3)),
+    ] {
+        let desk = Desk::new();
+        let file = desk.file("report.txt", &content);
+        let (_, said) = desk.import("a.kflow", &[&file]);
+        assert!(said.contains(": 2 observations"), "{content}{said}");
+    }
+}
+
+#[test]
+fn an_import_of_nothing_shows_lines_that_it_left_out() {
+    // k3s 1284: of the agent's log nothing is known.
+    let line = "Jan 16 08:04:11 k3s-agent k3s[1561]: time=\"2020-01-16T08:04:11.984848590Z\" level=error msg=\"Node password rejected, duplicate hostname or contents of '/etc/rancher/node/password' may not match server node-passwd entry\"\n";
+    let desk = Desk::new();
+    let file = desk.file("agent.txt", line);
+    let said = desk.refused(&[&file]);
+    assert!(said.contains("left out of agent.txt: "), "{said}");
+    assert!(said.contains("Node password rejected"), "{said}");
+}

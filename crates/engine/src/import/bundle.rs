@@ -296,11 +296,11 @@ impl Finder {
         match what {
             What::Archive(form) => return self.unpack(candidate, form, depth),
             What::JournalFile => self.journal_file(candidate),
-            What::Text(Content::Capture(kind)) => {
-                if kind == Kind::Watch || self.is_new(&candidate) {
-                    self.take(candidate, kind, About::default());
-                }
+            What::Text(content) if alone::may_be_paste(&content, &candidate) => {
+                let left = self.text(candidate)?;
+                self.left.extend(left);
             }
+            What::Text(Content::Capture(kind)) => self.capture(candidate, kind),
             What::Text(Content::Journal) => {
                 if self.is_new(&candidate) {
                     let reader = candidate.reader();
@@ -401,6 +401,13 @@ impl Finder {
         }
     }
 
+    /// Takes a capture, unless it is a log that was seen.
+    fn capture(&mut self, candidate: Candidate, kind: Kind) {
+        if kind == Kind::Watch || self.is_new(&candidate) {
+            self.take(candidate, kind, About::default());
+        }
+    }
+
     fn take(&mut self, candidate: Candidate, kind: Kind, about: About) {
         let (path, part) = match candidate.at {
             Place::Path(path) => (path, None),
@@ -478,9 +485,11 @@ impl Finder {
                 return Ok(Some(e));
             }
             let what = What::of(&name, &raw);
-            if let What::Text(Content::Other(why)) = what {
+            if let What::Text(Content::Other(why)) = &what
+                && !alone::is_printed(&raw)
+            {
                 self.note_time(&name, &raw);
-                self.leave(name, why.unwrap_or_default());
+                self.leave(name, why.clone().unwrap_or_default());
                 return Ok(None);
             }
             let whole = io::Cursor::new(raw).chain(member.content);

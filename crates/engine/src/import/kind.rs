@@ -206,7 +206,13 @@ impl Kind {
             return last.is_some_and(watched).then_some(Self::Watch);
         }
         Self::of_file(name).or_else(|| match name.rsplit_once('.').unwrap_or((name, "")) {
-            (_, "json" | "yaml") => watched(folder).then_some(Self::Watch),
+            (stem, ext @ ("json" | "yaml")) => {
+                // An object a file, in a folder for each namespace. must-gather has a folder for each pod too, whose YAML is in the
+                // list of its namespace.
+                let above = folders.rsplit('/').nth(1).unwrap_or_default();
+                let is_of_object = watched(above) && (ext == "json" || stem != folder);
+                (watched(folder) || is_of_object).then_some(Self::Watch)
+            }
             ("logs", "txt") => Self::of_file(&format!("{folder}.log")).filter(|k| k.klog()),
             // A folder of the container's name.
             _ => folders.rsplit('/').find_map(|folder| match folder {
@@ -252,7 +258,8 @@ impl Kind {
     }
 }
 
-fn watched(word: &str) -> bool {
+/// True for the name of a resource whose objects are read.
+pub(super) fn watched(word: &str) -> bool {
     WATCHED.contains(&word)
 }
 
@@ -383,6 +390,12 @@ mod tests {
             ("cluster-resources/pods-errors.json", None),
             ("configmaps/default.json", None),
             ("nodes/node1.yaml", Some(Kind::Watch)),
+            // Troubleshoot's layout, and must-gather's.
+            (
+                "cluster-resources/pods/default/db-pod.json",
+                Some(Kind::Watch),
+            ),
+            ("shop/pods/web-0/web-0.yaml", None),
             ("core/events.yaml", Some(Kind::Watch)),
             ("web-0/web-0.yaml", None),
             ("pods/readme.txt", None),

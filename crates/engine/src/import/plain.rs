@@ -3,6 +3,7 @@
 //!
 //! Somebody who pastes into a ticket chooses none of that. Nothing that a component of Kubernetes prints looks so.
 
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 mod emphasis;
@@ -62,7 +63,7 @@ const NUMBERED: usize = 3;
 pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let mut now = Cow::Borrowed(text);
     for step in [
-        uncoloured, untagged, in_ascii, quoted, unnumbered, undrawn, fenced, unmarked,
+        headed, uncoloured, untagged, in_ascii, quoted, unnumbered, undrawn, fenced, unmarked,
     ] {
         if let Some(better) = step(&now) {
             now = Cow::Owned(better);
@@ -75,6 +76,60 @@ pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<Strin
         now = Cow::Owned(lines);
     }
     (now != text).then(|| now.into_owned())
+}
+
+/// Splits off the lines at the begin of which each is an object in JSON, though none of the API: what a tool says of the command that
+/// it ran, or lines of a log. `None` where there are none, or nothing else.
+pub(super) fn heading(text: &str) -> Option<(&str, &str)> {
+    let is_of_heading = |line: &&str| {
+        let object = serde_json::from_str::<Map<String, Value>>(line.trim());
+        object.is_ok_and(|o| !o.contains_key("apiVersion") && !o.contains_key("items"))
+    };
+    let lines = text.split_inclusive('\n').take_while(is_of_heading);
+    let (heading, rest) = text.split_at_checked(lines.map(str::len).sum())?;
+    let is_text = !rest.trim().is_empty() && !rest.trim_start().starts_with('{');
+    (!heading.is_empty() && is_text).then_some((heading, rest))
+}
+
+/// Replaces lines of JSON before a text by the command of kubectl in them, and the names of the streams that a tool puts before what a
+/// command wrote, with the quotation marks around that, by marks of a code block.
+fn headed(text: &str) -> Option<String> {
+    let (heading, rest) = heading(text).unwrap_or(("", text));
+    let mut out = String::with_capacity(text.len());
+    for line in heading.split_inclusive('\n') {
+        let command = serde_json::from_str(line).ok();
+        match command.as_ref().and_then(command_in) {
+            Some(command) => {
+                out.push_str(command);
+                out.push('\n');
+            }
+            None => out.push_str(line),
+        }
+    }
+    let (stream, printed) = rest.trim_start().split_once('\n').unwrap_or_default();
+    if stream.trim_end() == "stdout:" {
+        let (printed, errors) = printed.rsplit_once("\nstderr:").unwrap_or((printed, ""));
+        let printed = printed.trim();
+        let inside = printed
+            .strip_prefix('"')
+            .map(|p| p.strip_suffix('"').unwrap_or(p));
+        out += &[FENCE, inside.unwrap_or(printed), FENCE, errors].join("\n");
+    } else {
+        out.push_str(rest);
+    }
+    (out != text).then_some(out)
+}
+
+/// Returns the command of kubectl that is a member of an object, or of one in it.
+fn command_in(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => {
+            let is_command = text.starts_with("kubectl ") && !text.contains('\n');
+            is_command.then_some(text)
+        }
+        Value::Object(members) => members.values().find_map(command_in),
+        _ => None,
+    }
 }
 
 /// Takes the colours out that a terminal shows (ECMA-48, `ESC [ 31 m`), also where the escape itself is written out or lost.

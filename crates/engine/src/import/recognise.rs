@@ -10,17 +10,19 @@ use kflow_sources::{Fed, TimeHint, klog, runtime};
 const CUT: usize = super::stream::BEGIN;
 /// Most lines that are tried.
 const LINES: usize = 2_000;
+/// With what a table of kubectl begins. Those of pods, Events, nodes and claims are read.
+const TITLES: &[u8] = b"NAME";
 const TABLE: &str = "it is a table of which kflow reads nothing: ask kubectl for it with -o json, or for pods with -A";
+const CRICTL: &str = "it is a table of crictl, which kflow does not read: give it the logs of the kubelet and the runtime, or `kubectl get pods -A -o json`";
 const PRINTED: &str = "it is what kubectl prints, and there is nothing in it that kflow reads: give it `kubectl describe pod` of a pod to its end, with the Events, or `kubectl get pods,events -A -o json`";
 /// First bytes of files of other kinds, and what users are told about them.
-const FOREIGN: [(&[u8], &str); 9] = [
+const FOREIGN: [(&[u8], &str); 8] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
     (b"PK\x03\x04", "it is a zip archive: give it without a flag"),
     (
         b"{\"kflow\":",
         "it is a kflow session already: `kflow replay` plays it",
     ),
-    (b"NAME", TABLE),
     (b"age-encryption.org/", ENCRYPTED),
     (b"-----BEGIN AGE ENCRYPTED FILE-----", ENCRYPTED),
     (b"-----BEGIN PGP MESSAGE-----", ENCRYPTED),
@@ -61,6 +63,7 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
             k.noun(),
             k.flag()
         )),
+        None if text.starts_with(TITLES) => Some(format!("{not}: {TABLE}")),
         None => Some(match why {
             Some(why) => format!("{not}, nor anything else that kflow knows ({why})"),
             None => format!("{not}, nor anything else that kflow knows"),
@@ -75,6 +78,12 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
         return Some(what.to_owned());
     }
     let Some(kind) = kind_of(text) else {
+        if text.split(|b| *b == b'\n').any(is_of_crictl) {
+            return Some(CRICTL.to_owned());
+        }
+        if text.starts_with(TITLES) {
+            return Some(TABLE.to_owned());
+        }
         let is_printed = std::str::from_utf8(text).is_ok_and(resembles_printed);
         return is_printed.then(|| PRINTED.to_owned());
     };
@@ -91,6 +100,16 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
     })
 }
 
+/// True for the titles of `crictl pods` and `crictl ps` (kubernetes-sigs/cri-tools: cmd/crictl/sandbox.go, `ListPodSandboxes`, and
+/// cmd/crictl/container.go, `OutputContainers`).
+fn is_of_crictl(line: &[u8]) -> bool {
+    let titles = line.trim_ascii();
+    let has = |title: &[u8]| memchr::memmem::find(titles, title).is_some();
+    (titles.starts_with(b"POD ID") || titles.starts_with(b"CONTAINER"))
+        && has(b"STATE")
+        && has(b"ATTEMPT")
+}
+
 /// True for a text that may be a ticket.
 pub(super) fn may_be_ticket(begin: &[u8]) -> bool {
     foreign(begin.trim_ascii_start()).is_none() && !begin.contains(&0)
@@ -105,9 +124,7 @@ pub(super) fn has_printed(text: &[u8]) -> bool {
 /// Returns what a file of another kind is.
 fn foreign(text: &[u8]) -> Option<&'static str> {
     let (_, what) = FOREIGN.iter().find(|(front, _)| text.starts_with(front))?;
-    // Tables of pods, Events, nodes and claims are read.
-    let is_read = *what == TABLE && fits(Kind::Watch, text) > 0;
-    (!is_read).then_some(what)
+    Some(what)
 }
 
 /// Returns the kind whose decoder makes the most of the first lines.
@@ -219,6 +236,14 @@ mod tests {
                 Some(PRINTED),
             ),
             ("It hangs:\n$ kubectl get svc\n", Some(PRINTED)),
+            (
+                "POD ID              CREATED             STATE               NAME                                              NAMESPACE           ATTEMPT             RUNTIME\n",
+                Some(CRICTL),
+            ),
+            (
+                "CONTAINER           IMAGE               CREATED             STATE               NAME                      ATTEMPT             POD ID              POD\n",
+                Some(CRICTL),
+            ),
             // Longhorn's CSI driver and dcgm-exporter, as longhorn.io and NVIDIA show them.
             (
                 "time=\"2020-04-16T08:49:27Z\" level=error msg=\"GRPC error: rpc error: code = Internal desc = exit status 1\"\n",

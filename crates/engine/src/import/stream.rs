@@ -11,7 +11,7 @@ use super::open::Open;
 use super::{Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
 use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, Observation, Source, Stamp};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, redact};
 use kflow_sources::journal;
 use kflow_sources::klog::full_date;
 use kflow_sources::kube::decode::EMPTY_LIST;
@@ -21,6 +21,12 @@ use kflow_sources::{Fed, LineDecoder, TimeHint};
 const MAX_LINE: u64 = 512 << 20;
 /// Bytes kept of the start of an input, to recognise it if it gives no observation.
 pub(super) const BEGIN: usize = 1 << 16;
+/// Most lines that are shown of those that were left out.
+const UNREAD: usize = 3;
+/// Longest begin of such a line that is kept, bytes.
+const LINE: usize = 400;
+/// What lines say that are errors.
+const ERRORS: [&str; 5] = ["error", "fatal", "fail", "panic", "refused"];
 const HALF_A_YEAR: i64 = 183 * 86_400 * SECOND;
 
 /// The files that go through one decoder.
@@ -207,10 +213,14 @@ pub(super) fn take(
                 }
                 let text = line.strip_suffix(b"\n").unwrap_or(&line);
                 let text = text.strip_suffix(b"\r").unwrap_or(text);
-                summary.count(match passed.over(text) {
+                let fed = match passed.over(text) {
                     Some(why) => Fed::Ignored(why),
                     None => decoder.line(text, out),
-                });
+                };
+                if out.len() == before {
+                    summary.note(fed, text);
+                }
+                summary.count(fed);
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => {
@@ -292,8 +302,22 @@ impl Summary {
             observations: 0,
             ignored: BTreeMap::new(),
             malformed: BTreeMap::new(),
+            unread: Vec::new(),
             cut: None,
             misfit: None,
+        }
+    }
+
+    /// Keeps a line that was left out and looks like an error.
+    fn note(&mut self, fed: Fed, line: &[u8]) {
+        let is_left = matches!(fed, Fed::Ignored(_) | Fed::Malformed(_));
+        if !is_left || self.unread.len() >= UNREAD {
+            return;
+        }
+        let line = String::from_utf8_lossy(line.get(..LINE).unwrap_or(line));
+        let lower = line.to_ascii_lowercase();
+        if ERRORS.iter().any(|word| lower.contains(word)) {
+            self.unread.push(redact::text(line.trim()).as_ref().into());
         }
     }
 

@@ -55,6 +55,28 @@ fn every_form_gives_the_same_text() {
             Some(S),
             "kubelet[3731]",
         ),
+        // Syslog without the number of the process, and months of other languages.
+        ("Nov 21 00:24:19 node1 kubelet: ", None, "kubelet"),
+        (
+            "ноя 21 00:24:19 node1 kubelet[3731]: ",
+            None,
+            "kubelet[3731]",
+        ),
+        (
+            "nov. 21 00:24:19 node1 kubelet[3731]: ",
+            None,
+            "kubelet[3731]",
+        ),
+        (
+            "11月 21 00:24:19 node1 kubelet[3731]: ",
+            None,
+            "kubelet[3731]",
+        ),
+        (
+            "Thg 11 21 00:24:19 node1 kubelet[3731]: ",
+            None,
+            "kubelet[3731]",
+        ),
         ("2026-11-21T00:24:19.334034Z stderr F ", Some(T), "stderr"),
         ("2026-11-21T00:24:19.334034Z ", Some(T), ""),
         ("", None, ""),

@@ -526,8 +526,10 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
             .evidence
             .iter()
             .any(|o| matches!(&o.body, Body::Event(e) if is_scheduler(&e.component, pod)));
-    // Of a cut or a made object nothing can be missed.
-    let is_whole = pod.created > Nanos(0) && pod.status.phase == PodPhase::Pending;
+    // Of a cut or a made object nothing can be missed, and the states of containers are a kubelet's.
+    let is_whole = pod.created > Nanos(0)
+        && pod.status.phase == PodPhase::Pending
+        && pod.status.containers.is_empty();
     if said
         || !is_whole
         || !pod.spec.scheduling_gates.is_empty()

@@ -2,12 +2,12 @@
 
 use std::io::{self, BufReader, Read};
 
-use super::super::plain::plain;
+use super::super::plain::{heading, plain};
 use super::super::{Kind, moment, recognise, yaml};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
 use kflow_model::Nanos;
-use kflow_sources::kube::decode::joined;
+use kflow_sources::kube::decode::{embedded, joined, resembles_printed};
 
 use super::{About, Candidate, Finder, Left, What, archive};
 
@@ -17,17 +17,25 @@ const LONGEST_PASTE: u64 = 1 << 20;
 impl Finder {
     /// Examines a file that was given by itself. Its name need promise nothing if its content says what it is.
     pub(super) fn alone(&mut self, candidate: Candidate) -> io::Result<()> {
-        let candidate = match self.as_printed(&candidate)? {
-            Some(plain) => plain,
-            None => candidate,
-        };
-        let what = What::of(&candidate.name, &candidate.raw);
-        match what {
+        let candidate = self.as_printed(&candidate)?.unwrap_or(candidate);
+        match What::of(&candidate.name, &candidate.raw) {
             What::Archive(_) => self.begin(candidate.name.clone()),
             What::JournalFile | What::Text(_) => self.bundle = 0,
         }
+        let strange = self.printed(candidate)?;
+        self.strange.extend(strange);
+        Ok(())
+    }
+
+    /// Examines a text, wherever it is, as it was printed. Returns it where nothing in it is known.
+    pub(super) fn text(&mut self, candidate: Candidate) -> io::Result<Option<Left>> {
+        let candidate = self.as_printed(&candidate)?.unwrap_or(candidate);
+        self.printed(candidate)
+    }
+
+    fn printed(&mut self, candidate: Candidate) -> io::Result<Option<Left>> {
         let begin = archive::begin_of(&candidate.raw);
-        let (kind, why) = match what {
+        let (kind, why) = match What::of(&candidate.name, &candidate.raw) {
             What::Text(Content::Capture(kind)) => (Some(kind), None),
             What::Text(Content::Other(why)) => (content::of_itself(&begin), why),
             // Another program's log begins its lines as a journal does.
@@ -38,9 +46,9 @@ impl Finder {
             What::Text(Content::Journal)
                 if ticket::has_no_header(&begin) && self.ticket(&candidate)? =>
             {
-                return Ok(());
+                return Ok(None);
             }
-            what => return self.take_what(candidate, what, 0),
+            what => return self.take_what(candidate, what, 0).map(|()| None),
         };
         let is_ticket = match kind {
             None => recognise::may_be_ticket(&begin) && candidate.size <= ticket::LARGEST,
@@ -48,16 +56,16 @@ impl Finder {
             Some(_) => false,
         };
         if is_ticket && self.ticket(&candidate)? {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(kind) = kind {
-            return self.take_what(candidate, What::Text(Content::Capture(kind)), 0);
+            self.capture(candidate, kind);
+            return Ok(None);
         }
-        self.strange.push(Left {
+        Ok(Some(Left {
             name: candidate.name,
             why: recognise::unnamed(&begin).or(why).unwrap_or_default(),
-        });
-        Ok(())
+        }))
     }
 
     /// Returns a pasted text as it was printed, without what it went through and with its lines in one piece; `None` where it is
@@ -134,14 +142,22 @@ impl Finder {
         }
         let newest = ticket.newest();
         let logs = ticket.logs.into_iter();
-        let logs = logs.filter(|(kind, log)| recognise::fits(*kind, log) > 0);
-        let logs: Vec<(Kind, Vec<u8>)> = logs.collect();
+        let (logs, others): (Vec<_>, Vec<_>) =
+            logs.partition(|(kind, log)| recognise::fits(*kind, log) > 0);
+        let unread = others.iter().map(|(_, log)| log);
+        let unread = unread.chain(Some(&ticket.text).filter(|_| !is_printed));
+        let unread: usize = unread.map(|text| lines_in(text)).sum();
         let objects = Some(ticket.objects).filter(|objects| !objects.is_empty());
         if logs.is_empty() && objects.is_none() || is_cut {
             if is_printed {
                 self.take(candidate.again(), Kind::Watch, About::default());
             }
             return Ok(is_printed);
+        }
+        if unread > 0 {
+            let lines = if unread == 1 { "line" } else { "lines" };
+            let what = "neither of a log that is read nor printed by kubectl";
+            self.leave(candidate.name.clone(), format!("{unread} {lines}, {what}"));
         }
         // The ages that kubectl printed count back to about the time of the log beside it.
         let told = newest.filter(|_| is_printed);
@@ -166,21 +182,66 @@ impl Finder {
     }
 }
 
+/// Number of lines that are not blank.
+fn lines_in(text: &[u8]) -> usize {
+    let lines = text.split(|b| *b == b'\n');
+    lines.filter(|line| !line.trim_ascii().is_empty()).count()
+}
+
 fn is_named_after_component(name: &str) -> bool {
     Kind::of_path(name).is_some_and(|k| k.component().is_some())
 }
 
-/// True for what names itself in each document, and for any JSON.
+/// True for a file in a folder or an archive that is examined as one is that was given by itself.
+pub(super) fn may_be_paste(content: &Content, candidate: &Candidate) -> bool {
+    let begin = archive::begin_of(&candidate.raw);
+    let is_text = match content {
+        Content::Capture(Kind::Watch) => !begin.trim_ascii().is_empty() && !is_document(&begin),
+        Content::Other(_) => is_printed(&candidate.raw),
+        Content::Capture(_) | Content::Journal => false,
+    };
+    is_text && candidate.size <= LONGEST_PASTE
+}
+
+/// True for a text that has what kubectl prints, with the command or titles of it, or the status of a pod. A bundle has many logs in which a line may be
+/// taken for that.
+pub(super) fn is_printed(raw: &[u8]) -> bool {
+    const SIGNS: [&[u8]; 5] = [
+        b"kubectl ",
+        b"NAME",
+        b"Name:",
+        b"LAST SEEN",
+        b"containerStatuses",
+    ];
+    let begin = archive::begin_of(raw);
+    let has = |sign: &&[u8]| memchr::memmem::find(&begin, sign).is_some();
+    if !SIGNS.iter().any(has) || !recognise::may_be_ticket(&begin) {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&begin);
+    let is_known = |text: &str| recognise::has_printed(text.as_bytes());
+    let plain = plain(&text, is_known);
+    let text = plain.as_deref().unwrap_or(&text);
+    resembles_printed(text) && is_known(text)
+        || text.contains("containerStatuses") && embedded(text, &yaml::part).is_some()
+}
+
+/// True for what names itself in each document, and for any JSON that is not before a text.
 fn is_document(begin: &[u8]) -> bool {
     let inside = begin.trim_ascii_start().strip_prefix(b"{");
     let is_json = inside.is_some_and(|i| i.trim_ascii_start().starts_with(b"\""));
+    if is_json && recognise::has_printed(begin) {
+        let text = String::from_utf8_lossy(begin);
+        return heading(&text).is_none();
+    }
     is_json || content::of_itself(begin).is_some()
 }
 
 /// False for a paste that begins like objects in YAML or JSON and goes on as something else, or ends within one.
 fn is_whole(candidate: &Candidate) -> io::Result<bool> {
     let begin = archive::begin_of(&candidate.raw);
-    let is_json = begin.trim_ascii_start().starts_with(b"{");
+    let is_json =
+        begin.trim_ascii_start().starts_with(b"{") || begin.trim_ascii_start().starts_with(b"[");
     if candidate.size > LONGEST_PASTE || !is_json && !yaml::is(&begin) {
         return Ok(true);
     }

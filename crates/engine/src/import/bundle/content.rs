@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read};
 
+use super::super::kind::watched;
 use super::super::{Kind, recognise, yaml};
 use kflow_sources::journal::{self, Writer};
+use kflow_sources::kube::decode::plural;
 
 /// Bytes in which a document says that it is one of the API.
 const ENVELOPE: usize = 4_096;
@@ -29,7 +31,10 @@ pub(super) fn plausible(path: &str) -> bool {
         .rsplit_once('.')
         .map(|(_, ext)| ext.to_ascii_lowercase());
     match ext.as_deref() {
-        Some("json" | "jsonl" | "yaml" | "yml") => Kind::of_path(path).is_some(),
+        // Whoever put a file on top of a folder meant it to be read.
+        Some("json" | "jsonl" | "yaml" | "yml") => {
+            Kind::of_path(path).is_some() || !path.contains('/')
+        }
         Some(
             "html" | "svg" | "png" | "crt" | "pem" | "key" | "sh" | "conf" | "toml" | "dot" | "md"
             | "go" | "proto" | "pprof" | "heap",
@@ -51,10 +56,18 @@ pub(super) fn of(path: &str, begin: &[u8]) -> Content {
         return Content::Journal;
     }
     match promised {
-        None => Content::Other(None),
+        None => named_by_itself(begin).map_or(Content::Other(None), Content::Capture),
         Some(kind) if fits(kind, begin) => Content::Capture(kind),
         Some(kind) => Content::Other(Some(format!("not {}", kind.noun()))),
     }
+}
+
+/// The same for a file that nothing promises to be a capture: of objects of the API only those count whose kind is read.
+fn named_by_itself(begin: &[u8]) -> Option<Kind> {
+    let text = begin.trim_ascii_start();
+    let is_document = text.starts_with(b"{") || text.starts_with(b"[") || yaml::is(text);
+    let kind = is_document.then(|| of_itself(begin)).flatten();
+    kind.filter(|kind| *kind != Kind::Watch || is_of_known_kind(begin))
 }
 
 /// Returns the kind of what names itself in each document.
@@ -78,9 +91,31 @@ fn of_the_api(begin: &[u8]) -> bool {
     let front = text.get(..ENVELOPE).unwrap_or(text);
     let has = |what: &[u8]| memchr::memmem::find(front, what).is_some();
     match text.first() {
-        Some(b'{') => has(b"\"apiVersion\"") || has(b"\"items\""),
+        Some(b'{') => {
+            // What was decoded with the API's own types and encoded again has lost its kind, and begins with its metadata.
+            let inside = text.get(1..).unwrap_or_default().trim_ascii_start();
+            has(b"\"apiVersion\"") || has(b"\"items\"") || inside.starts_with(b"\"metadata\"")
+        }
+        // Objects without the list around them.
+        Some(b'[') => {
+            let inside = text.get(1..).unwrap_or_default().trim_ascii_start();
+            inside.starts_with(b"{") && has(b"\"apiVersion\"")
+        }
         _ => yaml::is(text) && (has(b"apiVersion:") || has(b"items:")),
     }
+}
+
+/// True for objects of the API of which the first that names its kind is of one that is read. A bundle has many of other kinds.
+fn is_of_known_kind(begin: &[u8]) -> bool {
+    let front = begin.get(..ENVELOPE).unwrap_or(begin);
+    let front = String::from_utf8_lossy(front);
+    let mut kinds = front.split("kind").skip(1).map(|rest| {
+        let value = rest.trim_start_matches(['"', ':', ' ']);
+        value.split(['"', '\n', ',']).next().unwrap_or_default()
+    });
+    let kind = kinds.find(|kind| *kind != "List").unwrap_or_default();
+    let kind = kind.strip_suffix("List").unwrap_or(kind);
+    watched(&plural(kind))
 }
 
 /// True for what begins like a description, or a table of Events or pods.

@@ -283,17 +283,10 @@ fn of_runtime(line: &str) -> Option<Kind> {
     })
 }
 
-/// Splits `Nov 20 18:16:41 node1 kubelet[3119]: …` into the writer and its message. The name of the month is of any language.
+/// Splits `Nov 20 18:16:41 node1 kubelet[3119]: …` into the writer and its message.
 fn journal(text: &str) -> Option<(&str, &str)> {
-    let (front, message) = text.split_once("]: ")?;
-    let words: Vec<&str> = front.split_whitespace().collect();
-    let [_, day, time, _, writer] = words[..] else {
-        return None;
-    };
-    let (ident, pid) = writer.split_once('[')?;
-    let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
-    let is_time = time.split(':').count() == 3 && time.split(':').all(is_number);
-    (is_number(day) && is_time && is_number(pid)).then_some((ident, message))
+    let (writer, message) = kflow_sources::journal::parts(text.as_bytes())?;
+    Some((writer.ident, std::str::from_utf8(message).ok()?))
 }
 
 /// `E0524 16:07:17.915440    2474 kubelet.go:1796] …`
@@ -322,6 +315,22 @@ mod tests {
                 "May 24 16:07:17 node2 atomic-openshift-node[2474]: E0524 16:07:17.915440    2474 kubelet.go:1796] Unable to mount",
                 Some(Kubelet),
                 "E0524",
+            ),
+            // A log of syslog without the number of the process.
+            (
+                "Nov 22 16:53:37 k8s-master-01 kubelet: E1122 16:53:37.438501   22530 reflector.go:153] k8s.io/kubernetes/pkg/kubelet/kubelet.go:458: Failed to list *v1.Node",
+                Some(Kubelet),
+                "E1122",
+            ),
+            (
+                "Nov 22 16:42:12 k8s-master-01 containerd: time=\"2024-11-22T16:42:12.359539679+08:00\" level=error msg=\"RunPodSandbox for &PodSandboxMetadata{Name:kube-apiserver-k8s-master-01,} failed, error\"",
+                Some(Containerd),
+                "time=",
+            ),
+            (
+                "Thg 11 06 17:10:47 vupc kubelet[793002]: E1106 17:10:47.609207  793002 kubelet.go:2009] failed to \"KillPodSandbox\"",
+                Some(Kubelet),
+                "E1106",
             ),
             (
                 "Nov 20 18:16:41 dn4sk kubelet[1083348]: time=\"2024-11-20T18:16:41+08:00\" level=warning msg=\"Failed to remove cgroup\"",

@@ -63,6 +63,14 @@ impl KubeLines {
     }
 
     fn document(&mut self, doc: &[u8], out: &mut Vec<Observation>) -> Fed {
+        // The items of a list without the list around them, as Troubleshoot writes Events.
+        if doc.first() == Some(&b'[') {
+            return match serde_json::from_slice::<Vec<&RawValue>>(doc) {
+                Ok(items) if items.is_empty() => Fed::Ignored(EMPTY_LIST),
+                Ok(items) => self.items(doc, &items, out),
+                Err(_) => Fed::Malformed(NO_JSON),
+            };
+        }
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(doc) else {
             return Fed::Malformed(NO_JSON);
         };
@@ -98,11 +106,7 @@ impl KubeLines {
             // A list of the API's own types, encoded without its kind, as `talosctl support` writes it.
             Envelope {
                 items: Some(items), ..
-            } => {
-                let stamp = self.guess(doc);
-                let kind = items.first().and_then(|first| kind_of(first.get()));
-                self.list(kind.unwrap_or_default(), &items, stamp, out)
-            }
+            } => self.items(doc, &items, out),
             Envelope {
                 kind: Some(kind), ..
             } if !kind.is_empty() => {
@@ -110,17 +114,29 @@ impl KubeLines {
                 let r = printed(doc, &kind, stamp);
                 self.take(r, out)
             }
-            // An Event as exporters write it into a log.
+            // An Event as exporters write it into a log, and an object of the API's own types, encoded without its kind.
             _ => match std::str::from_utf8(doc).ok().and_then(kind_of) {
-                Some("EventList") => {
+                Some(of @ ("EventList" | "PodList" | "NodeList")) => {
                     let stamp = self.guess_of_object(doc);
-                    let r = decode_object(doc, "Event", WatchEvent::Listed, stamp);
+                    let kind = of.strip_suffix("List").unwrap_or(of);
+                    let r = printed(doc, kind, stamp);
                     self.take(r, out)
                 }
                 _ => Fed::Malformed("neither an object nor a watch event"),
             },
         };
         match fed {
+            Fed::Observed(_) => Fed::Observed(out.len() - before),
+            other => other,
+        }
+    }
+
+    /// Decodes items of a list that does not say of which kind they are.
+    fn items(&mut self, doc: &[u8], items: &[&RawValue], out: &mut Vec<Observation>) -> Fed {
+        let before = out.len();
+        let stamp = self.guess(doc);
+        let kind = items.first().and_then(|first| kind_of(first.get()));
+        match self.list(kind.unwrap_or_default(), items, stamp, out) {
             Fed::Observed(_) => Fed::Observed(out.len() - before),
             other => other,
         }
@@ -230,19 +246,27 @@ impl LineDecoder for KubeLines {
             return Fed::Ignored(OF_A_LOG);
         }
         let mut fed = Fed::Partial;
-        if line.first() == Some(&b'{') && !self.pending.is_empty() {
+        let is_in_array = self.pending.first() == Some(&b'[');
+        if line.first() == Some(&b'{') && !self.pending.is_empty() && !is_in_array {
             // Inside a document every line is indented or closes something, so this line begins a new document: the
             // one before was cut off.
             self.pending.clear();
             self.scan = Scan::default();
             fed = Fed::Malformed(CUT_OFF);
         }
+        if is_in_array && self.pending.trim_ascii() == b"[" && !goes_on_as_array(line) {
+            self.pending.clear();
+            self.scan = Scan::default();
+            let printed = self.printed.insert(KubectlText::new(self.hint));
+            fed = printed.line(b"[", out);
+            return add(fed, printed.line(line, out));
+        }
         if self.pending.is_empty() {
             let text = line.trim_ascii();
             if text.is_empty() {
                 return add(fed, Fed::Ignored("blank line"));
             }
-            if text.first() != Some(&b'{') {
+            if text.first() != Some(&b'{') && !begins_array(text) {
                 if self.guessed.is_none() {
                     let printed = self.printed.insert(KubectlText::new(self.hint));
                     return printed.line(line, out);
@@ -275,6 +299,17 @@ impl LineDecoder for KubeLines {
         self.scan = Scan::default();
         Fed::Malformed(CUT_OFF)
     }
+}
+
+/// True for the first line of an array of objects: `[`, `[{"kind":…`. A prompt has more behind the bracket.
+fn begins_array(text: &[u8]) -> bool {
+    let inside = text.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"{"))
+}
+
+/// True for what may stand below a bracket that begins an array of objects.
+fn goes_on_as_array(line: &[u8]) -> bool {
+    matches!(line.trim_ascii().first(), None | Some(b'{' | b']'))
 }
 
 /// Finds the end of a JSON object by its braces, resuming where it stopped.

@@ -81,9 +81,11 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
             }
             row.is_described = row.kind.is_empty();
             kind.clone_into(&mut row.kind);
-        } else if let Some(named) =
-            named.filter(|named| row.namespace.is_empty() && named.name == row.object)
-        {
+        } else if let Some(named) = named.filter(|named| {
+            // A virtual cluster's kubelet says the namespace that the pod has in the host cluster.
+            let is_unknown = row.namespace.is_empty() && namespace.is_empty();
+            is_unknown && named.name == row.object
+        }) {
             row.namespace = named.namespace;
         }
         if row.namespace.is_empty() && !row.kind.eq_ignore_ascii_case("Node") {
@@ -353,6 +355,12 @@ mod tests {
         assert_eq!(of(&[pull], "", Some(&web)), "Pod shop/web-0");
         let named = "Pod monitoring/autotune-zz78v, Pod monitoring/autotune-zz78v";
         assert_eq!(of(&[bound, pull], "", Some(&web)), named);
+        // A virtual cluster: the namespace of the host cluster is in the message.
+        let synced = "57s         Warning   BackOff             pod/coredns-56bfc489cf-ggh5b    Back-off restarting failed container coredns in pod coredns-56bfc489cf-ggh5b_vcluster-a(3dbd12b8-cb1c-4525-b4b1-db01095699d0)";
+        let of_host = "pod vcluster-a/coredns-56bfc489cf-ggh5b";
+        assert_eq!(of(&[synced], "", None), of_host);
+        let own = "pod kube-system/coredns-56bfc489cf-ggh5b";
+        assert_eq!(of(&[synced], "kube-system", None), own);
         for (line, want) in [
             (
                 "Unable to mount volumes for pod \"gogs-2-91275_infra(3c2d0709-2204-11e6-843d-525400daa840)\": conf",

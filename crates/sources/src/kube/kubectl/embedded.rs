@@ -83,10 +83,12 @@ pub fn embedded(text: &str, yaml: Yaml<'_>) -> Option<Embedded> {
     let mut found = part::Found::default();
     // The object that the command before prints.
     let mut printed: Option<Described> = None;
+    // The pod of which the begin is missing.
+    let mut cut: Option<Described> = None;
     let mut at = 0;
     while let Some(line) = clean(at) {
         let begin = at;
-        let mut parts = Parts::new(printed.as_ref(), &mut found);
+        let mut parts = Parts::new(printed.as_ref().or(cut.as_ref()), &mut found);
         // Pieces without anything between them are of one object.
         let mut others = Vec::new();
         while let Some(end) = piece(at, &clean, yaml, &mut parts) {
@@ -95,10 +97,13 @@ pub fn embedded(text: &str, yaml: Yaml<'_>) -> Option<Embedded> {
             }
             at = end;
         }
+        let of_metadata = parts.cut.take();
         let of = |range: Range<usize>| lines.get(range).unwrap_or_default().concat();
         if at == begin {
             if !line.is_empty() && !ticket::is_fence(line) && !is_ellipsis(line) {
                 printed = Command::of(line).and_then(|command| command.printed);
+                let is_of_yaml = line.starts_with(' ') || key(line).is_some();
+                cut.take_if(|_| !is_of_yaml);
             }
             at += 1;
             out.text.push_str(&of(begin..at));
@@ -107,10 +112,11 @@ pub fn embedded(text: &str, yaml: Yaml<'_>) -> Option<Embedded> {
                 out.text.push_str(&of(other));
             }
             out.text.push('\n');
-            printed = None;
+            (printed, cut) = (None, None);
         } else {
             out.text.push_str(&of(begin..at));
         }
+        cut = of_metadata.or(cut);
     }
     out.objects = found.objects;
     (!out.objects.is_empty()).then_some(out)

@@ -6,7 +6,7 @@
 //! such a name (RFC 1123: lower case).
 
 use super::super::super::{journal, klog};
-use super::age::{age, word};
+use super::age::{Ages, age, word};
 use super::pods::is_name;
 use super::sentence::{is_ideograph, up_to_prose};
 use super::table::{Columns, Row};
@@ -223,9 +223,21 @@ fn told(line: &str) -> Option<Row> {
         })
         .min_by_key(|(at, _)| *at)?;
     let (before, message) = line.split_at_checked(at)?;
+    // The middle of a message of the scheduler (1.36: pkg/scheduler/framework/types.go, `FitError.Error`).
+    if before.trim_end().ends_with("preemption:") {
+        return None;
+    }
     let message = known.whole(up_to_prose(before, message));
     let (first, _) = word(before);
+    let of_tree = of_tree(before).filter(|_| OF_PODS.contains(&known.component));
+    let (message, ages) = match of_tree {
+        Some(_) => aged(message),
+        None => (message, Ages::default()),
+    };
     Some(Row {
+        kind: of_tree.map(|_| "Pod".to_owned()).unwrap_or_default(),
+        object: of_tree.unwrap_or_default().to_owned(),
+        ages,
         warning: !NORMAL.contains(&known.reason),
         reason: known.reason.to_owned(),
         component: known.component.to_owned(),
@@ -233,6 +245,39 @@ fn told(line: &str) -> Option<Row> {
         at: Nanos::parse_rfc3339(first).map(|(at, _)| at),
         ..Row::default()
     })
+}
+
+/// Those of which each message in [`MESSAGES`] is about a pod.
+const OF_PODS: [&str; 2] = ["default-scheduler", "kubelet"];
+
+/// Returns the object in a tree of objects and their Events (`kubectl lineage`): `├── Event/web-0.181d9e265085dc4b  -  FailedScheduling: `.
+/// An Event is named after its object and the time, in hexadecimal digits (k8s.io/client-go/tools/record/event.go, `makeEvent`).
+fn of_tree(before: &str) -> Option<&str> {
+    let mut words = before.split_whitespace();
+    let event = words.find_map(|w| w.strip_prefix("Event/"))?;
+    let (object, time) = event.rsplit_once('.')?;
+    let is_time = time.len() >= 14 && time.bytes().all(|b| b.is_ascii_hexdigit());
+    (is_time && is_name(object)).then_some(object)
+}
+
+/// Takes the age and the count off that stand behind a message in such a tree: `x. (x189)   21h`.
+fn aged(message: Cow<'_, str>) -> (Cow<'_, str>, Ages) {
+    let Some((front, last)) = message.rsplit_once("  ") else {
+        return (message, Ages::default());
+    };
+    let Some(last) = age(last) else {
+        return (message, Ages::default());
+    };
+    let front = front.trim_end();
+    let counted = front.strip_suffix(')').and_then(|f| f.rsplit_once(" (x"));
+    let counted = counted.and_then(|(front, count)| Some((front, count.parse().ok()?)));
+    let (front, count) = counted.map_or((front, None), |(front, count)| (front, Some(count)));
+    let ages = Ages {
+        last: Some(last),
+        first: None,
+        count,
+    };
+    (Cow::Owned(front.to_owned()), ages)
 }
 
 /// A line of [`MESSAGES`].
@@ -395,6 +440,17 @@ mod tests {
             (
                 "2022-05-02T00:33:47.149327Z [Warning] 0/13 nodes are available: 2 node(s) were unschedulable.",
                 Some("W FailedScheduling -1 default-scheduler||0/13 nodes are available: 2 no"),
+            ),
+            // holmesgpt: `kubectl lineage`, and a message within another text.
+            (
+                "    1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption",
+                None,
+            ),
+            (
+                "        ├── Event/user-profile-resources-659d4dd659-cq4kq.181d9e265085dc4b   -       FailedScheduling: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. (x189)   4m59s",
+                Some(
+                    "W FailedScheduling 299 default-scheduler|Pod/user-profile-resources-659d4dd659-cq4kq|0/1 nodes are available: 1 Ins",
+                ),
             ),
             (
                 "2022-05-02T00:33:59.912858Z [Normal] Successfully assigned a/b to ip-10-0-252-130",

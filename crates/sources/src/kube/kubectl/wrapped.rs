@@ -8,12 +8,14 @@ use super::super::super::{journal, klog};
 use super::Moment;
 use super::age::age;
 use super::command::Command;
+use super::fragment;
 use super::line::is_titles;
 use super::listed;
 use super::outline::indent;
 use super::pods::{self, is_name};
 use super::table::cells;
 use super::ticket;
+use super::waiting::Waiting;
 use kflow_model::Nanos;
 
 /// A text whose lines were put together again.
@@ -44,13 +46,19 @@ pub fn joined(text: &str) -> Option<Joined> {
     let mut width = 0;
     for block in &blocks {
         let cut = widths.cut(block);
+        let mut is_read = false;
+        let mut is_joined = false;
         for (at, line) in block.lines.iter().enumerate() {
             out.push_str(line.text);
+            is_read = line.is_known || is_joined && is_read;
             let Some(next) = block.lines.get(at + 1) else {
                 out.push_str(line.end);
                 continue;
             };
-            match cut.and_then(|cut| cut.glue(line, next)) {
+            let glue = cut.filter(|_| is_read);
+            let glue = glue.and_then(|cut| cut.glue(line, next));
+            is_joined = glue.is_some();
+            match glue {
                 Some(glue) => {
                     lines += 1;
                     width = width.max(cut.map_or(0, Cut::width));
@@ -112,7 +120,7 @@ impl Widths {
             let (mut cut, mut whole) = (0, 0);
             // Prose may have one line of just that length.
             let mut is_of_row = true;
-            for (line, next) in of_width.flat_map(Block::pairs) {
+            for (line, next) in of_width.flat_map(|b| b.read(Cut::Anywhere(*width))) {
                 if line.length == *width && line.has_words() {
                     is_of_row &= line.begins != Begins::Nothing;
                     *(if next.follows(line) {
@@ -232,10 +240,10 @@ impl<'a> Block<'a> {
         let is_row = |table: Titles| table.begins_row(text.trim());
         // The middle of such a row may have the type.
         let is_middle = matches!(self.table, Some(Titles::Ages)) && is_event(text.trim());
-        let begins = if titles.is_some()
+        let is_read = titles.is_some()
             || self.table.is_some_and(is_row)
-            || begins_anew(text) && !is_middle
-        {
+            || begins_what_is_read(text) && !is_middle;
+        let begins = if is_read || ticket::begins_other_text(text).is_some() {
             Begins::Something
         } else if indent(text) > 1 {
             Begins::Deeper
@@ -244,12 +252,28 @@ impl<'a> Block<'a> {
         };
         let length = text.chars().count();
         self.longest = self.longest.max(length);
+        let is_known = match begins {
+            Begins::Something => is_read,
+            Begins::Deeper => self.table.is_some() || is_below_a_key(text.trim()),
+            Begins::Nothing => is_message(text),
+        };
         self.lines.push(Line {
             text,
             end,
             length,
             begins,
+            is_known,
         });
+    }
+
+    /// The pairs of which the first is a line that is read, or goes on with one.
+    fn read(&self, cut: Cut) -> impl Iterator<Item = (&Line<'a>, &Line<'a>)> {
+        let mut goes_on = false;
+        self.pairs().filter(move |(line, next)| {
+            let is_read = line.is_known || goes_on;
+            goes_on = is_read && cut.glue(line, next).is_some();
+            is_read
+        })
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&Line<'a>, &Line<'a>)> {
@@ -277,7 +301,8 @@ impl<'a> Block<'a> {
             return None;
         }
         let mut told = 0;
-        for (line, next) in self.pairs().filter(|(_, n)| n.begins == Begins::Nothing) {
+        let read = self.read(Cut::BehindWords(width));
+        for (line, next) in read.filter(|(_, n)| n.begins == Begins::Nothing) {
             let word = next.text.split_whitespace().next().unwrap_or_default();
             let word = word.chars().count();
             if line.length + 1 + word <= width {
@@ -310,6 +335,8 @@ struct Line<'a> {
     /// Length of the text, characters.
     length: usize,
     begins: Begins,
+    /// True for the begin of what is read. Rows of `df`, `ps` or `docker ps` may all be of one length.
+    is_known: bool,
 }
 
 impl Line<'_> {
@@ -332,16 +359,26 @@ impl Line<'_> {
     }
 }
 
-/// True for a line that begins something, whatever stands before it: a row, a key, a line of a log, a command.
-fn begins_anew(line: &str) -> bool {
+/// True for a line that begins something that is read, whatever stands before it: a row, a key, a line of a log, a command.
+fn begins_what_is_read(line: &str) -> bool {
     let text = line.trim();
     is_event(text)
         || is_key(text)
         || is_of_document(text)
         || is_logged(text)
         || Command::of(line).is_some()
-        || ticket::begins_other_text(line).is_some()
         || is_row(text)
+}
+
+/// A line of YAML, or of a description below a key.
+fn is_below_a_key(text: &str) -> bool {
+    let (first, _) = text.split_once(' ').unwrap_or((text, ""));
+    first.ends_with(':') || first.starts_with(['-', '"', '/'])
+}
+
+/// A message that is read wherever it stands, or a line of klog of which the begin is missing.
+fn is_message(text: &str) -> bool {
+    text.contains(".go:") || fragment::row(text).is_some() || Waiting::of(text).is_some()
 }
 
 /// A row of a table without its titles: of pods, nodes, claims, or what `kubectl get all` names with its kind.
@@ -455,6 +492,9 @@ mod tests {
             "Error from server: admission webhook \"validate.kyverno.svc-fail\" denied the request: \n\nresource Pod/shop/web-0 was blocked\n\nrequire-labels:\n  check: x\n",
             "",
             "\n",
+            // zhangguanzhang.github.io, 2022/02/10 and 2020/10/20: `ps` and `ip a`; no line of it is read.
+            "root      5384  0.0  0.0 117656  8956 ?        S    Feb09   0:00 /sangfor/edr/agent/bin/lloader luamodules/isolate_area_tool.lua\nroot      5385  0.0  0.0 117656  8956 ?        S    Feb09   0:01 /sangfor/edr/agent/bin/lloader luamodules/isolate_area_main.lua\nroot      5386  0.0  0.0 117656  8956 ?        S    Feb09   0:01 /sangfor/edr/agent/bin/lloader luamodules/isolate_area_more.lua\nroot     22594  0.0  0.0 112712   976 pts/2    S+   11:37   0:00 grep\n",
+            "3: eth0@if10: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP \n    link/ether 42:7d:b0:83:a9:aa brd ff:ff:ff:ff:ff:ff link-netnsid 0\n",
             "NAME    READY   STATUS    RESTARTS   AGE\nweb-00  0/1     Pending   0          5m\nweb-01  0/1     Pending   0          5m\nweb-02  0/1     Pending   0          5m\n",
         ] {
             assert_eq!(joined(text), None, "{text}");

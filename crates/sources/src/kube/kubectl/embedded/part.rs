@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::attribute::{Told, attribute};
+use super::super::attribute::{Named, Told, attribute};
 use super::super::command::Described;
 use super::super::events::event;
 use super::super::fragment::{NAMESPACE, row};
@@ -12,7 +12,7 @@ use super::super::table::Row;
 use super::super::{Described as Nothing, MADE_UID, Moment};
 use super::shape::{
     Fields, OF_NODE, OF_POD, POD_STATUS, STATUSES, has_only, is_condition, is_container_status,
-    is_event, is_object, is_of, is_pod_status, is_read, is_state, text,
+    is_event, is_object, is_of, is_pod_status, is_read, is_state, metadata_of_pod, text,
 };
 use kflow_model::Nanos;
 
@@ -50,6 +50,8 @@ pub(super) struct Parts<'a> {
     begun: usize,
     status: Fields,
     conditions: Vec<Fields>,
+    /// The pod of which metadata was found by itself: the begin of its object is missing.
+    pub(super) cut: Option<Described>,
     /// Number of values that were taken, and of those that [`has_news`](Self::has_news) told of.
     taken: usize,
     told: usize,
@@ -63,6 +65,7 @@ impl<'a> Parts<'a> {
             found,
             status: Fields::new(),
             conditions: Vec::new(),
+            cut: None,
             taken: 0,
             told: 0,
         }
@@ -123,6 +126,14 @@ impl<'a> Parts<'a> {
         } else if is_condition(&fields) {
             self.taken += 1;
             self.conditions.push(fields);
+        } else if let Some((namespace, name)) = metadata_of_pod(&fields) {
+            self.cut = Some(Described {
+                kind: "Pod",
+                object: Named {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                },
+            });
         } else {
             self.below(fields, depth);
         }

@@ -112,6 +112,19 @@ pub(super) const OF_NODE: [&str; 5] = [
     "PIDPressure",
 ];
 
+/// Kinds of owners that have pods, and objects of no other kind that have a status like theirs.
+const OWNERS: [&str; 4] = ["DaemonSet", "Job", "ReplicaSet", "ReplicationController"];
+
+/// Returns namespace and name in the metadata of a pod.
+pub(super) fn metadata_of_pod(fields: &Fields) -> Option<(&str, &str)> {
+    let owners = fields.get("ownerReferences")?.as_array()?;
+    let kind = |owner: &Value| owner.get("kind").and_then(Value::as_str).map(str::to_owned);
+    let mut kinds = owners.iter().filter_map(kind);
+    let is_of_pod = kinds.any(|kind| OWNERS.contains(&kind.as_str()));
+    let names = (text(fields, "namespace")?, text(fields, "name")?);
+    is_of_pod.then_some(names)
+}
+
 pub(super) fn text<'f>(fields: &'f Fields, key: &str) -> Option<&'f str> {
     fields.get(key)?.as_str().filter(|text| !text.is_empty())
 }
