@@ -9,4 +9,5 @@ pub mod decode;
 #[cfg(feature = "live")]
 pub mod events;
 
+pub(crate) use decode::logrus;
 pub use decode::{RuntimeDecoder, UNHEARD};

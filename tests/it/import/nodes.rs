@@ -150,6 +150,38 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
             "is different from docker cgroup driver",
             "docker info",
         ),
+        // 1.21 to 1.23.
+        (
+            r#"E1127 13:54:18.123456    4191 server.go:294] "Failed to run kubelet" err="failed to run Kubelet: the total amount \"16548Mi\" of type \"memory\" is not equal to the value \"16484Mi\" determined by Node Allocatable feature""#,
+            "ends as soon as it is started: failed to run Kubelet: the total amount",
+            "systemctl status kubelet",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 server.go:158] "Failed to parse kubelet flag" err="invalid argument \"plural.sh/sysbox=true:NO_SCHEDULE\" for \"--register-with-taints\" flag: invalid taint effect: NO_SCHEDULE""#,
+            "ends as soon as it is started: invalid argument",
+            "systemctl status kubelet",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 server.go:205] "Failed to load kubelet config file" err="failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to read kubelet config file \"/var/lib/kubelet/config.yaml\", error: open /var/lib/kubelet/config.yaml: no such file or directory" path="/var/lib/kubelet/config.yaml""#,
+            "ends as soon as it is started: failed to load Kubelet config file",
+            "with kubeadm by init or join",
+        ),
+        (
+            r#"E1127 13:54:18.123456    4191 kubelet.go:1632] "Failed to start cAdvisor" err="inotify_init: too many open files""#,
+            "ends as soon as it is started: inotify_init: too many open files",
+            "fs.inotify.max_user_instances",
+        ),
+        // Before, each is a line of klog.Fatal.
+        (
+            r#"F1127 13:54:18.123456    4191 server.go:190] failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory"#,
+            "ends as soon as it is started: failed to load Kubelet config file",
+            "with kubeadm by init or join",
+        ),
+        (
+            r#"F1127 13:54:18.123456    4191 server.go:269] failed to run Kubelet: inotify_init: too many open files"#,
+            "ends as soon as it is started: inotify_init: too many open files",
+            "fs.inotify.max_user_instances",
+        ),
     ] {
         for before in ["", start] {
             let file = desk.file("kubelet.log", format!("{before}{line}\n"));
@@ -170,6 +202,179 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
     let file = desk.file("kubelet.log", format!("{start}{failed}\n{up}"));
     let o = run(&["why", "--all", "-s", &file]);
     assert!(!text(&o.stdout).contains("KF"), "{}", text(&o.stdout));
+}
+
+/// The kubelet's certificate is looked at before the file that it would join with.
+#[test]
+fn a_certificate_that_has_expired_is_why_a_kubelet_would_join_again() {
+    let desk = Desk::new();
+    let said = told(
+        &desk,
+        "Jan 25 15:49:46 cp kubelet[963737]: E0125 15:49:46.694476  963737 bootstrap.go:265] part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2023-11-15 15:14:17 +0000 UTC\nJan 25 15:49:46 cp kubelet[963737]: E0125 15:49:46.694534  963737 run.go:74] \"command failed\" err=\"failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory\"\n",
+    );
+    assert!(said.contains("KF301"), "{said}");
+    assert!(
+        said.contains("client certificate has expired") && said.contains("openssl x509"),
+        "{said}"
+    );
+    assert!(!said.contains("by init or join"), "{said}");
+}
+
+/// What k3s logs itself, from 1.17 to now.
+#[test]
+fn an_agent_of_k3s_that_the_server_does_not_take_is_told() {
+    let desk = Desk::new();
+    for said_so in [
+        "level=error msg=\"Node password rejected, duplicate hostname or contents of '/etc/rancher/node/password' may not match server node-passwd entry, try enabling a unique node name with the --with-node-id flag\"",
+        "level=error msg=\"Failed to retrieve agent config: Node password rejected, duplicate hostname or contents of '/etc/rancher/node/password' may not match server node-passwd entry, try enabling a unique node name with the --with-node-id flag\"",
+        "level=info msg=\"Waiting to retrieve agent configuration; server is not ready: Node password rejected, duplicate hostname or contents of '/etc/rancher/node/password' may not match server node-passwd entry, try enabling a unique node name with the --with-node-id flag\"",
+    ] {
+        let said = told(
+            &desk,
+            &format!(
+                "Jan 16 08:04:10 agent1 k3s[1561]: time=\"2020-01-16T08:04:10.073863274Z\" level=info msg=\"Starting k3s agent v1.17.0+k3s.1 (0f644650)\"\nJan 16 08:04:11 agent1 k3s[1561]: time=\"2020-01-16T08:04:11.984848590Z\" {said_so}\n"
+            ),
+        );
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("KF301"), "{said_so}\n{said}");
+        assert!(
+            words.contains("cannot register its node with the apiserver: Node password rejected"),
+            "{said}"
+        );
+        assert!(words.contains("grep node-password"), "{said}");
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_by_an_error_of_its_own_is_told() {
+    let desk = Desk::new();
+    for (lines, wanted) in [
+        (
+            "Oct 20 05:25:01 n1 crio[2899]: time=\"2019-10-20 05:25:01.955432575Z\" level=fatal msg=\"library config validation: runtime config: invalid conmon path: stat /usr/libexec/crio/conmon: no such file or directory\"\nOct 20 05:25:01 n1 systemd[1]: crio.service: Main process exited, code=exited, status=1/FAILURE\n",
+            "invalid conmon path: stat /usr/libexec/crio/conmon",
+        ),
+        (
+            "Jul 23 11:20:11 n1 containerd[9186]: time=\"2020-07-23T11:20:11.482404139+08:00\" level=info msg=\"containerd successfully booted in 0.003611s\"\nJul 23 11:20:11 n1 containerd[9186]: panic: runtime error: invalid memory address or nil pointer dereference\nJul 23 11:20:11 n1 containerd[9186]: [signal SIGSEGV: segmentation violation code=0x1 addr=0x8 pc=0x5626b983c259]\nJul 23 11:20:11 n1 containerd[9186]: goroutine 55 [running]:\nJul 23 11:20:11 n1 systemd[1]: containerd.service: Main process exited, code=exited, status=2/INVALIDARGUMENT\n",
+            "panic: runtime error: invalid memory address",
+        ),
+        (
+            "2020-07-23T11:20:11.482404+0800 n1 containerd[9186]: containerd: failed to load TOML: /etc/containerd/config.toml: (1, 2): unexpected token\n2020-07-23T11:20:11.490404+0800 n1 containerd[9190]: time=\"2020-07-23T11:20:11.489404139+08:00\" level=warning msg=\"x\"\n",
+            "failed to load TOML: /etc/containerd/config.toml",
+        ),
+    ] {
+        let said = told(&desk, lines);
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("KF515"), "{lines}\n{said}");
+        assert!(words.contains(wanted), "{lines}\n{said}");
+    }
+    // One that its supervisor has started again, and that works.
+    let said = told(
+        &desk,
+        "Jul 23 11:20:11 n1 containerd[9186]: time=\"2020-07-23T11:20:11.482404139+08:00\" level=fatal msg=\"x\"\nJul 23 11:20:51 n1 containerd[9199]: time=\"2020-07-23T11:20:51.482404139+08:00\" level=warning msg=\"cleaning up after shim disconnected\"\n",
+    );
+    assert!(!said.contains("KF515"), "{said}");
+}
+
+/// Events alone: those of a container that runs, after a volume that could not be mounted again; and one of the kernel's.
+#[test]
+fn a_pod_whose_container_was_probed_does_not_wait_for_a_volume() {
+    let desk = Desk::new();
+    let head = "LAST SEEN   TYPE      REASON        OBJECT              MESSAGE\n";
+    let mount = "10s         Warning   FailedMount   pod/crashloop-pod   MountVolume.SetUp failed for volume \"config-vol\" : configmap \"app-config\" not found\n";
+    let said = told(&desk, &format!("{head}{mount}"));
+    assert!(said.contains("KF402"), "{said}");
+    let said = told(
+        &desk,
+        &format!(
+            "{head}90s         Warning   BackOff       pod/crashloop-pod   Back-off restarting failed container app in pod crashloop-pod\n2m          Warning   Unhealthy     pod/crashloop-pod   Liveness probe failed: HTTP probe failed with statuscode: 503\n{mount}"
+        ),
+    );
+    assert!(said.contains("KF803") && !said.contains("KF402"), "{said}");
+    let said = told(
+        &desk,
+        &format!(
+            "{head}10s         Warning   OOMKilling    pod/oom-pod         Memory cgroup out of memory: Killed process 12345 (java) total-vm:524288kB, anon-rss:262144kB\n"
+        ),
+    );
+    assert!(said.contains("KF709"), "{said}");
+}
+
+/// pkg/kubelet/kuberuntime/kuberuntime_manager.go, `podSandboxChanged`; pkg/kubelet/dockershim/docker_sandbox.go, `getIP`: 1.15.
+#[test]
+fn a_sandbox_whose_address_cannot_be_read_is_told() {
+    let desk = Desk::new();
+    let unread = "Jul 12 17:13:31 n1 kubelet[761]: W0712 17:13:31.398508     761 docker_sandbox.go:384] failed to read pod IP from plugin/docker: NetworkPlugin cni failed on the status hook for pod \"zookeeper-1_default\": Unexpected command output nsenter: failed to execute ip: No such file or directory\nJul 12 17:13:31 n1 kubelet[761]: with error: exit status 1\n";
+    let anew = |second: u32| {
+        format!(
+            "Jul 12 17:13:{second} n1 kubelet[761]: I0712 17:13:{second}.419167     761 kuberuntime_manager.go:434] Sandbox for pod \"zookeeper-1_default(9ede2a23-52bf-8cd0-cf86-767166391721)\" has no IP address.  Need to start a new one\n"
+        )
+    };
+    let said = told(&desk, &format!("{}{}{}", anew(31), anew(34), anew(37)));
+    assert!(
+        said.contains("default/zookeeper-1") && said.contains("KF513"),
+        "{said}"
+    );
+    assert!(said.contains("it has no IP address"), "{said}");
+    let said = told(&desk, &format!("{}{unread}", anew(31)));
+    assert!(
+        said.contains("default/zookeeper-1") && said.contains("KF501"),
+        "{said}"
+    );
+    assert!(said.contains("command -v ip"), "{said}");
+}
+
+/// Of a bundle that a tool wrote: the kubelet gives no message beside this reason.
+#[test]
+fn the_message_of_a_container_that_is_being_made_is_read() {
+    let desk = Desk::new();
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db-pod","namespace":"default","creationTimestamp":"2024-01-10T08:00:00Z"},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True"}],"containerStatuses":[{"name":"postgres","restartCount":0,"state":{"waiting":{"reason":"ContainerCreating","message":"MountVolume.SetUp failed for volume \"data-vol\" : configmap \"db-config\" not found"}},"lastState":{}}]}}"#;
+    let file = desk.file("pod.json", pod);
+    let o = run(&["why", "--all", "-s", &file]);
+    let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+    assert!(
+        said.contains("default/db-pod") && said.contains("KF402"),
+        "{said}"
+    );
+}
+
+/// pkg/kubelet/eviction/eviction_manager.go, `synchronize`; pkg/kubelet/kubelet.go, `StartGarbageCollection`: 1.17, and 1.36.
+#[test]
+fn a_node_that_is_low_on_disk_is_told_by_its_log_or_its_events_alone() {
+    let desk = Desk::new();
+    for (paste, wanted) in [
+        (
+            "Dec 25 21:16:28 office k3s[794]: W1225 13:16:28.214032     794 eviction_manager.go:344] eviction manager: attempting to reclaim ephemeral-storage\n",
+            "low on ephemeral-storage",
+        ),
+        (
+            "Dec 25 21:21:55 office k3s[794]: E1225 13:21:55.025140     794 kubelet.go:1292] Image garbage collection failed multiple times in a row: failed to garbage collect required amount of images. Wanted to free 1825361100 bytes, but freed 0 bytes\n",
+            "Wanted to free 1825361100 bytes",
+        ),
+        (
+            "E1225 13:21:55.025140     794 kubelet.go:1542] \"Image garbage collection failed multiple times in a row\" err=\"Failed to garbage collect required amount of images. Attempted to free 1825361100 bytes, but only found 0 bytes eligible to free.\"\n",
+            "only found 0 bytes eligible to free",
+        ),
+        (
+            "$ kubectl describe node 10.0.112.135\nEvents:\n  Type     Reason                   Age                      From                   Message\n  ----     ------                   ----                     ----                   -------\n  Normal   NodeHasNoDiskPressure    37s (x2 over 37s)        kubelet, 10.0.112.135  Node 10.0.112.135 status is now: NodeHasNoDiskPressure\n  Normal   NodeHasDiskPressure      27s                      kubelet, 10.0.112.135  Node 10.0.112.135 status is now: NodeHasDiskPressure\n  Warning  EvictionThresholdMet     7s (x4 over 37s)         kubelet, 10.0.112.135  Attempting to reclaim ephemeral-storage\n",
+            "low on disk space",
+        ),
+        (
+            "LAST SEEN   TYPE      REASON                 OBJECT              MESSAGE\n2m          Warning   EvictionThresholdMet   node/10.0.112.135   Attempting to reclaim ephemeral-storage\n",
+            "low on ephemeral-storage",
+        ),
+        (
+            "LAST SEEN   TYPE      REASON                OBJECT              MESSAGE\n2m          Warning   FreeDiskSpaceFailed   node/10.0.112.135   Failed to garbage collect required amount of images. Attempted to free 1825361100 bytes, but only found 0 bytes eligible to free.\n",
+            "only found 0 bytes eligible to free",
+        ),
+    ] {
+        let said = told(&desk, paste);
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("KF318"), "{paste}\n{said}");
+        assert!(words.contains(wanted), "{paste}\n{said}");
+    }
+    let over = "LAST SEEN   TYPE     REASON                  OBJECT              MESSAGE\n2m          Normal   NodeHasDiskPressure     node/10.0.112.135   Node 10.0.112.135 status is now: NodeHasDiskPressure\n1m          Normal   NodeHasNoDiskPressure   node/10.0.112.135   Node 10.0.112.135 status is now: NodeHasNoDiskPressure\n";
+    let said = told(&desk, over);
+    assert!(!said.contains("KF318"), "{said}");
 }
 
 #[test]

@@ -11,13 +11,14 @@ use super::rules::{Attachments, ClaimWaits, Workloads};
 use super::scheduler::Usage;
 use super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
-use crate::flow::{self, Fact};
+use crate::flow::{self, Fact, Map};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
+use kflow_model::event::EventSeen;
 use kflow_model::gap::WatchNote;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
-    log::{Component, LogLine},
+    log::{Component, LogLine, Severity},
 };
 
 /// A call of the kubelet's loops that is in flight for longer than this, ns, shows that the runtime does not answer.
@@ -129,8 +130,13 @@ pub struct NodeHealth {
     pub network: Option<(Nanos, Evidence)>,
     /// The node's pressure conditions that are true.
     pub pressures: Vec<Condition>,
-    /// The kubelet's newest line that says that it reclaims a resource: when, and which.
+    /// The kubelet's newest line or Event that says that it reclaims a resource: when, and which.
     pub reclaims: Option<(Nanos, Text, Evidence)>,
+    /// The kubelet's newest line or Event that says that it found no more images to remove from a disk that is too full: when,
+    /// and in which words.
+    pub images_kept: Option<(Nanos, Text, Evidence)>,
+    /// The line with which the runtime ended the last time: when, and which.
+    pub runtime_ended: Option<(Nanos, Text, Evidence)>,
     /// Time of the kubelet's newest log line or request to the apiserver that is about the node as a whole.
     pub heard: Option<Nanos>,
     /// The lease that the kubelet renews in `kube-node-lease`.
@@ -154,18 +160,40 @@ impl NodeHealth {
             let pressures = pressures.filter(|c| c.is_true() && low_on(&c.kind).is_some());
             f.pressures = pressures.cloned().collect();
         }
+        // An Event of a change tells the condition where no object of the node is known. The newest of each kind comes first.
+        let mut turned: Vec<&'static str> = Vec::new();
         for o in node.evidence.iter().rev() {
             if o.source.is_node() {
                 f.local = true;
             }
             match &o.body {
-                Body::Event(e) if e.reason == "NodeReady" => {
-                    f.came_back = f.came_back.max(Some(o.stamp.at));
+                Body::Event(e) => {
+                    f.event(o, e);
+                    if let Some((kind, low)) = turn(&e.reason).filter(|_| node.api.is_none())
+                        && !turned.contains(&kind)
+                    {
+                        turned.push(kind);
+                        if low {
+                            f.pressures.push(Condition {
+                                kind: kind.into(),
+                                status: "True".into(),
+                                transition: Some(o.stamp.at),
+                                message: e.message.clone(),
+                                ..Condition::default()
+                            });
+                            f.evidence.get_or_insert_with(|| o.clone());
+                        }
+                    }
                 }
                 Body::Node(_) if f.evidence.is_none() => f.evidence = Some(o.clone()),
                 Body::Log(l) if l.component == Component::Kubelet => {
                     f.heard = f.heard.max(Some(o.stamp.at));
                     f.line(o, l);
+                }
+                // logrus exits after a line of the level fatal, and Go after the words of a panic.
+                Body::Log(l) if l.severity == Severity::Fatal && is_of_runtime(l) => {
+                    let ended = || (o.stamp.at, l.message.clone(), o.clone());
+                    f.runtime_ended.get_or_insert_with(ended);
                 }
                 Body::Audit(a) if a.agent.starts_with("kubelet") || a.kubelet_of().is_some() => {
                     f.heard = f.heard.max(Some(o.stamp.at));
@@ -175,10 +203,43 @@ impl NodeHealth {
         }
         f
     }
+    fn event(&mut self, o: &Evidence, e: &EventSeen) {
+        let at = o.stamp.at;
+        if e.reason == "NodeReady" {
+            self.came_back = self.came_back.max(Some(at));
+        }
+        let Some(said) = Map::active().event(&e.reason, &e.message) else {
+            return;
+        };
+        match said.fact {
+            Fact::ReclaimBegan => {
+                let resource = || Text::from(said.name("resourceName").unwrap_or_default());
+                self.reclaims
+                    .get_or_insert_with(|| (at, resource(), o.clone()));
+            }
+            Fact::ImagesNotFreed => {
+                self.images_kept
+                    .get_or_insert_with(|| (at, e.message.clone(), o.clone()));
+            }
+            _ => {}
+        }
+    }
+    /// klog exits after a line of the severity Fatal (k8s.io/klog/v2, klog.go, `output`).
     fn line(&mut self, o: &Evidence, l: &LogLine) {
         let at = o.stamp.at;
-        let Some(l) = flow::line(l) else { return };
-        let why = || (at, Text::from(l.error()), o.clone());
+        let ends = l.severity == Severity::Fatal;
+        let text = &l.message;
+        let Some(l) = flow::line(l) else {
+            if ends {
+                self.fatal
+                    .get_or_insert_with(|| (at, text.clone(), o.clone()));
+            }
+            return;
+        };
+        let why = || {
+            let error = Some(l.error()).filter(|e| !e.is_empty());
+            (at, Text::from(error.unwrap_or(text)), o.clone())
+        };
         // Lines come newest first, so that the first one of a kind stays.
         match l.fact() {
             Fact::KubeletFailed => {
@@ -230,6 +291,9 @@ impl NodeHealth {
                 self.reclaims
                     .get_or_insert_with(|| (at, resource(), o.clone()));
             }
+            Fact::ImagesNotFreed => {
+                self.images_kept.get_or_insert_with(why);
+            }
             _ => {}
         }
     }
@@ -237,12 +301,30 @@ impl NodeHealth {
     pub fn is_low(&self, now: Nanos) -> bool {
         !self.pressures.is_empty() || self.reclaiming(now).is_some()
     }
-    /// Returns the kubelet's newest line that says that it reclaims a resource, if it is recent. The kubelet repeats
-    /// the line every ten seconds while it has to.
+    /// Returns the kubelet's newest line or Event that says that it reclaims a resource, if it is recent. The kubelet repeats
+    /// the line every ten seconds while it has to; of its Events fewer are written.
     pub fn reclaiming(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        let counts = |o: &Evidence| match o.body {
+            Body::Event(_) => limits::EVENTS_REPEAT.ns,
+            _ => limits::RECLAIMING.ns,
+        };
         self.reclaims
             .as_ref()
-            .filter(|(at, ..)| now.since(*at) < limits::RECLAIMING.ns)
+            .filter(|(at, _, o)| now.since(*at) < counts(o))
+    }
+    /// Returns the kubelet's newest word that it found no more images to remove from a disk that is too full, if it is recent.
+    pub fn keeps_images(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        self.images_kept
+            .as_ref()
+            .filter(|(at, ..)| now.since(*at) < limits::IMAGES_KEPT.ns)
+    }
+    /// Returns the line with which the runtime ended, if it was its last word. `heard` is when the runtime was last heard.
+    pub fn ended_runtime(&self, heard: Option<Nanos>) -> Option<&(Nanos, Text, Evidence)> {
+        let works = |at: Nanos| {
+            heard.is_some_and(|h| h.since(at) >= limits::KUBELET_RESTART.ns)
+                || self.came_back.is_some_and(|b| b > at)
+        };
+        self.runtime_ended.as_ref().filter(|(at, ..)| !works(*at))
     }
     /// Returns the kubelet's newest line that says that it skips all pods, and why, if it is recent. The kubelet
     /// repeats the line at least every five seconds.
@@ -291,6 +373,24 @@ impl NodeHealth {
     pub fn not_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|(s, _, _)| s != "True")
     }
+}
+
+fn is_of_runtime(l: &LogLine) -> bool {
+    matches!(l.component, Component::Containerd | Component::Crio)
+}
+
+/// Returns the condition of which the kubelet reports by an Event that it has changed, and whether the node is low by it
+/// (pkg/kubelet/nodestatus/setters.go, `MemoryPressureCondition`, `PIDPressureCondition`, `DiskPressureCondition`).
+fn turn(reason: &str) -> Option<(&'static str, bool)> {
+    Some(match reason {
+        "NodeHasInsufficientMemory" => ("MemoryPressure", true),
+        "NodeHasSufficientMemory" => ("MemoryPressure", false),
+        "NodeHasDiskPressure" => ("DiskPressure", true),
+        "NodeHasNoDiskPressure" => ("DiskPressure", false),
+        "NodeHasInsufficientPID" => ("PIDPressure", true),
+        "NodeHasSufficientPID" => ("PIDPressure", false),
+        _ => return None,
+    })
 }
 
 /// Returns the resource that a node with this condition is low on; `None` for a condition of another type.

@@ -564,7 +564,17 @@ impl<'a> PodHistory<'a> {
                     signal::follows_volumes(&o.reason) && !matches!(o.evidence.body, Body::Pod(_))
                 };
                 let probed = |c: &ContainerHistory<'_>| after(c.probed());
-                after(self.volumes.filter(|_| self.sandbox_attempts > 0))
+                // A container that runs keeps its volumes where one of them cannot be mounted once more, as it is in each of its
+                // pod's syncs (pkg/kubelet/volumemanager/reconciler, `mountOrAttachVolumes`). Events say late that it ran.
+                let lately = |t: Nanos| t.plus(super::limits::EVENTS_REPEAT.ns) > s.first;
+                let ran = |c: &ContainerHistory<'_>| {
+                    let killed = c.killed.map(|(at, ..)| at);
+                    let backed_off = c.backed_off.last().map(|o| o.stamp.at);
+                    let signs = [c.probed(), killed, backed_off];
+                    self.api.is_none() && signs.into_iter().flatten().any(lately)
+                };
+                self.containers.iter().any(ran)
+                    || after(self.volumes.filter(|_| self.sandbox_attempts > 0))
                     || after(self.sandbox)
                     || self.containers.iter().any(probed)
                     || self.signals.iter().any(|o| o.at > s.at && follows(o))

@@ -61,6 +61,8 @@ limits! {
     PICK_UP_BLIND = "admit: the same, and nothing shows whether the kubelet lives", 30, "measured as above; by then a kubelet that lives has renewed its lease three times (LEASE_MISSED)";
     /// How long the kubelet's line counts that says that it reclaims a resource.
     RECLAIMING = "admit: the kubelet said that it gets a resource back", 30, "pkg/kubelet/kubelet.go: evictionMonitoringPeriod 10 s; pkg/kubelet/eviction/eviction_manager.go, synchronize: each turn says so while a threshold is met, and waits up to 30 s (podCleanupTimeout) for a pod that it ended";
+    /// How long the kubelet's word counts that it found no more images to remove.
+    IMAGES_KEPT = "admit: the kubelet found no more images to remove from a full disk", 600, "pkg/kubelet/kubelet.go: ImageGCPeriod 5 min; two of them";
     /// For a node that has just come, or come back.
     NODE_STARTS = "admit: a node that is not ready since it started", 30, "chosen: three reports of the kubelet (pkg/kubelet/apis/config/v1beta1/defaults.go, NodeStatusUpdateFrequency 10 s), in which the network's own pods are started";
     /// For a kubelet that neither logs nor calls the runtime.

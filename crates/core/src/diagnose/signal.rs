@@ -240,6 +240,11 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
     }
 }
 
+/// Returns the reason of what keeps a container from being made, by the message of its state.
+pub fn of_wait(message: &str) -> Option<&'static str> {
+    reason_of(&ERRORS.kubelet.errors, message)
+}
+
 /// True for a line that carries nothing for [`of_line`] or any other reader, as far as that is known without reading
 /// its text.
 pub fn is_idle(l: &LogLine) -> bool {

@@ -105,6 +105,8 @@ facts! {
     NetworkAwaited,
     /// The network plugin is ready, and the runtime begins the sandbox.
     NetworkArrived,
+    /// The sandbox has no IP address, and another is to be made.
+    SandboxWithoutAddress,
     /// The sandbox was created.
     SandboxCreated,
     /// The sandbox was not created.
@@ -189,6 +191,8 @@ facts! {
     ContainersCollected,
     /// Unused images were removed.
     ImagesCollected,
+    /// No unused images were left to remove, and the disk is still too full; the error or message says how much was to go.
+    ImagesNotFreed,
     /// The eviction manager reads its signals.
     EvictionChecked,
     /// An eviction signal is beyond its threshold.
@@ -206,7 +210,7 @@ facts! {
     KubeletStarted,
     /// The kubelet's command failed; the error says why.
     KubeletFailed,
-    /// The kubelet could not register its node; the error says why.
+    /// The kubelet could not register its node, or the agent that is to start it could not join; the error says why.
     RegistrationFailed,
     /// The kubelet's client certificate has expired.
     CertificateExpired,

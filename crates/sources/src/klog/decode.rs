@@ -84,6 +84,14 @@ impl KlogDecoder {
         if line.first() == Some(&b'{') {
             return self.json(line, received, out);
         }
+        if self.component == Component::Kubelet && is_of_agent(line, origin) {
+            let released = self.release(out);
+            return match crate::runtime::logrus(self.component, line, received, out) {
+                Fed::Observed(n) => Fed::Observed(released + n),
+                _ if released > 0 => Fed::Observed(released),
+                other => other,
+            };
+        }
         if let Some(held) = &mut self.held
             && held.origin == origin
             && held.lines < LINES_MAX
@@ -287,6 +295,17 @@ fn observation(stamp: Stamp, component: Component, record: Record) -> Observatio
         source: component.source(),
         body: Body::Log(Box::new(record.into_line())),
     }
+}
+
+/// True for what k3s or RKE2 themselves complain of or wait for, by logrus, between the lines of the kubelet, which is a part of them.
+fn is_of_agent(line: &[u8], origin: &str) -> bool {
+    let has = |words: &[u8]| memchr::memmem::find(line, words).is_some();
+    line.starts_with(b"time=")
+        && (origin.starts_with("k3s") || origin.starts_with("rke2"))
+        && (has(b" level=warn")
+            || has(b" level=error")
+            || has(b" level=fatal")
+            || has(b" msg=\"Waiting to "))
 }
 
 /// Returns why a line is ignored that is frequent and says nothing about any pod; `None` for any other line.

@@ -257,6 +257,8 @@ pub(crate) fn scan_prose(s: &str) -> Found<'_> {
                     && let Some(p) = pod_value(word)
                 {
                     found.add(p);
+                } else if let Some((name, ns)) = dockers(after) {
+                    found.add(PodRef::by_name(ns, name));
                 }
             }
             3 => {
@@ -296,6 +298,13 @@ pub(crate) fn scan_prose(s: &str) -> Found<'_> {
 
 fn until<'a>(s: &'a str, stops: &[char]) -> &'a str {
     s.find(stops).and_then(|n| s.get(..n)).unwrap_or(s)
+}
+
+/// Reads `"name_ns"`, as dockershim and its network plugins quote a pod without its UID (pkg/kubelet/dockershim/docker_sandbox.go, `getIP`).
+fn dockers(after: &str) -> Option<(&str, &str)> {
+    let (word, _) = after.strip_prefix('"')?.split_once('"')?;
+    let (name, ns) = word.split_once('_')?;
+    (is_name(name) && is_name(ns)).then_some((name, ns))
 }
 
 /// Reads `pod "name" (UID: "uid")` and `name_ns(uid)` from the text before and after the opening parenthesis.

@@ -26,6 +26,8 @@ pub const UNHEARD: &str = "container event without a listener";
 pub struct RuntimeDecoder {
     component: Component,
     unwrap: Unwrap,
+    /// The time of the newest line that has one.
+    last: Option<Nanos>,
 }
 
 impl RuntimeDecoder {
@@ -34,99 +36,145 @@ impl RuntimeDecoder {
         Self {
             component,
             unwrap: Unwrap::default(),
+            last: None,
         }
     }
 
-    fn text(&self, line: &[u8], received: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
-        let line = String::from_utf8_lossy(line);
-        let fields: Vec<(Cow<'_, str>, Cow<'_, str>)> = if line.starts_with('{') {
-            let Ok(Json::Object(map)) = serde_json::from_str::<Json>(&line) else {
-                return Fed::Malformed("JSON that does not parse");
-            };
-            map.into_iter()
-                .map(|(k, v)| match v {
-                    Json::String(s) => (Cow::Owned(k), Cow::Owned(s)),
-                    other => (Cow::Owned(k), Cow::Owned(other.to_string())),
-                })
-                .collect()
-        } else if line.starts_with("time=") {
-            let mut fields = Vec::new();
-            for (key, value) in Pairs(&line).take(FIELDS_MAX) {
-                match value {
-                    Value::Text(v) => fields.push((Cow::Borrowed(key), v)),
-                    Value::Nested(v) => fields.push((Cow::Borrowed(key), Cow::Borrowed(v))),
-                    Value::Block => {}
-                    Value::Cut if key == "msg" || key == "time" => {
-                        return Fed::Malformed("line cut inside its message");
-                    }
-                    Value::Cut => {}
-                }
-            }
-            fields
-        } else if line.trim().is_empty() {
-            return Fed::Ignored("empty line");
-        } else {
-            // klog lines of libraries inside containerd say nothing that the CRI responses do not.
-            return Fed::Ignored("not a logrus line");
+    fn text(&mut self, line: &[u8], received: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
+        let ends = received.or(self.last).zip(last_words(line, self.component));
+        let Some((at, words)) = ends else {
+            let before = out.len();
+            let fed = logrus(self.component, line, received, out);
+            let read = out.get(before..).unwrap_or_default();
+            self.last = read.last().map(|o| o.stamp.at).or(self.last);
+            return fed;
         };
-        let Some((at, precision)) = field(&fields, "time").and_then(time) else {
-            return Fed::Malformed("no time");
-        };
-        let Some(message) = field(&fields, "msg") else {
-            return Fed::Malformed("no message");
-        };
-        if message.starts_with("container event discarded") {
-            // Written for every event while no client calls GetContainerEvents, so for all events on most nodes;
-            // after a restart of containerd, for all containers that ever existed.
-            return Fed::Ignored(UNHEARD);
-        }
-        let log = self.record(message, &fields);
+        let words = cut(&String::from_utf8_lossy(words), MESSAGE_MAX);
+        let log = LogLine::new(self.component, Severity::Fatal, words);
         out.push(Observation {
-            stamp: Stamp::new(at, precision, received.map_or(at, |r| r.max(at))),
+            stamp: Stamp::new(at, received.map_or(1_000_000_000, |_| 1_000), at),
             source: Source::Runtime,
             body: Body::Log(Box::new(log)),
         });
         Fed::Observed(1)
     }
+}
 
-    fn record(&self, message: &str, fields: &[(Cow<'_, str>, Cow<'_, str>)]) -> LogLine {
-        let level = field(fields, "level").unwrap_or("info");
-        let severity = match level {
-            "warning" | "warn" => Severity::Warning,
-            "error" => Severity::Error,
-            "fatal" | "panic" => Severity::Fatal,
-            _ => Severity::Info,
+/// The words with which a runtime ends, where they are none of logrus's: a panic of Go's (runtime/panic.go, `printpanics`, `throw`), or
+/// the error with which its `main` returns (containerd/containerd cmd/containerd/main.go).
+fn last_words(line: &[u8], component: Component) -> Option<&[u8]> {
+    let of_main = || {
+        let rest = line.strip_prefix(component.program().as_bytes())?;
+        rest.strip_prefix(b": ").filter(|e| !e.is_empty())
+    };
+    let panics = line.starts_with(b"panic: ") || line.starts_with(b"fatal error: ");
+    if panics { Some(line) } else { of_main() }
+}
+
+/// Decodes one line of logrus, text or JSON, that `component` wrote.
+pub(crate) fn logrus(
+    component: Component,
+    line: &[u8],
+    received: Option<Nanos>,
+    out: &mut Vec<Observation>,
+) -> Fed {
+    let line = String::from_utf8_lossy(line);
+    let fields: Vec<(Cow<'_, str>, Cow<'_, str>)> = if line.starts_with('{') {
+        let Ok(Json::Object(map)) = serde_json::from_str::<Json>(&line) else {
+            return Fed::Malformed("JSON that does not parse");
         };
-        let mut line = LogLine::new(self.component, severity, cut(message, MESSAGE_MAX));
-        let mut kept = Vec::new();
-        let ids = ids(message);
-        line.pod = ids.pod;
-        line.container = ids.container.into();
-        if let Some(id) = ids.container_id {
-            line.container_id = id.into();
-        }
-        if let Some(id) = ids.sandbox {
-            kept.push((Text::new("sandbox"), id.into()));
-        }
-        if let Some(n) = ids.attempt {
-            kept.push((Text::new("attempt"), n.into()));
-        }
-        for (key, value) in fields {
-            match key.as_ref() {
-                "time" | "level" | "msg" => {}
-                "error" | "err" => line.error = cut(value, FIELD_MAX).into(),
-                "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
-                    match bare_id(value) {
-                        Some(id) => line.container_id = id.into(),
-                        None => push(&mut kept, key, value),
-                    }
+        map.into_iter()
+            .map(|(k, v)| match v {
+                Json::String(s) => (Cow::Owned(k), Cow::Owned(s)),
+                other => (Cow::Owned(k), Cow::Owned(other.to_string())),
+            })
+            .collect()
+    } else if line.starts_with("time=") {
+        let mut fields = Vec::new();
+        for (key, value) in Pairs(&line).take(FIELDS_MAX) {
+            match value {
+                Value::Text(v) => fields.push((Cow::Borrowed(key), v)),
+                Value::Nested(v) => fields.push((Cow::Borrowed(key), Cow::Borrowed(v))),
+                Value::Block => {}
+                // What a program ends with is worth its beginning.
+                Value::Cut if key == "msg" && field(&fields, "level").is_some_and(is_fatal) => {
+                    let (_, words) = line.split_once(" msg=\"").unwrap_or_default();
+                    fields.push((Cow::Borrowed(key), Cow::Borrowed(words.trim_end())));
                 }
-                _ => push(&mut kept, key, value),
+                Value::Cut if key == "msg" || key == "time" => {
+                    return Fed::Malformed("line cut inside its message");
+                }
+                Value::Cut => {}
             }
         }
-        line.fields = kept.into();
-        line
+        fields
+    } else if line.trim().is_empty() {
+        return Fed::Ignored("empty line");
+    } else {
+        // klog lines of libraries inside containerd say nothing that the CRI responses do not.
+        return Fed::Ignored("not a logrus line");
+    };
+    let Some((at, precision)) = field(&fields, "time").and_then(time) else {
+        return Fed::Malformed("no time");
+    };
+    let Some(message) = field(&fields, "msg") else {
+        return Fed::Malformed("no message");
+    };
+    if message.starts_with("container event discarded") {
+        // Written for every event while no client calls GetContainerEvents, so for all events on most nodes;
+        // after a restart of containerd, for all containers that ever existed.
+        return Fed::Ignored(UNHEARD);
     }
+    let log = record(component, message, &fields);
+    out.push(Observation {
+        stamp: Stamp::new(at, precision, received.map_or(at, |r| r.max(at))),
+        source: component.source(),
+        body: Body::Log(Box::new(log)),
+    });
+    Fed::Observed(1)
+}
+
+fn is_fatal(level: &str) -> bool {
+    matches!(level, "fatal" | "panic")
+}
+
+fn record(component: Component, message: &str, fields: &[(Cow<'_, str>, Cow<'_, str>)]) -> LogLine {
+    let level = field(fields, "level").unwrap_or("info");
+    let severity = match level {
+        "warning" | "warn" => Severity::Warning,
+        "error" => Severity::Error,
+        level if is_fatal(level) => Severity::Fatal,
+        _ => Severity::Info,
+    };
+    let mut line = LogLine::new(component, severity, cut(message, MESSAGE_MAX));
+    let mut kept = Vec::new();
+    let ids = ids(message);
+    line.pod = ids.pod;
+    line.container = ids.container.into();
+    if let Some(id) = ids.container_id {
+        line.container_id = id.into();
+    }
+    if let Some(id) = ids.sandbox {
+        kept.push((Text::new("sandbox"), id.into()));
+    }
+    if let Some(n) = ids.attempt {
+        kept.push((Text::new("attempt"), n.into()));
+    }
+    for (key, value) in fields {
+        match key.as_ref() {
+            "time" | "level" | "msg" => {}
+            "error" | "err" => line.error = cut(value, FIELD_MAX).into(),
+            "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
+                match bare_id(value) {
+                    Some(id) => line.container_id = id.into(),
+                    None => push(&mut kept, key, value),
+                }
+            }
+            _ => push(&mut kept, key, value),
+        }
+    }
+    line.fields = kept.into();
+    line
 }
 
 fn push(fields: &mut Vec<(Text, Text)>, key: &str, value: &str) {

@@ -20,7 +20,7 @@ use kflow_model::{
 const KEEP: usize = 8192;
 
 /// Facts whose Info lines about the node are kept. Lines above Info are always kept.
-const TELLING: [Fact; 13] = [
+const TELLING: [Fact; 14] = [
     Fact::KubeletStarting,
     Fact::LoopStarted,
     Fact::KubeletStarted,
@@ -30,6 +30,7 @@ const TELLING: [Fact; 13] = [
     Fact::NodeNotReady,
     Fact::NodeReady,
     Fact::NodeRegistered,
+    Fact::RegistrationFailed,
     Fact::SystemOom,
     Fact::NodeRegistering,
     Fact::ReclaimBegan,

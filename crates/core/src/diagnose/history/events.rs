@@ -70,6 +70,15 @@ impl<'a> PodHistory<'a> {
                 c.starts = c.starts.max(count);
             }
             "Killing" => self.killing(o, message, container),
+            // Of a pod, as agents report it that read the kernel's log; of a node it is node-problem-detector's.
+            "OOMKilling" => {
+                let exit = Exit {
+                    reason: OOM_KILLED.into(),
+                    was_before: false,
+                    ..Exit::before(o)
+                };
+                self.exit(container, exit);
+            }
             "Unhealthy" | "ProbeError" => {
                 let said = Map::active().event(reason, message);
                 let errored = said.is_some_and(|s| s.fact == Fact::ProbeErrored);

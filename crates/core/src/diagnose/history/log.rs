@@ -40,6 +40,10 @@ impl<'a> PodHistory<'a> {
                 self.sign(at);
             }
             Fact::SyncBegan => self.sign(at),
+            Fact::SandboxWithoutAddress => {
+                self.sign(at);
+                self.failure(o, l.line(), Some(l));
+            }
             Fact::VolumesMounted => self.volumes = self.volumes.max(Some(at)),
             Fact::NetworkAwaited => self.network_wait = Some((o, l.line())),
             Fact::NetworkArrived => self.network_wait = None,

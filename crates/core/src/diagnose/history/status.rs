@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{PodHistory, Signal, never_ran};
-use crate::diagnose::limits;
+use crate::diagnose::{limits, signal};
 use crate::flow::Map;
 use kflow_model::Nanos;
 use kflow_model::{
@@ -96,6 +96,13 @@ impl PodHistory<'_> {
         }
         for s in api.statuses() {
             self.container(&s.name).status = Some(s);
+            // Beside the reasons of a container that is being made, the kubelet gives no message; who does has an Event's.
+            if let ContainerState::Waiting { reason, message } = &s.state
+                && matches!(reason.as_str(), "ContainerCreating" | "PodInitializing")
+                && let Some(told) = signal::of_wait(message)
+            {
+                self.push(told, "", message.as_str(), o, 0);
+            }
             if let ContainerState::Waiting { reason, message } = &s.state
                 && !matches!(
                     reason.as_str(),

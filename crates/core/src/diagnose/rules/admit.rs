@@ -60,8 +60,8 @@ fn started(f: &PodHistory<'_>) -> bool {
         .any(|c| f.known(&c.name).is_some_and(|k| k.started.is_some()))
 }
 
-/// Adds a finding when the runtime does not answer: the kubelet's own calls hang, or its log or its node's condition
-/// says so. Returns true when it added one.
+/// Adds a finding when the runtime has ended or does not answer: its own log says so, the kubelet's calls hang, or the kubelet's log or
+/// its node's condition says so. Returns true when it added one.
 pub(super) fn runtime<'a>(
     cx: Context<'a>,
     f: &PodHistory<'a>,
@@ -71,6 +71,10 @@ pub(super) fn runtime<'a>(
     let name = node_of(f.view, f.api);
     let local = cx.shared.local_node().filter(|_| cx.shared.is_local(name));
     let facts = local.or_else(|| cx.shared.node(name));
+    if let Some((x, _)) = facts.and_then(|n| node::ended_runtime(cx, f, n)) {
+        found.push(x.at(stage).since(f.since(stage)));
+        return true;
+    }
     let x = Finding::new(cause::KF302, f)
         .at(stage)
         .since(f.since(stage));

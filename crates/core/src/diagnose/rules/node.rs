@@ -23,6 +23,7 @@ const UNMISSED_NS: i64 = limits::LEASE.ns;
 /// The kubelet checks its client certificate every ten seconds, and logs each time that it has expired
 /// (pkg/kubelet/certificate/transport.go, `UpdateTransport`). Some lines may be lost.
 const EXPIRED_NS: i64 = 60 * SECOND;
+const EXPIRED: &str = "its client certificate has expired";
 
 /// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is empty.
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
@@ -47,7 +48,8 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
         ..PodView::default()
     };
     let f = PodHistory::gather(&view, cx.now);
-    let (x, since) = runtime(cx, Finding::new(cause::KF302, &f), name, Some(health))
+    let (x, since) = ended_runtime(cx, &f, health)
+        .or_else(|| runtime(cx, Finding::new(cause::KF302, &f), name, Some(health)))
         .map(|(x, since)| (holding(cx, x, name), since))
         .or_else(|| ended(cx.now, &f, health))
         .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))
@@ -117,6 +119,20 @@ pub(super) fn runtime<'a>(
     Some((x, since?))
 }
 
+/// Returns a finding for a runtime that has ended by an error of its own, by its last line, and when it wrote that.
+pub(super) fn ended_runtime<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    health: &NodeHealth,
+) -> Option<(Finding<'a>, Nanos)> {
+    let last = |source| cx.world.source(source).last;
+    let heard = last(Source::Runtime).max(last(Source::Cri));
+    let (at, what, o) = health.ended_runtime(heard)?;
+    let what = what.trim_end_matches(['.', ':', ' ']);
+    let x = Finding::new(cause::KF515, f).name("what", &shorten(what, 160));
+    Some((x.proof(o), *at))
+}
+
 /// Returns a finding for a kubelet that exits as soon as it is started, by its last line, and when it wrote that.
 pub(super) fn ended<'a>(
     now: Nanos,
@@ -136,6 +152,17 @@ pub(super) fn ended<'a>(
             "ends as soon as it is started",
             why,
         ),
+    };
+    // The kubelet looks for the file that it was to join with only once its own certificate is of no use
+    // (pkg/kubelet/certificate/bootstrap/bootstrap.go, `LoadClientCert`).
+    let expired = health.expired.as_ref();
+    let x = match expired.filter(|(e, _)| at.since(*e).abs() < EXPIRED_NS) {
+        Some((_, of)) => {
+            let mut x = x.name("certificate", EXPIRED).proof(of);
+            x.names.remove("unjoined");
+            x
+        }
+        None => x,
     };
     Some((x.proof(o), *at))
 }
@@ -205,8 +232,15 @@ fn pressure<'a>(
         .collect();
     if lacks.is_empty() {
         // The kubelet sets the condition only with its next status report.
-        let (at, resource, o) = said?;
-        return Some((x.name("what", resource).proof(o), *at));
+        if let Some((at, resource, o)) = said {
+            return Some((x.name("what", resource).proof(o), *at));
+        }
+        let (at, message, o) = health.keeps_images(cx.now)?;
+        let message = message.trim_end_matches(['.', ' ']);
+        let x = x
+            .name("what", "disk space")
+            .name("message", &shorten(message, 160));
+        return Some((x.proof(o), *at));
     }
     let since = health.pressures.iter().filter_map(|c| c.transition).min();
     let messages: Vec<&str> = health
@@ -279,9 +313,7 @@ pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth)
     // The kubelet repeats this with each certificate check; what it logged long before it fell silent is another trouble.
     let last = |at: Nanos| health.heard.is_none_or(|h| h.since(at) < EXPIRED_NS);
     if let Some((_, o)) = health.expired.as_ref().filter(|(at, _)| last(*at)) {
-        x = x
-            .name("certificate", "its client certificate has expired")
-            .proof(o);
+        x = x.name("certificate", EXPIRED).proof(o);
     }
     x
 }

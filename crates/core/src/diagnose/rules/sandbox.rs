@@ -177,6 +177,10 @@ pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     } else {
         x.name("changed", &words(told))
     };
+    // The Event says no more than that it was changed.
+    if let Some(s) = changed.filter(|s| matches!(s.evidence.body, Body::Log(_))) {
+        x = x.name("what", &s.text);
+    }
     x = x.proof_if(changed.map(|s| s.evidence));
     if let Some(last) = changed
         && f.now.since(last.at) > backoff::FORGOTTEN_NS

@@ -335,6 +335,47 @@ fn lines_without_use_are_ignored_and_cut_ones_malformed() {
     }
 }
 
+/// What CRI-O's and containerd's journals show of their ends (cri-o/cri-o#2903; a panic of bbolt; cmd/containerd/main.go).
+#[test]
+fn the_words_with_which_a_runtime_ends_are_read() {
+    let mut d = RuntimeDecoder::new(Component::Containerd);
+    let mut out = Vec::new();
+    let panic = b"containerd[9186]: panic: runtime error: invalid memory address or nil pointer dereference";
+    let head = b"Jul 23 11:20:11 k8s-m1 ";
+    let line = [head.as_slice(), panic].concat();
+    assert_eq!(d.line(&line, &mut out), Fed::Ignored("not a logrus line"));
+    d.line(
+        br#"time="2020-07-23T11:20:11.482404139+08:00" level=info msg="containerd successfully booted in 0.003611s""#,
+        &mut out,
+    );
+    assert_eq!(d.line(&line, &mut out), Fed::Observed(1));
+    d.line(
+        b"2020-07-23T03:20:12.482404+00:00 k8s-m1 containerd[9190]: containerd: failed to load TOML: /etc/containerd/config.toml",
+        &mut out,
+    );
+    d.line(
+        b"time=\"2019-10-20 05:25:01.955432575Z\" level=fatal msg=\"library config validation: invalid conmon path: ",
+        &mut out,
+    );
+    let words: Vec<_> = out
+        .iter()
+        .map(|o| match &o.body {
+            Body::Log(l) => (l.severity, l.message.to_string()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let fatal = |text: &str| (Severity::Fatal, text.to_owned());
+    assert_eq!(
+        words[1..],
+        [
+            fatal("panic: runtime error: invalid memory address or nil pointer dereference"),
+            fatal("failed to load TOML: /etc/containerd/config.toml"),
+            fatal("library config validation: invalid conmon path:"),
+        ]
+    );
+    assert_eq!(out[1].stamp.at, out[0].stamp.at);
+}
+
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

@@ -105,6 +105,32 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
             "Error reserving pod name k8s_p_ns_u_0 for id 5e1f: name is reserved",
             cause::KF507,
         ),
+        // moby/moby daemon/names.go, `reserveName`.
+        (
+            "FailedCreatePodSandBox",
+            r#"Failed create pod sandbox: rpc error: code = Unknown desc = failed to create a sandbox for pod "lomp-ext-d8c8b8c46-4v8tl": Error response from daemon: Conflict. The container name "/k8s_POD_lomp-ext-d8c8b8c46-4v8tl_default_65046a06-f795-11e9-9bb6-b67fb7a70bad_0" is already in use by container "30aa3f5847e0ce89e9d411e76783ba14accba7eb7743e605a10a9a862a72c1e2". You have to remove (or rename) that container to be able to reuse that name."#,
+            cause::KF507,
+        ),
+        (
+            "CreateContainerError",
+            r#"Error response from daemon: Conflict. The container name "/k8s_c_p_ns_u_0" is already in use by container 30aa3f58. You have to remove (or rename) that container to be able to reuse that name."#,
+            cause::KF702,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            r#"failed to start sandbox container for pod "p": Error response from daemon: OCI runtime create failed: container_linux.go:348: starting container process caused "process_linux.go:301: running exec setns process for init caused \"signal: killed\"": unknown"#,
+            cause::KF714,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            r#"NetworkPlugin cni failed on the status hook for pod "zookeeper-1_default": Unexpected command output nsenter: failed to execute ip: No such file or directory"#,
+            cause::KF501,
+        ),
+        (
+            "NetworkNotReady",
+            "runtime network not ready: NetworkPlugin kubenet does not ensure pod network",
+            cause::KF310,
+        ),
         (
             "FailedPrepareDynamicResources",
             "pod pod1(8221078e-5853-49ba-969c-04bb67c23c90) is not allowed to use resource claim pve-interfaces(6c61e511-d23c-411d-8774-1ab087ba807c)",
