@@ -16,7 +16,7 @@ use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target, Unknown,
-    Verdict,
+    Verdict, jobs,
 };
 use kflow_core::query::lasted_in;
 use kflow_core::suggest::suggest;
@@ -57,6 +57,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             if args.pod.is_none() {
                 tell_of_unexplained(source.asked(&world), &[]);
                 tell_of_waiting_claims(source.asked(&world));
+                tell_of_failed_jobs(source.asked(&world));
             }
             Err(u.into())
         }
@@ -74,6 +75,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             out.flush()?;
             if args.pod.is_none() {
                 tell_of_unexplained(asked, &verdicts);
+                tell_of_failed_jobs(asked);
             }
             if let (None, Some(u)) = (&args.pod, unknown::every(asked)) {
                 // There may be more of them.
@@ -109,6 +111,25 @@ fn tell_of_waiting_claims(asked: Asked<'_>) {
             "claim {}/{} waits for a pod that uses it, which is normal:  kflow why {name}",
             o.namespace, o.name
         ));
+    }
+}
+
+/// Names the Jobs that have failed and have no pods any more, which no verdict is about.
+fn tell_of_failed_jobs(asked: Asked<'_>) {
+    // Jobs are on no node, and have no labels of pods.
+    let namespace = match asked.scope {
+        None => None,
+        Some(s) if s.node.is_some() || !s.labels.is_empty() || !s.fields.is_empty() => return,
+        Some(s) => s.namespace.as_deref(),
+    };
+    for (job, why) in jobs::without_pods(asked.world) {
+        let job = &job.object;
+        if namespace.is_none_or(|n| job.namespace == n) {
+            out::tell(&format!(
+                "job {}/{} has failed, and has no pods any more: {why}:  kubectl -n {} describe job {}",
+                job.namespace, job.name, job.namespace, job.name
+            ));
+        }
     }
 }
 
@@ -312,14 +333,14 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     let Some(query) = &args.pod else {
         let place = asked.scope.map(|s| format!(" in {}", s.name()));
         let place = place.unwrap_or_default();
-        let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
-        return match there.count() {
+        return match pods_there(world) {
             0 => format!("There are no pods{place}.\n{}", were_there(args, asked)),
             1 => format!("There is 1 pod{place}, and it is well.\n"),
             n => format!("There are {n} pods{place}, and all are well.\n"),
         };
     };
     let mut text = String::new();
+    let mut failed;
     for target in diagnose::find(world, query) {
         let there = there(&target).count();
         let (head, body) = match target {
@@ -346,6 +367,9 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                     "Its pods are well, or on their way."
                 } else if o.object.kind == "PersistentVolumeClaim" {
                     "No pod mounts it."
+                } else if let Some(why) = jobs::failure(o) {
+                    failed = format!("It has failed, and has no pods any more: {why}");
+                    &failed
                 } else if !pods.is_empty() {
                     "Its pods are gone, and nothing says that it is kept from making one."
                 } else {
@@ -361,6 +385,12 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The number of pods that exist.
+fn pods_there(world: &World) -> usize {
+    let pods = world.pods().iter();
+    pods.filter(|p| p.gone.is_none() && !p.past).count()
 }
 
 /// The pods that are gone by the moment of a recording, and how to ask about them; empty when there are none.
@@ -455,6 +485,8 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                     .iter()
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
                     .collect();
+                // That all are well is not that the last one is gone.
+                let now = (now, pods_there(asked.world) == 0);
                 if matches!(&told, Some(Ok(told)) if *told == now) {
                     return true;
                 }

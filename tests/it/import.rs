@@ -8,6 +8,7 @@ mod collected;
 mod described;
 mod documented;
 mod embedded;
+mod exercises;
 mod files;
 mod fragments;
 mod healthy;

@@ -6,7 +6,7 @@ use crate::in_repository;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, State, Verdict};
 use kflow_core::flow::Stage;
-use kflow_model::{Body, Source};
+use kflow_model::{Body, Source, stamp::SECOND};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -34,6 +34,27 @@ pub(super) fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> 
     world.refresh();
     let target = diagnose::find(&world, &s.target).into_iter().next()?;
     target.verdict(&world, s.now())
+}
+
+/// The apiserver's node authorizer refuses a kubelet also while it has not heard of the pod's binding.
+#[test]
+fn a_refusal_that_may_pass_is_slow_at_first() {
+    let path = in_repository("fixtures/causes/KF413.json");
+    let s = scenario::Scenario::load(&path);
+    let mut world = World::new();
+    for o in &s.observations() {
+        world.observe(o);
+    }
+    world.refresh();
+    let target = diagnose::find(&world, &s.target);
+    let state = |at| {
+        let v = target.first().and_then(|t| t.verdict(&world, at));
+        v.map(|v| (v.cause_id().to_string(), v.state))
+    };
+    // The refusal came 55 s before.
+    let early = s.now().plus(-52 * SECOND);
+    assert_eq!(state(early), Some(("KF413".to_owned(), State::Slow)));
+    assert_eq!(state(s.now()), Some(("KF413".to_owned(), State::Stuck)));
 }
 
 #[test]

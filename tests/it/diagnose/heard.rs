@@ -216,7 +216,8 @@ fn pod(namespace: &str, name: &str, ready: bool, at: Nanos) -> Evidence {
 fn a_webhook_that_does_not_answer_is_followed_to_its_service_and_its_pods() {
     let v = told("KF105", None, |_| Vec::new());
     assert!(
-        v.sentence.contains("it is Service mesh-system/mesh"),
+        v.sentence
+            .contains("its server is Service mesh-system/mesh"),
         "{}",
         v.sentence
     );

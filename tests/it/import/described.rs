@@ -423,3 +423,52 @@ other   1/1     Running   0          3d
         assert!(!text(&o.stdout).contains(" for 5m"));
     }
 }
+
+/// A container that backs off is past its image and its volumes, whatever Events of these are the newest: that of the pull's end was
+/// combined with others (HolmesGPT's fixture 19_detect_missing_app_details), and the kubelet mounts volumes anew in each sync.
+#[test]
+fn a_container_that_backs_off_waits_for_nothing_before() {
+    let desk = Desk::new();
+    let described = |events: &str| {
+        format!(
+            "Name:           auth-5c4sf
+Namespace:      default
+Node:           node1/10.0.0.1
+Start Time:     Fri, 26 Sep 2025 07:10:00 +0200
+Status:         Running
+Containers:
+  flask:
+    Container ID:   containerd://2f1b
+    Image:          devel/flask-app:latest
+    State:          Waiting
+      Reason:       CrashLoopBackOff
+    Last State:     Terminated
+      Reason:       Error
+      Exit Code:    1
+      Started:      Fri, 26 Sep 2025 12:50:20 +0200
+      Finished:     Fri, 26 Sep 2025 12:51:22 +0200
+    Ready:          False
+    Restart Count:  944
+Events:
+  Type     Reason       Age                     From     Message
+  ----     ------       ----                    ----     -------
+{events}"
+        )
+    };
+    let pulls = "  Normal   Pulled       14m (x43 over 5h4m)     kubelet  (combined from similar events): Successfully pulled image \"devel/flask-app:latest\" in 1.042s (1.042s including waiting).
+  Normal   Pulling      2m30s (x59 over 5h40m)  kubelet  Pulling image \"devel/flask-app:latest\"\n";
+    let backs_off = "  Warning  BackOff      21s (x1277 over 5h39m)  kubelet  Back-off restarting failed container flask in pod auth-5c4sf_default(77ea5f53-aa55-4f77-9a1a-2f7fa3a38120)\n";
+    let mounts = "  Warning  FailedMount  10s (x3 over 40s)       kubelet  MountVolume.SetUp failed for volume \"c\" : configmap \"app-config\" not found\n";
+    for (events, others) in [
+        (format!("{pulls}{backs_off}"), ["KF609", "KF610"]),
+        (format!("{backs_off}{mounts}"), ["KF402", "not yet"]),
+    ] {
+        let file = desk.file_of("ticket.txt", described(&events), "2025-09-26T10:51:43Z");
+        let o = run(&["why", "--all", "-s", &file]);
+        let said = text(&o.stdout);
+        assert!(said.contains("KF708"), "{said}");
+        for other in others {
+            assert!(!said.contains(other), "{said}");
+        }
+    }
+}

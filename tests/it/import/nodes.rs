@@ -178,7 +178,7 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
             "with kubeadm by init or join",
         ),
         (
-            r#"F1127 13:54:18.123456    4191 server.go:269] failed to run Kubelet: inotify_init: too many open files"#,
+            "F1127 13:54:18.123456    4191 server.go:269] failed to run Kubelet: inotify_init: too many open files",
             "ends as soon as it is started: inotify_init: too many open files",
             "fs.inotify.max_user_instances",
         ),

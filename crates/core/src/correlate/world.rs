@@ -74,6 +74,9 @@ pub struct SourceState {
     pub lost: u64,
     /// Gaps, newest last; a bounded number.
     pub gaps: Vec<Evidence>,
+    /// Arrival of the newest call of CRI: a kubelet lists its pods every second. The runtime's own services are for others, kflow
+    /// among them.
+    pub called: Option<Nanos>,
     /// True once a tap reported a connection or a call; lists that kflow itself requests from the runtime are neither.
     pub tapped: bool,
 }

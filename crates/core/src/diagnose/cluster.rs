@@ -168,7 +168,9 @@ impl NodeHealth {
             }
             match &o.body {
                 Body::Event(e) => {
-                    f.event(o, e);
+                    // The node's conditions, and a later Event of them, say more than that it was low once.
+                    let is_told = node.api.is_some() || !turned.is_empty();
+                    f.event(o, e, is_told);
                     if let Some((kind, low)) = turn(&e.reason).filter(|_| node.api.is_none())
                         && !turned.contains(&kind)
                     {
@@ -203,10 +205,14 @@ impl NodeHealth {
         }
         f
     }
-    fn event(&mut self, o: &Evidence, e: &EventSeen) {
+    /// `is_told`: it is known otherwise whether the node is low on a resource.
+    fn event(&mut self, o: &Evidence, e: &EventSeen, is_told: bool) {
         let at = o.stamp.at;
         if e.reason == "NodeReady" {
             self.came_back = self.came_back.max(Some(at));
+        }
+        if is_told {
+            return;
         }
         let Some(said) = Map::active().event(&e.reason, &e.message) else {
             return;
@@ -419,7 +425,7 @@ pub struct Cluster {
     pub nodes: FxHashMap<Text, NodeHealth>,
     /// The node that the sources of the node (log, tap, cgroups) run on; empty when it is not known.
     pub local: Text,
-    /// Time of the newest observation of the tap or of the kubelet's log; `None` where they are of several nodes.
+    /// Time of the newest call that the tap saw, or of the newest line of the kubelet's log; `None` where they are of several nodes.
     pub node_last: Option<Nanos>,
     /// Since when no observation of the tap or of the kubelet's log came or was lost.
     pub node_quiet: Option<Nanos>,
@@ -553,7 +559,7 @@ impl Cluster {
             s.nodes.insert(n.name.clone(), f);
         }
         let last = |source| world.source(source).last;
-        s.node_last = last(Source::Kubelet).max(last(Source::Cri));
+        s.node_last = last(Source::Kubelet).max(world.source(Source::Cri).called);
         let lost = |source| world.source(source).lost_last();
         s.node_quiet = s.node_last.map(|last| {
             let node = lost(Source::Kubelet).max(lost(Source::Cri));

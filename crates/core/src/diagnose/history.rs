@@ -460,7 +460,6 @@ impl<'a> PodHistory<'a> {
                 old.at = old.at.max(at);
                 // A state without a message says only that the failure holds.
                 if !text.is_empty() || old.text.is_empty() {
-                    old.times = old.tally.of(&text).max(1);
                     old.text = text;
                     old.evidence = o;
                 }
@@ -480,7 +479,6 @@ impl<'a> PodHistory<'a> {
             first: at,
             stated: None,
             count: count.max(1),
-            times: count.max(1),
             tally,
             source: o.source,
             evidence: o,
@@ -571,7 +569,10 @@ impl<'a> PodHistory<'a> {
                     let killed = c.killed.map(|(at, ..)| at);
                     let backed_off = c.backed_off.last().map(|o| o.stamp.at);
                     let signs = [c.probed(), killed, backed_off];
-                    self.api.is_none() && signs.into_iter().flatten().any(lately)
+                    // A sync comes to a container's back-off only after the volumes (pkg/kubelet/kubelet.go, `SyncPod`).
+                    let backs_off = c.status.is_some_and(|s| s.state.backs_off());
+                    let told = self.api.is_none() || backs_off;
+                    told && signs.into_iter().flatten().any(lately)
                 };
                 self.containers.iter().any(ran)
                     || after(self.volumes.filter(|_| self.sandbox_attempts > 0))

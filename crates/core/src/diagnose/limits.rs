@@ -51,6 +51,8 @@ limits! {
     UNBOUND = "schedule: not bound, and nothing says why", 30, "measured: bound after at most 0.10 s (S5-burst); leaves room for a scheduler that restarts (component-base/config/v1alpha1/defaults.go, RecommendedDefaultLeaderElectionConfiguration: LeaseDuration 15 s)";
     /// For a node that an autoscaler has requested.
     NODE_JOINS = "schedule: a node that was asked for has not joined", 900, "kubernetes-sigs/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go: registrationTimeout 15 min; kubernetes/autoscaler cluster-autoscaler/config/flags/flags.go: max-node-provision-time 15 min. Each gives the node up then";
+    /// The apiserver lets a kubelet have what the pods on its node need, once it has heard itself that they are there.
+    AUTHORIZER = "volumes: the apiserver does not know yet that the pod is on the node", 5, "plugin/pkg/auth/authorizer/node/graph_populator.go, AddGraphEventHandlers: it hears of pods by a watch of its own; chosen: by then the kubelet has tried four times (pkg/volume/util/nestedpendingoperations, 0.5, 1 and 2 s apart)";
     /// Watches of pods and nodes are two streams: a pod on a new node may appear before the node.
     NODE_APPEARS = "admit: bound to a node that no list has", 3, "pods and nodes come by two watches, which nothing orders; measured: what one write causes arrives within 0.03 s (Events and CRI calls, S1-basics)";
     /// The pod garbage collector deletes pods of nodes that do not exist.

@@ -44,11 +44,16 @@ pub struct Signal<'a> {
     pub stated: Option<Nanos>,
     /// Number of failures, whatever their messages, as far as the source counts them.
     pub count: u32,
-    /// How many of these have the words of `text`.
-    pub times: u32,
     pub tally: Tally<'a>,
     pub source: Source,
     pub evidence: &'a Evidence,
+}
+
+impl Signal<'_> {
+    /// How many of the failures have the words of `text`.
+    pub fn times(&self) -> u32 {
+        self.tally.of(&self.text).max(1)
+    }
 }
 
 /// Returns the reason and text of an Event, when it tells of a failure.

@@ -17,6 +17,7 @@ mod missing;
 mod trouble;
 mod warned;
 
+use super::jobs;
 use super::target::{self, Target, node_asked, owner_asked};
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
@@ -407,6 +408,13 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
 pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
     if let Some(known) = claims::known(asked, owner) {
         return known.err();
+    }
+    let known = asked
+        .world
+        .object(&owner.kind, &owner.namespace, &owner.name);
+    // What the Job itself says of its end needs no list of its pods.
+    if known.is_some_and(|o| o.pods.is_empty() && jobs::failure(o).is_some()) {
+        return None;
     }
     let Some(why) = of_these(asked, owner) else {
         return every(asked);

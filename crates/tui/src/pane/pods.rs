@@ -207,15 +207,12 @@ impl Pane for Pods {
             gone,
             finished,
         } = self.list.not_shown;
-        let hidden = past + gone + finished;
+        // Those of the past are not among the pods of the title.
         let dot = ctx.glyphs.dot;
-        if hidden > 0 && past == hidden {
-            s.push_str(&format!(" {dot} {} past hidden", count(past)));
-        } else if past > 0 {
-            let (hidden, past) = (count(hidden), count(past));
-            s.push_str(&format!(" {dot} {hidden} hidden ({past} past)"));
-        } else if hidden > 0 {
-            s.push_str(&format!(" {dot} {} hidden", count(hidden)));
+        for (n, what) in [(gone + finished, "hidden"), (past, "past hidden")] {
+            if n > 0 {
+                s.push_str(&format!(" {dot} {} {what}", count(n)));
+            }
         }
         if self.lanes.is_some() {
             let by = match (self.wanted.sort, self.wanted.reverse) {

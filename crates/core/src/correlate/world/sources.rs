@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::SourceState;
 use crate::correlate::context::ListWindow;
+use kflow_model::cri::Service;
 use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::{Body, Evidence, Nanos, Source, Text};
 
@@ -28,6 +29,9 @@ impl Sources {
             s.count += 1;
             s.first = Some(s.first.map_or(o.stamp.seen, |f| f.min(o.stamp.seen)));
             s.last = s.last.max(Some(o.stamp.seen));
+            if matches!(&o.body, Body::CallStart(c) if c.service != Service::Other) {
+                s.called = s.called.max(Some(o.stamp.seen));
+            }
             s.tapped |= matches!(
                 o.body,
                 Body::Conn(_) | Body::CallStart(_) | Body::CallEnd(_)
@@ -37,6 +41,7 @@ impl Sources {
             // Arrivals by the clock before a backward step would be in the future.
             for s in &mut self.states {
                 s.last = s.last.map(|l| l.min(o.stamp.seen));
+                s.called = s.called.map(|c| c.min(o.stamp.seen));
             }
             let at = self.steps.partition_point(|e| e < o);
             if self.steps.get(at) != Some(o) {
@@ -71,6 +76,7 @@ impl Sources {
             last: None,
             lost: 0,
             gaps: Vec::new(),
+            called: None,
             tapped: false,
         };
         self.states.get(source as usize).unwrap_or(&NONE)
@@ -182,5 +188,44 @@ impl Lists {
     }
     pub(crate) fn windows(&self) -> &Arc<Vec<ListWindow>> {
         &self.windows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::cri::{CallKey, CallStart, Subject};
+    use kflow_model::{Observation, Pairs, Stamp};
+
+    fn call(service: Service, method: &str, at: i64) -> Evidence {
+        let start = CallStart {
+            key: CallKey { conn: 1, stream: 1 },
+            service,
+            method: method.into(),
+            subject: Subject::default(),
+            partial: false,
+            timeout_ns: None,
+            traceparent: None,
+            request_bytes: 0,
+            filtered: false,
+            fields: Pairs::default(),
+        };
+        Arc::new(Observation {
+            stamp: Stamp::exact(Nanos::from_secs(at)),
+            source: Source::Cri,
+            body: Body::CallStart(Box::new(start)),
+        })
+    }
+
+    /// kflow reads the progress of pulls by services of containerd's own, every second: it is no sign of a kubelet.
+    #[test]
+    fn only_calls_of_cri_are_a_kubelets() {
+        let mut sources = Sources::default();
+        sources.observe(&call(Service::Runtime, "ListPodSandbox", 1));
+        let own = "/containerd.services.content.v1.Content/ListStatuses";
+        sources.observe(&call(Service::Other, own, 9));
+        let state = sources.get(Source::Cri);
+        assert_eq!(state.called, Some(Nanos::from_secs(1)));
+        assert_eq!(state.last, Some(Nanos::from_secs(9)));
     }
 }

@@ -93,7 +93,7 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
         }
         _ => {}
     }
-    p.times = s.times;
+    p.times = s.times();
     p
 }
 

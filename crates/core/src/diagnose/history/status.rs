@@ -91,7 +91,15 @@ impl PodHistory<'_> {
                 .unwrap_or(&api.status.message);
             self.push(api.status.reason.as_str(), "", message, o, 0);
             let ended = api.statuses().filter_map(ended).max();
-            let stated = ended.or(api.status.start_time);
+            // A container of which the runtime no longer knows has no time at which it ended.
+            let turned = |kind, status| {
+                let condition = api.condition(kind).filter(|c| c.status == status);
+                condition.and_then(|c| c.transition)
+            };
+            let stated = turned("DisruptionTarget", "True")
+                .max(ended)
+                .or_else(|| turned("Ready", "False"))
+                .or(api.status.start_time);
             self.state(&api.status.reason, "", stated);
         }
         for s in api.statuses() {

@@ -127,7 +127,7 @@ fn idle<'a>(
 ) -> Option<Finding<'a>> {
     let absence = "bound, and no sign of the kubelet since: no status, no event";
     let last = last.in_words(cx.now);
-    let calls = cx.world.source(Source::Cri).last;
+    let calls = cx.world.source(Source::Cri).called;
     let answers = cx.shared.is_local(node_of(f.view, f.api))
         && cx.shared.hanging.is_empty()
         && calls.is_some_and(|t| cx.now.since(t) < SILENT_NS);

@@ -11,6 +11,7 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
+use crate::diagnose::quantity::Quantity;
 use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::{Names, list, times};
 use crate::diagnose::{Catalogue, Confidence};
@@ -218,7 +219,7 @@ pub(super) fn gave_up(cx: Context<'_>, f: &PodHistory<'_>, s: &Signal<'_>, x: &m
     }
     // The Event counts, and the condition has the same text.
     let same = f.signals.iter().filter(|o| o.text == s.text);
-    let count = same.map(|o| o.times).max().unwrap_or(s.times);
+    let count = same.map(Signal::times).max().unwrap_or(s.times());
     let waited = "the scheduler had chosen a node, and gave up waiting for it";
     x.names
         .vary("waited", &format!("{waited} {}", times(count)), waited);
@@ -298,6 +299,65 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     found.extend(told);
 }
 
+/// Says why a volume that no other claim has is not for this claim, if one thing alone keeps it from that.
+fn nearly_fits(cx: Context<'_>, claim: &ObjectSeen) -> Option<String> {
+    let own = |v: &ObjectSeen| {
+        v.fact("claimName") == Some(&claim.object.name)
+            && v.fact("claimNamespace") == Some(&claim.object.namespace)
+    };
+    let volumes = cx.world.objects().into_iter();
+    let volumes = volumes.filter(|o| o.object.kind == "PersistentVolume");
+    let volumes = volumes.filter_map(|o| o.api.as_deref());
+    let mut near = volumes.filter(|v| own(v) || v.fact("claimName").is_none());
+    near.find_map(|v| {
+        let mut unfit: Vec<String> = Vec::new();
+        if v.fact("phase") == Some("Released") {
+            unfit
+                .push("it is Released, as its claimRef is of an earlier claim of this name".into());
+        }
+        if v.fact("storageClass").unwrap_or_default()
+            != claim.fact("storageClass").unwrap_or_default()
+        {
+            unfit.push(match v.fact("storageClass").unwrap_or_default() {
+                "" => "it has no storage class".into(),
+                class => format!("its storage class is {class}"),
+            });
+        }
+        let modes = |o: &ObjectSeen| o.fact("accessModes").unwrap_or_default().to_owned();
+        let (has, wanted) = (modes(v), modes(claim));
+        if wanted
+            .split(',')
+            .any(|mode| !has.split(',').any(|m| m == mode))
+        {
+            unfit.push(format!("it is {has} and the claim wants {wanted}"));
+        }
+        let size = |text: Option<&str>| text.and_then(Quantity::parse).map(|q| q.0);
+        if size(v.fact("capacity")) < size(claim.fact("request")) {
+            unfit.push(format!(
+                "it has {} and the claim wants {}",
+                v.fact("capacity").unwrap_or("no size"),
+                claim.fact("request").unwrap_or("more"),
+            ));
+        }
+        match unfit.as_slice() {
+            [why] => Some(format!("volume {} does not fit: {why}", v.object.name)),
+            _ => None,
+        }
+    })
+}
+
+/// Says which storage classes there are.
+fn other_classes(cx: Context<'_>) -> Option<String> {
+    let all = cx.world.objects().into_iter();
+    let all = all.filter(|o| o.object.kind == "StorageClass" && o.api.is_some());
+    let all: Vec<&Text> = all.map(|o| &o.object.name).collect();
+    match all.as_slice() {
+        [] => None,
+        [only] => Some(format!("there is only {only}")),
+        all => Some(format!("there are {}", list(all))),
+    }
+}
+
 /// Adds findings from the newest Events of a claim, one for each reason.
 fn said_of<'a>(
     cx: Context<'a>,
@@ -327,6 +387,14 @@ fn said_of<'a>(
                     x.names.set("what", e.message.trim_end_matches(['.', ' ']));
                 }
                 None => {}
+            }
+            let near = match cause.id {
+                cause::KF213 => object.api.as_deref().and_then(|c| nearly_fits(cx, c)),
+                cause::KF214 if x.names.get("class").is_some() => other_classes(cx),
+                _ => None,
+            };
+            if let Some(near) = near {
+                x.names.set("near", &near);
             }
             told.push(x);
         }

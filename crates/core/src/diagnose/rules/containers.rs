@@ -15,7 +15,8 @@ use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::PodPhase;
-use kflow_model::{Nanos, Source, Text, pod::ContainerState, stamp::SECOND};
+use kflow_model::{Body, Nanos, Source, Text, pod::ContainerState, stamp::SECOND};
+use rustc_hash::FxHashMap;
 
 /// An init container that runs for longer is reported as slow: most are done in seconds.
 const INIT_NS: i64 = limits::INIT.ns;
@@ -175,6 +176,43 @@ fn is_final(f: &PodHistory<'_>) -> bool {
     f.api.is_some_and(|p| p.status.phase == PodPhase::Failed) || f.is_over_on_node()
 }
 
+/// Returns when the kubelet first waited before it started the container again, by the Event that counts these waits: a status has only
+/// the last end.
+fn backed_off_since(c: &ContainerHistory<'_>) -> Option<Nanos> {
+    let firsts = c.backed_off.iter().filter_map(|o| match &o.body {
+        Body::Event(e) => e.first,
+        _ => None,
+    });
+    firsts.min()
+}
+
+/// Number of Events of one object that its sender sends at once; then it sends one in five minutes, and drops the others (client-go
+/// 1.36: tools/record/events_cache.go, `defaultSpamBurst`, `defaultSpamQPS`).
+const BURST: u32 = 25;
+
+/// True when the kubelet has sent so many Events of the pod that it drops some: that a container was killed, say.
+fn is_hushed(f: &PodHistory<'_>) -> bool {
+    let mut counts: FxHashMap<&str, u32> = FxHashMap::default();
+    for o in f.view.evidence.iter() {
+        if let Body::Event(e) = &o.body
+            && e.node_agent().is_some()
+        {
+            let count = counts.entry(e.name.as_str()).or_default();
+            *count = e.count.max(*count);
+        }
+    }
+    counts.values().copied().fold(0, u32::saturating_add) >= BURST
+}
+
+/// True when a container ended as it does when it is killed for a probe or a hook, as it was at that time: by SIGTERM or SIGKILL, or
+/// as it ended then.
+fn ends_alike(c: &ContainerHistory<'_>, killed: Nanos, last: &Exit<'_>) -> bool {
+    let then = |e: &Exit<'_>| e.at >= killed && e.at.since(killed) < backoff::KILLED_NS;
+    let by_signal = matches!(last.code, Some(0 | 137 | 143));
+    let as_then = || c.exits.iter().any(|e| then(e) && e.code == last.code);
+    last.reason != OOM_KILLED && (by_signal || as_then())
+}
+
 fn crash<'a>(
     f: &PodHistory<'a>,
     c: &ContainerHistory<'a>,
@@ -183,11 +221,12 @@ fn crash<'a>(
     found: &mut Vec<Finding<'a>>,
 ) {
     let n = f.ends(c);
-    let killed = c.killed.filter(|(t, why, _)| {
-        // A kill and the exit that it causes are at most a grace period apart. A kill after the exit is of the run
-        // that goes on, and has the same reason.
-        *why != KillWhy::Stop && last.at.since(*t) < backoff::KILLED_NS
-    });
+    // A kill and the exit that it causes are at most a grace period apart. A kill after the exit is of the run
+    // that goes on, and has the same reason.
+    let killed = c.killed.filter(|(_, why, _)| *why != KillWhy::Stop);
+    let of_exit = killed.filter(|(t, _, _)| last.at.since(*t) < backoff::KILLED_NS);
+    let untold = of_exit.is_none() && is_hushed(f);
+    let killed = of_exit.or(killed.filter(|(t, _, _)| untold && ends_alike(c, *t, last)));
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
     let failing =
         |p: &Option<ProbeResult<'a>>| p.as_ref().map(|p| (super::ready::said(p.text), p.evidence));
@@ -258,6 +297,9 @@ fn crash<'a>(
                 x
             }),
     };
+    if untold && killed.is_some() {
+        x = x.map(|x| x.at_most(Confidence::Likely));
+    }
     // A cause of the catalogue may already say why the container ended.
     let may_be_of_it = |k: &Finding<'_>| k.container == c.name || c.name.is_empty();
     let told = found
@@ -306,7 +348,7 @@ fn crash<'a>(
             State::CrashLooping
         };
         if let Some(first) = c.exits.first() {
-            x.since = first.at;
+            x.since = first.at.min(backed_off_since(c).unwrap_or(first.at));
             x.at_least = first.was_before;
         }
     };

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, proof};
-use crate::diagnose::history::PodHistory;
+use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::pulls::{Ahead, Progress, Standing, image_of};
 use crate::diagnose::text::span;
@@ -51,6 +51,13 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
     for w in cx.shared.queue(cx.world).wanted(f) {
         let Some(o) = w.evidence else { continue };
+        // The Event of its end was combined with others, or dropped.
+        let backs_off = |c: &ContainerHistory<'_>| {
+            c.name == w.container && c.backed_off.last().is_some_and(|b| b.stamp.at > w.since)
+        };
+        if f.containers.iter().any(backs_off) {
+            continue;
+        }
         let waited = cx.now.since(w.since);
         let x = match &w.standing {
             // `matched` reports the failed pull, with its reason.

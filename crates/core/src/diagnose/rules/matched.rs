@@ -203,6 +203,14 @@ fn polish<'a>(
             amounts(&mut x);
         }
         cause::KF404 => unlisted(cx, s, &mut x, f),
+        // What the apiserver's node authorizer says also while it has not heard of the binding.
+        cause::KF413
+            if s.text.contains("no relationship found between node")
+                && cx.now.since(s.first) < limits::AUTHORIZER.ns =>
+        {
+            x.state = State::Slow;
+            x = x.at_most(Confidence::Possible);
+        }
         cause::KF602 => {
             no_credentials(cx, s, &mut x, f);
             let unread = f

@@ -316,8 +316,8 @@ fn refused<'a, 'w>(
     let mut x = Finding::of(cause, f).since(first.unwrap_or(at));
     x.names = names;
     super::webhook::follow(cx, message, &mut x);
-    if let Some(worst) = worst(&x) {
-        x.names.set("worst", &worst);
+    if let Some(excess) = excess(&x) {
+        x.names.set("excess", &excess);
     }
     // The apiserver did not say what it waited for.
     if x.names.get("late").is_some() {
@@ -365,8 +365,8 @@ fn forgotten(now: Nanos, tried_for: i64, last: Nanos) -> bool {
     now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
 }
 
-/// Returns the resource that exceeds a quota most: `pods over by 1`.
-fn worst(x: &Finding<'_>) -> Option<String> {
+/// Returns the resources that exceed a quota, the one that exceeds it most first: `pods over by 1, requests.cpu over by 50m`.
+fn excess(x: &Finding<'_>) -> Option<String> {
     use crate::diagnose::quantity::Quantity;
     let table = |key: &str| -> Vec<(String, Quantity)> {
         x.names
@@ -381,18 +381,19 @@ fn worst(x: &Finding<'_>) -> Option<String> {
     };
     let (used, limited) = (table("used"), table("limited"));
     let of = |t: &[(String, Quantity)], k: &str| t.iter().find(|(n, _)| n == k).map(|(_, q)| *q);
-    table("requested")
+    let mut over: Vec<(i128, String)> = table("requested")
         .into_iter()
         .filter_map(|(k, want)| {
             let limit = of(&limited, &k)?;
             let over = of(&used, &k).unwrap_or_default() + want - limit;
-            (over > Quantity(0)).then_some((over.0 * 1000 / limit.0.max(1), k, over))
+            let resource = k.rsplit('.').next().unwrap_or(&k);
+            let words = format!("{k} over by {}", over.show(resource));
+            (over > Quantity(0)).then_some((over.0 * 1000 / limit.0.max(1), words))
         })
-        .max_by_key(|(ratio, ..)| *ratio)
-        .map(|(_, k, over)| {
-            let resource = k.rsplit('.').next().unwrap_or(&k).to_owned();
-            format!("{k} over by {}", over.show(&resource))
-        })
+        .collect();
+    over.sort_by_key(|(ratio, _)| std::cmp::Reverse(*ratio));
+    let over: Vec<String> = over.into_iter().map(|(_, words)| words).collect();
+    (!over.is_empty()).then(|| over.join(", "))
 }
 
 /// Returns a finding when no controller has reacted to the owner since it was created or changed.

@@ -7,11 +7,12 @@ use crate::diagnose::history::{ContainerHistory, KillWhy, PodHistory, ProbeResul
 use crate::diagnose::limits;
 use crate::diagnose::signal::cause_in;
 use crate::diagnose::text::{list, shorten, span};
+use crate::diagnose::unknown::may_be_listed;
 use crate::diagnose::{Catalogue, Cause, Confidence, Recurrence, State};
 use crate::flow::Stage;
 use kflow_model::{
-    Body,
-    pod::{ContainerState, ProbeSpec},
+    Body, Nanos,
+    pod::{ContainerState, ProbeSpec, WatchEvent},
     stamp::SECOND,
     units::seconds,
 };
@@ -303,6 +304,13 @@ fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) 
     found.push(x);
 }
 
+/// True if the API's state of the pod is of a list that was read before that, and not of a watch, which shows what comes later.
+fn was_read_before(cx: Context<'_>, f: &PodHistory<'_>, at: Nanos) -> bool {
+    let is_plain = matches!(f.api, Some(p) if p.event == WatchEvent::Listed)
+        && !may_be_listed(cx.world, f.view);
+    is_plain && f.api_evidence.is_some_and(|o| o.stamp.seen < at)
+}
+
 fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(api) = f.api else { return };
     if found.iter().any(|k| k.cause.id != cause::KF808) {
@@ -321,7 +329,7 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         let Some(started) = c.started.filter(|_| waiting && c.exits.is_empty()) else {
             continue;
         };
-        if cx.now.since(started) < LAG_NS || f.awaits_hook(c) {
+        if cx.now.since(started) < LAG_NS || f.awaits_hook(c) || was_read_before(cx, f, started) {
             continue;
         }
         let x = Finding::new(cause::KF806, f);

@@ -11,7 +11,7 @@ use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
-use kflow_model::{Source, pod::ContainerState, stamp::SECOND, units::seconds};
+use kflow_model::{Body, Source, pod::ContainerState, stamp::SECOND, units::seconds};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
 const HELD_NS: i64 = limits::HELD.ns;
@@ -451,5 +451,10 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     }
     if !over {
         x.state = State::Slow;
+    }
+    // A list may be much newer than what it shows.
+    let told = matches!(s.evidence.body, Body::Event(_)).then_some(s.at);
+    if let Some(at) = s.stated.or(told).filter(|_| over && f.deleted.is_none()) {
+        x.since = at;
     }
 }

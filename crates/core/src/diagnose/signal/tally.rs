@@ -72,12 +72,14 @@ impl<'a> Tally<'a> {
 }
 
 /// Returns a hash of a message's words without numbers and identifiers: these change from one occurrence to the next.
+/// Words are bytes here, as each failure of each pod is hashed.
 fn words(text: &str) -> u64 {
     let mut hasher = FxHasher::default();
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    for word in words.filter(|w| !w.contains(|c: char| c.is_ascii_digit())) {
-        hasher.write(word.as_bytes());
-        hasher.write_u8(0xff);
+    let words = text
+        .as_bytes()
+        .split(|b| b.is_ascii() && !b.is_ascii_alphanumeric());
+    for word in words.filter(|w| !w.iter().any(u8::is_ascii_digit)) {
+        hasher.write(word);
     }
     hasher.finish()
 }

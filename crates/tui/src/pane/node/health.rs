@@ -164,7 +164,7 @@ pub(super) fn verdicts(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
     }
 }
 
-/// Draws every node that was seen; `pods` returns the number of existing pods on a node.
+/// Draws every node that was seen; `pods` returns the number of pods on a node that have not ended.
 pub(super) fn nodes(
     ctx: &Ctx<'_>,
     w: u16,

@@ -78,7 +78,7 @@ pub(super) struct Operations {
     /// Images to be pulled for which no call in flight is seen.
     images: Vec<Image>,
     methods: Vec<(Text, Method)>,
-    /// Number of existing pods, by node.
+    /// Number of pods that have not ended, by node: the others take no place on it.
     pods: BTreeMap<Text, usize>,
 }
 
@@ -104,10 +104,12 @@ impl Operations {
         self.pods.clear();
         let queue = Pulls::of(&snap.world, snap.now);
         for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
-            if let Some(n) = self.pods.get_mut(&p.node) {
-                *n += 1;
-            } else {
-                self.pods.insert(p.node.clone(), 1);
+            if !p.phase.is_over() {
+                if let Some(n) = self.pods.get_mut(&p.node) {
+                    *n += 1;
+                } else {
+                    self.pods.insert(p.node.clone(), 1);
+                }
             }
             self.images
                 .extend(queue.of_pod(p, snap.now).into_iter().map(|w| {

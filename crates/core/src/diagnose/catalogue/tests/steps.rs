@@ -17,7 +17,7 @@ fn what_to_do_is_of_what_is_missing_and_not_of_what_else_the_cause_may_be() {
         ),
         (
             "container has runAsNonRoot and image will run as root",
-            &["{.spec.securityContext}"],
+            &["{.spec..securityContext}"],
         ),
     ] {
         let names = cause.matches("CreateContainerConfigError", text).unwrap();
