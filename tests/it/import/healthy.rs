@@ -178,3 +178,60 @@ Events:
     assert!(first.contains("KF601"), "{said}");
     assert!(!said.contains("KF513"), "{said}");
 }
+
+/// A text may show a pod before and after: what stands below was printed later, by the ages as much later as they grew.
+#[test]
+fn what_was_printed_last_holds() {
+    let desk = Desk::new();
+    let get = "$ kubectl -n content-dev get pod
+NAME                       READY   STATUS              RESTARTS   AGE
+content-754c9964bc-8dbxw   ";
+    let waits = "0/1     ContainerCreating   0          63s\n";
+    let runs = "1/1     Running             0          93s\n";
+    let describe = "$ kubectl -n content-dev describe pod content-754c9964bc-8dbxw
+Events:
+  Type     Reason       Age   From     Message
+  ----     ------       ----  ----     -------
+";
+    let failed = "  Warning  FailedMount  8s    kubelet  Unable to attach or mount volumes: unmounted volumes=[nfs], unattached volumes=[nfs default-token-vdjpz]: timed out waiting for the condition\n";
+    let started = "  Normal  Pulled   10s  kubelet  Container image \"content:dev-247\" already present on machine
+  Normal  Created  10s  kubelet  Created container spring-boot
+  Normal  Started  10s  kubelet  Started container spring-boot
+";
+    for after in [
+        format!("{get}{runs}"),
+        format!("{describe}{started}"),
+        format!("{get}{}", runs.replace("93s", "63s")),
+    ] {
+        quiet(&desk, &format!("{get}{waits}{describe}{failed}{after}"));
+    }
+    let said = told(&desk, &format!("{get}{waits}{describe}{failed}"));
+    assert!(said.contains("KF401"), "{said}");
+    // Nodes are too old for their ages to tell it.
+    let nodes =
+        "NAME    STATUS     ROLES    AGE   VERSION\nnode1   NotReady   <none>   24d   v1.18.3\n";
+    let ready = nodes.replace("NotReady", "Ready   ");
+    quiet(
+        &desk,
+        &format!("$ kubectl get nodes\n{nodes}$ kubectl get nodes\n{ready}"),
+    );
+    let said = told(
+        &desk,
+        &format!("$ kubectl get nodes\n{ready}$ kubectl get nodes\n{nodes}"),
+    );
+    assert!(said.contains("node1"), "{said}");
+}
+
+/// A node that was low on memory is not, by a later Event of its kubelet.
+#[test]
+fn a_node_that_was_low_on_a_resource_is_not_low() {
+    let desk = Desk::new();
+    let head = "$ kubectl get events -A
+NAMESPACE   LAST SEEN   TYPE      REASON                    OBJECT       MESSAGE\n";
+    let low = "default     4m          Warning   EvictionThresholdMet      node/node1   Attempting to reclaim memory\n";
+    let over = "default     2m          Normal    NodeHasSufficientMemory   node/node1   Node node1 status is now: NodeHasSufficientMemory\n";
+    quiet(&desk, &format!("{head}{low}{over}"));
+    quiet(&desk, &format!("{head}{over}{low}"));
+    let said = told(&desk, &format!("{head}{low}"));
+    assert!(said.contains("KF318"), "{said}");
+}

@@ -21,6 +21,7 @@
 //! | `sentence` | where a message ends within a sentence |
 //! | `attribute` | of which object and container Events are |
 //! | `age` | `28s (x9 over 6m40s)` |
+//! | `passed` | how much time passed between what a text shows |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
 //! | `waiting` | sentences that say that a pod waits |
@@ -47,6 +48,7 @@ mod line;
 mod listed;
 mod object;
 mod outline;
+mod passed;
 mod piece;
 mod pod;
 mod pods;
@@ -62,6 +64,7 @@ pub use events::is_printed;
 use events::{event, uid};
 pub use fragment::{NAMESPACE, has_event};
 use held::Held;
+use passed::Passed;
 pub use pods::ROW_UID;
 use table::{Columns, Row};
 pub use ticket::resembles_printed;
@@ -153,6 +156,10 @@ pub(super) struct KubectlText {
     is_dated: bool,
     /// The latest moment at which the newest description was printed, as far as one tells that.
     latest: Option<Nanos>,
+    /// The time that passed since the first output.
+    passed: Passed,
+    /// The time that passes until the last output, s. The caller's moment is that of the last one.
+    lasts: i64,
 }
 
 /// Returns the latest moment at which the newest description of a pod in a text can have been printed; `None` where none
@@ -195,6 +202,19 @@ impl KubectlText {
         }
     }
 
+    /// The same for a text that shows how much time passed while it was printed, s.
+    pub(super) fn over(hint: TimeHint, lasts: i64) -> Self {
+        Self {
+            lasts,
+            ..Self::new(hint)
+        }
+    }
+
+    /// Returns how much time passed between the first and the last output so far, s.
+    pub(super) const fn lasts(&self) -> i64 {
+        self.passed.seconds()
+    }
+
     /// Decodes what was collected, if anything.
     fn flush(&mut self, out: &mut Vec<Observation>) -> Fed {
         let fed = self.decoded(out);
@@ -224,8 +244,11 @@ impl KubectlText {
         self.of_others = false;
         self.bytes = 0;
         if let Some(table) = self.listed.take() {
+            let objects = table.end();
+            self.passed
+                .show(objects.iter().map(listed::shown).collect());
             let moment = self.moment(&[], &[]);
-            return decode_all(table.end().into_iter(), moment, out);
+            return decode_all(objects.into_iter(), moment, out);
         }
         if !pods.is_empty() || scope.is_some() {
             return self.listed(&pods, scope, out);
@@ -247,6 +270,7 @@ impl KubectlText {
         }
         let lines = outline::read(text.iter().map(String::as_str));
         self.date(&mut rows);
+        self.passed.happened(&self.of_events(&lines), &rows);
         let moment = self.moment(&lines, &rows);
         if lines.is_empty() {
             if is_doubtful {
@@ -310,6 +334,19 @@ impl KubectlText {
         }
     }
 
+    /// Returns the object of which these are the Events: that of a description, or that of the command before them.
+    fn of_events(&self, lines: &[outline::Line<'_>]) -> Named {
+        let of = |key| outline::value(lines, key).map(str::to_owned);
+        match (of("Name"), &self.described) {
+            (Some(name), _) => Named {
+                namespace: of("Namespace").unwrap_or_default(),
+                name,
+            },
+            (None, Some(described)) => described.object.clone(),
+            (None, None) => Named::default(),
+        }
+    }
+
     /// Returns the only pod of the last table that is not well.
     fn one(&self) -> Option<&Named> {
         match self.sick.as_slice() {
@@ -354,6 +391,8 @@ impl KubectlText {
         self.sick = rows.iter().filter_map(pods::Row::sick).collect();
         self.shown.extend(rows.iter().map(|row| row.name.clone()));
         self.table = rows.to_vec();
+        self.passed
+            .show(rows.iter().map(pods::Row::shown).collect());
         let moment = self.moment(&[], &[]);
         let fed = decode_all(rows.iter().map(|row| row.object(moment)), moment, out);
         let names = scope.map(|scope| names(rows, scope, moment));
@@ -404,12 +443,18 @@ impl KubectlText {
             return;
         };
         if !self.is_dated {
-            self.hint.not_after = Some(newest);
+            self.hint.not_after = Some(newest.plus(self.until_last()));
         }
         for row in rows {
             let ago = row.at.map(|at| newest.since(at).div_euclid(SECOND));
             row.ages.last = ago.map(age::Age::of_seconds).or(row.ages.last);
         }
+    }
+
+    /// Returns how long before the last output this one was printed, ns.
+    fn until_last(&self) -> i64 {
+        let seconds = self.lasts.saturating_sub(self.passed.seconds());
+        seconds.max(0).saturating_mul(SECOND)
     }
 
     /// Returns when kubectl ran.
@@ -419,6 +464,7 @@ impl KubectlText {
         let bound = rows.iter().find(|r| r.reason == "Scheduled");
         let bound = bound.and_then(|r| r.ages.last);
         let told = self.hint.not_after.or(self.hint.near);
+        let told = told.map(|told| told.plus(-self.until_last()));
         let by_start = start.zip(bound).map(|(start, age)| {
             let from = start.plus(age.seconds.saturating_mul(SECOND));
             // One second more, as the kubelet is a moment later than the scheduler.

@@ -35,6 +35,8 @@ const LOG_BEGINS: &[u8] = b"==== START logs for container ";
 const LOG_ENDS: &[u8] = b"==== END logs for container ";
 /// Longest document that is buffered, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 512 << 20;
+/// Longest text of kubectl that is read twice, bytes.
+const LONGEST_PRINTED: usize = 16 << 20;
 
 /// Decodes lines that hold objects of the API. See the [module](self) for the accepted input.
 #[derive(Debug, Default)]
@@ -48,9 +50,59 @@ pub struct KubeLines {
     /// The resource of the newest watch event, for errors that do not name any.
     resource: Text,
     /// The reader of the input, when its first line is not JSON.
-    printed: Option<KubectlText>,
+    printed: Option<Printed>,
     /// True inside a container's log.
     in_log: bool,
+}
+
+/// What kubectl printed, until it is known how much time passed while it did: ages count back from moments before the last one.
+#[derive(Debug)]
+struct Printed {
+    hint: TimeHint,
+    decoder: KubectlText,
+    /// The text so far; `None` if it is too long to be read twice.
+    text: Option<Vec<u8>>,
+    /// What it told.
+    told: Vec<Observation>,
+}
+
+impl Printed {
+    fn new(hint: TimeHint) -> Self {
+        Self {
+            hint,
+            decoder: KubectlText::new(hint),
+            text: Some(Vec::new()),
+            told: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let text = self.text.take();
+        self.text = text.filter(|text| text.len().saturating_add(line.len()) < LONGEST_PRINTED);
+        let Some(text) = &mut self.text else {
+            out.append(&mut self.told);
+            return self.decoder.line(line, out);
+        };
+        text.extend_from_slice(line);
+        text.push(b'\n');
+        self.decoder.line(line, &mut self.told)
+    }
+
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let fed = self.decoder.finish(&mut self.told);
+        let lasts = self.decoder.lasts();
+        if let Some(text) = self.text.take().filter(|_| lasts > 0) {
+            self.told.clear();
+            let mut again = KubectlText::over(self.hint, lasts);
+            let text = text.strip_suffix(b"\n").unwrap_or(&text);
+            for line in text.split(|b| *b == b'\n') {
+                again.line(line, &mut self.told);
+            }
+            again.finish(&mut self.told);
+        }
+        out.append(&mut self.told);
+        fed
+    }
 }
 
 impl KubeLines {
@@ -257,7 +309,7 @@ impl LineDecoder for KubeLines {
         if is_in_array && self.pending.trim_ascii() == b"[" && !goes_on_as_array(line) {
             self.pending.clear();
             self.scan = Scan::default();
-            let printed = self.printed.insert(KubectlText::new(self.hint));
+            let printed = self.printed.insert(Printed::new(self.hint));
             fed = printed.line(b"[", out);
             return add(fed, printed.line(line, out));
         }
@@ -268,7 +320,7 @@ impl LineDecoder for KubeLines {
             }
             if text.first() != Some(&b'{') && !begins_array(text) {
                 if self.guessed.is_none() {
-                    let printed = self.printed.insert(KubectlText::new(self.hint));
+                    let printed = self.printed.insert(Printed::new(self.hint));
                     return printed.line(line, out);
                 }
                 return add(fed, Fed::Malformed(NO_JSON));

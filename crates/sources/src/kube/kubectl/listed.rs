@@ -4,12 +4,16 @@
 //! `printNode`, `printPersistentVolumeClaim`). Of a node that is not Ready it does not say whether the condition is False or
 //! Unknown, nor why, nor since when.
 
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
 use serde_json::{Map, Value, json};
 
 use super::Moment;
 use super::age::{age, word};
 use super::fragment::NAMESPACE;
 use super::object::long_mode;
+use super::passed::Shown;
 use super::pod::put;
 use super::pods::{ROW_UID, Taken, is_name};
 use super::table::{below, cells};
@@ -32,6 +36,29 @@ const OF_NODES: [&str; 4] = ["NAME", "STATUS", "AGE", "VERSION"];
 const OF_CLAIMS: [&str; 5] = ["NAME", "STATUS", "VOLUME", "CAPACITY", "AGE"];
 /// Columns that are empty where a claim has no volume.
 const OF_VOLUME: [&str; 3] = ["VOLUME", "CAPACITY", "ACCESS-MODES"];
+
+/// What a row shows of its object, beside another of the same object. These live long, so their ages are too coarse.
+pub(super) fn shown(object: &Value) -> Shown {
+    let of = |at: &str| {
+        object
+            .pointer(at)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let mut hasher = FxHasher::default();
+    let status = object.get("status").map(Value::to_string);
+    status.hash(&mut hasher);
+    Shown {
+        key: format!(
+            "{} {}/{}",
+            of("/kind"),
+            of("/metadata/namespace"),
+            of("/metadata/name")
+        ),
+        age: None,
+        state: hasher.finish(),
+    }
+}
 
 /// A table while it is read.
 #[derive(Debug)]

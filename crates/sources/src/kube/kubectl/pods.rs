@@ -4,12 +4,16 @@
 //! `printPod`). `STATUS` is one word for all of a pod's status: the first of these that there is, the reason of a
 //! container that waits or has ended, the pod's own reason, its phase. It does not say of which container.
 
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
 use serde_json::{Map, Value, json};
 
 use super::Moment;
 use super::age::{Age, age};
 use super::attribute::Named;
 use super::fragment::NAMESPACE;
+use super::passed::Shown;
 use super::pod::put;
 use kflow_model::Text;
 
@@ -246,6 +250,17 @@ impl Row {
     /// `namespace/name`
     pub(super) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// What the row shows of the pod, beside another of the same pod.
+    pub(super) fn shown(&self) -> Shown {
+        let mut hasher = FxHasher::default();
+        (self.ready, &self.status, self.restarts, &self.node).hash(&mut hasher);
+        Shown {
+            key: self.key(),
+            age: self.age,
+            state: hasher.finish(),
+        }
     }
 
     /// Takes a cell, and returns what follows it. `None` where it cannot be of that column.
