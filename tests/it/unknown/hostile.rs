@@ -160,8 +160,9 @@ fn a_group_that_is_none_leaves_pods_known() {
         (Act::Endless, "more than 32Mi for one group"),
         (Act::Refuse(403), "needs list and watch on nodeclaims"),
     ] {
+        // One group, so that a body without an end is read once: a busy machine takes seconds for each.
         let api = Api::start(move |a| {
-            if a.resource.contains('.') {
+            if a.resource == "karpenter.sh" {
                 act
             } else {
                 Act::Serve
