@@ -207,6 +207,15 @@ Events:
     }
     let said = told(&desk, &format!("{get}{waits}{describe}{failed}"));
     assert!(said.contains("KF401"), "{said}");
+    // A watch prints a row for each change.
+    let rows = get.trim_start_matches("$ kubectl -n content-dev get pod");
+    let watched = format!(
+        "$ kubectl -n content-dev get pod -w{rows}{waits}content-754c9964bc-8dbxw   {runs}"
+    );
+    quiet(&desk, &watched);
+    let o = run(&["timeline", "-s", &desk.file("watched.txt", &watched)]);
+    let said = text(&o.stdout);
+    assert!(said.contains("Running  1/1 ready"), "{said}");
     // Nodes are too old for their ages to tell it.
     let nodes =
         "NAME    STATUS     ROLES    AGE   VERSION\nnode1   NotReady   <none>   24d   v1.18.3\n";

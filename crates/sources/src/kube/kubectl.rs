@@ -391,16 +391,23 @@ impl KubectlText {
         self.sick = rows.iter().filter_map(pods::Row::sick).collect();
         self.shown.extend(rows.iter().map(|row| row.name.clone()));
         self.table = rows.to_vec();
-        self.passed
-            .show(rows.iter().map(pods::Row::shown).collect());
+        let before = out.len();
+        let mut fed = Fed::Partial;
+        for output in pods::outputs(rows) {
+            self.passed
+                .show(output.iter().map(pods::Row::shown).collect());
+            let moment = self.moment(&[], &[]);
+            let told = decode_all(output.iter().map(|row| row.object(moment)), moment, out);
+            fed = match told {
+                Fed::Observed(_) => fed,
+                why => why,
+            };
+        }
         let moment = self.moment(&[], &[]);
-        let fed = decode_all(rows.iter().map(|row| row.object(moment)), moment, out);
-        let names = scope.map(|scope| names(rows, scope, moment));
-        let more = names.iter().len();
-        out.extend(names);
+        out.extend(scope.map(|scope| names(rows, scope, moment)));
         match fed {
-            Fed::Observed(n) => Fed::Observed(n + more),
-            other => other,
+            Fed::Partial => Fed::Observed(out.len() - before),
+            why => why,
         }
     }
 

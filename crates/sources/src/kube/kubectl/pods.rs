@@ -6,7 +6,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 use serde_json::{Map, Value, json};
 
 use super::Moment;
@@ -375,6 +375,23 @@ impl Row {
         }
         json!({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
     }
+}
+
+/// Splits the rows of a table where a pod is there again: a watch (`-w`) prints a row for each change.
+pub(super) fn outputs(rows: &[Row]) -> Vec<&[Row]> {
+    let mut outputs = Vec::new();
+    let mut shown: FxHashSet<String> = FxHashSet::default();
+    let mut begin = 0;
+    for (n, row) in rows.iter().enumerate() {
+        if !shown.insert(row.key()) {
+            outputs.extend(rows.get(begin..n));
+            begin = n;
+            shown.clear();
+            shown.insert(row.key());
+        }
+    }
+    outputs.extend(rows.get(begin..));
+    outputs
 }
 
 fn some(cell: &str) -> Option<&str> {
