@@ -225,7 +225,7 @@ fn crash<'a>(
     // that goes on, and has the same reason.
     let killed = c.killed.filter(|(_, why, _)| *why != KillWhy::Stop);
     let of_exit = killed.filter(|(t, _, _)| last.at.since(*t) < backoff::KILLED_NS);
-    let untold = of_exit.is_none() && is_hushed(f);
+    let untold = killed.is_some() && of_exit.is_none() && is_hushed(f);
     let killed = of_exit.or(killed.filter(|(t, _, _)| untold && ends_alike(c, *t, last)));
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
     let failing =
