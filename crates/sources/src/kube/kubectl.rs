@@ -21,7 +21,7 @@
 //! | `sentence` | where a message ends within a sentence |
 //! | `attribute` | of which object and container Events are |
 //! | `age` | `28s (x9 over 6m40s)` |
-//! | `passed` | how much time passed between what a text shows |
+//! | `passed`, `printed` | how much time passed between what a text shows, and the text read as of those moments |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
 //! | `waiting` | sentences that say that a pod waits |
@@ -52,6 +52,7 @@ mod passed;
 mod piece;
 mod pod;
 mod pods;
+mod printed;
 mod sentence;
 mod table;
 mod ticket;
@@ -66,6 +67,7 @@ pub use fragment::{NAMESPACE, has_event};
 use held::Held;
 use passed::Passed;
 pub use pods::ROW_UID;
+pub(super) use printed::Printed;
 use table::{Columns, Row};
 pub use ticket::resembles_printed;
 use waiting::Waiting;
@@ -83,7 +85,7 @@ const LONGEST: usize = 16 << 20;
 
 /// Decodes lines that kubectl printed. See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct KubectlText {
+struct KubectlText {
     hint: TimeHint,
     /// The description that is being read: its lines, without those of its Events. A container's last message is one of them,
     /// whatever lines it has.
@@ -194,7 +196,7 @@ fn absolute(text: &str) -> Option<String> {
 }
 
 impl KubectlText {
-    pub(super) fn new(hint: TimeHint) -> Self {
+    fn new(hint: TimeHint) -> Self {
         Self {
             hint,
             after_blank: true,
@@ -203,7 +205,7 @@ impl KubectlText {
     }
 
     /// The same for a text that shows how much time passed while it was printed, s.
-    pub(super) fn over(hint: TimeHint, lasts: i64) -> Self {
+    fn over(hint: TimeHint, lasts: i64) -> Self {
         Self {
             lasts,
             ..Self::new(hint)
@@ -211,7 +213,7 @@ impl KubectlText {
     }
 
     /// Returns how much time passed between the first and the last output so far, s.
-    pub(super) const fn lasts(&self) -> i64 {
+    const fn lasts(&self) -> i64 {
         self.passed.seconds()
     }
 

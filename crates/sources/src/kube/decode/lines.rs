@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 use super::super::super::{Fed, LineDecoder, TimeHint};
-use super::super::kubectl::KubectlText;
+use super::super::kubectl::Printed;
 use super::super::kubectl::{MADE_UID, NAMESPACE};
 use super::{Occurrences, decode_object, decode_typed, newest_time, plural, pod};
 use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
@@ -35,8 +35,6 @@ const LOG_BEGINS: &[u8] = b"==== START logs for container ";
 const LOG_ENDS: &[u8] = b"==== END logs for container ";
 /// Longest document that is buffered, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 512 << 20;
-/// Longest text of kubectl that is read twice, bytes.
-const LONGEST_PRINTED: usize = 16 << 20;
 
 /// Decodes lines that hold objects of the API. See the [module](self) for the accepted input.
 #[derive(Debug, Default)]
@@ -53,56 +51,6 @@ pub struct KubeLines {
     printed: Option<Printed>,
     /// True inside a container's log.
     in_log: bool,
-}
-
-/// What kubectl printed, until it is known how much time passed while it did: ages count back from moments before the last one.
-#[derive(Debug)]
-struct Printed {
-    hint: TimeHint,
-    decoder: KubectlText,
-    /// The text so far; `None` if it is too long to be read twice.
-    text: Option<Vec<u8>>,
-    /// What it told.
-    told: Vec<Observation>,
-}
-
-impl Printed {
-    fn new(hint: TimeHint) -> Self {
-        Self {
-            hint,
-            decoder: KubectlText::new(hint),
-            text: Some(Vec::new()),
-            told: Vec::new(),
-        }
-    }
-
-    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
-        let text = self.text.take();
-        self.text = text.filter(|text| text.len().saturating_add(line.len()) < LONGEST_PRINTED);
-        let Some(text) = &mut self.text else {
-            out.append(&mut self.told);
-            return self.decoder.line(line, out);
-        };
-        text.extend_from_slice(line);
-        text.push(b'\n');
-        self.decoder.line(line, &mut self.told)
-    }
-
-    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
-        let fed = self.decoder.finish(&mut self.told);
-        let lasts = self.decoder.lasts();
-        if let Some(text) = self.text.take().filter(|_| lasts > 0) {
-            self.told.clear();
-            let mut again = KubectlText::over(self.hint, lasts);
-            let text = text.strip_suffix(b"\n").unwrap_or(&text);
-            for line in text.split(|b| *b == b'\n') {
-                again.line(line, &mut self.told);
-            }
-            again.finish(&mut self.told);
-        }
-        out.append(&mut self.told);
-        fed
-    }
 }
 
 impl KubeLines {
