@@ -6,7 +6,7 @@ use crate::in_repository;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, State, Verdict};
 use kflow_core::flow::Stage;
-use kflow_model::{Body, Source, stamp::SECOND};
+use kflow_model::{Body, Source, Stamp, stamp::SECOND};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -55,6 +55,41 @@ fn a_refusal_that_may_pass_is_slow_at_first() {
     let early = s.now().plus(-52 * SECOND);
     assert_eq!(state(early), Some(("KF413".to_owned(), State::Slow)));
     assert_eq!(state(s.now()), Some(("KF413".to_owned(), State::Stuck)));
+}
+
+/// A kubelet that was started anew reads objects anew, of pods that run for long.
+#[test]
+fn what_fails_after_a_start_did_not_fail_since_the_pod_came() {
+    let path = in_repository("fixtures/causes/KF404.json");
+    let s = scenario::Scenario::load(&path);
+    let since = |start: Option<i64>| {
+        let mut world = World::new();
+        let all = s.observations();
+        for o in &all {
+            world.observe(o);
+        }
+        let failed = all.last().expect("the Event").stamp.at;
+        if let Some(before) = start {
+            let mut started = (**all.last().expect("the Event")).clone();
+            started.stamp = Stamp::exact(failed.plus(-before));
+            if let Body::Event(e) = &mut started.body {
+                e.reason = "Started".into();
+                e.message = "Started container c".into();
+                e.container = "c".into();
+                e.name = "started".into();
+                (e.warning, e.first) = (false, None);
+            }
+            world.observe(&started.into());
+        }
+        world.refresh();
+        let target = diagnose::find(&world, &s.target);
+        let v = target.first().and_then(|t| t.verdict(&world, s.now()));
+        let v = v.expect("a verdict");
+        assert_eq!(v.cause_id(), "KF404", "{}", v.sentence);
+        failed.since(v.since)
+    };
+    assert!(since(None) > SECOND);
+    assert_eq!(since(Some(3 * SECOND)), 0);
 }
 
 #[test]

@@ -81,6 +81,9 @@ pub struct Cause {
     /// Sources of the entry: `K` Kubernetes source, `C` containerd source, `R` a peer's code, `I` an issue thread, `X`
     /// general knowledge, `rec` a recording.
     pub source: String,
+    /// True when a template names the component that says the error, or the objects by which it works.
+    #[serde(skip)]
+    pub names_speaker: bool,
     #[serde(skip)]
     compiled: Vec<OnceLock<Option<Regex>>>,
     #[serde(skip)]
@@ -109,6 +112,11 @@ impl Cause {
     /// All steps that may be told.
     pub fn all_steps(&self) -> impl Iterator<Item = &(String, String)> {
         self.steps.iter().chain(&self.otherwise)
+    }
+    /// True when a template has this name.
+    fn uses(&self, name: &str) -> bool {
+        let mut steps = self.all_steps();
+        self.say.contains(name) || steps.any(|(t, c)| t.contains(name) || c.contains(name))
     }
     /// True when `unless` matches: the text belongs to another cause.
     fn barred(&self, text: &str) -> bool {
@@ -223,6 +231,7 @@ impl Catalogue {
                 return Err(bad("cannot be recognised by anything"));
             }
             cause.compiled = cause.patterns.iter().map(|_| OnceLock::new()).collect();
+            cause.names_speaker = cause.uses("{speaker}") || cause.uses("{objects}");
             cause.id = id;
             let index = all.causes.len();
             for reason in &cause.on {

@@ -227,10 +227,6 @@ impl<'a> Finding<'a> {
             found.names.set("image", image);
         }
         found.proofs.push(signal_proof(s));
-        // After a start it is a new story: a kubelet that was started anew, or a container that is started again.
-        if (Stage::Volumes..=Stage::Create).contains(&found.stage) && ran_before(f, s) {
-            found.since = found.since.max(s.first);
-        }
         found
     }
 
@@ -484,16 +480,6 @@ fn unnamed(sentence: String) -> String {
     }
     let replace = |said: String, (unnamed, so): &(&str, &str)| said.replace(unnamed, so);
     UNNAMED.iter().fold(sentence, replace)
-}
-
-/// True when the container that a signal is about, or any where it is about the whole pod, had run before the signal first came.
-fn ran_before(f: &PodHistory<'_>, s: &Signal<'_>) -> bool {
-    let of_it = f
-        .containers
-        .iter()
-        .filter(|c| s.container.is_empty() || c.name == s.container);
-    let mut ran = of_it.flat_map(|c| c.exits.iter().map(|e| e.at).chain(c.started));
-    ran.any(|at| at < s.first)
 }
 
 /// Returns the cause's next steps with names filled in, without steps whose text is empty then. Those for any error

@@ -64,10 +64,13 @@ pub(super) fn matched<'a>(
                 stands_in(cause, s)
             };
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
-            let since = if stage == Stage::Ready && f.is_ready() == Some(true) {
-                s.first
-            } else {
-                f.since(stage)
+            let since = match stage {
+                Stage::Ready if f.is_ready() == Some(true) => s.first,
+                // After a start it is a new story: of a kubelet that was started anew, or of a container's next start.
+                _ if (Stage::Volumes..=Stage::Create).contains(&stage) && ran_before(f, s) => {
+                    f.since(stage).max(s.first)
+                }
+                _ => f.since(stage),
             };
             let mut x = Finding::of_signal(cause, names, s, f)
                 .at(stage)
@@ -104,6 +107,16 @@ pub(super) fn matched<'a>(
     for x in found.iter_mut().filter(|x| is_of_pressure(x)) {
         x.behind = low_node(cx, f);
     }
+}
+
+/// True when the container that a signal is about, or any where it is about the whole pod, had run before the signal first came.
+fn ran_before(f: &PodHistory<'_>, s: &Signal<'_>) -> bool {
+    let of_it = f
+        .containers
+        .iter()
+        .filter(|c| s.container.is_empty() || c.name == s.container);
+    let mut ran = of_it.flat_map(|c| c.exits.iter().map(|e| e.at).chain(c.started));
+    ran.any(|at| at < s.first)
 }
 
 /// True when the sandbox of a pod that is to run cannot be stopped, and none was made since. The kubelet makes a new
@@ -205,7 +218,7 @@ fn polish<'a>(
         cause::KF404 => unlisted(cx, s, &mut x, f),
         // What the apiserver's node authorizer says also while it has not heard of the binding.
         cause::KF413
-            if s.text.contains("no relationship found between node")
+            if x.names.get("unrelated").is_some()
                 && cx.now.since(s.first) < limits::AUTHORIZER.ns =>
         {
             x.state = State::Slow;
@@ -333,6 +346,9 @@ fn unlisted(cx: Context<'_>, s: &Signal<'_>, x: &mut Finding<'_>, f: &PodHistory
 /// Adds the component that says the error, or does not answer, and the objects by which it works: the one that the
 /// error names, else the CSI driver of the pod's own volume.
 fn speaker(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
+    if !x.cause.names_speaker {
+        return;
+    }
     let of_volume = || {
         let name = x.names.get("volume")?;
         let mut volumes = f.api?.spec.volumes.iter();
