@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::limits;
 use super::pulls::Pulls;
-use super::rules::{Attachments, ClaimWaits, Workloads};
+use super::rules::{Attachments, ClaimWaits, Storage, Workloads};
 use super::scheduler::Usage;
 use crate::correlate::{Call, Pod, World};
 use kflow_model::Evidence;
@@ -68,6 +68,7 @@ pub struct Cluster {
     bound: OnceLock<FxHashMap<Text, Nanos>>,
     attachments: OnceLock<Attachments>,
     claims: OnceLock<ClaimWaits>,
+    storage: OnceLock<Storage>,
     workloads: OnceLock<Workloads>,
 }
 
@@ -266,6 +267,10 @@ impl Cluster {
     /// Returns the claims of which it is said that they wait for a pod.
     pub fn claims(&self, world: &World) -> &ClaimWaits {
         self.claims.get_or_init(|| ClaimWaits::of(world))
+    }
+    /// Returns the volumes that a claim may get, and the storage classes.
+    pub fn storage(&self, world: &World) -> &Storage {
+        self.storage.get_or_init(|| Storage::of(world))
     }
     /// Returns Kueue's Workloads by what they stand for.
     pub fn workloads(&self, world: &World) -> &Workloads {

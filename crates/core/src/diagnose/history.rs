@@ -451,7 +451,7 @@ impl<'a> PodHistory<'a> {
             if let Some(old) = self.signals.get_mut(i) {
                 // A source often reports one failure twice in the same moment: as a log line and as an Event.
                 let again = count > 0 && at.since(old.at) > SECOND / 2;
-                let more = old.tally.add(o, &text, count);
+                let more = old.tally.add(o, text.clone(), count);
                 old.count = old.count.saturating_add(match o.body {
                     Body::Event(_) => more,
                     _ => u32::from(again),
@@ -470,7 +470,7 @@ impl<'a> PodHistory<'a> {
             self.signals.remove(0);
         }
         let mut tally = Tally::default();
-        tally.add(o, &text, count);
+        tally.add(o, text.clone(), count);
         self.signals.push(Signal {
             reason,
             container: container.into(),

@@ -23,7 +23,7 @@ mod waits;
 mod webhook;
 
 pub use attached::Attachments;
-pub use claims::ClaimWaits;
+pub use claims::{ClaimWaits, Storage};
 pub(in crate::diagnose) use claims::{alone as claims_alone, claims, own as claim};
 pub(in crate::diagnose) use containers::killed_before;
 pub use kueue::Workloads;

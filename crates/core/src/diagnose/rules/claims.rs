@@ -1,8 +1,10 @@
 //! Claims of pods that are not bound: who has to make their volumes, and what of it the scheduler waits for.
 
 mod own;
+mod storage;
 
 pub(in crate::diagnose) use own::{alone, claim as own, claims};
+pub use storage::Storage;
 
 use super::{Context, heard, schedule::SILENT_NS};
 use crate::correlate::owners::CLAIM;
@@ -11,7 +13,6 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::quantity::Quantity;
 use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::{Names, list, times};
 use crate::diagnose::{Catalogue, Confidence};
@@ -299,65 +300,6 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     found.extend(told);
 }
 
-/// Says why a volume that no other claim has is not for this claim, if one thing alone keeps it from that.
-fn nearly_fits(cx: Context<'_>, claim: &ObjectSeen) -> Option<String> {
-    let own = |v: &ObjectSeen| {
-        v.fact("claimName") == Some(&claim.object.name)
-            && v.fact("claimNamespace") == Some(&claim.object.namespace)
-    };
-    let volumes = cx.world.objects().into_iter();
-    let volumes = volumes.filter(|o| o.object.kind == "PersistentVolume");
-    let volumes = volumes.filter_map(|o| o.api.as_deref());
-    let mut near = volumes.filter(|v| own(v) || v.fact("claimName").is_none());
-    near.find_map(|v| {
-        let mut unfit: Vec<String> = Vec::new();
-        if v.fact("phase") == Some("Released") {
-            unfit
-                .push("it is Released, as its claimRef is of an earlier claim of this name".into());
-        }
-        if v.fact("storageClass").unwrap_or_default()
-            != claim.fact("storageClass").unwrap_or_default()
-        {
-            unfit.push(match v.fact("storageClass").unwrap_or_default() {
-                "" => "it has no storage class".into(),
-                class => format!("its storage class is {class}"),
-            });
-        }
-        let modes = |o: &ObjectSeen| o.fact("accessModes").unwrap_or_default().to_owned();
-        let (has, wanted) = (modes(v), modes(claim));
-        if wanted
-            .split(',')
-            .any(|mode| !has.split(',').any(|m| m == mode))
-        {
-            unfit.push(format!("it is {has} and the claim wants {wanted}"));
-        }
-        let size = |text: Option<&str>| text.and_then(Quantity::parse).map(|q| q.0);
-        if size(v.fact("capacity")) < size(claim.fact("request")) {
-            unfit.push(format!(
-                "it has {} and the claim wants {}",
-                v.fact("capacity").unwrap_or("no size"),
-                claim.fact("request").unwrap_or("more"),
-            ));
-        }
-        match unfit.as_slice() {
-            [why] => Some(format!("volume {} does not fit: {why}", v.object.name)),
-            _ => None,
-        }
-    })
-}
-
-/// Says which storage classes there are.
-fn other_classes(cx: Context<'_>) -> Option<String> {
-    let all = cx.world.objects().into_iter();
-    let all = all.filter(|o| o.object.kind == "StorageClass" && o.api.is_some());
-    let all: Vec<&Text> = all.map(|o| &o.object.name).collect();
-    match all.as_slice() {
-        [] => None,
-        [only] => Some(format!("there is only {only}")),
-        all => Some(format!("there are {}", list(all))),
-    }
-}
-
 /// Adds findings from the newest Events of a claim, one for each reason.
 fn said_of<'a>(
     cx: Context<'a>,
@@ -389,8 +331,13 @@ fn said_of<'a>(
                 None => {}
             }
             let near = match cause.id {
-                cause::KF213 => object.api.as_deref().and_then(|c| nearly_fits(cx, c)),
-                cause::KF214 if x.names.get("class").is_some() => other_classes(cx),
+                cause::KF213 => {
+                    let storage = cx.shared.storage(cx.world);
+                    object.api.as_deref().and_then(|c| storage.nearly_fits(c))
+                }
+                cause::KF214 if x.names.get("class").is_some() => {
+                    cx.shared.storage(cx.world).classes()
+                }
                 _ => None,
             };
             if let Some(near) = near {

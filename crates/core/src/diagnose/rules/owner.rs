@@ -387,8 +387,8 @@ fn excess(x: &Finding<'_>) -> Option<String> {
             let limit = of(&limited, &k)?;
             let over = of(&used, &k).unwrap_or_default() + want - limit;
             let resource = k.rsplit('.').next().unwrap_or(&k);
-            let words = format!("{k} over by {}", over.show(resource));
-            (over > Quantity(0)).then_some((over.0 * 1000 / limit.0.max(1), words))
+            let words = || format!("{k} over by {}", over.show(resource));
+            (over > Quantity(0)).then(|| (over.0 * 1000 / limit.0.max(1), words()))
         })
         .collect();
     over.sort_by_key(|(ratio, _)| std::cmp::Reverse(*ratio));
