@@ -122,7 +122,7 @@ fn tell_of_failed_jobs(asked: Asked<'_>) {
         Some(s) if s.node.is_some() || !s.labels.is_empty() || !s.fields.is_empty() => return,
         Some(s) => s.namespace.as_deref(),
     };
-    for (job, why) in jobs::without_pods(asked.world) {
+    for (job, why) in jobs::failed(asked.world) {
         let job = &job.object;
         if namespace.is_none_or(|n| job.namespace == n) {
             out::tell(&format!(
@@ -367,7 +367,7 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                     "Its pods are well, or on their way."
                 } else if o.object.kind == "PersistentVolumeClaim" {
                     "No pod mounts it."
-                } else if let Some(why) = jobs::failure(o) {
+                } else if let Some(why) = jobs::failure(world, o) {
                     failed = format!("It has failed, and has no pods any more: {why}");
                     &failed
                 } else if !pods.is_empty() {

@@ -86,16 +86,10 @@ pub(crate) fn call(
         ..Subject::default()
     };
     let start = CallStart {
-        key,
-        service: Service::Runtime,
-        method: method.into(),
         subject,
-        partial: false,
         timeout_ns: Some(120_000_000_000),
-        traceparent: None,
         request_bytes: 400,
-        filtered: false,
-        fields: kflow_model::Pairs::default(),
+        ..CallStart::new(key, Service::Runtime, method)
     };
     let end = CallEnd {
         key,

@@ -109,6 +109,24 @@ pub struct CallStart {
     pub fields: Pairs,
 }
 
+impl CallStart {
+    /// A call of which nothing but its method is known.
+    pub fn new(key: CallKey, service: Service, method: &str) -> Self {
+        Self {
+            key,
+            service,
+            method: method.into(),
+            subject: Subject::default(),
+            partial: false,
+            timeout_ns: None,
+            traceparent: None,
+            request_bytes: 0,
+            filtered: false,
+            fields: Pairs::default(),
+        }
+    }
+}
+
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -327,18 +327,11 @@ mod tests {
         Observation {
             stamp: Stamp::exact(Nanos(1)),
             source: Source::Cri,
-            body: Body::CallStart(Box::new(CallStart {
-                key: CallKey { conn: 1, stream },
-                service: Service::Runtime,
-                method: Text::from("RunPodSandbox"),
-                subject: Subject::default(),
-                partial: false,
-                timeout_ns: None,
-                traceparent: None,
-                request_bytes: 0,
-                filtered: false,
-                fields: kflow_model::Pairs::default(),
-            })),
+            body: Body::CallStart(Box::new(CallStart::new(
+                CallKey { conn: 1, stream },
+                Service::Runtime,
+                "RunPodSandbox",
+            ))),
         }
     }
 

@@ -12,8 +12,7 @@ use kflow_engine::world_at;
 use kflow_export::open_metrics::Page;
 use kflow_export::world_metrics::{self, Starts};
 use kflow_model::clock;
-use kflow_model::cri::{CallKey, CallStart, Service, Subject, code_name, method};
-use kflow_model::pairs::Pairs;
+use kflow_model::cri::{CallKey, CallStart, Service, code_name, method};
 use kflow_model::session::load;
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
 use kflow_sources::live::{SourceStatus, Status};
@@ -79,18 +78,7 @@ fn recorded() -> (Counts, Vec<Evidence>) {
 
 /// The start of a call on a connection of which nothing else is known.
 fn call_of(stream: u32, method: &str) -> Evidence {
-    let start = CallStart {
-        key: CallKey { conn: 900, stream },
-        service: Service::Other,
-        method: method.into(),
-        subject: Subject::default(),
-        partial: false,
-        timeout_ns: None,
-        traceparent: None,
-        request_bytes: 0,
-        filtered: false,
-        fields: Pairs::default(),
-    };
+    let start = CallStart::new(CallKey { conn: 900, stream }, Service::Other, method);
     Arc::new(Observation {
         stamp: Stamp::exact(Nanos(1)),
         source: Source::Cri,

@@ -53,18 +53,11 @@ impl Decode for Puppet {
                 sight: Sight::Blind,
                 why: Text::from("nonsense"),
             })),
-            b"start" => Body::CallStart(Box::new(CallStart {
+            b"start" => Body::CallStart(Box::new(CallStart::new(
                 key,
-                service: Service::Runtime,
-                method: Text::from("RunPodSandbox"),
-                subject: Subject::default(),
-                partial: false,
-                timeout_ns: None,
-                traceparent: None,
-                request_bytes: 0,
-                filtered: false,
-                fields: kflow_model::Pairs::default(),
-            })),
+                Service::Runtime,
+                "RunPodSandbox",
+            ))),
             b"end" => Body::CallEnd(Box::new(CallEnd {
                 key,
                 outcome: CallOutcome::Status,

@@ -7,8 +7,10 @@ use kflow_core::correlate::{PodView, StageState};
 use kflow_core::diagnose::State;
 use kflow_core::timeline::Outcome;
 use kflow_engine::Pipeline;
+use kflow_engine::import::{self, Options};
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::Source;
+use kflow_model::session::{Report, Session};
 use kflow_tui::layout::Layout;
 use kflow_tui::model::{Effect, Model};
 use kflow_tui::offscreen::{frame, model, press};
@@ -37,16 +39,32 @@ pub(super) static SCENES: LazyLock<Vec<(String, Snapshot)>> = LazyLock::new(|| {
         .collect();
     names.sort();
     assert!(names.len() > 10, "{names:?}");
-    names.iter().flat_map(|n| scenes(n)).collect()
+    let recorded = names.iter().flat_map(|n| {
+        let session = kflow_model::session::load(&crate::recording(n)).expect("fixture");
+        scenes(n, &session, &MOMENTS)
+    });
+    recorded.collect()
 });
 
-fn scenes(name: &str) -> Vec<(String, Snapshot)> {
-    let path = crate::recording(name);
-    let session = kflow_model::session::load(&path).expect("fixture");
+/// Objects and Events of a cluster where pods have ended.
+fn exercises() -> Vec<(String, Snapshot)> {
+    let file = crate::fixture("kube/exercises.json");
+    let found = import::find(&[file], "", &std::env::temp_dir()).expect("fixture");
+    let imported = import::run(&found.inputs, &Options::default(), &Arc::default());
+    let imported = imported.expect("fixture");
+    let session = Session {
+        header: imported.header,
+        observations: imported.observations.into_iter().map(Into::into).collect(),
+        report: Report::default(),
+    };
+    scenes("exercises", &session, &[1000])
+}
+
+fn scenes(name: &str, session: &Session, permilles: &[i64]) -> Vec<(String, Snapshot)> {
     let (begin, end) = session.range().expect("not empty");
     let mut pipeline = Pipeline::new();
     let mut rest = session.observations.iter().peekable();
-    MOMENTS
+    permilles
         .iter()
         .map(|permille| {
             let now = begin.plus(end.since(begin) / 1000 * permille);
@@ -65,8 +83,16 @@ pub(super) fn shown(m: &mut Model, snap: &Snapshot) -> String {
 }
 
 /// Runs a check on each scene at each size, after these keys, with the text of the screen.
-fn everywhere(keys: &str, mut check: impl FnMut(&mut Model, &Snapshot, &str, &str)) {
-    for (scene, snap) in SCENES.iter() {
+fn everywhere(keys: &str, check: impl FnMut(&mut Model, &Snapshot, &str, &str)) {
+    in_scenes(&SCENES, keys, check);
+}
+
+fn in_scenes(
+    scenes: &[(String, Snapshot)],
+    keys: &str,
+    mut check: impl FnMut(&mut Model, &Snapshot, &str, &str),
+) {
+    for (scene, snap) in scenes {
         for size in SIZES {
             let mut m = model(size, "dark").expect("theme");
             frame(&mut m, snap);
@@ -238,6 +264,26 @@ fn pods_that_are_not_shown_are_counted() {
         });
     }
     assert!(hidden > 0);
+}
+
+/// `node1  kubelet v1.36.2  containerd://2.1.9  9 of 110 pods`: a pod that has ended takes no place.
+#[test]
+fn the_pods_of_a_node_are_those_that_take_a_place() {
+    let mut ended = 0;
+    let check = |_: &mut Model, snap: &Snapshot, text: &str, what: &str| {
+        let Some(line) = text.lines().find(|l| l.contains(" of 110 pods")) else {
+            return;
+        };
+        let front = line.split(" of 110 pods").next().unwrap_or_default();
+        let told = number(front.rsplit(' ').next().unwrap_or_default());
+        let pods = snap.world.pods().iter();
+        let all = pods.filter(|p| p.gone.is_none() && p.node == "node1");
+        let (over, others): (Vec<_>, Vec<_>) = all.partition(|p| p.phase.is_over());
+        assert_eq!(told, others.len(), "{what}: {line}");
+        ended += over.len();
+    };
+    in_scenes(&exercises(), "6", check);
+    assert!(ended > 0, "no scene has a pod that has ended");
 }
 
 #[test]

@@ -4,21 +4,20 @@
 use crate::correlate::{ObjectState, World};
 use kflow_model::pod::WatchEvent;
 
-/// Returns why a Job has failed, by its condition; `None` for one that has not, and for every other object.
-pub fn failure(o: &ObjectState) -> Option<String> {
+/// Returns why a Job has failed that has no pods any more, by its condition; `None` for every other object.
+pub fn failure(world: &World, o: &ObjectState) -> Option<String> {
     let job = o.api.as_ref().filter(|_| o.object.kind == "Job")?;
-    let is_there = job.event != WatchEvent::Deleted;
-    let mut conditions = job.conditions.iter().filter(|_| is_there);
+    let is_there = |uid| world.pod(uid).is_some_and(|pod| pod.gone.is_none());
+    if job.event == WatchEvent::Deleted || o.pods.iter().any(is_there) {
+        return None;
+    }
+    let mut conditions = job.conditions.iter();
     let failed = conditions.find(|c| c.kind == "Failed" && c.is_true())?;
     Some(format!("{}: {}", failed.reason, failed.message))
 }
 
-/// Returns the Jobs that have failed and have no pods any more, each with the reason.
-pub fn without_pods(world: &World) -> Vec<(&ObjectState, String)> {
-    let has_none = |o: &&ObjectState| {
-        let mut pods = o.pods.iter().filter_map(|uid| world.pod(uid));
-        pods.all(|pod| pod.gone.is_some())
-    };
-    let jobs = world.objects().into_iter().filter(has_none);
-    jobs.filter_map(|o| Some((o, failure(o)?))).collect()
+/// Returns all such Jobs, each with the reason.
+pub fn failed(world: &World) -> Vec<(&ObjectState, String)> {
+    let all = world.objects().into_iter();
+    all.filter_map(|o| Some((o, failure(world, o)?))).collect()
 }

@@ -413,7 +413,7 @@ pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
         .world
         .object(&owner.kind, &owner.namespace, &owner.name);
     // What the Job itself says of its end needs no list of its pods.
-    if known.is_some_and(|o| o.pods.is_empty() && jobs::failure(o).is_some()) {
+    if known.is_some_and(|o| jobs::failure(asked.world, o).is_some()) {
         return None;
     }
     let Some(why) = of_these(asked, owner) else {

@@ -54,16 +54,9 @@ fn call(ns: i64, stream: u32, method: &str, filtered: bool) -> Arc<Observation> 
         ns,
         Source::Cri,
         Body::CallStart(Box::new(CallStart {
-            key: CallKey { conn: 1, stream },
-            service: Service::Runtime,
-            method: method.into(),
-            subject: Subject::default(),
-            partial: false,
             timeout_ns: Some(1),
-            traceparent: None,
-            request_bytes: 0,
             filtered,
-            fields: kflow_model::Pairs::default(),
+            ..CallStart::new(CallKey { conn: 1, stream }, Service::Runtime, method)
         })),
     )
 }

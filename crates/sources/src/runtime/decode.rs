@@ -12,6 +12,7 @@ use crate::logtext::{
 };
 use crate::{Fed, LineDecoder};
 use kflow_model::log::{Component, LogLine, Severity};
+use kflow_model::stamp::{MICRO, SECOND};
 use kflow_model::{Body, Nanos, Observation, PodRef, Source, Stamp, Text};
 
 /// Reason for ignoring an event that containerd drops: no client listens to events.
@@ -52,7 +53,7 @@ impl RuntimeDecoder {
         let words = cut(&String::from_utf8_lossy(words), MESSAGE_MAX);
         let log = LogLine::new(self.component, Severity::Fatal, words);
         out.push(Observation {
-            stamp: Stamp::new(at, received.map_or(1_000_000_000, |_| 1_000), at),
+            stamp: Stamp::new(at, received.map_or(SECOND, |_| MICRO) as u32, at),
             source: Source::Runtime,
             body: Body::Log(Box::new(log)),
         });

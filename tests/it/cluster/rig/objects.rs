@@ -153,19 +153,16 @@ pub(in crate::cluster) fn call_of(pod: &Value) -> Observation {
         stamp: Stamp::exact(begun),
         source: Source::Cri,
         body: Body::CallStart(Box::new(CallStart {
-            key: INVENTED,
-            service: kflow_model::cri::Service::Runtime,
-            method: method::RUN_POD_SANDBOX.into(),
             subject: Subject {
                 pod,
                 ..Subject::default()
             },
-            partial: false,
             timeout_ns: Some(240_000_000_000),
-            traceparent: None,
-            request_bytes: 0,
-            filtered: false,
-            fields: kflow_model::Pairs::default(),
+            ..CallStart::new(
+                INVENTED,
+                kflow_model::cri::Service::Runtime,
+                method::RUN_POD_SANDBOX,
+            )
         })),
     }
 }

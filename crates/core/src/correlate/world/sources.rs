@@ -194,22 +194,11 @@ impl Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::cri::{CallKey, CallStart, Subject};
-    use kflow_model::{Observation, Pairs, Stamp};
+    use kflow_model::cri::{CallKey, CallStart};
+    use kflow_model::{Observation, Stamp};
 
     fn call(service: Service, method: &str, at: i64) -> Evidence {
-        let start = CallStart {
-            key: CallKey { conn: 1, stream: 1 },
-            service,
-            method: method.into(),
-            subject: Subject::default(),
-            partial: false,
-            timeout_ns: None,
-            traceparent: None,
-            request_bytes: 0,
-            filtered: false,
-            fields: Pairs::default(),
-        };
+        let start = CallStart::new(CallKey { conn: 1, stream: 1 }, service, method);
         Arc::new(Observation {
             stamp: Stamp::exact(Nanos::from_secs(at)),
             source: Source::Cri,

@@ -6,7 +6,7 @@ use super::super::plain::{heading, plain};
 use super::super::{Kind, moment, recognise, yaml};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
-use kflow_model::Nanos;
+use kflow_model::{Nanos, units::counted};
 use kflow_sources::kube::decode::{embedded, joined, resembles_printed};
 
 use super::{About, Candidate, Finder, Left, What, archive};
@@ -155,9 +155,9 @@ impl Finder {
             return Ok(is_printed);
         }
         if unread > 0 {
-            let lines = if unread == 1 { "line" } else { "lines" };
+            let lines = counted(unread as u64, "line");
             let what = "neither of a log that is read nor printed by kubectl";
-            self.leave(candidate.name.clone(), format!("{unread} {lines}, {what}"));
+            self.leave(candidate.name.clone(), format!("{lines}, {what}"));
         }
         // The ages that kubectl printed count back to about the time of the log beside it.
         let told = newest.filter(|_| is_printed);

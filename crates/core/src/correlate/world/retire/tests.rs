@@ -77,19 +77,13 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
     for (stream, method) in [(1, "RunPodSandbox"), (2, "CreateContainer")] {
         let key = CallKey { conn: n, stream };
         let start = CallStart {
-            key,
-            service: Service::Runtime,
-            method: method.into(),
             subject: of.clone(),
-            partial: false,
-            timeout_ns: None,
             traceparent: Some((
                 TraceId(u128::from(n) + 1),
                 SpanId(u64::from(n * 2 + stream)),
             )),
             request_bytes: 1,
-            filtered: false,
-            fields: kflow_model::Pairs::default(),
+            ..CallStart::new(key, Service::Runtime, method)
         };
         let end = CallEnd {
             key,
