@@ -4,6 +4,7 @@ use crate::correlate::{SESSIONS, session, world};
 use kflow_core::correlate::{PodView, World};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome};
+use kflow_model::stamp::{MILLI, SECOND};
 use kflow_model::{Nanos, Source, cri::is_noise};
 
 #[expect(clippy::panic, reason = "a missing pod fails the test")]
@@ -208,19 +209,37 @@ fn a_deletion_that_found_nothing_is_no_part_of_the_pods_end() {
     assert!(low.timeline.marks.iter().any(|m| m.text == late && m.bad));
 }
 
+fn recorded(name: &str) -> Vec<kflow_model::Evidence> {
+    let path = crate::fixture(&format!("correlate/{name}"));
+    kflow_model::session::load(&path).unwrap().observations
+}
+
+/// The kubelet was started anew after a quarter of an hour, on a node that was low on disk by then: it admits its pods
+/// again, and refuses this one.
+#[test]
+fn a_refusal_after_a_kubelets_restart_is_no_part_of_the_pods_start() {
+    let w = world(&recorded("readmitted.kflow.zst"));
+    let p = pod(&w, "e15", "backend-7bb6445cb5-wsvtj");
+    let took = |s: Stage| p.took[s.index()];
+    assert!((1..100 * MILLI).contains(&took(Stage::Admit)), "{p:?}");
+    // The volumes took 900 ms, and three later attempts 77 ms.
+    let volumes = 900 * MILLI..SECOND;
+    assert!(volumes.contains(&took(Stage::Volumes)), "{:?}", p.took);
+    let refused = p.timeline.steps().find(|s| s.code == "Evicted").unwrap();
+    assert!(refused.end.unwrap().at.since(refused.start.at) < MILLI);
+    let ran = p.timeline.spans.iter().find(|s| s.is_run()).unwrap();
+    assert!(refused.start.at.since(ran.start.at) > 14 * 60 * SECOND);
+}
+
 #[test]
 fn a_pod_that_ran_before_kflow_looked_waits_for_nothing_that_is_known() {
-    let all = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/fixtures/correlate/running-node-at-attach.kflow"
-    );
-    let all = kflow_model::session::load(all.as_ref())
-        .unwrap()
-        .observations;
+    let all = recorded("running-node-at-attach.kflow");
     // Directories and mounts were recorded before the runtime's list.
     let lists = |o: &kflow_model::Evidence| matches!(o.body, kflow_model::Body::Inventory(_));
     assert!(all.iter().any(lists));
     let w = world(&all);
     let p = pod(&w, "default", "p1-node1");
     assert_eq!((p.status.as_str(), p.current), ("Running", None));
+    // Its cgroup was there before its sandbox, half a minute before it was seen.
+    assert_eq!(p.timeline.steps().count(), 0, "{:?}", p.timeline.spans);
 }

@@ -462,6 +462,16 @@ impl ContainerStatus {
             ContainerState::Running { .. } => false,
         }
     }
+    /// Returns when the newest run and the one before it started (1 s), as far as the status tells.
+    pub fn starts(&self) -> impl Iterator<Item = Nanos> {
+        let newest = match &self.state {
+            ContainerState::Running { started } => *started,
+            ContainerState::Terminated(t) => t.started,
+            ContainerState::Waiting { .. } => None,
+        };
+        let before = self.last.as_ref().and_then(|t| t.started);
+        newest.into_iter().chain(before)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use crate::in_repository;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, State, Verdict};
 use kflow_core::flow::Stage;
-use kflow_model::{Body, Source, Stamp, stamp::SECOND};
+use kflow_model::stamp::{MILLI, SECOND};
+use kflow_model::{Body, Source, Stamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -55,6 +56,28 @@ fn a_refusal_that_may_pass_is_slow_at_first() {
     let early = s.now().plus(-52 * SECOND);
     assert_eq!(state(early), Some(("KF413".to_owned(), State::Slow)));
     assert_eq!(state(s.now()), Some(("KF413".to_owned(), State::Stuck)));
+}
+
+/// One look suffices: the owner says when it was created.
+#[test]
+fn an_owner_that_nothing_touches_waits_since_it_was_created() {
+    let path = in_repository("fixtures/causes/KF110.json");
+    let s = scenario::Scenario::load(&path);
+    let waits = |created_before: i64| {
+        let mut listed = (**s.observations().first().expect("the owner")).clone();
+        listed.stamp = Stamp::exact(s.now().plus(-MILLI));
+        if let Body::Object(o) = &mut listed.body {
+            o.created = s.now().plus(-created_before);
+        }
+        let mut world = World::new();
+        world.observe(&listed.into());
+        world.refresh();
+        let target = diagnose::find(&world, &s.target);
+        let v = target.first().and_then(|t| t.verdict(&world, s.now()));
+        v.map(|v| (v.cause_id().to_string(), s.now().since(v.since)))
+    };
+    assert_eq!(waits(75 * SECOND), Some(("KF110".into(), 75 * SECOND)));
+    assert_eq!(waits(5 * SECOND), None);
 }
 
 /// A kubelet that was started anew reads objects anew, of pods that run for long.

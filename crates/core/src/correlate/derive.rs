@@ -130,6 +130,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     start::derive(&mut build);
     ready::derive(&mut build);
     terminate::derive(&mut build);
+    node::readmit(&mut build);
     marks::derive(&mut build);
     gaps::derive(&mut build);
     let (work, runs) = (

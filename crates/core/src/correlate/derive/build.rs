@@ -6,6 +6,7 @@ use crate::correlate::view::PodView;
 use crate::flow::Stage;
 use crate::timeline::{Certainty, Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
 use kflow_model::cri::method;
+use kflow_model::pod::ContainerStatus;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Evidence, Nanos};
 
@@ -70,6 +71,16 @@ impl<'a> Build<'a> {
             .states
             .iter()
             .any(|(_, p)| p.status.start_time.is_some())
+    }
+    /// When the runtime began to work for the pod, at the latest: by its calls, by what its lists and the API say of
+    /// sandbox and containers.
+    pub(crate) fn first_work(&self) -> Option<Nanos> {
+        let statuses = self.seen.states.iter().flat_map(|(_, p)| p.statuses());
+        let started = statuses.flat_map(ContainerStatus::starts);
+        let created = self.seen.items.iter().map(|(_, i)| i.created);
+        let calls = self.work.iter().map(|w| w.start.at);
+        let all = calls.chain(started).chain(created);
+        all.filter(|at| at.0 > 0).min()
     }
     /// Adds a failed attempt for each Event with one of the reasons. Each attempt starts at the end of the previous
     /// one, the first at `since`. Returns the end of the last attempt, and its Event.

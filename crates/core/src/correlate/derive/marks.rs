@@ -2,6 +2,7 @@
 
 use super::Build;
 use super::span::edge;
+use super::start::STATUS_NS;
 use crate::flow::{Fact, Map, Stage, event};
 use crate::timeline::{Mark, MarkKind, Outcome};
 use kflow_model::cri::{ContainerEventKind, method};
@@ -141,7 +142,8 @@ fn preemptions(b: &mut Build<'_>) {
     }
 }
 
-/// Adds changes of conditions and of the phase, at the arrival of the state that shows them.
+/// Adds changes of conditions and of the phase, at the arrival of the state that shows them, which is more precise than
+/// `lastTransitionTime`. A state that arrives later than the kubelet sends any was listed: its own time counts.
 fn conditions(b: &mut Build<'_>) {
     let mut known: Vec<(Text, Text)> = Vec::new();
     let mut turned = |kind: &Text, status: &Text| {
@@ -157,9 +159,9 @@ fn conditions(b: &mut Build<'_>) {
     };
     let mut marks = Vec::new();
     for (o, p) in &b.seen.states {
-        let mut mark = |kind, stage, text: String, bad| {
+        let mut mark = |at, kind, stage, text: String, bad| {
             marks.push(Mark {
-                at: edge(o),
+                at,
                 kind,
                 stage,
                 container: Text::default(),
@@ -176,6 +178,7 @@ fn conditions(b: &mut Build<'_>) {
                 format!(" ({})", p.status.reason)
             };
             mark(
+                edge(o),
                 MarkKind::Status,
                 Stage::Api,
                 format!("phase {}{reason}", p.status.phase),
@@ -198,7 +201,10 @@ fn conditions(b: &mut Build<'_>) {
             } else {
                 format!(" ({})", c.reason)
             };
+            let turned = c.transition.map(|at| b.seen.api_edge(at, SECOND as u32));
+            let late = turned.filter(|t| o.stamp.at.since(t.at) > STATUS_NS);
             mark(
+                late.unwrap_or_else(|| edge(o)),
                 MarkKind::Condition,
                 stage,
                 format!("{}={}{reason}", c.kind, c.status),

@@ -42,7 +42,8 @@ pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
 /// Adds the spans of `admit`.
 pub(crate) fn admit(b: &mut Build<'_>) {
     let bound = b.ends(Stage::Schedule).or_else(|| b.ends(Stage::Api));
-    if rejected(b, bound) {
+    if let Some(refusal) = rejection(b).filter(|r| !is_of_a_running_pod(b, r)) {
+        refused(b, refusal, bound);
         return;
     }
     let received = b.seen.line(&RECEIVED).map(|(o, _)| o);
@@ -61,12 +62,27 @@ pub(crate) fn admit(b: &mut Build<'_>) {
     }
 }
 
-/// Adds the admission that the kubelet refused; false when it did not.
-fn rejected(b: &mut Build<'_>, bound: Option<Edge>) -> bool {
-    let Some((denied, reason, message)) = rejection(b) else {
-        return false;
-    };
-    let add = b.seen.line(&[Fact::PodAdded]);
+/// Adds the refusal of a pod that had run: a kubelet that is started anew admits the pods of its node again
+/// (kubelet.go, `HandlePodAdditions`). It is not part of the pod's start.
+pub(crate) fn readmit(b: &mut Build<'_>) {
+    if let Some(refusal) = rejection(b).filter(|r| is_of_a_running_pod(b, r)) {
+        refused(b, refusal, None);
+    }
+}
+
+/// True when the pod had its sandbox before the kubelet refused it.
+fn is_of_a_running_pod(b: &Build<'_>, (denied, _, _): &Refusal) -> bool {
+    let mut sandboxes = b
+        .work
+        .iter()
+        .filter(|w| w.method == method::RUN_POD_SANDBOX);
+    sandboxes.any(|w| w.start.at < denied.stamp.at)
+}
+
+/// Adds an admission that the kubelet refused, from the line with which it took the pod, else from `bound`.
+fn refused(b: &mut Build<'_>, (denied, reason, message): Refusal, bound: Option<Edge>) {
+    let mut additions = b.seen.lines(&[Fact::PodAdded]);
+    let add = additions.rfind(|(o, _)| o.stamp.at <= denied.stamp.at);
     let start = add
         .map(|(o, _)| edge(o))
         .or(bound)
@@ -92,7 +108,6 @@ fn rejected(b: &mut Build<'_>, bound: Option<Edge>) -> bool {
             evidence,
         )
     });
-    true
 }
 
 /// Adds the way of a pod from the kubelet's first line about it to the first action of its worker.
@@ -277,8 +292,11 @@ fn first_mount(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     Some((edge(o), o.clone()))
 }
 
-/// The kubelet's refusal of the pod, with reason and message: from the log line, else from the status.
-fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
+/// The kubelet's refusal of a pod: what shows it, its reason and its message.
+type Refusal = (Evidence, String, String);
+
+/// The kubelet's refusal of the pod: from the log line, else from the status.
+fn rejection(b: &Build<'_>) -> Option<Refusal> {
     let f = b.seen;
     if let Some((o, l)) = f.line(&[Fact::AdmissionDenied]) {
         return Some((
@@ -335,14 +353,10 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
             && matches!(x, FsObject::PodCgroup { .. })
     });
     let sync = first_sync(b);
-    // A cgroup that existed when the watch began was created at some time before. A step that needs the cgroup may
+    // A cgroup that existed when the watch began was created at some time before. What needs the cgroup may
     // give an earlier upper bound.
-    let needs_it = f
-        .line(&[Fact::VolumesAwaited])
-        .map(|(o, _)| o.stamp.at)
-        .into_iter()
-        .chain(b.work.iter().map(|w| w.start.at))
-        .min();
+    let needs_it = f.line(&[Fact::VolumesAwaited]).map(|(o, _)| o.stamp.at);
+    let needs_it = needs_it.into_iter().chain(b.first_work()).min();
     let made = made.filter(|(o, action, _)| {
         *action == FsAction::Created || needs_it.is_none_or(|t| o.stamp.at <= t)
     });

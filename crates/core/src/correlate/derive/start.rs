@@ -364,7 +364,7 @@ fn shows_starts(b: &Build<'_>) -> bool {
 }
 
 /// The kubelet sends the status of every pod at least this often (pkg/kubelet/status/status_manager.go, `syncPeriod`).
-const STATUS_NS: i64 = 10 * SECOND;
+pub(super) const STATUS_NS: i64 = 10 * SECOND;
 
 /// Adds a run for the kubelet's Event `Started` where no status shows the run yet: the kubelet sends the Event at
 /// once, and the status up to ten seconds later.

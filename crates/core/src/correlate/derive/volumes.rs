@@ -190,9 +190,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
                 continue;
             }
             Fact::MountStarted => {
-                if v.mount.is_none() && !v.done {
-                    v.mount = Some(o.clone());
-                }
+                v.mount.get_or_insert_with(|| o.clone());
                 continue;
             }
             Fact::VolumeAttached => (
@@ -202,11 +200,13 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
             ),
             Fact::DeviceMounted => ("MountVolume.MountDevice", v.mount.clone(), Outcome::Ok),
             Fact::VolumeSetUp => {
-                if v.done {
+                v.attach = None;
+                let mount = v.mount.take();
+                // Volumes whose content may change are set up again at later syncs.
+                if std::mem::replace(&mut v.done, true) {
                     continue;
                 }
-                v.done = true;
-                ("MountVolume.SetUp", v.mount.take(), Outcome::Ok)
+                ("MountVolume.SetUp", mount, Outcome::Ok)
             }
             Fact::UnmountStarted | Fact::VolumeTornDown => {
                 v.done = true;
@@ -218,7 +218,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
                     Fact::AttachFailed => "VerifyControllerAttachedVolume",
                     _ => "MountVolume.SetUp",
                 },
-                v.mount.take().or_else(|| v.attach.clone()),
+                v.mount.take().or_else(|| v.attach.take()),
                 Outcome::Error,
             ),
         };
@@ -278,8 +278,13 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
 /// Adds the setup of each volume, from its directory and mount point.
 fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
     let f = b.seen;
+    let worked = b.first_work();
     let mut begun: Vec<(&Text, &Evidence)> = Vec::new();
     for (o, action, x) in &f.fs {
+        // What was there when the watch began was made before the sandbox.
+        if *action == FsAction::Present && worked.is_some_and(|at| at < o.stamp.at) {
+            continue;
+        }
         let (volume, finished) = match x {
             FsObject::Volume { volume, inner, .. } if !volume.is_empty() => {
                 (volume, inner == "..data" || inner == "mount")

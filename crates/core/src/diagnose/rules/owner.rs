@@ -423,7 +423,9 @@ fn ignored<'a>(
                     .any(|k| s.fact(k).is_some());
                 if s.generation > s.observed_generation && !counted {
                     if asked.is_none_or(|(t, _)| answered.is_some_and(|a| a > t)) {
-                        asked = Some((at, e));
+                        // Of a later change nothing tells the time but its arrival.
+                        let new = s.generation == 1 && s.created.0 > 0;
+                        asked = Some((if new { s.created.min(at) } else { at }, e));
                     }
                 } else {
                     answered = Some(at);
