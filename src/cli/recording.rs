@@ -80,6 +80,11 @@ fn imported(path: &Path, node: Option<&str>) -> anyhow::Result<Reader> {
     let imported = captures::read(&args, &found, io::stderr().is_terminal())?;
     let observations = &imported.observations;
     ensure!(
+        !observations.is_empty() || found.nodes.is_empty(),
+        "beside the captures of several nodes it has nothing that kflow knows: choose one of these with --node: {}",
+        summary::some(found.nodes.iter(), summary::MANY)
+    );
+    ensure!(
         !observations.is_empty(),
         "it has nothing that kflow knows: `kflow import` tells what was left out"
     );

@@ -61,6 +61,10 @@ pub trait LineDecoder: Send {
     fn guesses_arrival(&self) -> bool {
         false
     }
+    /// True when something was read whose ages count back from [`TimeHint::not_after`].
+    fn counts_from_hint(&self) -> bool {
+        false
+    }
     /// Ends the input: emits what was held back.
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let _ = out;

@@ -7,7 +7,7 @@ use std::path::Path;
 use kflow_engine::import::{Bundle, Dating, Imported, Kind, Left, Summary};
 use kflow_export::text;
 use kflow_model::Nanos;
-use kflow_model::units::{HOUR, duration};
+use kflow_model::units::{DAY, HOUR, duration};
 
 /// The summary of an import into the session `to`, of so many bytes.
 pub(super) fn of(
@@ -31,7 +31,9 @@ pub(super) fn of(
         to.display(),
         imported.observations.len()
     );
-    for line in [session].into_iter().chain(notes(imported, found)) {
+    let printed = printed(&imported.dating);
+    let lines = [session].into_iter().chain(printed);
+    for line in lines.chain(notes(imported, found)) {
         writeln!(said, "{}", text::clean(&line))?;
     }
     Ok(said)
@@ -105,7 +107,7 @@ fn apart(imported: &Imported, names: &[String]) -> Vec<String> {
 }
 
 /// The first `most` names, and the number of the others.
-pub(super) fn some<T: std::fmt::Display>(
+pub(in crate::cli) fn some<T: std::fmt::Display>(
     names: impl ExactSizeIterator<Item = T>,
     most: usize,
 ) -> String {
@@ -252,6 +254,8 @@ fn dated(dating: &Dating) -> Option<String> {
             .map(|name| format!(" ({})", short(name, NAME)));
         let which = which.unwrap_or_default();
         let better = match dating.late {
+            // The time of a checkout or a copy.
+            Some(late) if late.by > LONG_AFTER => "--taken TIME says it better".to_owned(),
             Some(late) => {
                 let written = late.written.to_rfc3339_seconds();
                 format!("if that file was written when it was read, import with --taken {written}")
@@ -262,14 +266,30 @@ fn dated(dating: &Dating) -> Option<String> {
     })
 }
 
+/// Says from when the ages count back that kubectl printed.
+fn printed(dating: &Dating) -> Option<String> {
+    let (first, last) = dating.printed?;
+    let (from, to) = (first.to_rfc3339_seconds(), last.to_rfc3339_seconds());
+    let when = if from == to {
+        format!("at {from}")
+    } else {
+        format!("from {from} to {to}")
+    };
+    Some(format!(
+        "tables and descriptions count as printed {when}, by the bundle's date or the times of their files; --taken TIME says it better"
+    ))
+}
+
 /// Number of inputs up to which each has a row.
-pub(super) const MANY: usize = 20;
+pub(in crate::cli) const MANY: usize = 20;
 /// Number of logs of a kind up to which each has a row, where there are many inputs; of files that are named as not read.
 pub(super) const FEW: usize = 3;
 /// Number of reasons for not reading files that are told.
 const REASONS: usize = 6;
 /// Bundles that end further apart were made at different moments, ns.
 const APART: i64 = HOUR;
+/// A file that was written so long after the newest time in its lists was not written when they were read, ns.
+const LONG_AFTER: i64 = 60 * DAY;
 /// Longest name of a file in the summary, characters.
 const NAME: usize = 44;
 

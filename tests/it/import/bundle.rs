@@ -180,3 +180,77 @@ fn empty_files_are_one_number() {
     assert!(said.contains("not read, empty: 30 files\n"), "{said}");
     assert!(!said.contains("7.log"), "{said}");
 }
+
+/// A pod a file below a folder of its namespace, without its kind, is read as it is when it is named. The tree is that of OpenShift's
+/// Insights operator (`config/pod/NAMESPACE/NAME.json`); the objects beside it are of APIs that are not read.
+#[test]
+fn an_object_a_file_is_read_in_any_folder() {
+    let desk = Desk::new();
+    let root = desk.dir.path().join("insights");
+    let put = |path: &str, content: &str| {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    let list = std::fs::read(fixture("kube/exercises.json")).unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+    let mut pods = 0;
+    for (n, object) in list["items"].as_array().unwrap().iter().enumerate() {
+        let kind = object["kind"].as_str().unwrap();
+        if !["Pod", "Event", "Node"].contains(&kind) {
+            continue;
+        }
+        pods += usize::from(kind == "Pod");
+        let mut object = object.clone();
+        for key in ["kind", "apiVersion"] {
+            object.as_object_mut().unwrap().remove(key);
+        }
+        put(&format!("config/some/{kind}/{n}.json"), &object.to_string());
+    }
+    assert!(pods > 3);
+    put(
+        "cluster/node.yaml",
+        "apiVersion: config.openshift.io/v1\nkind: Node\nmetadata:\n  name: cluster\n",
+    );
+    let settings =
+        r#"{"metadata":{"name":"a","ownerReferences":[{"kind":"Node"}]},"data":{"a":"b"}}"#;
+    put("config/configmaps/a.json", settings);
+    let (a, said) = desk.import("a.kflow", &[&desk.path("insights")]);
+    assert!(
+        said.contains("of another kind: cluster/node.yaml, config/configmaps/a.json"),
+        "{said}"
+    );
+    let why = text(&run(&["why", "--all", "-s", &a]).stdout);
+    let of_list = fixture("kube/exercises.json");
+    let (b, _) = desk.import("b.kflow", &[of_list.to_str().unwrap()]);
+    let want = text(&run(&["why", "--all", "-s", &b]).stdout);
+    let told = |why: &str| why.matches("KF").count();
+    assert!(told(&want) > 2 && told(&why) > 2, "{why}\n{want}");
+}
+
+/// `oc adm inspect` writes each pod into a folder of its own too.
+#[test]
+fn a_pod_that_is_in_the_list_of_its_namespace_is_read_once() {
+    let desk = Desk::new();
+    let pod = std::fs::read_to_string(fixture("kube/kubectl-get.yaml")).unwrap();
+    let folder = desk.dir.path().join("must-gather/namespaces/s17");
+    let alone = folder.join("pods/static-web-node1/static-web-node1.yaml");
+    std::fs::create_dir_all(alone.parent().unwrap()).unwrap();
+    std::fs::write(&alone, &pod).unwrap();
+    let path = desk.path("must-gather");
+    let (without, said) = desk.import("a.kflow", &[&path]);
+    assert!(!said.contains("not read"), "{said}");
+    let list = pod.replace('\n', "\n  ");
+    let list = format!(
+        "apiVersion: v1\nkind: PodList\nitems:\n- {}\n",
+        list.trim_end()
+    );
+    std::fs::create_dir_all(folder.join("core")).unwrap();
+    std::fs::write(folder.join("core/pods.yaml"), list).unwrap();
+    let (with, said) = desk.import("b.kflow", &[&path]);
+    assert!(
+        said.contains("static-web-node1.yaml (in the list of its namespace)"),
+        "{said}"
+    );
+    assert_eq!(Desk::timelines(&without), Desk::timelines(&with));
+}

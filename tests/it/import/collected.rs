@@ -503,3 +503,117 @@ fn a_log_that_begins_with_nothing_of_use_is_a_log() {
     let said = desk.refused(&[&path]);
     assert!(said.contains("(not a log of the kubelet)"), "{said}");
 }
+
+/// Short lines of `minikube logs` of public reports (addresses in `fixtures/reports.tsv`): its sections are of many programs that write
+/// klog, and only those that kflow knows by their heading are read, each by its own reader.
+#[test]
+fn the_sections_of_minikube_logs_are_told_apart() {
+    const BACK_OFF: &str = r#"Sep 09 02:20:50 minikube kubelet[2142]: E0909 02:20:50.489480    2142 pod_workers.go:1298] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"product-service\" with ImagePullBackOff: \"Back-off pulling image \\\"localhost:5000/product-service\\\"\"" pod="default/product-service" podUID="7b13d9fa-886a-42dd-91d4-ebefdaff6212""#;
+    const OTHERS: &str = "\
+==> Audit <==
+|---------|------|----------|------|---------|---------------------|---------------------|
+| Command | Args | Profile  | User | Version |     Start Time      |      End Time       |
+|---------|------|----------|------|---------|---------------------|---------------------|
+
+==> Last Start <==
+Log file created at: 2024/09/09 10:05:04
+Log line format: [IWEF]mmdd hh:mm:ss.uuuuuu threadid file:line] msg
+I0909 10:05:04.504496   34556 out.go:345] Setting OutFile to fd 1 ...
+I0909 10:05:04.505255   34556 out.go:392] TERM=xterm,COLORTERM=, which probably does not support color
+
+==> Docker <==
+Sep 09 02:10:48 minikube dockerd[1154]: time=\"2024-09-09T02:10:48.217443022Z\" level=info msg=\"API listen on /var/run/docker.sock\"
+
+==> container status <==
+CONTAINER           IMAGE               CREATED             STATE               NAME                      ATTEMPT             POD ID              POD
+ed0c9a3de53a1       a0bf559e280cf       11 minutes ago      Running             kube-proxy                0                   a1e16e9787775       kube-proxy-272fw
+
+";
+    const STORAGE: &str = "\
+==> storage-provisioner [7c0ae6f32828] <==
+I0909 02:11:13.502106       1 storage_provisioner.go:116] Initializing the minikube storage provisioner...
+F0909 02:11:34.567814       1 main.go:39] error getting server version: Get \"https://10.96.0.1:443/version?timeout=32s\": dial tcp 10.96.0.1:443: connect: connection refused
+";
+    const CONTROLLER: &str = "\
+==> kube-controller-manager [85ee59c9d7b1] <==
+I0909 02:11:12.666628       1 replica_set.go:676] \"Finished syncing\" logger=\"replicaset-controller\" kind=\"ReplicaSet\" key=\"kube-system/coredns-7db6d8ff4d\" duration=\"441.99397ms\"
+
+";
+    let desk = Desk::new();
+    let whole = format!("\n{OTHERS}{CONTROLLER}==> kubelet <==\n{BACK_OFF}\n{STORAGE}");
+    // Releases of 2020 to 2022 put a sign before headings; PowerShell writes UTF-16 with carriage returns.
+    let signed = whole.replace("==> ", "* ==> ").replace("\n\n", "\n* \n");
+    let windows = signed.replace('\n', "\r\n");
+    let wide: Vec<u8> = [0xff, 0xfe]
+        .into_iter()
+        .chain(windows.encode_utf16().flat_map(u16::to_le_bytes))
+        .collect();
+    for (n, text_of) in [whole.clone().into_bytes(), signed.into_bytes(), wide]
+        .into_iter()
+        .enumerate()
+    {
+        let path = desk.file(&format!("minikube-{n}.txt"), text_of);
+        let (session, said) = desk.import(&format!("{n}.kflow"), &["--year", "2024", &path]);
+        for told in [
+            ": kubelet ",
+            "ontroller-manager [85ee59c9d7b1]",
+            "of its sections Audit, Docker, Last Start, container status, storage-provisioner)",
+        ] {
+            assert!(said.contains(told), "{told}: {said}");
+        }
+        assert_eq!(node_of(&session), "minikube");
+        let sources = BTreeMap::from([("control".to_owned(), 1), ("kubelet".to_owned(), 1)]);
+        assert_eq!(observed(&session), sources, "{said}");
+        let why = text(&run(&["why", "--all", "-s", &session]).stdout);
+        assert!(why.contains("default/product-service"), "{why}");
+        assert!(!why.contains("KF301") && !why.contains("<=="), "{why}");
+    }
+    // In a folder as well.
+    let tree = Tree(&desk, "report");
+    tree.put("a/minikube_logs.txt", &whole);
+    let (_, said) = import(&desk, &tree, &[]);
+    assert!(said.contains("minikube_logs.txt: kubelet"), "{said}");
+}
+
+/// Rows of Rancher's collector (`rke2/kubectl/pods`), which writes when it ran into `systeminfo/date`. The files have the time of a copy.
+#[test]
+fn tables_are_as_old_as_their_bundle_says() {
+    let desk = Desk::new();
+    let tree = Tree(&desk, "w-guard-2025-12-04_09_15_57");
+    let pods = "NAMESPACE       NAME                                        READY   STATUS             RESTARTS        AGE\n\
+        calico-system   calico-kube-controllers-8889b866f-jtlsb     1/1     Running            0               14d\n\
+        default         test-oom                                    0/1     CrashLoopBackOff   8 (3m21s ago)   19m\n";
+    tree.put("rke2/kubectl/pods", pods);
+    let (_, said) = import(&desk, &tree, &[]);
+    assert!(!said.contains("count as printed at 2025-12-04"), "{said}");
+    for (date, told) in [
+        ("Thu Dec  4 09:15:58 UTC 2025\n", true),
+        ("Thu Dec  4 09:15:58 AEDT 2025\n", false),
+    ] {
+        tree.put("systeminfo/date", date);
+        let (session, said) = import(&desk, &tree, &[]);
+        let line = "tables and descriptions count as printed at 2025-12-04T09:15:58Z";
+        assert_eq!(said.contains(line), told, "{said}");
+        if told {
+            let last = text(&super::unpacked(&session));
+            // 19 minutes before.
+            assert!(last.contains("\"ct\":1764838618000000000"), "{last}");
+        }
+    }
+}
+
+/// A journal names its host with the domain or without.
+#[test]
+fn a_host_with_and_without_its_domain_is_one() {
+    let desk = Desk::new();
+    let tree = Tree(&desk, "logs");
+    tree.put("kubelet.log", kubelet("node1.example.com"));
+    tree.put("containerd.log", containerd("node1"));
+    let (session, said) = import(&desk, &tree, &[]);
+    assert!(!said.contains("--node"), "{said}");
+    assert_eq!(observed(&session), alone(&desk));
+    // Two of one name.
+    tree.put("other/kubelet.log", kubelet("node1.example.org"));
+    let said = desk.refused(&[&tree.path(), "--year", "2026"]);
+    assert!(said.contains("choose one with --node"), "{said}");
+}

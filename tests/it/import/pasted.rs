@@ -213,7 +213,12 @@ fn a_large_text_is_read_to_its_end() {
 
 /// Short pieces of public reports, whose addresses are in `fixtures/reports.tsv`: a tool's outputs, and a support bundle with an
 /// object in a file.
-const IN_FOLDERS: [(&str, &str, &str); 8] = [
+const IN_FOLDERS: [(&str, &str, &str); 9] = [
+    (
+        "raw_data/k8s_states.json",
+        "{\n  \"kubectl get daemonsets -n boutique\": \"\",\n  \"kubectl get configmaps istio-ca-crl -n boutique -o wide\": \"NAME           DATA   AGE\\nistio-ca-crl   1      31d\\n\",\n  \"kubectl get events -n boutique\": \"LAST SEEN   TYPE      REASON    OBJECT      MESSAGE\\n21s         Warning   BackOff   pod/web-0   Back-off restarting failed container flask\\n\"\n}\n",
+        "boutique/web-0 KF708",
+    ),
     (
         "kubectl_describe.txt",
         "{\"toolset_name\": \"kubernetes/core\", \"tool_name\": \"kubectl_describe\"}\n{\"schema_version\": \"robusta:v1.0.0\", \"status\": \"success\"}\nstdout:\nName:             user-profile-import\nNamespace:        default\nPriority:         0\nNode:             <none>\nStatus:           Pending\nNode-Selectors:              label=someLabel\nEvents:\n  Type     Reason            Age   From               Message\n  ----     ------            ----  ----               -------\n  Warning  FailedScheduling  38s   default-scheduler  0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.\n\nstderr:\n",

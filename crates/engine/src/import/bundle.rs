@@ -6,6 +6,7 @@
 //! | `archive` | tar and zip, and what compresses them |
 //! | `content` | what a file is, by its path and its first bytes |
 //! | `nodes` | which node a capture is of |
+//! | `sections` | logs of several programs in one text, each below a heading |
 //! | `spool` | where the captures of archives are kept while they are read |
 //! | `ticket` | lines of logs between prose and what kubectl printed |
 
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
+use super::moment::{self, MadeAt};
 use super::{ImportError, Input, Kind, Made, open};
 use kflow_model::Nanos;
 use kflow_model::patient::{self, PatientFile};
@@ -33,6 +35,7 @@ mod alone;
 pub(super) mod archive;
 mod content;
 pub(super) mod nodes;
+mod sections;
 mod spool;
 pub(super) mod ticket;
 
@@ -166,6 +169,8 @@ struct Finder {
 enum What {
     Archive(Form),
     JournalFile,
+    /// Logs of several programs, each below a heading.
+    Sections,
     Text(Content),
 }
 
@@ -175,6 +180,7 @@ impl What {
         match archive::form(&begin) {
             Some(form) => Self::Archive(form),
             None if begin.starts_with(MAGIC) => Self::JournalFile,
+            None if sections::begins(&begin) => Self::Sections,
             None => Self::Text(content::of(name, &begin)),
         }
     }
@@ -296,6 +302,7 @@ impl Finder {
         match what {
             What::Archive(form) => return self.unpack(candidate, form, depth),
             What::JournalFile => self.journal_file(candidate),
+            What::Sections => return self.sections(candidate, depth),
             What::Text(content) if alone::may_be_paste(&content, &candidate) => {
                 let left = self.text(candidate)?;
                 self.left.extend(left);
@@ -318,13 +325,21 @@ impl Finder {
         Ok(())
     }
 
-    /// Notes the times in a file `timestamp`, in which `oc adm must-gather` and `oc adm inspect` write when they began
-    /// and ended, as Go prints a time.
+    /// Notes when a bundle was made: `oc adm must-gather` and `oc adm inspect` write when they began and ended into a file `timestamp`, as
+    /// Go prints a time; Rancher's collector and sos what `date` prints into one of that name.
     fn note_time(&mut self, name: &str, content: &[u8]) {
-        if name.rsplit('/').next() != Some("timestamp") {
-            return;
-        }
         let text = String::from_utf8_lossy(content);
+        match name.rsplit('/').next() {
+            Some("timestamp") => {}
+            Some("date") => {
+                if let Some(at) = moment::of_date(&text) {
+                    let made = self.made.entry(self.bundle);
+                    made.or_insert(MadeAt::about(at));
+                }
+                return;
+            }
+            _ => return,
+        }
         for line in text.lines() {
             let mut parts = line.split_ascii_whitespace();
             let (Some(day), Some(time), Some("+0000")) = (parts.next(), parts.next(), parts.next())
@@ -334,8 +349,9 @@ impl Finder {
             let Some((at, _)) = Nanos::parse_rfc3339(&format!("{day}T{time}Z")) else {
                 continue;
             };
-            let (from, until) = self.made.entry(self.bundle).or_insert((at, at));
-            (*from, *until) = (at.min(*from), at.max(*until));
+            let made = self.made.entry(self.bundle);
+            made.and_modify(|made| *made = made.and(at))
+                .or_insert(MadeAt::within(at, at));
         }
     }
 
@@ -525,7 +541,26 @@ impl Finder {
             .ok_or_else(|| io::Error::other("there is no place to unpack it"))
     }
 
-    fn bundle(self, node: &str) -> Bundle {
+    /// Leaves the objects out that `oc adm inspect` writes twice: a list of pods for each namespace (`NS/core/pods.yaml`), and each
+    /// pod of it (`NS/pods/NAME/NAME.yaml`).
+    fn leave_what_is_listed(&mut self) {
+        let lists: BTreeSet<String> = (self.found.iter())
+            .filter_map(|f| f.input.name.strip_suffix("/core/pods.yaml"))
+            .map(str::to_owned)
+            .collect();
+        let is_listed = |f: &mut Found| {
+            let folder = f.input.name.rsplit_once('/').map(|(folder, _)| folder);
+            let namespace = folder.and_then(|f| f.rsplit_once("/pods/"));
+            f.input.kind == Kind::Watch && namespace.is_some_and(|(ns, _)| lists.contains(ns))
+        };
+        let twice: Vec<Found> = self.found.extract_if(.., is_listed).collect();
+        for f in twice {
+            self.leave(f.input.name, "in the list of its namespace");
+        }
+    }
+
+    fn bundle(mut self, node: &str) -> Bundle {
+        self.leave_what_is_listed();
         let mut bundle = Bundle {
             left: self.left,
             cut: self.cut,

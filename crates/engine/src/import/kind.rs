@@ -206,13 +206,7 @@ impl Kind {
             return last.is_some_and(watched).then_some(Self::Watch);
         }
         Self::of_file(name).or_else(|| match name.rsplit_once('.').unwrap_or((name, "")) {
-            (stem, ext @ ("json" | "yaml")) => {
-                // An object a file, in a folder for each namespace. must-gather has a folder for each pod too, whose YAML is in the
-                // list of its namespace.
-                let above = folders.rsplit('/').nth(1).unwrap_or_default();
-                let is_of_object = watched(above) && (ext == "json" || stem != folder);
-                (watched(folder) || is_of_object).then_some(Self::Watch)
-            }
+            (_, "json" | "yaml") => watched(folder).then_some(Self::Watch),
             ("logs", "txt") => Self::of_file(&format!("{folder}.log")).filter(|k| k.klog()),
             // A folder of the container's name.
             _ => folders.rsplit('/').find_map(|folder| match folder {
@@ -390,11 +384,8 @@ mod tests {
             ("cluster-resources/pods-errors.json", None),
             ("configmaps/default.json", None),
             ("nodes/node1.yaml", Some(Kind::Watch)),
-            // Troubleshoot's layout, and must-gather's.
-            (
-                "cluster-resources/pods/default/db-pod.json",
-                Some(Kind::Watch),
-            ),
+            // Their content tells.
+            ("cluster-resources/pods/default/db-pod.json", None),
             ("shop/pods/web-0/web-0.yaml", None),
             ("core/events.yaml", Some(Kind::Watch)),
             ("web-0/web-0.yaml", None),

@@ -2,7 +2,8 @@
 //! in the document, which in a calm namespace is days old.
 //!
 //! The lists of an import are taken to have been read together: not before the newest time in any of them, and each not
-//! after its file was written. Lists of different bundles were not read together, and a bundle may say when it was made.
+//! after its file was written. Ages that kubectl printed count back from when its file was written. A bundle that says when it was made
+//! says that better than the times of its files, which a checkout and a copy lose. Lists of different bundles were not read together, and a bundle may say when it was made.
 //! Two lists that have an object in two versions were not read together: the older one stays at its own newest time, with
 //! all that stands before it in its file.
 
@@ -35,6 +36,9 @@ pub struct Dating {
     pub by_list: Option<i64>,
     /// The file that was written last, where that is too late to tell when its lists were read.
     pub late: Option<Late>,
+    /// The first and the last moment from which ages count back that kubectl printed, as far as only the time of a file or of its bundle
+    /// tells them.
+    pub printed: Option<(Nanos, Nanos)>,
     /// The list whose time of reading is the longest after its own newest time: that time, and its name.
     longest: Option<(i64, String)>,
 }
@@ -48,8 +52,57 @@ pub struct Late {
     pub written: Nanos,
 }
 
-/// When bundles were made, where they say it: from, until. By bundle.
-pub type Made = BTreeMap<usize, (Nanos, Nanos)>;
+/// When bundles were made, where they say it. By bundle.
+pub type Made = BTreeMap<usize, MadeAt>;
+
+/// When a bundle was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MadeAt {
+    from: Nanos,
+    until: Nanos,
+    /// When a file counts as written whose own time is not between these.
+    else_at: Nanos,
+}
+
+impl MadeAt {
+    /// A bundle that says when it was begun and ended.
+    pub(super) fn within(from: Nanos, until: Nanos) -> Self {
+        Self {
+            from,
+            until,
+            else_at: until,
+        }
+    }
+
+    /// A bundle that says one moment at which it was being made.
+    pub(super) const fn about(at: Nanos) -> Self {
+        Self {
+            from: at,
+            until: at.plus(SOON),
+            else_at: at,
+        }
+    }
+
+    pub(super) fn and(self, at: Nanos) -> Self {
+        Self::within(self.from.min(at), self.until.max(at))
+    }
+
+    /// Returns when a file in it was written: its own time, unless it was copied without that.
+    pub(super) fn written(&self, own: Option<Nanos>) -> Nanos {
+        let is_within =
+            |own: &Nanos| end_of_second(*own) >= self.from && *own <= end_of_second(self.until);
+        own.filter(is_within).unwrap_or(self.else_at)
+    }
+}
+
+/// Returns the time that `date` prints in UTC: `Thu Dec  4 09:15:58 UTC 2025`.
+pub(super) fn of_date(text: &str) -> Option<Nanos> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [_, month, day, time, "UTC" | "GMT", year] = words[..] else {
+        return None;
+    };
+    Nanos::parse_rfc2822(&format!("Thu, {day} {month} {year} {time} +0000"))
+}
 
 /// The lists of one file.
 struct File {
@@ -78,7 +131,11 @@ pub(super) fn date(
     taken: Option<Nanos>,
     made: &Made,
 ) -> Result<Dating, ImportError> {
-    let mut dating = Dating::default();
+    let printed = || streams.iter().filter_map(|d| d.printed);
+    let mut dating = Dating {
+        printed: printed().min().zip(printed().max()),
+        ..Dating::default()
+    };
     let bundles: BTreeSet<usize> = streams.iter().map(Decoded::bundle).collect();
     let several = bundles.iter().filter(|b| **b > 0).count() > 1;
     for bundle in bundles {
@@ -121,7 +178,7 @@ fn date_together(
             });
         }
         Some(_) => Nanos(i64::MAX),
-        None if made.is_some_and(|(_, until)| newest <= end_of_second(until)) => Nanos(i64::MAX),
+        None if made.is_some_and(|made| newest <= end_of_second(made.until)) => Nanos(i64::MAX),
         None if streams.iter().any(|d| has_ready_node(d)) => newest.plus(SOON_OF_NODES),
         None => newest.plus(SOON),
     };
@@ -156,15 +213,19 @@ pub(super) fn of_itself(text: &str, written: Nanos) -> Option<Nanos> {
     printed_at(text).filter(|told| *told > Nanos(0) && written > told.plus(SOON))
 }
 
+/// Returns when a text was written whose newest time this is, unless that is too late to tell.
+pub(super) fn unless_late(newest: Nanos, written: Option<Nanos>) -> Nanos {
+    let tells = |written: &Nanos| *written < newest.plus(SOON) && end_of_second(*written) >= newest;
+    written.filter(tells).unwrap_or(newest)
+}
+
 /// Returns when a text was read in which objects stand: when its file was written, unless that is too late to tell.
 pub(super) fn of_text(objects: &[u8], written: Option<Nanos>) -> Option<Nanos> {
     let lines = objects.split(|b| *b == b'\n');
     let Some((at, precision)) = lines.filter_map(newest_time).max() else {
         return written;
     };
-    let newest = at.plus(i64::from(precision));
-    let tells = |written: &Nanos| *written < newest.plus(SOON) && end_of_second(*written) >= newest;
-    Some(written.filter(tells).unwrap_or(newest))
+    Some(unless_late(at.plus(i64::from(precision)), written))
 }
 
 /// Inserts the end of all captures but lists, where lists were read after it: no log was written for that long, or it
@@ -211,12 +272,9 @@ pub(super) fn drop_late_names(observations: &mut Vec<Observation>) {
 }
 
 impl File {
-    fn new(decoded: &Decoded, taken: Option<Nanos>, made: Option<(Nanos, Nanos)>) -> Self {
-        let in_it = |(from, until): &(Nanos, Nanos)| {
-            let within = |w: &Nanos| end_of_second(*w) >= *from && *w <= end_of_second(*until);
-            decoded.written.filter(within).unwrap_or(*until)
-        };
-        let written = taken.or(made.as_ref().map(in_it)).or(decoded.written);
+    fn new(decoded: &Decoded, taken: Option<Nanos>, made: Option<MadeAt>) -> Self {
+        let in_it = made.map(|made| made.written(decoded.written));
+        let written = taken.or(in_it).or(decoded.written);
         let mut file = Self {
             written: written.map(end_of_second),
             lists: Vec::new(),
@@ -417,6 +475,25 @@ mod tests {
     use kflow_sources::{LineDecoder, TimeHint};
     use serde_json::{Value, json};
 
+    #[test]
+    fn a_date_counts_where_its_zone_is_known() {
+        for (text, want) in [
+            (
+                "Thu Dec  4 09:15:58 UTC 2025\n",
+                Some("2025-12-04T09:15:58.000000000Z"),
+            ),
+            ("Thu Dec  4 10:15:58 CET 2025", None),
+            ("Thu 04 Dec 2025 09:15:58 AM UTC", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                of_date(text).map(Nanos::to_rfc3339).as_deref(),
+                want,
+                "{text}"
+            );
+        }
+    }
+
     /// A list of pods: name, resource version, and the time of its only news.
     fn list(pods: &[(&str, u64, &str)]) -> Value {
         let items: Vec<Value> = pods.iter().map(pod).collect();
@@ -451,6 +528,7 @@ mod tests {
             observations,
             summaries: Vec::new(),
             guessed: decoder.guesses_arrival(),
+            printed: None,
             written: written.map(time),
         }
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bundle::archive;
+use super::bundle::nodes::same;
 use super::moment::is_names;
 use super::open::Open;
 use super::{Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
@@ -43,6 +44,8 @@ pub(super) struct Decoded {
     pub(super) guessed: bool,
     /// When the file was last written; of standard input, when it was read.
     pub(super) written: Option<Nanos>,
+    /// The moment from which ages in it count back, where nothing in it tells one.
+    pub(super) printed: Option<Nanos>,
 }
 
 impl Decoded {
@@ -106,7 +109,10 @@ impl Stream {
 
     fn decode(mut self, options: &Options, near: Option<Nanos>) -> Decoded {
         let first = self.files.first();
+        let made = first.and_then(|f| options.made.get(&f.input.bundle));
+        let made = made.filter(|_| self.kind == Kind::Watch);
         let modified = first.and_then(|f| f.modified);
+        let modified = made.map(|made| made.written(modified)).or(modified);
         let is_stdin = first.is_some_and(|f| f.input.is_stdin());
         let written = modified.or(options.fallback.filter(|_| is_stdin));
         let taken = options.taken.filter(|_| self.kind == Kind::Watch);
@@ -166,6 +172,7 @@ impl Stream {
             summaries,
             guessed: decoder.guesses_arrival(),
             written,
+            printed: hint.not_after.filter(|_| decoder.counts_from_hint()),
         }
     }
 }
@@ -265,7 +272,10 @@ impl<'a> Passed<'a> {
         let only = self.only?;
         if let Some(writer) = journal::writer(line) {
             let foreign = || Kind::of_writer(writer.ident).is_none_or(|k| k != self.kind);
-            self.last = if only.host.as_ref().is_some_and(|h| h != writer.host) {
+            let is_own = |host: &String| {
+                host == writer.host || !writer.host.contains('.') && same(host, writer.host)
+            };
+            self.last = if only.host.as_ref().is_some_and(|h| !is_own(h)) {
                 Some("of another node")
             } else if only.of_all && foreign() {
                 Some("of another program")

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`lines`] | [`KubeLines`]: `kubectl get`, watch streams as a sequence of lines |
+//! | `begin` | which kind the begin of a file is of |
 //! | [`Renewals`] | which renewals of leases are passed on |
 //! | `json` | fields that may be null, times, texts with a limit |
 //! | `pod`, `event`, `node`, `object` | one kind each |
@@ -19,6 +20,7 @@ use kflow_model::{
     pod::WatchEvent,
 };
 
+mod begin;
 mod event;
 mod json;
 pub mod lines;
@@ -29,9 +31,10 @@ mod pod;
 mod renewals;
 
 pub use super::kubectl::{
-    Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, embedded, has_event, is_printed,
-    joined, printed_at, resembles_printed,
+    Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, begins_outputs, embedded, has_event,
+    is_printed, joined, outputs, printed_at, resembles_printed,
 };
+pub use begin::{first_kind, group_of};
 pub use event::Occurrences;
 pub use lines::{CUT_OFF, EMPTY_LIST, KubeLines, NO_JSON};
 pub use newest::newest_time;

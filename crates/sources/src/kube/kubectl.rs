@@ -12,6 +12,7 @@
 //! | `line` | what a line begins, ends or goes on with |
 //! | `held` | lines that later ones tell what they are |
 //! | `ticket` | prompts, headings, code blocks and quotations around it |
+//! | `outputs` | a map of commands and what they printed |
 //! | `outline` | keys, values, and what is indented below them |
 //! | `table` | rows of Events, of every release |
 //! | `events` | these rows as objects of the API |
@@ -48,6 +49,7 @@ mod line;
 mod listed;
 mod object;
 mod outline;
+mod outputs;
 mod passed;
 mod piece;
 mod pod;
@@ -65,6 +67,7 @@ pub use events::is_printed;
 use events::{event, uid};
 pub use fragment::{NAMESPACE, has_event};
 use held::Held;
+pub use outputs::{begins_outputs, outputs};
 use passed::Passed;
 pub use pods::ROW_UID;
 pub(super) use printed::Printed;

@@ -7,7 +7,7 @@ use super::super::{Kind, moment, recognise, yaml};
 use super::content::{self, Content, Survey};
 use super::ticket::{self, Ticket};
 use kflow_model::{Nanos, units::counted};
-use kflow_sources::kube::decode::{embedded, joined, resembles_printed};
+use kflow_sources::kube::decode::{begins_outputs, embedded, joined, outputs, resembles_printed};
 
 use super::{About, Candidate, Finder, Left, What, archive};
 
@@ -20,7 +20,7 @@ impl Finder {
         let candidate = self.as_printed(&candidate)?.unwrap_or(candidate);
         match What::of(&candidate.name, &candidate.raw) {
             What::Archive(_) => self.begin(candidate.name.clone()),
-            What::JournalFile | What::Text(_) => self.bundle = 0,
+            What::JournalFile | What::Sections | What::Text(_) => self.bundle = 0,
         }
         let strange = self.printed(candidate)?;
         self.strange.extend(strange);
@@ -74,6 +74,9 @@ impl Finder {
         let begin = archive::begin_of(&candidate.raw);
         let is_text = matches!(What::of(&candidate.name, &candidate.raw), What::Text(_));
         let is_capture = is_document(&begin) || is_named_after_component(&candidate.name);
+        if is_text && begins_outputs(&begin) {
+            return self.as_terminal(candidate);
+        }
         if !is_text || is_capture || begin.contains(&0) || candidate.size > LONGEST_PASTE {
             return Ok(None);
         }
@@ -108,6 +111,22 @@ impl Finder {
             return Ok(None);
         }
         let (part, failed) = self.spool()?.add(whole.as_bytes(), told.or(modified))?;
+        failed.map_or(Ok(()), Err)?;
+        Candidate::of_part(candidate.name.clone(), part).map(Some)
+    }
+
+    /// Returns commands and their outputs in JSON as the text that a terminal would show.
+    fn as_terminal(&mut self, candidate: &Candidate) -> io::Result<Option<Candidate>> {
+        let mut json = Vec::new();
+        let read = candidate
+            .reader()
+            .and_then(|r| r.take(ticket::LARGEST).read_to_end(&mut json));
+        let Some(text) = read.ok().and_then(|_| outputs(&json)) else {
+            return Ok(None);
+        };
+        let modified = candidate.modified()?;
+        let told = moment::of_itself(&text, modified.unwrap_or(Nanos(i64::MAX)));
+        let (part, failed) = self.spool()?.add(text.as_bytes(), told.or(modified))?;
         failed.map_or(Ok(()), Err)?;
         Candidate::of_part(candidate.name.clone(), part).map(Some)
     }
@@ -195,6 +214,9 @@ fn is_named_after_component(name: &str) -> bool {
 /// True for a file in a folder or an archive that is examined as one is that was given by itself.
 pub(super) fn may_be_paste(content: &Content, candidate: &Candidate) -> bool {
     let begin = archive::begin_of(&candidate.raw);
+    if begins_outputs(&begin) {
+        return candidate.size <= ticket::LARGEST;
+    }
     let is_text = match content {
         Content::Capture(Kind::Watch) => !begin.trim_ascii().is_empty() && !is_document(&begin),
         Content::Other(_) => is_printed(&candidate.raw),
@@ -214,8 +236,12 @@ pub(super) fn is_printed(raw: &[u8]) -> bool {
         b"containerStatuses",
     ];
     let begin = archive::begin_of(raw);
+    if begins_outputs(&begin) {
+        return true;
+    }
     let has = |sign: &&[u8]| memchr::memmem::find(&begin, sign).is_some();
-    if !SIGNS.iter().any(has) || !recognise::may_be_ticket(&begin) {
+    let is_other = !SIGNS.iter().any(has) || content::of_the_api(&begin);
+    if is_other || !recognise::may_be_ticket(&begin) {
         return false;
     }
     let text = String::from_utf8_lossy(&begin);

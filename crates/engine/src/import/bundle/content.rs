@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read};
 use super::super::kind::watched;
 use super::super::{Kind, recognise, yaml};
 use kflow_sources::journal::{self, Writer};
-use kflow_sources::kube::decode::plural;
+use kflow_sources::kube::decode::{first_kind, group_of, plural};
 
 /// Bytes in which a document says that it is one of the API.
 const ENVELOPE: usize = 4_096;
@@ -23,24 +23,15 @@ pub(super) enum Content {
     Other(Option<String>),
 }
 
-/// Returns true if a file of this path is worth opening. A bundle of a large cluster has ten thousands of files, most
-/// of them objects of kinds that kflow does not use.
+/// Returns true if a file of this path is worth opening.
 pub(super) fn plausible(path: &str) -> bool {
+    const OTHERS: [&str; 15] = [
+        "html", "svg", "png", "crt", "pem", "key", "sh", "conf", "toml", "dot", "md", "go",
+        "proto", "pprof", "heap",
+    ];
     let name = Kind::plain_name(path.rsplit('/').next().unwrap_or(path));
-    let ext = name
-        .rsplit_once('.')
-        .map(|(_, ext)| ext.to_ascii_lowercase());
-    match ext.as_deref() {
-        // Whoever put a file on top of a folder meant it to be read.
-        Some("json" | "jsonl" | "yaml" | "yml") => {
-            Kind::of_path(path).is_some() || !path.contains('/')
-        }
-        Some(
-            "html" | "svg" | "png" | "crt" | "pem" | "key" | "sh" | "conf" | "toml" | "dot" | "md"
-            | "go" | "proto" | "pprof" | "heap",
-        ) => false,
-        _ => true,
-    }
+    let ext = name.rsplit_once('.').map(|(_, ext)| ext);
+    !ext.is_some_and(|ext| OTHERS.iter().any(|other| ext.eq_ignore_ascii_case(other)))
 }
 
 /// Returns what a file is. `begin` is the begin of its uncompressed content.
@@ -65,7 +56,11 @@ pub(super) fn of(path: &str, begin: &[u8]) -> Content {
 /// The same for a file that nothing promises to be a capture: of objects of the API only those count whose kind is read.
 fn named_by_itself(begin: &[u8]) -> Option<Kind> {
     let text = begin.trim_ascii_start();
-    let is_document = text.starts_with(b"{") || text.starts_with(b"[") || yaml::is(text);
+    // Audit logs and spans are JSON. A bundle may have ten thousand objects in YAML.
+    if yaml::is(text) {
+        return (of_the_api(begin) && names_known_kind(begin)).then_some(Kind::Watch);
+    }
+    let is_document = text.starts_with(b"{") || text.starts_with(b"[");
     let kind = is_document.then(|| of_itself(begin)).flatten();
     kind.filter(|kind| *kind != Kind::Watch || is_of_known_kind(begin))
 }
@@ -86,7 +81,7 @@ fn fits(kind: Kind, begin: &[u8]) -> bool {
 }
 
 /// True for the begin of objects of the API, of lists of them, and of watches.
-fn of_the_api(begin: &[u8]) -> bool {
+pub(super) fn of_the_api(begin: &[u8]) -> bool {
     let text = begin.trim_ascii_start();
     let front = text.get(..ENVELOPE).unwrap_or(text);
     let has = |what: &[u8]| memchr::memmem::find(front, what).is_some();
@@ -99,23 +94,75 @@ fn of_the_api(begin: &[u8]) -> bool {
         // Objects without the list around them.
         Some(b'[') => {
             let inside = text.get(1..).unwrap_or_default().trim_ascii_start();
-            inside.starts_with(b"{") && has(b"\"apiVersion\"")
+            let first = inside.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+            first.is_some_and(|f| f.starts_with(b"\"metadata\"") || has(b"\"apiVersion\""))
         }
         _ => yaml::is(text) && (has(b"apiVersion:") || has(b"items:")),
     }
 }
 
-/// True for objects of the API of which the first that names its kind is of one that is read. A bundle has many of other kinds.
+/// True for objects of the API of which the first is of a kind that is read. A bundle has many of other kinds.
 fn is_of_known_kind(begin: &[u8]) -> bool {
+    match first_kind(begin) {
+        Some(first) => is_read(&first.kind, &first.group),
+        None => names_known_kind(begin),
+    }
+}
+
+/// The same for YAML and a document whose end is not seen, by the words in its begin: those of the object itself, or of the first item of a
+/// list.
+fn names_known_kind(begin: &[u8]) -> bool {
+    if yaml::is(begin) {
+        return names_known_kind_in_yaml(&String::from_utf8_lossy(begin));
+    }
     let front = begin.get(..ENVELOPE).unwrap_or(begin);
     let front = String::from_utf8_lossy(front);
-    let mut kinds = front.split("kind").skip(1).map(|rest| {
-        let value = rest.trim_start_matches(['"', ':', ' ']);
-        value.split(['"', '\n', ',']).next().unwrap_or_default()
-    });
-    let kind = kinds.find(|kind| *kind != "List").unwrap_or_default();
-    let kind = kind.strip_suffix("List").unwrap_or(kind);
-    watched(&plural(kind))
+    let values = |key: &'static str| {
+        let value = |rest: &str| {
+            let rest = rest.trim_start_matches([':', ' ', '"']);
+            rest.split('"').next().unwrap_or_default().to_owned()
+        };
+        front.split(key).skip(1).map(value)
+    };
+    let kind = values("\"kind\"").find(|kind| kind != "List");
+    let kind = kind.unwrap_or_default();
+    let version = values("\"apiVersion\"").next().unwrap_or_default();
+    is_read(
+        kind.strip_suffix("List").unwrap_or(&kind),
+        group_of(&version),
+    )
+}
+
+/// Fields that only a Pod, an Event and a Node have, as they stand in items of a list in YAML.
+const OF_ITEMS: [&str; 3] = ["    containers:", "  involvedObject:", "    nodeInfo:"];
+
+fn names_known_kind_in_yaml(text: &str) -> bool {
+    let text = text.trim_start();
+    let value = |of_item: bool, key: &str| {
+        let mut values = text
+            .lines()
+            .filter_map(|line| match (of_item, line.get(..2)) {
+                (true, Some("- " | "  ")) => line.get(2..)?.strip_prefix(key),
+                (true, _) => None,
+                (false, _) => line.strip_prefix(key),
+            });
+        values.next().unwrap_or_default().trim()
+    };
+    let is_list = text.starts_with("- ") || text.lines().any(|line| line.starts_with("items:"));
+    let kind = value(is_list, "kind:");
+    if !kind.is_empty() {
+        return is_read(kind, group_of(value(is_list, "apiVersion:")));
+    }
+    // Items without their kind: it stands behind them, perhaps beyond what is seen.
+    match value(false, "kind:").strip_suffix("List") {
+        Some("") | None => is_list && text.lines().any(|line| OF_ITEMS.contains(&line)),
+        Some(kind) => is_read(kind, group_of(value(false, "apiVersion:"))),
+    }
+}
+
+/// True for a kind of Kubernetes itself that is read. Other APIs have kinds of the same names, such as OpenShift's Node.
+fn is_read(kind: &str, group: &str) -> bool {
+    watched(&plural(kind)) && (!group.contains('.') || group.ends_with(".k8s.io"))
 }
 
 /// True for what begins like a description, or a table of Events or pods.
@@ -194,6 +241,59 @@ impl Survey {
                 // The manager tells of the unit's start in the unit's own journal.
                 None => told.of_all |= !matches!(ident, "systemd" | "init" | "sh" | "bash"),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Begins of files of public bundles: a Cilium sysdump (items without their kind), must-gathers, an archive of Insights.
+    #[test]
+    fn a_document_is_known_by_its_first_object() {
+        for (begin, known) in [
+            ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n", true),
+            (
+                "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n",
+                true,
+            ),
+            (
+                "apiVersion: v1\nitems:\n- metadata:\n    ownerReferences:\n    - kind: ReplicaSet\n  spec:\n    containers:\n    - args:\n",
+                true,
+            ),
+            (
+                "apiVersion: v1\nitems:\n- count: 1\n  eventTime: null\n  involvedObject:\n    kind: Node\n",
+                true,
+            ),
+            (
+                "apiVersion: v1\nitems:\n- metadata:\n    name: a\nkind: NodeList\n",
+                true,
+            ),
+            (
+                "apiVersion: v1\nitems:\n- metadata:\n    name: a\nkind: EndpointsList\n",
+                false,
+            ),
+            (
+                "---\napiVersion: discovery.k8s.io/v1\nitems:\n- addressType: IPv4\n  apiVersion: discovery.k8s.io/v1\n  endpoints:\n  - targetRef:\n      kind: Pod\n",
+                false,
+            ),
+            ("apiVersion: config.openshift.io/v1\nkind: Node\n", false),
+            (
+                "apiVersion: v1\ndata:\n  pod.yaml: |\n    kind: Pod\nkind: ConfigMap\n",
+                false,
+            ),
+            (
+                r#"{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","spec":{"#,
+                true,
+            ),
+            (
+                r#"{"metadata":{"ownerReferences":[{"kind":"Node"}]},"data":{}}"#,
+                false,
+            ),
+        ] {
+            let is_known = named_by_itself(begin.as_bytes()) == Some(Kind::Watch);
+            assert_eq!(is_known, known, "{begin}");
         }
     }
 }

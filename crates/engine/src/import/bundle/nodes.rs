@@ -21,6 +21,7 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
         by_bundle(&mut found, n, name);
     }
     leave_the_systems_own(&mut found, bundle);
+    by_full_name(&mut found);
     let of_nodes = || found.iter().filter(|f| f.input.kind.of_node());
     let hosts: BTreeSet<(usize, String)> = of_nodes()
         .flat_map(|f| f.about.hosts.iter().map(|h| (f.input.bundle, h.clone())))
@@ -92,6 +93,26 @@ pub(super) fn choose(mut found: Vec<Found>, bundles: &[String], want: &str, bund
             });
         }
         bundle.inputs.push(input);
+    }
+}
+
+/// Calls hosts by their names with the domain where some lines have one without it. A name that two domains have stays.
+fn by_full_name(found: &mut [Found]) {
+    let hosts: BTreeSet<String> = (found.iter())
+        .flat_map(|f| f.about.hosts.iter().cloned())
+        .collect();
+    let full = |host: &String| {
+        let is_full = |other: &&String| other.contains('.') && same(host, other);
+        let mut full = hosts.iter().filter(is_full);
+        let first = full.next()?;
+        (!host.contains('.') && full.next().is_none()).then(|| first.clone())
+    };
+    for f in found {
+        let hosts = std::mem::take(&mut f.about.hosts);
+        f.about.hosts = hosts
+            .iter()
+            .map(|h| full(h).unwrap_or_else(|| h.clone()))
+            .collect();
     }
 }
 

@@ -148,14 +148,7 @@ impl Ticket {
             .logs
             .values()
             .flat_map(|log| log.split(|b| *b == b'\n'));
-        let time = |line: &[u8]| {
-            let (time, _) = std::str::from_utf8(line)
-                .ok()?
-                .split_once(TIME)?
-                .1
-                .split_once('"')?;
-            Nanos::parse_rfc3339(&time.replacen(' ', "T", 1)).map(|(at, _)| at)
-        };
+        let time = |line: &[u8]| time_of_logrus(std::str::from_utf8(line).ok()?);
         lines.filter_map(time).max()
     }
 
@@ -163,6 +156,12 @@ impl Ticket {
     pub(super) const fn is_log(&self) -> bool {
         self.lines > MANY && self.unnamed * 2 > self.lines
     }
+}
+
+/// The time of a line of logrus.
+pub(super) fn time_of_logrus(line: &str) -> Option<Nanos> {
+    let (time, _) = line.split_once(TIME)?.1.split_once('"')?;
+    Nanos::parse_rfc3339(&time.replacen(' ', "T", 1)).map(|(at, _)| at)
 }
 
 /// Lines of logrus that stand together.

@@ -95,7 +95,8 @@ impl KubeLines {
                 ..
             } => {
                 let stamp = self.guess(doc);
-                self.list(&kind, &items, stamp, out)
+                let of = kind.strip_suffix("List").unwrap_or_default();
+                self.list(of, &items, stamp, out)
             }
             // Go writes an empty list as null.
             Envelope {
@@ -115,14 +116,13 @@ impl KubeLines {
                 self.take(r, out)
             }
             // An Event as exporters write it into a log, and an object of the API's own types, encoded without its kind.
-            _ => match std::str::from_utf8(doc).ok().and_then(kind_of) {
-                Some(of @ ("EventList" | "PodList" | "NodeList")) => {
+            _ => match std::str::from_utf8(doc).ok().and_then(kind_by_fields) {
+                Some(kind) => {
                     let stamp = self.guess_of_object(doc);
-                    let kind = of.strip_suffix("List").unwrap_or(of);
                     let r = printed(doc, kind, stamp);
                     self.take(r, out)
                 }
-                _ => Fed::Malformed("neither an object nor a watch event"),
+                None => Fed::Malformed("neither an object nor a watch event"),
             },
         };
         match fed {
@@ -135,14 +135,14 @@ impl KubeLines {
     fn items(&mut self, doc: &[u8], items: &[&RawValue], out: &mut Vec<Observation>) -> Fed {
         let before = out.len();
         let stamp = self.guess(doc);
-        let kind = items.first().and_then(|first| kind_of(first.get()));
+        let kind = items.first().and_then(|first| kind_by_fields(first.get()));
         match self.list(kind.unwrap_or_default(), items, stamp, out) {
             Fed::Observed(_) => Fed::Observed(out.len() - before),
             other => other,
         }
     }
 
-    /// Decodes the items of a list. A `PodList` names the kind of its items; in a `List` each item names its own.
+    /// Decodes the items of a list of that kind; each that names its own is of that.
     fn list(
         &mut self,
         kind: &str,
@@ -150,10 +150,9 @@ impl KubeLines {
         stamp: Stamp,
         out: &mut Vec<Observation>,
     ) -> Fed {
-        let of = kind.strip_suffix("List").unwrap_or_default();
         let mut fed = Fed::Observed(0);
         for item in items {
-            let r = printed(item.get().as_bytes(), of, stamp);
+            let r = printed(item.get().as_bytes(), kind, stamp);
             if let Fed::Malformed(why) = self.take(r, out) {
                 fed = Fed::Malformed(why);
             }
@@ -288,6 +287,10 @@ impl LineDecoder for KubeLines {
         self.guessed.is_some()
     }
 
+    fn counts_from_hint(&self) -> bool {
+        self.printed.as_ref().is_some_and(Printed::counts_from_hint)
+    }
+
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         if let Some(printed) = &mut self.printed {
             return printed.finish(out);
@@ -359,26 +362,32 @@ impl Scan {
     }
 }
 
-/// Returns the kind of list that an object without kind is of, by a field that only its kind has.
-fn kind_of(object: &str) -> Option<&'static str> {
-    match serde_json::from_str::<Telling<'_>>(object).ok()? {
-        Telling { kind: Some(_), .. } => Some("List"),
-        Telling {
-            spec: Pod {
-                containers: Some(_),
-            },
-            ..
-        } => Some("PodList"),
-        Telling {
-            status: Node { node_info: Some(_) },
-            ..
-        } => Some("NodeList"),
-        Telling {
-            involved_object: Some(_),
-            ..
-        } => Some("EventList"),
-        _ => None,
+/// Returns the kind of an object that does not name it, by fields that only its kind has; `None` where it names it.
+pub(super) fn kind_by_fields(object: &str) -> Option<&'static str> {
+    let told: Telling<'_> = serde_json::from_str(object).ok()?;
+    if told.kind.is_some() {
+        return None;
     }
+    let (spec, status) = (told.spec, told.status);
+    let has_template = spec.template.is_some();
+    // A ReplicationController and a DeploymentConfig select by a bare map.
+    let selects = has_template && spec.selector.match_labels.is_some();
+    let kinds = [
+        ("Event", told.involved_object.is_some()),
+        ("Pod", spec.containers.is_some()),
+        ("Node", status.node_info.is_some()),
+        ("PersistentVolume", spec.reclaim_policy.is_some()),
+        ("PersistentVolumeClaim", spec.access_modes.is_some()),
+        (
+            "DaemonSet",
+            has_template && status.desired_number_scheduled.is_some(),
+        ),
+        ("StatefulSet", selects && spec.service_name.is_some()),
+        ("Deployment", selects && spec.strategy.is_some()),
+        ("Job", has_template && spec.backoff_limit.is_some()),
+        ("ReplicaSet", selects && spec.replicas.is_some()),
+    ];
+    kinds.into_iter().find(|(_, is)| *is).map(|(kind, _)| kind)
 }
 
 #[derive(Deserialize)]
@@ -387,23 +396,41 @@ struct Telling<'a> {
     #[serde(borrow)]
     kind: Option<&'a RawValue>,
     #[serde(default)]
-    spec: Pod<'a>,
+    spec: TellingSpec<'a>,
     #[serde(default)]
-    status: Node<'a>,
+    status: TellingStatus<'a>,
     involved_object: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
-struct Pod<'a> {
+#[serde(rename_all = "camelCase", default)]
+struct TellingSpec<'a> {
     #[serde(borrow)]
     containers: Option<&'a RawValue>,
+    template: Option<&'a RawValue>,
+    strategy: Option<&'a RawValue>,
+    service_name: Option<&'a RawValue>,
+    backoff_limit: Option<&'a RawValue>,
+    replicas: Option<&'a RawValue>,
+    selector: TellingSelector<'a>,
+    #[serde(rename = "persistentVolumeReclaimPolicy")]
+    reclaim_policy: Option<&'a RawValue>,
+    access_modes: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct Node<'a> {
+#[serde(rename_all = "camelCase", default)]
+struct TellingSelector<'a> {
+    #[serde(borrow)]
+    match_labels: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct TellingStatus<'a> {
     #[serde(borrow)]
     node_info: Option<&'a RawValue>,
+    desired_number_scheduled: Option<&'a RawValue>,
 }
 
 /// The fields by which the form of a document is recognised.
@@ -477,13 +504,15 @@ fn has_status(object: &Value) -> bool {
     status.is_some_and(|s| keys.iter().any(|key| s.contains_key(*key)))
 }
 
-/// True for an object that lacks all that the API adds to one.
+/// True for an object that lacks all that the API adds to one. A manifest of a static pod may have a UID.
 fn is_of_a_manifest(o: &Observation, doc: &[u8]) -> bool {
-    let Body::Object(x) = &o.body else {
-        return false;
-    };
-    let is_new = x.resource_version == 0 && x.created.0 == 0 && x.object.uid.is_empty();
-    is_new
-        && serde_json::from_slice::<Value>(doc)
-            .is_ok_and(|v| v.get("status").is_none_or(|s| *s == json!({})))
+    let object = || serde_json::from_slice::<Value>(doc);
+    match &o.body {
+        Body::Object(x) => {
+            let is_new = x.resource_version == 0 && x.created.0 == 0 && x.object.uid.is_empty();
+            is_new && object().is_ok_and(|v| v.get("status").is_none_or(|s| *s == json!({})))
+        }
+        Body::Pod(p) => p.resource_version == 0 && object().is_ok_and(|v| !has_status(&v)),
+        _ => false,
+    }
 }

@@ -31,6 +31,11 @@ impl Printed {
         }
     }
 
+    /// True when something was read of which the text does not tell the moment.
+    pub(in crate::kube) const fn counts_from_hint(&self) -> bool {
+        self.decoder.is_dated && self.decoder.latest.is_none() && self.hint.not_after.is_some()
+    }
+
     pub(in crate::kube) fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let text = self.text.take();
         self.text = text.filter(|text| text.len().saturating_add(line.len()) < LONGEST);
