@@ -5,6 +5,7 @@ mod at_once;
 mod bundle;
 mod claims;
 mod collected;
+mod contradicted;
 mod described;
 mod documented;
 mod embedded;

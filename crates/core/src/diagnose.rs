@@ -319,13 +319,24 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
 }
 
 /// True for a pod of which only Events tell, none of them of late: it may be gone as well as stuck, unless kubectl described it.
+/// Where pods were listed after the logs of the node ended, also for one of which only these logs tell.
 fn may_be_gone(cx: Context<'_>, view: &PodView) -> bool {
-    let is_event = |o: &kflow_model::Evidence| matches!(o.body, kflow_model::Body::Event(_));
+    use kflow_model::{Body, Source};
+    let over = |at: Nanos| cx.now.since(at) >= limits::EVENTS_REPEAT.ns;
+    let log_is_over = || {
+        let sources = [Source::Kubelet, Source::Runtime];
+        let mut ends = sources.iter().filter_map(|s| cx.world.source(*s).last);
+        cx.shared.has_pods && ends.all(over)
+    };
+    let told = |with_logs: bool| {
+        let mut bodies = view.evidence.iter().map(|o| &o.body);
+        bodies.all(|b| matches!(b, Body::Event(_)) || (with_logs && matches!(b, Body::Log(_))))
+    };
     let newest = || view.evidence.iter().map(|o| o.stamp.at).max();
     view.api.is_none()
         && !view.uid.is_described()
-        && view.evidence.iter().all(is_event)
-        && newest().is_some_and(|at| cx.now.since(at) >= limits::EVENTS_REPEAT.ns)
+        && (told(false) || (log_is_over() && told(true)))
+        && newest().is_some_and(over)
 }
 
 /// True when the list of pods is complete, and the pod has been missing from it for longer than a watch may lag.

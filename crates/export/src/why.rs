@@ -137,7 +137,7 @@ pub fn text(v: &Verdict, now: Nanos) -> String {
     for l in wrap(&clean(&v.sentence), WIDTH) {
         push(&mut out, &l);
     }
-    evidence(v, &mut out);
+    evidence(v, now, &mut out);
     if !v.not_reached.is_empty() {
         let names: Vec<&str> = v
             .not_reached
@@ -265,13 +265,13 @@ pub fn subject(v: &Verdict) -> String {
     }
 }
 
-fn evidence(v: &Verdict, out: &mut String) {
+fn evidence(v: &Verdict, now: Nanos, out: &mut String) {
     // Only the text is limited, not the JSON. The best evidence comes first.
     const MOST: usize = 4;
     let (shown, more) = told_once(&v.evidence, MOST);
     for (i, (p, also)) in shown.into_iter().enumerate() {
         let label = if i == 0 { "evidence" } else { "" };
-        let head = format!("  {label:<8}  {:<12}  ", clock(p));
+        let head = format!("  {label:<8}  {:<12}  ", clock(p, now));
         let indent = head.chars().count();
         let mut from = format!("{}, {}", source_name(p.source), precision(p));
         if !also.is_empty() {

@@ -38,6 +38,7 @@ use kflow_model::{
     Body, Evidence, Nanos, PodUid, Source, Text,
     cri::RuntimeState,
     pod::{PodSeen, WatchEvent},
+    stamp::SECOND,
 };
 
 /// What a view is derived from.
@@ -168,7 +169,7 @@ fn became_ready(t: &Timeline) -> Option<Edge> {
 /// When the apiserver received the request that created the pod (1 µs). The apiserver sets `creationTimestamp` (1 s)
 /// later, after the mutating webhooks have answered.
 fn create_requested(f: &PodEvidence<'_>, created: Option<Nanos>) -> Option<Nanos> {
-    let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(kflow_model::stamp::SECOND));
+    let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(SECOND));
     f.requests
         .iter()
         .filter(|r| r.a.verb == "create" && r.a.resource == "pods" && r.a.code < 300)
@@ -192,12 +193,12 @@ fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
             Some(
                 f.api_edge(p.deletion?, 1)
                     .at
-                    .plus(grace.saturating_mul(-kflow_model::stamp::SECOND)),
+                    .plus(grace.saturating_mul(-SECOND)),
             )
         });
     match (by_request, by_state) {
         // The request is more precise; of several requests the one counts that `deletionTimestamp` agrees with.
-        (Some(r), Some(s)) if r.since(s).abs() <= 2 * kflow_model::stamp::SECOND => Some(r),
+        (Some(r), Some(s)) if r.since(s).abs() <= 2 * SECOND => Some(r),
         (r, s) => s.or(r),
     }
 }
@@ -226,7 +227,7 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         // A static pod exists without an API object.
         Some((o, _)) if o.source != Source::Kube => None,
         Some((o, p)) => absent(o.stamp.at, p),
-        None => never_listed(input, f),
+        None => never_listed(input, f).or_else(|| deleted_by_owner(input, f)),
     }
 }
 
@@ -276,6 +277,21 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
     });
     (!denied).then_some(window.end)
+}
+
+/// Nothing of a pod that its owner deleted longer ago than this (ns) tells that it is still being stopped: a grace period is
+/// seldom longer.
+const STOPPED: i64 = 120 * SECOND;
+
+/// When a pod that neither the API nor its node has shown was gone, at the latest: its owner has deleted it, and soon after
+/// the last that is told of it came.
+fn deleted_by_owner(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
+    let (deletion, _) = f.events_of(&["SuccessfulDelete"]).next_back()?;
+    if input.evidence.iter().any(|o| o.source.is_node()) {
+        return None;
+    }
+    let last = input.evidence.iter().map(|o| o.stamp.at).max()?;
+    (last.since(deletion.stamp.at) < STOPPED).then_some(last)
 }
 
 /// True when the list is a table that kubectl printed, and the pod was seen after it. The table has the time of its file,

@@ -83,6 +83,10 @@ pub struct PodHistory<'a> {
     pub pull_failures: u32,
     /// Time of the newest observation of any source of the node.
     pub node_seen: Option<Nanos>,
+    /// When the kubelet last found that the pod's sandbox or a container in it had started; it does not say which.
+    some_started: Option<Nanos>,
+    /// When the kubelet last found that all containers of the pod had started.
+    all_started: Option<Nanos>,
     /// When the runtime last answered a call for the pod with success.
     pub answered: Option<Nanos>,
     /// When the sandbox was stopped; `None` once it is made again.
@@ -213,6 +217,8 @@ impl<'a> PodHistory<'a> {
             readiness_turned: None,
             pull_failures: 0,
             node_seen: None,
+            some_started: None,
+            all_started: None,
             answered: None,
             sandbox_stopped: None,
             removed: None,
@@ -544,6 +550,11 @@ impl<'a> PodHistory<'a> {
             // A pod that runs already shows no other progress.
             "FailedSync" | "FailedPodSandBoxStatus" if self.is_no_longer_told(s) => return true,
             _ => {}
+        }
+        if (Stage::Admit..=Stage::Start).contains(&stage) && after(self.all_started)
+            || (Stage::Admit..=Stage::Sandbox).contains(&stage) && after(self.some_started)
+        {
+            return true;
         }
         let begun = c.is_some_and(|c| after(c.created) || after(c.started));
         match stage {

@@ -489,7 +489,11 @@ fn held_up(f: &PodHistory<'_>, by: &str) -> Vec<String> {
     for v in &f.view.containers {
         if v.name == by {
             after = true;
-        } else if after && !v.ephemeral && f.known(&v.name).is_none_or(|c| c.started.is_none()) {
+        } else if after
+            && !v.ephemeral
+            && (f.known(&v.name).is_none_or(|c| c.started.is_none())
+                || (!v.init && f.initializes()))
+        {
             out.push(v.name.to_string());
         }
     }

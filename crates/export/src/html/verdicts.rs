@@ -69,7 +69,7 @@ pub(super) fn now(
                 if !also.is_empty() {
                     from.push_str(&format!(", also {}", also.join(", ")));
                 }
-                let (at, text) = (clock(p), Escaped(&p.to_string()).to_string());
+                let (at, text) = (clock(p, now), Escaped(&p.to_string()).to_string());
                 write!(
                     out,
                     "<li><span class=\"mono\">{at}</span> <span class=\"dim\">{from}</span> {text}</li>"

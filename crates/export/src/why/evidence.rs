@@ -1,7 +1,7 @@
 //! Evidence in text: each statement once, with as many digits of its time as were measured.
 
 use kflow_core::diagnose::Proof;
-use kflow_model::{Source, units};
+use kflow_model::{Nanos, Source, units};
 
 /// Returns the best pieces of evidence that differ from one another, each with the other sources of the same statement,
 /// and the number of pieces left out. The call, an Event and log lines often report one failure, each with a prefix of
@@ -49,9 +49,14 @@ fn innermost(text: &str) -> String {
         .replace('\\', "")
 }
 
-/// Returns the time of day (UTC) with as many digits as were measured, at most three.
-pub(crate) fn clock(p: &Proof) -> String {
-    units::clock(p.at, units::digits(p.precision).min(3), 0)
+/// Returns the time of day (UTC) with as many digits as were measured, at most three; of a day or longer before `now`, date and time
+/// of day.
+pub(crate) fn clock(p: &Proof, now: Nanos) -> String {
+    if now.since(p.at) >= units::DAY {
+        units::date_and_clock(p.at, 0, 0)
+    } else {
+        units::clock(p.at, units::digits(p.precision).min(3), 0)
+    }
 }
 
 pub(super) fn precision(p: &Proof) -> &'static str {
@@ -75,7 +80,6 @@ pub(crate) fn source_name(s: Source) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::Nanos;
 
     fn proof(source: Source, what: &str, words: &str, times: u32) -> Proof {
         Proof {
@@ -128,6 +132,13 @@ mod tests {
             said,
             [(Source::Kube, vec!["log"]), (Source::Kubelet, vec![])]
         );
+    }
+
+    #[test]
+    fn what_is_older_than_a_day_has_a_date() {
+        let p = proof(Source::Kube, "Event Failed", "", 1);
+        assert_eq!(clock(&p, Nanos(units::DAY - 1)), "00:00:00.000");
+        assert_eq!(clock(&p, Nanos(units::DAY)), "1970-01-01 00:00:00");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn section(group: &Group<'_>, now: Nanos) -> Option<String> {
         if !also.is_empty() {
             from = format!("{from}; also {}", also.join(", "));
         }
-        let row = [clock(p), escaped(&from), escaped(&p.to_string())];
+        let row = [clock(p, now), escaped(&from), escaped(&p.to_string())];
         push(&mut out, &format!("| {} |", row.join(" | ")));
     }
     if more > 0 {

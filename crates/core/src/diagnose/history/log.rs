@@ -1,10 +1,10 @@
 //! What lines of the kubelet's and the runtime's log show about a pod.
 
-use super::{PodHistory, Turn};
+use super::{ContainerHistory, PodHistory, Turn};
 use crate::diagnose::signal;
 use crate::flow::{self, Fact, Line};
 use kflow_model::{
-    Evidence, Text,
+    Evidence, Nanos, Text,
     log::{Component, LogLine},
 };
 
@@ -51,6 +51,16 @@ impl<'a> PodHistory<'a> {
                 self.begun = true;
                 self.sandbox = self.sandbox.max(Some(at));
             }
+            Fact::PlegEvent => {
+                if l.name("event")
+                    .is_some_and(|e| e.contains("ContainerStarted"))
+                {
+                    self.begun = true;
+                    self.sign(at);
+                    self.some_started = self.some_started.max(Some(at));
+                }
+            }
+            Fact::StartObserved => self.all_started(at),
             Fact::ContainerBegan => {
                 if let Some(kind) = l.name("containerType").filter(|_| !l.container.is_empty()) {
                     self.container(&l.container).kind = kind;
@@ -87,6 +97,7 @@ impl<'a> PodHistory<'a> {
             }
             Fact::ProbePassed => {
                 let readiness = l.name("probeType") == Some("Readiness");
+                self.runs_at(&l.container, at);
                 let c = self.container(&l.container);
                 if readiness {
                     c.ready_said = Some((at, true));
@@ -96,6 +107,7 @@ impl<'a> PodHistory<'a> {
                 let kind = l.name("probeType").unwrap_or("Readiness");
                 let text = l.name("output").unwrap_or(l.error());
                 let container = l.name("container").unwrap_or_default();
+                self.runs_at(container, at);
                 self.probe(o, kind, text, container, fact == Fact::ProbeErrored);
             }
             Fact::KillExplained => {
@@ -109,6 +121,32 @@ impl<'a> PodHistory<'a> {
                 }
             }
             _ => self.failure(o, l.line(), Some(l)),
+        }
+    }
+
+    /// Takes the kubelet's word that all containers of the pod have started
+    /// (pkg/kubelet/util/pod_startup_latency_tracker.go, `hasPodStartedSLO`).
+    fn all_started(&mut self, at: Nanos) {
+        self.all_started = self.all_started.max(Some(at));
+        let main = |c: &&ContainerHistory<'_>| !c.kind.starts_with("init");
+        let names = self.containers.iter().filter(main).map(|c| c.name.clone());
+        for name in names.collect::<Vec<_>>() {
+            self.runs_at(&name, at);
+        }
+    }
+
+    /// Notes that a container runs, where neither the runtime nor the API tells when it started: only a container that runs
+    /// is probed (pkg/kubelet/prober/worker.go, `doProbe`).
+    fn runs_at(&mut self, container: &str, at: Nanos) {
+        if container.is_empty() || self.api.is_some() || self.has_cri {
+            return;
+        }
+        let c = self.container(container);
+        let backed_off = c.backed_off.last().map(|o| o.stamp.at);
+        let ended = c.exits.last().map(|e| e.at).max(backed_off);
+        if c.started.is_none_or(|started| Some(started) < ended) {
+            c.started = Some(at);
+            c.seen_running = true;
         }
     }
 

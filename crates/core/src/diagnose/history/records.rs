@@ -101,6 +101,8 @@ pub struct ContainerHistory<'a> {
     pub created: Option<Nanos>,
     /// Time of the newest start.
     pub started: Option<Nanos>,
+    /// `started` is when the container was first seen to run, for example by a probe; its start was not.
+    pub seen_running: bool,
     /// Exits, oldest first, one for each container id.
     pub exits: Vec<Exit<'a>>,
     /// The first back-off after each start: by then the container had ended.

@@ -5,7 +5,7 @@
 //! after ten minutes. It counts as over sooner when the container has run (the pod has been ready) for twice as long
 //! as it ever did before it failed.
 
-use super::{ContainerHistory, KillWhy, PodHistory, Turn};
+use super::{ContainerHistory, Exit, KillWhy, PodHistory, Turn};
 use crate::backoff::FORGOTTEN_NS;
 use crate::diagnose::Recurrence;
 use crate::timeline::{Outcome, Span};
@@ -20,6 +20,10 @@ use kflow_model::{
 /// The shortest time that can end a recurrence, ns: the kubelet syncs every pod at least this often (`syncFrequency`,
 /// 1 min).
 const PROOF_NS: i64 = 60 * SECOND;
+
+/// The exit code of a container whose end its runtime has not seen (containerd `internal/cri/server/restart.go`,
+/// `unknownExitCode`; dockerd's is the same).
+const LOST: i32 = 255;
 
 /// True when a state that has lasted `ns` has lasted long enough to count as the end of a recurrence, in which the
 /// longest such state lasted `longest`, ns.
@@ -91,6 +95,11 @@ impl PodHistory<'_> {
             .killed
             .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
         let again = of_late >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
+        // A program that works for long and ends, as one that is no leader any more, is started again at once.
+        let works = last.code == Some(0) && c.ran.1 >= FORGOTTEN_NS;
+        if c.runs() && of_late < 2 && (works || self.lost(last)) {
+            return None;
+        }
         let is_final = self.is_init(&c.name) || self.restarts_after_success() == Some(false);
         let done = !c.runs() && last.code == Some(0) && is_final;
         let over = c.runs()
@@ -98,6 +107,12 @@ impl PodHistory<'_> {
             && c.started
                 .is_some_and(|s| outlasts(self.now.since(s), c.ran.1));
         (again && !done && !over).then(|| self.ended(c, last.at))
+    }
+    /// True for a container that its runtime has lost with its sandbox, as by a restart of the node.
+    fn lost(&self, last: &Exit<'_>) -> bool {
+        let after = |at: Nanos| at >= last.at && at.since(last.at) < FORGOTTEN_NS;
+        let mut signals = self.signals.iter();
+        last.code == Some(LOST) && signals.any(|s| s.reason == "SandboxChanged" && after(s.at))
     }
     fn ended(&self, c: &ContainerHistory<'_>, last: Nanos) -> Recurrence {
         Recurrence {

@@ -4,6 +4,12 @@ use super::{ContainerHistory, PodHistory};
 use crate::diagnose::signal::Signal;
 
 impl PodHistory<'_> {
+    /// True while init containers have to succeed, for the first time or once more in a new sandbox: what main containers did
+    /// was in an earlier one.
+    pub fn initializes(&self) -> bool {
+        let initialized = self.api.and_then(|p| p.condition("Initialized"));
+        initialized.is_some_and(|c| c.status == "False")
+    }
     fn spec(&self, name: &str) -> Option<&crate::correlate::ContainerView> {
         self.view
             .containers

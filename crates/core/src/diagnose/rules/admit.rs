@@ -49,7 +49,23 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             return;
         }
         kubelet(cx, f, bound, found);
+    } else if found.is_empty() && !started(f) {
+        found.extend(stopped_reporting(cx, f, stage));
     }
+}
+
+/// Returns a finding for a pod that its kubelet has begun with, when the control plane has not heard of the kubelet since.
+fn stopped_reporting<'a>(cx: Context<'a>, f: &PodHistory<'a>, stage: Stage) -> Option<Finding<'a>> {
+    let name = node_of(f.view, f.api);
+    let node = cx.shared.node(name)?;
+    let status = node.ready.as_ref().map(|(status, ..)| status.as_str());
+    (status == Some("Unknown")).then(|| {
+        let x = Finding::new(cause::KF301, f)
+            .at(stage)
+            .since(f.since(stage));
+        let x = node::not_ready(x.name("still", "stands still"), name, node);
+        node::last_heard(cx, x, heard::kubelet(cx, name).as_ref())
+    })
 }
 
 fn started(f: &PodHistory<'_>) -> bool {

@@ -14,8 +14,8 @@ use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
-use kflow_model::pod::PodPhase;
-use kflow_model::{Body, Nanos, Source, Text, pod::ContainerState, stamp::SECOND};
+use kflow_model::pod::{ContainerState, PodPhase};
+use kflow_model::{Body, Nanos, Source, Text, stamp::SECOND};
 use rustc_hash::FxHashMap;
 
 /// An init container that runs for longer is reported as slow: most are done in seconds.
@@ -128,6 +128,9 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             continue;
         }
         let Some(last) = c.exits.last() else { continue };
+        if !f.is_initial(&c.name) && f.initializes() {
+            continue;
+        }
         let recent = c
             .exits
             .iter()
@@ -213,6 +216,22 @@ fn ends_alike(c: &ContainerHistory<'_>, killed: Nanos, last: &Exit<'_>) -> bool 
     last.reason != OOM_KILLED && (by_signal || as_then())
 }
 
+/// True when the liveness probe failed about as often as it takes for each of the restarts: of a container that is killed for
+/// long, the Events of the kills may be gone.
+fn failed_for_each_restart(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
+    let Some(Body::Event(e)) = c.liveness.as_ref().map(|p| &p.evidence.body) else {
+        return false;
+    };
+    let spec = f.api.and_then(|p| p.container(&c.name));
+    let probe = spec.and_then(|s| s.probes.iter().find(|p| p.kind == "liveness"));
+    // Some Events of failures may be lost too.
+    probe.is_some_and(|p| {
+        let threshold = i64::from(p.failure_threshold.max(1));
+        let needed = threshold.saturating_mul(i64::from(c.restarts));
+        c.restarts >= 2 && i64::from(e.count) * 10 >= needed * 9
+    })
+}
+
 fn crash<'a>(
     f: &PodHistory<'a>,
     c: &ContainerHistory<'a>,
@@ -261,7 +280,9 @@ fn crash<'a>(
             }
         }
         // Of a kill by a probe not the Event of the kill may be known, but the failures before it.
-        None if last.code.is_none() && of_late(f, c.liveness.as_ref()) => {
+        None if (last.code.is_none() && of_late(f, c.liveness.as_ref()))
+            || failed_for_each_restart(f, c) =>
+        {
             let x = Finding::new(cause::KF803, f)
                 .name("probe", &probe("liveness"))
                 .varying("times", &times_killed)

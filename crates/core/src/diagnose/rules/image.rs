@@ -10,6 +10,7 @@ use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, InFlightCall};
 use crate::flow::Stage;
 use kflow_model::cri::method;
+use kflow_model::pod::ContainerStatus;
 use kflow_model::units::size;
 use kflow_model::{Nanos, Source};
 
@@ -51,11 +52,19 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
     for w in cx.shared.queue(cx.world).wanted(f) {
         let Some(o) = w.evidence else { continue };
-        // The Event of its end was combined with others, or dropped.
-        let backs_off = |c: &ContainerHistory<'_>| {
-            c.name == w.container && c.backed_off.last().is_some_and(|b| b.stamp.at > w.since)
+        // The Event of the pull's end was combined with others, or dropped.
+        let has_run = |c: &ContainerHistory<'_>| {
+            let ends = c.exits.last().map(|e| e.at);
+            let ends = ends.max(c.backed_off.last().map(|b| b.stamp.at));
+            // The row of a table has no id of the container, and no time of its last end.
+            let row_loops = |s: &&ContainerStatus| s.id.is_empty() && s.state.backs_off();
+            let listed = f
+                .api_evidence
+                .filter(|_| c.status.as_ref().is_some_and(row_loops));
+            let ends = ends.max(listed.map(|o| o.stamp.at));
+            (c.name == w.container || c.name.is_empty()) && ends.is_some_and(|at| at > w.since)
         };
-        if f.containers.iter().any(backs_off) {
+        if f.containers.iter().any(has_run) {
             continue;
         }
         let waited = cx.now.since(w.since);

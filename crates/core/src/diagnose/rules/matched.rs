@@ -48,6 +48,8 @@ pub(super) fn matched<'a>(
         let told = cx.texts.told(&s.reason, &s.text).best(&s.text, allow);
         let over = |(cause, names): &(&Cause, Names)| match cause.id {
             cause::KF212 | cause::KF221 => super::claims::exists_by_now(cx, f, s, names),
+            // The pod runs with what the kubelet left of them.
+            cause::KF808 => f.is_ready() != Some(false),
             cause::KF231 => super::kueue::is_composed(f, s.at),
             // A node is ready only while its runtime answers (pkg/kubelet/nodestatus/setters.go, `ReadyCondition`).
             cause::KF515 => {

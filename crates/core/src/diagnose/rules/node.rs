@@ -286,7 +286,10 @@ fn kubelet<'a>(
         let lease = health
             .lease
             .filter(|l| !local && l.is_over(cx.shared.followed(cx.now)))?;
-        if !is_sure(cx, &lease) {
+        // A kubelet that reaches the apiserver renews its lease too: the lease was read before that.
+        let heard = heard::kubelet(cx, node);
+        let lives = heard.is_some_and(|h| cx.now.since(h.at) < lease.lasts);
+        if lives || !is_sure(cx, &lease) {
             return None;
         }
         (lease_over(cx, x, &lease), lease.renewed)

@@ -109,6 +109,9 @@ pub(super) fn is_ready(c: &ContainerHistory<'_>) -> bool {
     c.status.is_some_and(|s| s.ready)
 }
 
+/// Six periods of a probe (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`: 10 s).
+const SEEN_NS: i64 = 60 * SECOND;
+
 /// Number of failures in a row that make a probe fail when its specification is not known
 /// (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`).
 const FAILURES: u32 = 3;
@@ -127,7 +130,12 @@ pub(super) fn unready_by_node(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> b
             // since it started.
             let as_it_was = c.ready_said.is_none_or(|(t, ready)| !ready || t < started);
             let counts = !p.errored || as_it_was;
-            p.at >= started && counts && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
+            // An old kubelet does not say which container's probe has turned; one that goes on to fail is logged each time.
+            let passes = matches!(f.readiness_turned, Some((t, true)) if t > p.at);
+            p.at >= started
+                && counts
+                && !passes
+                && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
         })
     };
     (failing(&c.readiness) && !(still_ready && few)) || failing(&c.startup)
@@ -222,8 +230,10 @@ fn probes<'a>(
         .readiness
         .as_ref()
         .filter(|p| p.at.plus(SECOND) >= started);
-    let was_ready = f.turns.iter().any(|t| t.ready);
-    let slow = running >= SLOW_NS + delay("readiness");
+    // One that was first seen when a probe failed may have been ready until then, and be ready soon.
+    let was_ready = f.turns.iter().any(|t| t.ready) && !c.seen_running;
+    let patience = if c.seen_running { SEEN_NS } else { SLOW_NS };
+    let slow = running >= patience + delay("readiness");
     let x = Finding::new(cause::KF801, f);
     let x = x
         .container(&c.name)

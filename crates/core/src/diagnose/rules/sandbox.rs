@@ -155,10 +155,25 @@ fn attached(f: &PodHistory<'_>) -> Vec<String> {
         .collect()
 }
 
+/// Returns how often Events say that the sandbox was changed, without those of long ago: each restart of a node changes the
+/// sandboxes of all its pods.
+fn changed_of_late(f: &PodHistory<'_>) -> u32 {
+    let counts = f.view.evidence.iter().filter_map(|o| match &o.body {
+        Body::Event(e) if e.reason == "SandboxChanged" => {
+            (f.now.since(o.stamp.at) <= backoff::FORGOTTEN_NS).then(|| e.count.max(1))
+        }
+        _ => None,
+    });
+    counts.fold(0, u32::saturating_add)
+}
+
 /// Adds a finding for a sandbox that is created again and again.
 pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
-    let told = changed.map_or(0, |s| s.count);
+    let told = changed.map_or(0, |s| match s.evidence.body {
+        Body::Event(_) => s.count.min(changed_of_late(f)),
+        _ => s.count,
+    });
     let made = f.sandboxes.saturating_sub(1);
     let times = told.max(made);
     // A sandbox that cannot be created, or not be stopped, has a cause of its own; these were created, and ended. By

@@ -111,8 +111,8 @@ fn the_prose_of_a_kubelet_before_structured_logging_says_what_the_fields_of_a_ne
         (
             r#"SyncLoop (PLEG): "web_default(4ac3)", event: x"#,
             "",
-            None,
-            &[],
+            Some(Fact::PlegEvent),
+            &[("event", Some("x"))],
         ),
         (
             "Error syncing pod, skipping",

@@ -75,7 +75,8 @@ fn unfit(volume: &ObjectSeen, claim: &ObjectSeen) -> Option<Vec<String>> {
     }
     let (has, wanted) = (fact(volume, "accessModes"), fact(claim, "accessModes"));
     let offers = |mode: &str| has.split(',').any(|m| m == mode);
-    if !wanted.split(',').all(offers) {
+    // A description of a claim that is not bound has no modes.
+    if !wanted.is_empty() && !wanted.split(',').all(offers) {
         unfit.push(format!("it is {has} and the claim wants {wanted}"));
     }
     let (has, wanted) = (fact(volume, "capacity"), fact(claim, "request"));
