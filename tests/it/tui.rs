@@ -15,6 +15,7 @@ mod node;
 mod nodes;
 mod panes;
 mod pictures;
+mod steady;
 mod tour;
 mod ways;
 

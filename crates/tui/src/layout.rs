@@ -83,6 +83,8 @@ impl Layout {
 
 /// Width of a body, in columns, from which a split shows its panes side by side.
 const WIDE: u16 = 140;
+/// Columns of a small screen.
+const SMALL: u16 = 80;
 /// Least height of a body, in rows, for two panes one above the other.
 const SPLIT: u16 = 16;
 /// Least screen (columns, rows) for which the dashboard is the default: each of its four panes is then as large as a
@@ -137,7 +139,8 @@ pub fn slots(layout: Layout, focus: PaneId, other: PaneId, body: Rect) -> Vec<Sl
                 other
             };
             if wide {
-                let left = body.width * 2 / 5;
+                // Half each, but the other pane keeps the columns of a small screen.
+                let left = (body.width / 2).min(body.width.saturating_sub(SMALL + 1));
                 vec![
                     one(
                         PaneId::Pods,

@@ -77,23 +77,52 @@ const NAMES: [(&str, Col); 11] = [
 ];
 
 /// In a narrow pane, name, status and verdict stay longest, because they say where to look; then the namespace, then
-/// the stages.
+/// the stages. What is dropped next gives way to whole names.
 const COLUMNS: [Column<'static, Col>; 11] = [
     Column::new(Col::Namespace, "NAMESPACE", 8, 20, 1).short("NS"),
-    Column::new(Col::Name, "NAME", 16, 63, 0),
+    Column::new(Col::Name, "NAME", LEAST_NAME, 63, 0),
     Column::new(Col::Ready, "READY", 5, 5, 4).right(),
     Column::new(Col::Status, "STATUS", 12, 40, 0),
-    Column::new(Col::Stages, "STAGES", 11, 11, 2),
+    Column::new(Col::Stages, "STAGES", 11, 11, STAGES),
     Column::new(Col::Since, "IN", 6, 6, 3).right(),
     Column::new(Col::Start, "START", 6, 7, 6).right(),
     Column::new(Col::Restarts, "RST", 3, 4, 5).right(),
     Column::new(Col::Age, "AGE", 6, 6, 7).right(),
     Column::new(Col::Node, "NODE", 8, 40, 8),
-    Column::new(Col::Verdict, "WHY", 5, 400, 0),
+    Column::new(Col::Verdict, "WHY", WHY, 400, 0),
 ];
 
-/// Length of the longest status of a pod: `Init:CreateContainerConfigError`.
-const STATUS: u16 = 31;
+/// Least width of the names, as long as the others leave so much.
+const LEAST_NAME: u16 = 16;
+/// Greatest width that the namespaces get before other columns are shown, that of `default`, and their least one beside
+/// a long status.
+const NAMESPACE: (u16, u16) = (7, 3);
+/// Width of a cause's id.
+const WHY: u16 = 5;
+/// Rank of the stages.
+const STAGES: u8 = 2;
+
+/// Statuses that the columns are chosen for: `ContainerCreating`, which every start has, and
+/// `CreateContainerConfigError`, the longest one but for those of init containers.
+const STATUSES: (u16, u16) = (17, 26);
+
+/// Returns the widths of the longest name and of the status that are shown whole before the columns of this rank are
+/// shown. `status` is the width of the widest one. A status changes each second, and a column that came and went with it
+/// would move all others, so there are two sets of columns, and a list whose widths only grow goes once from the first to the
+/// second.
+const fn budget(rank: u8, status: u16) -> (u16, u16) {
+    let status = if status > STATUSES.0 {
+        STATUSES.1
+    } else {
+        STATUSES.0
+    };
+    match rank {
+        0 | 1 => (LEAST_NAME, STATUSES.0),
+        STAGES => (23, status),
+        3 => (36, status),
+        _ => (40, status),
+    }
+}
 
 /// Returns the column whose heading shows the order; `None` for trouble, which depends on several
 /// columns, and for stages.
@@ -134,25 +163,15 @@ pub(super) const fn sorting(column: Col) -> Option<Sort> {
 /// Least and greatest width of a label's value, in columns.
 const LABEL: (u16, u16) = (8, 24);
 
-/// Returns the columns that fit, for cells of these widths: of all columns, or of the chosen ones, of which the last
-/// is dropped first.
+/// Returns the columns that fit: of all columns, or of the chosen ones, of which the last is dropped first. Which they are
+/// depends on the width of the pane, on the longest name and namespace, and on whether a status was long; the other cells only share the
+/// room.
 pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Placed<'_, Col>> {
     // One column for the mark at the left, one for the scroll bar at the right, and a space.
     let width = width.saturating_sub(3);
-    let least = |id: Col| COLUMNS.iter().find(|c| c.id == id).map_or(0, |c| c.min + 1);
-    let others = [Col::Name, Col::Verdict];
-    let room = width.saturating_sub(others.into_iter().map(least).sum());
-    let columns = COLUMNS.map(|c| match c.id {
-        // A status is shown in full: cut, it could be read as another one, and a verdict does not always explain it.
-        Col::Status => Column {
-            min: room.clamp(c.min, STATUS),
-            ..c
-        },
-        _ => c,
-    });
     let of_chosen = (0..).zip(chosen).filter_map(|(n, Chosen(which))| {
         let column = match which {
-            Which::Known(id) => columns.iter().find(|c| c.id == *id).copied()?,
+            Which::Known(id) => COLUMNS.iter().find(|c| c.id == *id).copied()?,
             Which::Label(key) => Column::new(Col::Label(n), key, LABEL.0, LABEL.1, n),
         };
         // The name identifies the row, so it is dropped last.
@@ -160,27 +179,73 @@ pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Place
         Some(Column { rank, ..column })
     });
     let mut columns: Vec<Column<'_, Col>> = if chosen.is_empty() {
-        columns.to_vec()
+        COLUMNS.to_vec()
     } else {
         of_chosen.collect()
     };
     if !columns.iter().any(|c| c.id == Col::Name) {
         columns.extend(COLUMNS.iter().find(|c| c.id == Col::Name));
     }
-    table::place_content(&columns, width, |c| match c {
-        Col::Namespace => cells.namespace,
-        Col::Name => cells.name,
-        Col::Status => cells.status,
-        Col::Node => cells.node,
-        Col::Verdict => cells.why,
-        Col::Ready
-        | Col::Stages
-        | Col::Since
-        | Col::Start
-        | Col::Restarts
-        | Col::Age
-        | Col::Label(_) => u16::MAX,
-    })
+    let has = |id: Col, of: &[Column<'_, Col>]| of.iter().any(|c| c.id == id);
+    // Without a column of its own, the namespace stands before the name.
+    let before = if has(Col::Namespace, &columns) {
+        0
+    } else {
+        cells.namespace.saturating_add(1)
+    };
+    let names = cells.name.saturating_add(before);
+    let need = |rank: u8| -> u16 {
+        let of = if chosen.is_empty() { rank } else { STAGES };
+        let (name, status) = budget(of, cells.status);
+        let shown = columns.iter().filter(|c| c.rank <= rank);
+        let widths = shown.map(|c| match c.id {
+            Col::Namespace => cells.namespace.clamp(NAMESPACE.1, NAMESPACE.0),
+            Col::Name => names.clamp(LEAST_NAME, name),
+            Col::Status => status,
+            _ => c.min,
+        });
+        widths.map(|w| w + 1).sum::<u16>().saturating_sub(1)
+    };
+    let last = columns.iter().map(|c| c.rank).max().unwrap_or(0);
+    let rank = (1..=last).take_while(|r| need(*r) <= width).last();
+    columns.retain(|c| c.rank <= rank.unwrap_or(0));
+    share(&mut columns, cells, names, width);
+    table::place(&columns, width)
+}
+
+/// Sets least and greatest widths so that statuses and names are whole where there is room: a status that is cut could
+/// be read as another one, and the verdict does not always explain it.
+fn share(columns: &mut [Column<'_, Col>], cells: Widths, names: u16, room: u16) {
+    let heading = |t: &str| u16::try_from(width(t)).unwrap_or(u16::MAX);
+    for c in columns.iter_mut() {
+        let (content, least) = match c.id {
+            Col::Namespace => (cells.namespace, NAMESPACE.0),
+            Col::Status => {
+                let rest = room.saturating_sub(LEAST_NAME + WHY + 2);
+                (cells.status, rest.max(c.min))
+            }
+            Col::Node => (cells.node, c.min),
+            Col::Verdict => (cells.why, c.min),
+            Col::Name => (names, 0),
+            _ => (c.max, c.min),
+        };
+        c.rank = 0;
+        c.min = content.max(heading(c.short)).min(least);
+        c.max = c.max.min(content.max(heading(c.title))).max(c.min);
+    }
+    let gaps = u16::try_from(columns.len()).unwrap_or(0).saturating_sub(1);
+    let others: u16 = columns.iter().map(|c| c.min).sum::<u16>() + gaps;
+    let mut rest = room.saturating_sub(others);
+    // A long status leaves little: then namespaces are cut before names.
+    let short = LEAST_NAME.min(names).saturating_sub(rest);
+    if let Some(c) = columns.iter_mut().find(|c| c.id == Col::Namespace) {
+        let given = short.min(c.min.saturating_sub(NAMESPACE.1));
+        c.min -= given;
+        rest += given;
+    }
+    if let Some(c) = columns.iter_mut().find(|c| c.id == Col::Name) {
+        c.min = c.max.min(rest);
+    }
 }
 
 /// Draws the verdict: its cause, and the sentence if it fits whole, or else the title.
@@ -429,4 +494,60 @@ fn sentence(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, v: &Verdict) {
     canvas.text(x, y, &lines.next().unwrap_or_default(), t.text);
     let rest = lines.collect::<Vec<_>>().join(" ");
     canvas.text_in(1, y + 1, w.saturating_sub(2), &rest, t.text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells(namespace: u16, name: u16, status: u16, node: u16) -> Widths {
+        Widths {
+            namespace,
+            name,
+            status,
+            node,
+            why: 80,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_keeps_its_columns_whatever_its_pods_do(
+            width in 40_u16..240,
+            name in 3_u16..64,
+            (namespace, node) in (3_u16..30, 0_u16..50),
+        ) {
+            let of = |status| {
+                let placed = columns(width, cells(namespace, name, status, node), &[]);
+                placed.iter().map(|c| c.column.id).collect::<Vec<_>>()
+            };
+            for (status, other) in [
+                ("Running", "ContainerCreating"),
+                ("Running", "CrashLoopBackOff"),
+                ("Init:CrashLoopBackOff", "CreateContainerConfigError"),
+                ("Init:CrashLoopBackOff", "Init:CreateContainerConfigError"),
+            ] {
+                prop_assert_eq!(of(status.len() as u16), of(other.len() as u16));
+            }
+        }
+        #[test]
+        fn a_name_is_cut_only_where_no_column_has_room_to_give(
+            width in 60_u16..240,
+            (namespace, name, status, node) in (3_u16..30, 3_u16..64, 7_u16..32, 0_u16..50),
+        ) {
+            let placed = columns(width, cells(namespace, name, status, node), &[]);
+            let of = |id: Col| placed.iter().find(|c| c.column.id == id).map_or(0, |c| c.w);
+            let end = placed.last().map_or(0, |c| c.x + c.w);
+            prop_assert!(end <= width - 3, "{placed:?}");
+            prop_assert!(of(Col::Status) >= status, "{placed:?}");
+            if of(Col::Name) < name {
+                prop_assert!(of(Col::Status) <= status.max(6), "{placed:?}");
+                prop_assert!(of(Col::Namespace) <= NAMESPACE.0, "{placed:?}");
+                prop_assert_eq!(of(Col::Verdict), WHY, "{:?}", placed);
+                // Beside a name that is cut in the middle stand the stages; more only beside one longer than 40.
+                prop_assert!(of(Col::Since) == 0 || of(Col::Name) >= 40.min(name) - 5, "{placed:?}");
+            }
+        }
+    }
 }
