@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use kflow_engine::snapshot::Snapshot;
+use kflow_engine::Pipeline;
+use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Body, Source};
 use kflow_tui::action::Command;
 use kflow_tui::offscreen::{frame, model, press};
+use kflow_tui::pane::{Pane, PaneId};
 
 use super::panes::shown;
-use super::{renamed, session};
+use super::{churn, renamed, session};
 
 #[test]
 fn the_columns_of_the_list_do_not_come_and_go_with_what_its_pods_do() {
@@ -70,4 +74,69 @@ fn a_name_is_whole_wherever_the_row_has_room() {
         let text = shown(&mut m, &snap);
         assert!(text.contains(&format!(" {long} ")), "{size:?}: {text}");
     }
+}
+
+fn live(core: &mut Pipeline, seconds: i64) -> Snapshot {
+    let now = churn::BEGIN.plus(seconds * 1_000_000_000);
+    let mode = Mode::Live {
+        scope: "".into(),
+        following: true,
+        recording: "".into(),
+    };
+    core.snapshot(now, mode, (churn::BEGIN, now), Vec::new())
+}
+
+#[test]
+fn the_row_that_is_read_stays_where_it_is_when_the_order_changes() {
+    let mut core = Pipeline::new();
+    let tell = |core: &mut Pipeline, n: usize, event, ms| {
+        let mut p = churn::pod(n, &format!("app-{n:02}"), true);
+        p.event = event;
+        p.resource_version = ms as u64;
+        core.observe(churn::observation(ms, Source::Kube, Body::Pod(Box::new(p))));
+    };
+    for n in 0..60 {
+        tell(&mut core, n, WatchEvent::Modified, 1 + n as i64);
+    }
+    let mut m = model((80, 24), "dark").expect("theme");
+    let snap = live(&mut core, 2000);
+    frame(&mut m, &snap);
+    press(
+        &mut m,
+        &snap,
+        "1 j j j j j j j j j j j j j j j j j j j j j j j j",
+    );
+    let rows = |text: &str| -> Vec<String> {
+        let rows = text.lines().filter(|l| l.contains(" app-"));
+        // Below the list stands the selected pod.
+        let names = rows.filter_map(|l| l.split_whitespace().find(|w| w.starts_with("app-")));
+        names.map(str::to_owned).collect()
+    };
+    let cursor = |text: &str| text.lines().position(|l| l.starts_with('▌'));
+    let before = shown(&mut m, &snap);
+    let above = |m: &kflow_tui::model::Model| m.pane(PaneId::Pods).and_then(Pane::hidden);
+    let (up, _) = above(&m).expect("a list");
+    assert!(up > 4 && rows(&before).len() > 10, "{before}");
+    // These are before the selected one, by namespace.
+    for n in [0, 1, 10, 11] {
+        tell(&mut core, n, WatchEvent::Deleted, 2_000_500);
+    }
+    // A second after the key, every row is where it was.
+    let text = shown(&mut m, &live(&mut core, 2001));
+    assert_eq!(rows(&text), rows(&before), "{text}");
+    // Later those that are gone are last, and the cursor's row is the same, in the same place.
+    let text = shown(&mut m, &live(&mut core, 2010));
+    assert_eq!(above(&m).expect("a list").0, up - 4, "{text}");
+    assert_eq!(cursor(&text), cursor(&before), "{text}");
+    let of = |text: &str| {
+        text.lines()
+            .nth(cursor(text).expect("a cursor"))
+            .map(str::to_owned)
+    };
+    let name = |text: &str| of(text).and_then(|l| l.split_whitespace().nth(2).map(str::to_owned));
+    assert_eq!(name(&text), name(&before));
+    let snap = live(&mut core, 2011);
+    press(&mut m, &snap, "G");
+    let text = shown(&mut m, &snap);
+    assert_eq!(text.matches(" Gone ").count(), 4, "{text}");
 }

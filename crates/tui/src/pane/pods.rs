@@ -27,6 +27,8 @@ use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
+use kflow_model::Nanos;
+use kflow_model::stamp::SECOND;
 
 #[derive(Debug)]
 pub struct Pods {
@@ -41,6 +43,10 @@ pub struct Pods {
     first: Option<kflow_model::PodUid>,
     /// Whether the filter has changed since the last sync.
     typed: bool,
+    /// The pod that was selected at the end of the last `sync`.
+    shown: Option<kflow_model::PodUid>,
+    /// When the user last moved the selection, by the snapshot's time.
+    moved: Option<Nanos>,
     /// Width of the pane as of the last `sync`, in columns.
     width: u16,
 }
@@ -62,10 +68,16 @@ impl Default for Pods {
             lanes: None,
             first: None,
             typed: false,
+            shown: None,
+            moved: None,
             width: 0,
         }
     }
 }
+
+/// How long the pods keep their rows after the selection was moved, ns: the next key should meet the row that the user
+/// aims at.
+const HOLD: i64 = 3 * SECOND;
 
 /// Rows above the list: the headings.
 const HEAD: u16 = 1;
@@ -251,8 +263,17 @@ impl Pane for Pods {
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let afresh = std::mem::take(&mut self.dirty);
         self.width = size.0;
-        self.list.sync(snap, &self.wanted, afresh);
+        // A jump to another moment is news that was asked for.
+        let holds = |at: Nanos| snap.mode.moves() && (0..HOLD).contains(&snap.now.since(at));
+        self.list
+            .sync(snap, &self.wanted, afresh, self.moved.is_some_and(holds));
+        let row = self.scroll.at;
         self.follow(snap, shared);
+        // News above the selected pod move the list, and not the pod, as far as the list reaches.
+        if !afresh && shared.touched && shared.pod == self.shown {
+            self.scroll.top = (self.scroll.top + self.scroll.at).saturating_sub(row);
+        }
+        self.shown.clone_from(&shared.pod);
         self.scroll.fit(
             self.list.rows.len(),
             list_height(size, self.lanes.is_some()),
@@ -261,6 +282,7 @@ impl Pane for Pods {
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         let action = command.action;
         if self.scroll.handle(action) {
+            self.moved = Some(snap.now);
             self.select_row(snap, shared, !matches!(action, Action::Up | Action::PageUp));
             shared.abreast = None;
             return Reply::Done;
@@ -277,6 +299,7 @@ impl Pane for Pods {
             Action::Right => return Reply::Go(PaneId::Timeline),
             Action::NextPod | Action::PreviousPod => {
                 let down = action == Action::NextPod;
+                self.moved = Some(snap.now);
                 self.scroll
                     .handle(if down { Action::Down } else { Action::Up });
                 self.select_row(snap, shared, down);
@@ -476,6 +499,7 @@ impl Pane for Pods {
             return false;
         }
         self.scroll.at = row;
+        self.moved = Some(snap.now);
         self.select_row(snap, shared, true);
         shared.abreast = None;
         true

@@ -143,7 +143,8 @@ impl List {
         Some(*row as usize)
     }
     /// Brings the list up to date with a snapshot. `afresh` rebuilds all keys, which is needed if `wanted` has changed.
-    pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool) {
+    /// While the list is `held`, each pod keeps its row; new pods get none.
+    pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool, held: bool) {
         let in_order = self.moved.is_empty() && !self.judged && self.judged_to == 0;
         if !afresh
             && in_order
@@ -162,8 +163,8 @@ impl List {
         // cost more than one frame. So a part of the verdicts is taken with each snapshot, and the list is ordered
         // with the snapshot after the last part.
         let long = !afresh && snap.mode.moves() && snap.world.pods().len() > LONG;
-        let rests =
-            long && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
+        let just = |at: Nanos| (0..REORDER).contains(&snap.now.since(at));
+        let rests = !afresh && (held || long && self.ordered.is_some_and(just));
         let orders = !rests && (!long || self.judged);
         let judges = !rests && (!long || !self.judged);
         if !long {
@@ -522,9 +523,9 @@ mod tests {
                 let now = Nanos((BEGIN + second) * SECOND);
                 let mode = Mode::Live { scope: "".into(), following: true, recording: "".into() };
                 let snap = core.snapshot(now, mode, (now, now), Vec::new());
-                kept.sync(&snap, &wanted, false);
+                kept.sync(&snap, &wanted, false, false);
                 let mut anew = List::default();
-                anew.sync(&snap, &wanted, true);
+                anew.sync(&snap, &wanted, true, false);
                 prop_assert_eq!(&kept.rows, &anew.rows);
                 prop_assert_eq!(&kept.place, &anew.place);
                 prop_assert_eq!((kept.total, kept.trouble), (anew.total, anew.trouble));
