@@ -141,7 +141,7 @@ actions! {
     ToggleDone "toggle-finished" Pods ["D"] "show or hide pods that are completed";
     ZoomIn "zoom-in" Timeline ["+", "="] "zoom in at the cursor";
     ZoomOut "zoom-out" Timeline ["-"] "zoom out";
-    Fit "fit" Timeline ["f"] "show the whole life";
+    Fit "fit" Timeline ["f"] "show the start, or the whole life";
     FitSelection "fit-selection" Timeline ["i"] "zoom to the selected span";
     PanLeft "pan-left" Timeline ["H"] "pan left";
     PanRight "pan-right" Timeline ["L"] "pan right";

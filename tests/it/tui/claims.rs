@@ -416,6 +416,75 @@ fn every_arrow_of_a_sequence_has_its_head_and_the_story_its_end() {
     );
 }
 
+/// Returns a length in ns: `680ms`, `2.70s`, `1m43s`, `3h02m`.
+fn length(text: &str) -> f64 {
+    let mut rest = text;
+    let mut sum = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| c.is_alphabetic()).unwrap_or(rest.len());
+        let (number, unit) = rest.split_at(digits);
+        let letters = unit
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(unit.len());
+        let (unit, others) = unit.split_at(letters);
+        sum += number.parse::<f64>().expect(text)
+            * match unit {
+                "d" => 86_400e9,
+                "h" => 3600e9,
+                "m" => 60e9,
+                "s" => 1e9,
+                "ms" => 1e6,
+                "µs" => 1e3,
+                "ns" => 1.0,
+                _ => panic!("{text}"),
+            };
+        rest = others;
+    }
+    sum
+}
+
+#[test]
+fn a_timeline_opens_on_what_the_verdict_tells_of_and_f_leads_to_the_start() {
+    let (mut told, mut starts) = (0, 0);
+    for (scene, snap) in SCENES.iter() {
+        for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
+            let verdict = snap.verdicts.get(&p.uid);
+            let Some(v) = verdict.filter(|v| !v.state.is_well()) else {
+                continue;
+            };
+            // The timeline of a pod that has ended, or is being deleted, ends with that.
+            if p.deletion_requested.is_some() || p.current.is_none() {
+                continue;
+            }
+            let since = v.recurrence.map_or(v.since, |r| r.first.min(v.since));
+            let mut m = model((120, 40), "dark").expect("theme");
+            frame(&mut m, snap);
+            m.shared.pod = Some(p.uid.clone());
+            press(&mut m, snap, "2");
+            let wide = |text: &str| {
+                let title = text.lines().nth(2).unwrap_or_default();
+                let (before, _) = title.split_once(" wide")?;
+                Some(length(before.rsplit(' ').next()?))
+            };
+            let text = shown(&mut m, snap);
+            let Some(all) = wide(&text) else {
+                continue;
+            };
+            // Three digits of the length are shown.
+            let seen = snap.now.since(since) as f64;
+            assert!(all * 1.01 >= seen, "{scene} {}: {text}", p.key());
+            told += 1;
+            press(&mut m, snap, "f");
+            let text = shown(&mut m, snap);
+            if text.contains(" wide, the start") {
+                starts += 1;
+                assert!(wide(&text).is_some_and(|w| w < all / 3.0), "{text}");
+            }
+        }
+    }
+    assert!(told > 50 && starts > 2, "{told} {starts}");
+}
+
 #[test]
 fn enter_on_an_empty_or_a_strange_command_never_leaves() {
     let snap = empty();

@@ -23,10 +23,12 @@ use crate::widget::ruler::Window;
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
 use kflow_core::correlate::startup_latency;
+use kflow_core::diagnose::State;
 use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Span, Timeline};
 use kflow_engine::Snapshot;
+use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
 use rows::{Id, Row};
@@ -34,8 +36,10 @@ use rows::{Id, Row};
 /// What determines the time window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fit {
-    /// The start: from the first evidence until Ready, or until now.
+    /// What the verdict tells of; for a pod that was always well, its start.
     #[default]
+    Told,
+    /// The start: from the first evidence until Ready, or until now.
     Start,
     /// The whole life of the pod.
     Whole,
@@ -92,10 +96,10 @@ impl TimelinePane {
             None => (left, right),
         }
     }
-    /// Returns the time window that shows the pod's start or whole life, as `fit` says.
-    fn fitted(&self, p: &PodView, snap: &Snapshot) -> Window {
+    /// Returns the time window that shows what the verdict tells of, the pod's start, or its whole life.
+    fn fitted(&self, fit: Fit, p: &PodView, snap: &Snapshot) -> Window {
         let t = &p.timeline;
-        if self.fit == Fit::Start
+        if fit == Fit::Start
             && let Some((from, to)) = self.path.as_ref().and_then(critical::Path::whole)
         {
             let pad = (to.since(from) / 40).max(1000);
@@ -104,22 +108,41 @@ impl TimelinePane {
         let Some((first, last)) = t.range() else {
             return Window::new(snap.now.plus(-1_000_000_000), snap.now);
         };
-        let open = t.in_flight().next().is_some();
+        // A pod that waits for its init container has no call in flight.
+        let waits = p.current.is_some() && p.gone.is_none();
+        let open = waits || t.in_flight().next().is_some();
         let last = if open { snap.now.max(last) } else { last };
         // The window includes the end of the grace period of a pod that is being deleted.
         let due = bars::due(p).filter(|_| p.gone.is_none());
         let last = due.map_or(last, |d| d.max(last));
-        let mut end = last;
-        // For a pod that is being deleted, the deletion is of interest, not the start.
-        if self.fit == Fit::Start && due.is_none() {
+        let (mut begin, mut end) = (first, last);
+        let trouble = trouble(p, snap).filter(|_| fit == Fit::Told);
+        if let Some(since) = trouble {
+            // After a long life that was well, the trouble would be too small to see.
+            let length = last.since(since).max(SECOND);
+            if since.since(first) > length {
+                begin = since.plus(-length / 10);
+            }
+        } else if fit != Fit::Whole && due.is_none() {
+            // For a pod that is being deleted, the deletion is of interest, not the start.
             let ready = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
             // In a long life, a short start would be too small to see.
             if let Some(r) = ready.filter(|r| last.since(first) > 3 * r.since(first)) {
                 end = r;
             }
         }
-        let pad = (end.since(first) / 40).max(1000);
-        Window::new(first.plus(-pad), end.plus(pad))
+        let pad = (end.since(begin) / 40).max(1000);
+        Window::new(begin.plus(-pad), end.plus(pad))
+    }
+    /// Returns what part of the pod's life the window shows, in words; empty for all of it.
+    fn shows(&self, p: &PodView, snap: &Snapshot) -> &'static str {
+        let whole = self.window == Some(self.fitted(Fit::Whole, p, snap));
+        match self.fit {
+            _ if whole => "",
+            Fit::Told if trouble(p, snap).is_some() => ", the trouble",
+            Fit::Told | Fit::Start => ", the start",
+            Fit::Whole | Fit::Free => "",
+        }
     }
     fn selected<'a>(&self, t: &'a Timeline) -> Option<&'a Span> {
         let span = match &self.path {
@@ -170,6 +193,15 @@ impl TimelinePane {
     }
 }
 
+/// Returns since when what the pod's verdict tells of goes on; `None` for a pod that was always well.
+fn trouble(p: &PodView, snap: &Snapshot) -> Option<Nanos> {
+    let v = snap.verdicts.get(&p.uid)?;
+    if matches!(v.state, State::Healthy | State::Gone) {
+        return None;
+    }
+    Some(v.recurrence.map_or(v.since, |r| r.first.min(v.since)))
+}
+
 impl Pane for TimelinePane {
     fn id(&self) -> PaneId {
         PaneId::Timeline
@@ -185,6 +217,10 @@ impl Pane for TimelinePane {
             Some(w) => format!("{} wide", duration(w.length())),
             None => String::new(),
         };
+        let view = ctx.shared.view(ctx.snap).filter(|_| self.path.is_none());
+        if let Some(p) = view {
+            s.push_str(self.shows(p, ctx.snap));
+        }
         if let [a, b] = ctx.shared.marks.as_slice() {
             s.push_str(&format!(
                 " {} delta {}",
@@ -259,7 +295,7 @@ impl Pane for TimelinePane {
         }
         if self.pod != shared.pod {
             self.pod.clone_from(&shared.pod);
-            self.fit = Fit::Start;
+            self.fit = Fit::default();
             self.window = None;
             self.scroll = Scroll::default();
             self.fresh = true;
@@ -291,7 +327,7 @@ impl Pane for TimelinePane {
             self.dirty = false;
         }
         if self.fit != Fit::Free || self.window.is_none() {
-            self.window = Some(self.fitted(p, snap));
+            self.window = Some(self.fitted(self.fit, p, snap));
         }
         let (left, right) = self.sides(size.0);
         self.left = left;
@@ -359,12 +395,14 @@ impl Pane for TimelinePane {
             Action::ZoomIn => self.show(w.zoom(at, 0.5)),
             Action::ZoomOut => self.show(w.zoom(at, 2.0)),
             Action::Fit => {
-                self.fit = if self.fit == Fit::Start {
-                    Fit::Whole
-                } else {
-                    Fit::Start
+                let others = match self.fit {
+                    Fit::Told => [Fit::Start, Fit::Whole],
+                    Fit::Start => [Fit::Whole, Fit::Told],
+                    Fit::Whole | Fit::Free => [Fit::Told, Fit::Start],
                 };
-                self.window = Some(self.fitted(p, snap));
+                let differs = |f: &Fit| self.window != Some(self.fitted(*f, p, snap));
+                self.fit = others.into_iter().find(differs).unwrap_or_default();
+                self.window = Some(self.fitted(self.fit, p, snap));
             }
             Action::FitSelection => {
                 if let Some((from, to)) = self.interval(t, snap.now) {
@@ -402,6 +440,7 @@ impl Pane for TimelinePane {
             }
             Action::Critical => {
                 if let Some(path) = self.path.take() {
+                    self.fit = Fit::default();
                     self.window = None;
                     if let Some(span) = path.piece().and_then(|piece| piece.span) {
                         self.reveal(t, span);
@@ -476,10 +515,11 @@ impl Pane for TimelinePane {
             Action::Back if shared.cursor.is_some() => shared.cursor = None,
             Action::Back if self.path.is_some() => {
                 self.path = None;
+                self.fit = Fit::default();
                 self.window = None;
             }
             Action::Back if self.fit == Fit::Free => {
-                self.fit = Fit::Start;
+                self.fit = Fit::default();
                 self.window = None;
             }
             _ => return Reply::Ignored,
