@@ -206,7 +206,7 @@ fn log_arrow(line: &LogLine) -> Option<(Party, Party, &str)> {
     })
 }
 
-/// Returns all messages by time, and last what the pod waits for. With `fold`, GET requests are left out.
+/// Returns all messages by time, and last, whenever it began, what the pod waits for. With `fold`, GET requests are left out.
 fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     let mut out = Vec::new();
     owners(p, world, &mut out);

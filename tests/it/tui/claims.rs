@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use kflow_core::correlate::{PodView, StageState};
 use kflow_core::diagnose::State;
+use kflow_core::sequence::Diagram;
 use kflow_core::timeline::Outcome;
 use kflow_engine::Pipeline;
 use kflow_engine::import::{self, Options};
@@ -414,6 +415,23 @@ fn every_arrow_of_a_sequence_has_its_head_and_the_story_its_end() {
         arrows > 500 && ends > 10 && waits > 10,
         "{arrows} {ends} {waits}"
     );
+}
+
+#[test]
+fn the_rows_of_a_sequence_are_in_order_of_time() {
+    let mut waits = 0;
+    for (scene, snap) in SCENES.iter() {
+        for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
+            for fold in [true, false] {
+                let d = Diagram::of(p, &snap.world, fold);
+                let times: Vec<_> = d.rows.iter().map(|r| r.at).collect();
+                assert!(times.is_sorted(), "{scene} {}: {times:?}", p.key());
+                let before = d.rows.iter().rev().skip(1).filter_map(|r| d.message(r));
+                waits += before.filter(|m| m.is_wait()).count();
+            }
+        }
+    }
+    assert!(waits > 10, "{waits} waits have something after them");
 }
 
 /// Returns a length in ns: `680ms`, `2.70s`, `1m43s`, `3h02m`.

@@ -37,7 +37,7 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagram {
     pub messages: Vec<Message>,
-    /// Rows by time. What the pod waits for now is the last one.
+    /// Rows by time. What the pod waits for stands where the wait began.
     pub rows: Vec<Row>,
 }
 
@@ -60,17 +60,15 @@ impl Diagram {
             active: [false; Party::ALL.len()],
             apart: false,
         };
-        for (i, m) in messages.iter().enumerate().filter(|(_, m)| !m.is_wait()) {
+        for (i, m) in messages.iter().enumerate() {
             rows.push(row(m.at, m.precision, What::Out(i)));
             if let Some(end) = m.end {
                 rows.push(row(end.max(m.at), m.precision, What::Back(i)));
             }
         }
-        // The sort is stable: the answer to a call of length zero stays behind the call.
+        // The sort is stable: the answer to a call of length zero stays behind the call, and a wait behind the message
+        // that it began with.
         rows.sort_by_key(|r| r.at);
-        for (i, m) in messages.iter().enumerate().filter(|(_, m)| m.is_wait()) {
-            rows.push(row(m.at, m.precision, What::Out(i)));
-        }
         let mut out = Self {
             rows: Vec::with_capacity(rows.len()),
             messages,
@@ -108,7 +106,10 @@ impl Diagram {
                 _ => {}
             }
             row.active = busy.map(|n| n > 0);
-            if !goes && let Some(n) = busy.get_mut(m.to as usize) {
+            // Who waits is not at work in the rows below.
+            if (!goes || m.is_wait())
+                && let Some(n) = busy.get_mut(m.to as usize)
+            {
                 *n = n.saturating_sub(1);
             }
             // The repeats that are folded into a message continue after the first one's answer.

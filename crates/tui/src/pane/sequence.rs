@@ -370,11 +370,8 @@ impl Pane for Sequence {
         if self.cursor != shared.cursor {
             self.cursor = shared.cursor;
             if let Some(at) = shared.cursor {
-                // Messages in flight are last in the diagram, whenever they began.
-                let rows = self.diagram.rows.iter().enumerate();
-                let before = rows.filter(|(_, r)| r.at <= at);
-                let newest = before.max_by_key(|(n, r)| (r.at, *n));
-                self.scroll.at = newest.map_or(0, |(n, _)| n);
+                let before = self.diagram.rows.partition_point(|r| r.at <= at);
+                self.scroll.at = before.saturating_sub(1);
                 self.follow = false;
             }
         }
