@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use super::args::{CallFilter, CallsArgs, Input, TableFormat};
 use super::input::{Observations, SAID};
 use super::pods::{
-    named, no_pods, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
+    named, no_pods, tell_of_empty_scope, tell_of_loss, tell_of_no_match, tell_of_own, whole, within,
 };
 use super::watched::Watched;
 use super::{ERROR, out, pods};
@@ -58,6 +58,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     if let (0, all) = calls::matched(&world, &filter, source.at) {
         tell_of_no_match("calls", all, asked, unmet(args, &world, source.at));
     }
+    tell_of_own(calls::own(&world, &filter, source.at), "left out");
     tell_of_empty_scope(asked);
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
@@ -66,7 +67,11 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
 /// Why the filter expression may hold for no call.
 fn unmet(args: &CallsArgs, world: &World, now: Nanos) -> Option<String> {
     let query = args.filter.filter.as_ref()?;
-    let all = calls::selected(world).map(|call| CallRecord { call, now });
+    let all = calls::selected(world).map(|call| CallRecord {
+        call,
+        now,
+        own: world.is_own_call(call),
+    });
     let all: Vec<CallRecord<'_>> = all.collect();
     query.unmet("call", all.iter().map(|r| r as &dyn Record))
 }
@@ -134,6 +139,9 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         return no_pods(query, asked);
     }
     if !look.several {
+        let pods = query.map(|q| named(world, q));
+        let own = calls::own(world, &filter(args, pods.as_deref()), look.snapshot.now);
+        tell_of_own(own, "left out");
         tell_of_loss(world);
         return Ok(whole(unknown::calls(asked).as_ref()));
     }

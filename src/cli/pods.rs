@@ -108,6 +108,18 @@ pub(super) fn tell_of_past(left_out: usize) {
     }
 }
 
+/// Reports on standard error how many of kflow's own calls are not in the output.
+pub(super) fn tell_of_own(calls: usize, how: &str) {
+    let told = match calls {
+        0 => return,
+        1 => "1 call of kflow itself is".to_owned(),
+        n => format!("{n} calls of kflow itself are"),
+    };
+    tell(&format!(
+        "{told} {how}: kflow calls --filter own lists them"
+    ));
+}
+
 /// Reports on standard error what was dropped from a long session.
 pub(super) fn tell_of_loss(world: &World) {
     let u = world.unfiled();

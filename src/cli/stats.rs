@@ -9,7 +9,7 @@ use super::args::stats::{Side, StatsArgs, StatsFormat};
 use super::args::{Input, Range};
 use super::input::Observations;
 use super::out;
-use super::pods::{tell_of_loss, tell_of_none, whole};
+use super::pods::{tell_of_loss, tell_of_none, tell_of_own, whole};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
@@ -68,8 +68,18 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
             out::tell(&why);
         }
     }
+    if filter.is_none() && measures_calls(&args.measure) {
+        let own =
+            kflow_export::calls::own(&world, &kflow_export::calls::Filter::default(), source.at);
+        tell_of_own(own, "not measured");
+    }
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
+}
+
+fn measures_calls(measures: &[String]) -> bool {
+    let of_calls = |name: &String| name.split('/').next() == Some("call");
+    measures.is_empty() || measures.iter().any(of_calls)
 }
 
 /// Why a filter expression may hold for no pod.

@@ -13,6 +13,7 @@ mod lengths;
 mod lists;
 mod node;
 mod nodes;
+mod own;
 mod panes;
 mod pictures;
 mod steady;

@@ -266,6 +266,12 @@ impl Query {
         });
         first
     }
+    /// Returns true if the expression has this word.
+    pub fn has(&self, flag: Flag) -> bool {
+        let mut found = false;
+        self.each(&mut |term| found |= matches!(term, Self::Flag(f) if *f == flag));
+        found
+    }
     /// True for the empty expression, which matches everything.
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All)

@@ -261,7 +261,8 @@ fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         Body::CallStart(c) => world.calls().get(e.stamp.at, c.key),
         _ => None,
     });
-    for c in calls.filter(|c| c.pod_uid == p.uid) {
+    // kflow's own look at a container is no arrow of the kubelet.
+    for c in calls.filter(|c| c.pod_uid == p.uid && !world.is_own_call(c)) {
         let image = c.method == method::PULL_IMAGE;
         out.push(Message {
             at: c.start,

@@ -194,7 +194,7 @@ impl Chosen<'_> {
 }
 
 /// Measures the chosen pods of a world and the calls about them. Without a query, calls that are about no pod are
-/// measured too.
+/// measured too, but for kflow's own.
 pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<Row> {
     let mut samples = Vec::new();
     let watched = world.nodes_from();
@@ -204,7 +204,7 @@ pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<R
         }
     }
     for call in world.calls().iter() {
-        if !chosen.is_in_range(call.start) || !world.selects_call(call) {
+        if !chosen.is_in_range(call.start) || !world.selects_call(call) || world.is_own_call(call) {
             continue;
         }
         let pod = world.pod(&call.pod_uid);

@@ -403,7 +403,9 @@ impl Cluster {
             open: self.open.as_ref().map(|n| Open {
                 node: n.name.as_str().into(),
                 since: n.since,
-                calls: shown.world.calls().in_flight().count(),
+                calls: (shown.world.calls().in_flight())
+                    .filter(|c| !shown.world.is_own_call(c))
+                    .count(),
             }),
         }
     }

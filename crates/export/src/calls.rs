@@ -10,7 +10,7 @@ use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
 use kflow_core::diagnose::pulls::Progress;
-use kflow_core::query::{CallRecord, Query, lasted_in};
+use kflow_core::query::{CallRecord, Flag, Query, lasted_in};
 use kflow_model::cri::{CallOutcome, Service, code_name};
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
@@ -35,8 +35,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// True when a call passes, before folding.
-    fn takes(&self, c: &Call, now: Nanos) -> bool {
+    /// True when a call passes, before folding. kflow's own calls pass only an expression with the word `own`.
+    fn takes(&self, world: &World, c: &Call, now: Nanos) -> bool {
+        let own = world.is_own_call(c);
+        let asks = || self.query.as_ref().is_some_and(|q| q.has(Flag::Own));
+        (!own || asks()) && self.matches(c, now, own)
+    }
+    fn matches(&self, call: &Call, now: Nanos, own: bool) -> bool {
+        let c = call;
         self.pods.as_ref().is_none_or(|p| p.contains(&c.pod_uid))
             && (self.methods.is_empty()
                 || self
@@ -46,7 +52,7 @@ impl Filter {
             && self
                 .query
                 .as_ref()
-                .is_none_or(|q| q.matches(&CallRecord { call: c, now }))
+                .is_none_or(|q| q.matches(&CallRecord { call, now, own }))
             && (!self.errors || c.is_error())
             && self
                 .range
@@ -214,7 +220,7 @@ pub fn rows(
 ) -> io::Result<()> {
     let nodes = Nodes::of(world);
     let rows = selected(world)
-        .filter(|c| filter.takes(c, now) && !filter.folds(c))
+        .filter(|c| filter.takes(world, c, now) && !filter.folds(c))
         .map(|c| Placed::of(nodes.node(c), c));
     rows::write(out, form, rows)
 }
@@ -269,7 +275,10 @@ impl Follow {
             let mut held = HashSet::with_capacity(told.len());
             for c in selected(of.world).filter(|c| c.end.is_some() || last) {
                 let id = (c.key.stream, c.start);
-                if !told.contains(&id) && of.filter.takes(c, of.now) && !of.filter.folds(c) {
+                if !told.contains(&id)
+                    && of.filter.takes(of.world, c, of.now)
+                    && !of.filter.folds(c)
+                {
                     new.push((of, c));
                 }
                 held.insert(id);
@@ -357,9 +366,16 @@ pub fn matched(world: &World, filter: &Filter, now: Nanos) -> (usize, usize) {
     let (mut passed, mut all) = (0, 0);
     for c in selected(world) {
         all += 1;
-        passed += usize::from(filter.takes(c, now));
+        passed += usize::from(filter.takes(world, c, now));
     }
     (passed, all)
+}
+
+/// Returns how many calls are left out only because kflow itself made them.
+pub fn own(world: &World, filter: &Filter, now: Nanos) -> usize {
+    let own = selected(world).filter(|c| world.is_own_call(c));
+    own.filter(|c| filter.matches(c, now, true) && !filter.takes(world, c, now))
+        .count()
 }
 
 /// Returns the calls that the filter takes, by start.
@@ -368,7 +384,7 @@ pub fn chosen<'w>(
     filter: &Filter,
     now: Nanos,
 ) -> impl Iterator<Item = &'w Arc<Call>> {
-    selected(world).filter(move |c| filter.takes(c, now))
+    selected(world).filter(move |c| filter.takes(world, c, now))
 }
 
 /// Returns the calls that the world's selection admits, by start.

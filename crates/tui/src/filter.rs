@@ -43,14 +43,9 @@ impl Filter {
             .filter(|r| !r.is_empty())
         {
             Kind::Regex(compile(re)?, false)
-        } else if let Some(re) = t
-            .strip_prefix('!')
-            .filter(|r| !is_expression(r) && kflow_core::query::Flag::parse(r).is_none())
-        {
+        } else if let Some(re) = t.strip_prefix('!').filter(|r| !is_expression(r)) {
             Kind::Regex(compile(re)?, true)
-        } else if is_expression(t)
-            || kflow_core::query::Flag::parse(t.trim_start_matches('!')).is_some()
-        {
+        } else if is_expression(t) {
             Kind::Query(kflow_core::query::parse(t).map_err(|e| e.to_string())?)
         } else if t.contains(['^', '$', '|', '[', '(', '+', '\\']) || t.contains(".*") {
             Kind::Regex(compile(t)?, false)
@@ -102,6 +97,10 @@ impl Filter {
     /// Returns true if the filter lets everything pass.
     pub const fn is_all(&self) -> bool {
         matches!(self.kind, Kind::All)
+    }
+    /// Returns true if the expression has this word.
+    pub fn has(&self, flag: kflow_core::query::Flag) -> bool {
+        matches!(&self.kind, Kind::Query(q) if q.has(flag))
     }
     /// Returns true if [`score`](Self::score) uses the `name` that it is given.
     pub const fn needs_text(&self) -> bool {
@@ -170,17 +169,26 @@ fn compile(re: &str) -> Result<Regex, String> {
         .map_err(|_| format!("\"{re}\" is not a regular expression"))
 }
 
-/// Returns true if the text is an expression: a known field name stands directly before an operator.
+/// Returns true if the text is an expression: a known field name stands directly before an operator, or all words have
+/// a meaning of their own.
 fn is_expression(t: &str) -> bool {
-    t.split(|c: char| c.is_whitespace() || c == '(' || c == '|')
-        .any(|w| {
-            let w = w.trim_start_matches(['!', '-']);
-            w.split_once([':', '~', '<', '>', '=', '!'])
-                .is_some_and(|(n, _)| {
-                    kflow_core::query::Field::parse(n).is_some()
-                        || kflow_core::query::Number::parse(n).is_some()
-                })
-        })
+    let mut words = t
+        .split(|c: char| c.is_whitespace() || "()|&".contains(c))
+        .map(|w| w.trim_start_matches(['!', '-']))
+        .filter(|w| !w.is_empty() && !matches!(*w, "and" | "or" | "not"))
+        .peekable();
+    let flags =
+        words.peek().is_some() && words.all(|w| kflow_core::query::Flag::parse(w).is_some());
+    flags
+        || t.split(|c: char| c.is_whitespace() || c == '(' || c == '|')
+            .any(|w| {
+                let w = w.trim_start_matches(['!', '-']);
+                w.split_once([':', '~', '<', '>', '=', '!'])
+                    .is_some_and(|(n, _)| {
+                        kflow_core::query::Field::parse(n).is_some()
+                            || kflow_core::query::Number::parse(n).is_some()
+                    })
+            })
 }
 
 /// Parses a label selector such as `app=web,tier!=db,canary` into (key, value, negated).
@@ -250,6 +258,8 @@ mod tests {
             "ns:shop !ready",
             "pod:web*",
             "!ready",
+            "!ready !gone",
+            "ready | !ready",
             "-f web",
         ] {
             assert!(keeps(yes), "{yes}");
@@ -262,6 +272,7 @@ mod tests {
             "-l !app",
             "ns:kube-system",
             "ready",
+            "gone | ready",
         ] {
             assert!(!keeps(no), "{no}");
         }

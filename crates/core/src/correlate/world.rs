@@ -1,6 +1,7 @@
 //! The world and its indexes.
 
 mod calls;
+mod clients;
 mod file;
 mod heard;
 mod known;
@@ -170,6 +171,7 @@ pub struct World {
     without_requests: bool,
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
+    clients: clients::Clients,
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
@@ -219,6 +221,7 @@ impl Default for World {
             without_requests: false,
             kubelet: Arc::default(),
             pulls: Arc::default(),
+            clients: clients::Clients::default(),
             files: Chunked::default(),
             names: Chunked::default(),
             by_uid: ShardMap::default(),

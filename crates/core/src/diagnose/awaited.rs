@@ -312,7 +312,7 @@ impl Beside {
         let others = world.calls().overlapping(during, self.upto);
         for c in others.take(at_most) {
             self.upto = Some(CallLog::order(c));
-            if c.key == call.key || kflow_model::cri::is_noise(&c.method) {
+            if c.key == call.key || kflow_model::cri::is_noise(&c.method) || world.is_own_call(c) {
                 continue;
             }
             match self.by_method.get_mut(&c.method) {

@@ -118,6 +118,7 @@ names! {
     Error "error" "failed";
     InFlight "inflight" "has not ended";
     Noise "noise" "a List or Status call of the loops";
+    Own "own" "a call that kflow itself made; only this word shows these calls";
     Warning "warning" "a warning";
     Gone "gone" "the pod is deleted";
     Ready "ready" "the pod is Ready";

@@ -39,6 +39,8 @@ fn key(ns: &str, name: &str, f: &mut dyn FnMut(&str) -> bool) -> bool {
 pub struct CallRecord<'a> {
     pub call: &'a Call,
     pub now: Nanos,
+    /// Whether kflow itself made the call.
+    pub own: bool,
 }
 
 impl CallRecord<'_> {
@@ -110,6 +112,7 @@ impl Record for CallRecord<'_> {
             Flag::Error | Flag::Warning => self.call.is_error(),
             Flag::InFlight => self.call.end.is_none(),
             Flag::Noise => self.call.is_noise(),
+            Flag::Own => self.own,
             Flag::Gone | Flag::Ready => false,
         }
     }
@@ -331,7 +334,7 @@ impl Record for Observation {
                 Body::Watch(_) | Body::Inventory(_) | Body::Pull(_) | Body::RuntimeEvent(_) => true,
                 _ => false,
             },
-            Flag::InFlight | Flag::Gone | Flag::Ready => false,
+            Flag::InFlight | Flag::Own | Flag::Gone | Flag::Ready => false,
         }
     }
 }
@@ -401,7 +404,7 @@ impl Record for PodRecord<'_> {
             Flag::Error | Flag::Warning => !self.verdict.0.is_empty(),
             Flag::InFlight => p.timeline.in_flight().next().is_some(),
             Flag::Gone => p.gone.is_some(),
-            Flag::Noise => false,
+            Flag::Noise | Flag::Own => false,
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Calls {
     stats_scroll: Scroll,
     detail_top: usize,
     seen: Option<u64>,
+    /// The snapshot's [`own_calls_revised`](kflow_core::correlate::World::own_calls_revised), as of the last `sync`.
+    revised: u32,
     dirty: bool,
     /// The time cursor for which this pane last chose its selection.
     cursor: Option<Nanos>,
@@ -68,6 +70,7 @@ impl Default for Calls {
             stats_scroll: Scroll::default(),
             detail_top: 0,
             seen: None,
+            revised: 0,
             dirty: true,
             cursor: None,
         }
@@ -165,6 +168,10 @@ impl Pane for Calls {
         if let Some(percent) = self.index.looked_through() {
             s.push_str(&format!(" {} looked through {percent}%", g.dot));
         }
+        match self.index.own() {
+            0 => {}
+            n => s.push_str(&format!(" {} {} of kflow hidden", g.dot, count(n))),
+        }
         match self.index.left_out() {
             0 => {}
             n => s.push_str(&format!(" {} {} not listed", g.dot, count(n))),
@@ -194,6 +201,10 @@ impl Pane for Calls {
         }
         if self.keep.scoped && self.keep.pod != shared.pod {
             self.keep.pod.clone_from(&shared.pod);
+            self.dirty = true;
+        }
+        let revised = snap.world.own_calls_revised();
+        if std::mem::replace(&mut self.revised, revised) != revised {
             self.dirty = true;
         }
         let behind = self.index.looked_through().is_some();
@@ -352,6 +363,11 @@ impl Pane for Calls {
                 (
                     "No CRI call has been seen.",
                     "Calls come from the tap on the runtime's socket.",
+                )
+            } else if self.index.own() > 0 && self.filter.is_all() {
+                (
+                    "No call is shown but kflow's own.",
+                    "The filter own lists these.",
                 )
             } else {
                 (

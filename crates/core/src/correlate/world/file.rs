@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::pods::{NOBODY, PodFile, Slot};
 use super::{CallAt, Owner, WaitKey, Waiting, World};
-use kflow_model::cri::{CONFIG_SEEN, CallStart, Subject, is_noise, method};
+use kflow_model::cri::{CONFIG_SEEN, CallKey, CallStart, Subject, is_noise, method};
 use kflow_model::{Body, Evidence, PodRef, SpanId, Text};
 
 /// Number of observations that may wait for one id; the first are kept.
@@ -49,7 +49,8 @@ impl World {
                 self.file_local(o);
             }
             Body::CallStart(c) => {
-                if c.method == method::LIST_POD_SANDBOX {
+                // kflow's own look is no relist of the kubelet.
+                if c.method == method::LIST_POD_SANDBOX && !self.clients.is_own(c.key.conn) {
                     Arc::make_mut(&mut self.kubelet).observe(o);
                 }
                 self.file_call(o, c);
@@ -89,7 +90,17 @@ impl World {
                 Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_local(o);
             }
-            Body::Conn(_) | Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) => self.file_local(o),
+            Body::Conn(c) => {
+                // A client's first stream is 1 (RFC 9113, 5.1.1).
+                let first = CallKey {
+                    conn: c.conn,
+                    stream: 1,
+                };
+                let called = self.by_call.get(first).is_some();
+                self.clients.observe_conn(c, called);
+                self.file_local(o);
+            }
+            Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) => self.file_local(o),
         }
     }
 

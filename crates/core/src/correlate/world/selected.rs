@@ -7,6 +7,14 @@ use kflow_model::cri::Subject;
 use kflow_model::{Body, ObjectRef, Observation, PodNames, PodRef, PodUid};
 
 impl World {
+    /// Returns true for a call that kflow itself made to the runtime: it tells nothing of what the node does.
+    pub fn is_own_call(&self, call: &Call) -> bool {
+        self.clients.is_own(call.key.conn)
+    }
+    /// Returns a number that changes when [`is_own_call`](Self::is_own_call) has changed for calls that were filed before.
+    pub const fn own_calls_revised(&self) -> u32 {
+        self.clients.late()
+    }
     pub fn selects_call(&self, call: &Call) -> bool {
         self.selection.is_all()
             || self.admits_ref(&PodRef::from(PodNames {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::filter::Filter;
 use kflow_core::correlate::Call;
-use kflow_core::query::CallRecord;
+use kflow_core::query::{CallRecord, Flag};
 use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
 use kflow_model::{Nanos, PodUid};
@@ -33,6 +33,16 @@ pub(super) struct Keep {
 impl Keep {
     /// Returns true if a call passes all switches and the filter, whether it is folded or not.
     pub(super) fn keeps(&self, call: &Call, filter: &Filter, snap: &Snapshot) -> bool {
+        self.passes(call, filter, snap) == Some(true)
+    }
+    /// Returns `Some(false)` for a call that passes but for being kflow's own: such calls are listed only by a filter
+    /// with the word `own`.
+    fn passes(&self, call: &Call, filter: &Filter, snap: &Snapshot) -> Option<bool> {
+        let own = snap.world.is_own_call(call);
+        self.matches(call, filter, snap, own)
+            .then(|| !own || filter.has(Flag::Own))
+    }
+    fn matches(&self, call: &Call, filter: &Filter, snap: &Snapshot, own: bool) -> bool {
         let now = snap.now;
         self.pod.as_ref().is_none_or(|p| &call.pod_uid == p)
             && snap.world.selects_call(call)
@@ -46,7 +56,7 @@ impl Keep {
                             call.method, call.namespace, call.pod, call.container
                         ),
                         None,
-                        &CallRecord { call, now },
+                        &CallRecord { call, now, own },
                     )
                     .is_some())
     }
@@ -139,6 +149,8 @@ struct Cached {
     rows: Vec<Row>,
     flying: Vec<At>,
     calls: usize,
+    /// Number of calls that are not listed only because they are kflow's own.
+    own: usize,
     /// Sort keys of the finished calls in the order of the list; empty while the list is sorted by start.
     sorted: Vec<Key>,
 }
@@ -155,6 +167,7 @@ pub(super) struct Index {
     starts: Vec<usize>,
     done: usize,
     calls: usize,
+    own: usize,
     epoch: u64,
     /// Number of changed chunks that no update has looked through yet.
     behind: usize,
@@ -166,6 +179,7 @@ fn empty(chunk: Chunk) -> Cached {
         rows: Vec::new(),
         flying: Vec::new(),
         calls: 0,
+        own: 0,
         sorted: Vec::new(),
     }
 }
@@ -186,8 +200,13 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) 
     for (i, call) in chunk.iter().enumerate() {
         let at = (n, i as u32);
         let live = call.end.is_none();
-        if !keep.keeps(call, filter, snap) {
-            continue;
+        match keep.passes(call, filter, snap) {
+            Some(true) => {}
+            Some(false) => {
+                c.own += 1;
+                continue;
+            }
+            None => continue,
         }
         c.calls += 1;
         if live {
@@ -293,6 +312,7 @@ impl Index {
             .flat_map(|c| c.flying.iter().copied())
             .collect();
         self.calls = self.cached.iter().map(|c| c.calls).sum();
+        self.own = self.cached.iter().map(|c| c.own).sum();
         self.starts.clear();
         let mut sum = 0;
         for c in self.cached.iter().rev() {
@@ -362,6 +382,10 @@ impl Index {
     /// Returns the number of listed calls, including folded ones.
     pub(super) const fn calls(&self) -> usize {
         self.calls
+    }
+    /// Returns the number of calls that are not listed only because they are kflow's own.
+    pub(super) const fn own(&self) -> usize {
+        self.own
     }
     pub(super) fn in_flight(&self) -> usize {
         self.flying.len()

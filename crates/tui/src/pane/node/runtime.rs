@@ -73,6 +73,8 @@ struct Image {
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     flying: Vec<Arc<Call>>,
+    /// Numbers of kflow's own calls in flight, and of the last minute. They are not listed.
+    own: (usize, usize),
     /// Progress of the pulls in `flying`, where the runtime shows it.
     progress: BTreeMap<CallKey, Progress>,
     /// Images to be pulled for which no call in flight is seen.
@@ -88,7 +90,11 @@ impl Operations {
     }
     /// Searches the calls for those in flight and those of the last minute.
     pub(super) fn look_at_calls(&mut self, snap: &Snapshot) {
-        self.flying = snap.world.calls().in_flight().cloned().collect();
+        let flying = snap.world.calls().in_flight().cloned();
+        let (own, others) = flying.partition(|c| snap.world.is_own_call(c));
+        let own: Vec<_> = own;
+        self.own.0 = own.len();
+        self.flying = others;
         let pulls = self
             .flying
             .iter()
@@ -145,7 +151,12 @@ impl Operations {
             .iter()
             .rev()
             .take_while(|c| c.start > minute);
+        self.own.1 = 0;
         for c in recent.take(COUNTED) {
+            if snap.world.is_own_call(c) {
+                self.own.1 += 1;
+                continue;
+            }
             let m = match methods.get_mut(&c.method) {
                 Some(m) => m,
                 None => methods.entry(c.method.clone()).or_default(),
@@ -188,11 +199,12 @@ impl Operations {
 
     /// Draws the calls in flight except image pulls, with the used share of their deadline.
     pub(super) fn in_flight(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
-        out.push(heading(
-            ctx,
-            "RUNTIME OPERATIONS IN FLIGHT",
-            &self.operations(blind(ctx.snap)),
-        ));
+        let mut about = self.operations(blind(ctx.snap));
+        if self.own.0 > 0 {
+            let of_kflow = format!(" {} {} of kflow hidden", ctx.glyphs.dot, count(self.own.0));
+            about.push_str(&of_kflow);
+        }
+        out.push(heading(ctx, "RUNTIME OPERATIONS IN FLIGHT", &about));
         list(ctx, self.flying(false), SHOWN, out, |c| call(ctx, c, w));
     }
 
@@ -314,6 +326,11 @@ impl Operations {
             ])
             .to(Lead::List(PaneId::Calls, format!("method:{name}")))
         });
+        if self.own.1 > 0 {
+            let text = format!("  {} calls of kflow hidden", count(self.own.1));
+            let own = Lead::List(PaneId::Calls, "own".to_owned());
+            out.push(line(&[(&text, t.faint)]).to(own));
+        }
         if self.methods.is_empty() {
             let hint = if blind(ctx.snap) {
                 "  No call was seen: only the tap shows them (kflow proxy)."

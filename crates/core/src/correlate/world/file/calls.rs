@@ -19,6 +19,7 @@ impl World {
         if self.by_call.get(c.key).is_some() {
             return;
         }
+        self.clients.observe_call(c);
         self.by_call.insert(
             c.key,
             CallAt {
@@ -59,6 +60,7 @@ impl World {
             for call in gone {
                 self.by_call.remove(call.key);
             }
+            self.clients.shrink(&self.calls);
         }
         self.join_call(o, c);
         if let Some(end) = self.ends.remove(&c.key)
