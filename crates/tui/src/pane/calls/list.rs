@@ -5,7 +5,7 @@ use ratatui::style::Style;
 use super::index::{Index, Order, Row, Sort};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::cut_middle;
+use crate::text::{cut_middle, width};
 use crate::widget::scroll::Scroll;
 use crate::widget::table::{self, Column};
 use kflow_core::correlate::Call;
@@ -251,11 +251,11 @@ fn subject(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, w: u16, c: &C
         return;
     }
     let cleaned = clean(&c.pod);
-    let room = if c.container.is_empty() {
-        w
-    } else {
-        w.saturating_sub(w / 3)
+    let beside = match c.container.as_str() {
+        "" => 0,
+        name => (width(name) as u16).saturating_add(2).min(w / 3),
     };
+    let room = w.saturating_sub(beside);
     let used = canvas.text_in(x, y, room, &cut_middle(&cleaned, usize::from(room)), t.text);
     if !c.container.is_empty() {
         canvas.text_in(

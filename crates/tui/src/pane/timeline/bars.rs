@@ -38,12 +38,16 @@ pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span) {
     } else {
         t.text
     };
-    x += canvas.text(x, 0, &s.step, style) + 1;
-    if !s.container.is_empty() {
-        x += canvas.text(x, 0, &s.container, t.accent) + 1;
+    // Attempts of one step differ in their number only, so it is never cut.
+    let attempt = Some(s.attempt).filter(|n| *n > 0).map(|n| format!("#{n}"));
+    let kept = attempt.as_ref().map_or(0, |a| a.len() as u16 + 1);
+    let end = canvas.width().saturating_sub(kept);
+    x += canvas.text_in(x, 0, end.saturating_sub(x), &s.step, style) + 1;
+    if !s.container.is_empty() && x < end {
+        x += canvas.text_in(x, 0, end - x, &s.container, t.accent) + 1;
     }
-    if s.attempt > 0 {
-        x += canvas.text(x, 0, &format!("#{}", s.attempt), t.warn) + 1;
+    if let Some(attempt) = attempt {
+        x += canvas.text(x, 0, &attempt, t.warn) + 1;
     }
     // Steps of the same name are told apart by their volume or image. A long message is in the detail only.
     if !s.is_stage() && s.outcome != Outcome::Error && s.message.len() <= 64 {
