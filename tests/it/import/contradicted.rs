@@ -20,8 +20,7 @@ fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-const COREDNS: &str =
-    r#"coredns-6f85d5fb88-flfvm_kube-system(c2bcdbe3-f9c6-4f7e-9c20-864f249429a7)"#;
+const COREDNS: &str = "coredns-6f85d5fb88-flfvm_kube-system(c2bcdbe3-f9c6-4f7e-9c20-864f249429a7)";
 
 /// The log of a kubelet 1.19 without a network for ten seconds; with what follows.
 fn no_network(then: &[String]) -> String {
@@ -34,7 +33,7 @@ fn no_network(then: &[String]) -> String {
         ),
     ];
     lines.extend_from_slice(then);
-    lines.push("I0120 11:52:49.400926    4787 kubelet_getters.go:178] status for pod x updated to {Running}".to_owned());
+    lines.push("I0120 11:47:49.400926    4787 kubelet_getters.go:178] status for pod x updated to {Running}".to_owned());
     lines.join("\n")
 }
 
@@ -85,7 +84,7 @@ fn a_back_off_is_over_when_the_kubelet_has_observed_the_start() {
     let observed = format!(
         r#"I0523 08:08:22.049788    2689 pod_startup_latency_tracker.go:104] "Observed pod startup duration" pod="{pod}" podStartSLOduration=34.049762878 podStartE2EDuration="34.049762878s" podCreationTimestamp="2025-05-23 08:07:48 +0000 UTC" firstStartedPulling="0001-01-01 00:00:00 +0000 UTC" lastFinishedPulling="0001-01-01 00:00:00 +0000 UTC" observedRunningTime="2025-05-23 08:08:22.049386186 +0000 UTC m=+134.466019041" watchObservedRunningTime="2025-05-23 08:08:22.049762878 +0000 UTC m=+134.466395733""#
     );
-    let later = r#"I0523 08:17:21.345678    2689 kubelet_getters.go:187] "Pod status updated" pod="a/b" status="Running""#;
+    let later = r#"I0523 08:09:21.345678    2689 kubelet_getters.go:187] "Pod status updated" pod="a/b" status="Running""#;
     let said = said_of("kubelet.log", &format!("{backs_off}\n{later}\n"));
     assert!(said.contains("KF708"), "{said}");
     let said = said_of(
@@ -93,6 +92,19 @@ fn a_back_off_is_over_when_the_kubelet_has_observed_the_start() {
         &format!("{backs_off}\n{observed}\n{later}\n"),
     );
     assert!(!said.contains("KF"), "{said}");
+}
+
+/// A worker that fails is called again in seconds, and a mount that fails is tried again within minutes.
+#[test]
+fn what_a_log_no_longer_tells_is_over() {
+    let later = |at: &str| {
+        let line = format!(
+            "I0120 {at}.400926    4787 kubelet_getters.go:178] status for pod x updated to {{Running}}"
+        );
+        said_of("kubelet.log", &no_network(&[line]))
+    };
+    assert!(later("11:48:30").contains("KF310"), "{}", later("11:48:30"));
+    assert!(!later("11:49:00").contains("KF"), "{}", later("11:49:00"));
 }
 
 /// A rotated log that ended long before the pods were listed.

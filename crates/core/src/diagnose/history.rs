@@ -128,6 +128,15 @@ fn may_be_resize(s: &Signal<'_>) -> bool {
         && l.field("operation").is_none_or(|o| o == "resize")
 }
 
+/// Returns after how long, ns, the kubelet's log tells of a failure again, while it lasts.
+fn told_again(s: &Signal<'_>) -> i64 {
+    if s.reason.ends_with("BackOff") {
+        super::limits::LOG_BACKOFF.ns
+    } else {
+        super::limits::LOG_REPEAT.ns
+    }
+}
+
 /// A refused deletion is reported for this long, ns, unless a later one is let through.
 const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
@@ -266,6 +275,7 @@ impl<'a> PodHistory<'a> {
         f.open.sort_by_key(|c| (c.at, c.start.key));
         f.finish();
         f.ends_of_runs();
+        f.started_silently();
         f.backed_off();
         f
     }
@@ -551,6 +561,9 @@ impl<'a> PodHistory<'a> {
             "FailedSync" | "FailedPodSandBoxStatus" if self.is_no_longer_told(s) => return true,
             _ => {}
         }
+        if (Stage::Cgroup..=Stage::Start).contains(&stage) && self.has_fallen_silent(s) {
+            return true;
+        }
         if (Stage::Admit..=Stage::Start).contains(&stage) && after(self.all_started)
             || (Stage::Admit..=Stage::Sandbox).contains(&stage) && after(self.some_started)
         {
@@ -609,6 +622,14 @@ impl<'a> PodHistory<'a> {
             _ => 60 * SECOND,
         };
         self.now.since(s.at) > again
+    }
+    /// True for a failure of which only the kubelet's log tells, and no longer.
+    fn has_fallen_silent(&self, s: &Signal<'_>) -> bool {
+        matches!(s.evidence.body, Body::Log(_))
+            && s.source == Source::Kubelet
+            && self.api.is_none()
+            && !self.has_cri
+            && self.now.since(s.at) > told_again(s)
     }
     /// Returns the oldest call of this method in flight.
     pub fn in_flight(&self, method: &str) -> Option<&PodCall<'a>> {

@@ -1,7 +1,8 @@
 //! What lines of the kubelet's and the runtime's log show about a pod.
 
 use super::{ContainerHistory, PodHistory, Turn};
-use crate::diagnose::signal;
+use crate::diagnose::limits;
+use crate::diagnose::signal::{self, Signal};
 use crate::flow::{self, Fact, Line};
 use kflow_model::{
     Evidence, Nanos, Text,
@@ -132,6 +133,17 @@ impl<'a> PodHistory<'a> {
         let names = self.containers.iter().filter(main).map(|c| c.name.clone());
         for name in names.collect::<Vec<_>>() {
             self.runs_at(&name, at);
+        }
+    }
+
+    /// Takes containers whose back-off is no longer told for started again by now.
+    pub(super) fn started_silently(&mut self) {
+        let back_off =
+            |s: &&Signal<'_>| s.reason == "CrashLoopBackOff" && self.has_fallen_silent(s);
+        let silent = self.signals.iter().filter(back_off);
+        let silent: Vec<_> = silent.map(|s| (s.container.clone(), s.at)).collect();
+        for (container, at) in silent {
+            self.runs_at(&container, at.plus(limits::LOG_BACKOFF.ns));
         }
     }
 

@@ -115,6 +115,17 @@ fn the_prose_of_a_kubelet_before_structured_logging_says_what_the_fields_of_a_ne
             &[("event", Some("x"))],
         ),
         (
+            r#"Unable to register node "localhost" with API server: nodes is forbidden: User "kubelet-client" cannot create resource "nodes" in API group "" at the cluster scope"#,
+            "",
+            Some(Fact::RegistrationFailed),
+            &[(
+                "error",
+                Some(
+                    r#"nodes is forbidden: User "kubelet-client" cannot create resource "nodes" in API group "" at the cluster scope"#,
+                ),
+            )],
+        ),
+        (
             "Error syncing pod, skipping",
             "x",
             Some(Fact::SyncFailed),
