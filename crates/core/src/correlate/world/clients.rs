@@ -96,18 +96,7 @@ mod tests {
     }
 
     fn call(conn: u32, service: Service, method: &str) -> CallStart {
-        CallStart {
-            key: CallKey { conn, stream: 1 },
-            service,
-            method: method.into(),
-            subject: kflow_model::cri::Subject::default(),
-            partial: false,
-            timeout_ns: None,
-            traceparent: None,
-            request_bytes: 0,
-            filtered: false,
-            fields: kflow_model::Pairs::default(),
-        }
+        CallStart::new(CallKey { conn, stream: 1 }, service, method)
     }
 
     /// The names are those that the eBPF tap and the proxy reported on a node.

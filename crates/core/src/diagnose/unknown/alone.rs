@@ -30,7 +30,7 @@ pub(super) fn unheard(
         None => String::new(),
     };
     let why = format!(
-        "no source of the API is there, and those of the node have shown nothing of it{beyond} for {}",
+        "no source of the API shows it, and those of the node have shown nothing of it{beyond} for {}",
         span(waits)
     );
     Some(without_api(asked, what(), why))
@@ -63,7 +63,7 @@ pub(super) fn unready(
         "whether it was deleted or has failed"
     };
     let why = format!(
-        "no source of the API is there, and those of the node show nothing wrong, but not {open}"
+        "no source of the API shows it, and those of the node show nothing wrong, but not {open}"
     );
     Some(without_api(asked, what(), why))
 }
