@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-use super::moment::{self, MadeAt};
+use super::moment::MadeAt;
 use super::{ImportError, Input, Kind, Made, open};
 use kflow_model::Nanos;
 use kflow_model::patient::{self, PatientFile};
@@ -325,33 +325,11 @@ impl Finder {
         Ok(())
     }
 
-    /// Notes when a bundle was made: `oc adm must-gather` and `oc adm inspect` write when they began and ended into a file `timestamp`, as
-    /// Go prints a time; Rancher's collector and sos what `date` prints into one of that name.
+    /// Notes when the bundle was made, if this file says so.
     fn note_time(&mut self, name: &str, content: &[u8]) {
-        let text = String::from_utf8_lossy(content);
-        match name.rsplit('/').next() {
-            Some("timestamp") => {}
-            Some("date") => {
-                if let Some(at) = moment::of_date(&text) {
-                    let made = self.made.entry(self.bundle);
-                    made.or_insert(MadeAt::about(at));
-                }
-                return;
-            }
-            _ => return,
-        }
-        for line in text.lines() {
-            let mut parts = line.split_ascii_whitespace();
-            let (Some(day), Some(time), Some("+0000")) = (parts.next(), parts.next(), parts.next())
-            else {
-                continue;
-            };
-            let Some((at, _)) = Nanos::parse_rfc3339(&format!("{day}T{time}Z")) else {
-                continue;
-            };
-            let made = self.made.entry(self.bundle);
-            made.and_modify(|made| *made = made.and(at))
-                .or_insert(MadeAt::within(at, at));
+        if let Some(told) = MadeAt::of_file(name, content) {
+            let made = self.made.entry(self.bundle).or_insert(told);
+            *made = made.and(told);
         }
     }
 
@@ -559,6 +537,18 @@ impl Finder {
         }
     }
 
+    /// Keeps a text that was made of a file, under a name that tells which.
+    fn keep(
+        &mut self,
+        name: String,
+        text: &[u8],
+        modified: Option<Nanos>,
+    ) -> io::Result<Candidate> {
+        let (part, failed) = self.spool()?.add(text, modified)?;
+        failed.map_or(Ok(()), Err)?;
+        Candidate::of_part(name, part)
+    }
+
     fn bundle(mut self, node: &str) -> Bundle {
         self.leave_what_is_listed();
         let mut bundle = Bundle {
@@ -632,6 +622,15 @@ impl Candidate {
             Place::Path(path) => Box::new(PatientFile::open(path)?.0),
             Place::Part(part) => Box::new(part.reader()),
         })
+    }
+
+    /// Returns the content, uncompressed, at most so many bytes, and the error at which it ends.
+    fn content(&self, most: u64) -> (Vec<u8>, Option<io::Error>) {
+        let mut content = Vec::new();
+        let read = self
+            .reader()
+            .and_then(|r| r.take(most).read_to_end(&mut content));
+        (content, read.err())
     }
 
     /// Returns a reader of the whole content, uncompressed.

@@ -2,12 +2,18 @@
 //! in the document, which in a calm namespace is days old.
 //!
 //! The lists of an import are taken to have been read together: not before the newest time in any of them, and each not
-//! after its file was written. Ages that kubectl printed count back from when its file was written. A bundle that says when it was made
-//! says that better than the times of its files, which a checkout and a copy lose. Lists of different bundles were not read together, and a bundle may say when it was made.
+//! after its file was written. Ages that kubectl printed count back from when its file was written. A bundle may say when it was made
+//! ([`MadeAt`]), which counts more than the times of its files: a checkout or a copy loses those. Lists of different bundles were not
+//! read together.
 //! Two lists that have an object in two versions were not read together: the older one stays at its own newest time, with
 //! all that stands before it in its file.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod made;
+
+pub use made::Made;
+pub(super) use made::MadeAt;
+
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
@@ -50,58 +56,6 @@ pub struct Late {
     pub by: i64,
     /// The end of the second in which it was written.
     pub written: Nanos,
-}
-
-/// When bundles were made, where they say it. By bundle.
-pub type Made = BTreeMap<usize, MadeAt>;
-
-/// When a bundle was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MadeAt {
-    from: Nanos,
-    until: Nanos,
-    /// When a file counts as written whose own time is not between these.
-    else_at: Nanos,
-}
-
-impl MadeAt {
-    /// A bundle that says when it was begun and ended.
-    pub(super) fn within(from: Nanos, until: Nanos) -> Self {
-        Self {
-            from,
-            until,
-            else_at: until,
-        }
-    }
-
-    /// A bundle that says one moment at which it was being made.
-    pub(super) const fn about(at: Nanos) -> Self {
-        Self {
-            from: at,
-            until: at.plus(SOON),
-            else_at: at,
-        }
-    }
-
-    pub(super) fn and(self, at: Nanos) -> Self {
-        Self::within(self.from.min(at), self.until.max(at))
-    }
-
-    /// Returns when a file in it was written: its own time, unless it was copied without that.
-    pub(super) fn written(&self, own: Option<Nanos>) -> Nanos {
-        let is_within =
-            |own: &Nanos| end_of_second(*own) >= self.from && *own <= end_of_second(self.until);
-        own.filter(is_within).unwrap_or(self.else_at)
-    }
-}
-
-/// Returns the time that `date` prints in UTC: `Thu Dec  4 09:15:58 UTC 2025`.
-pub(super) fn of_date(text: &str) -> Option<Nanos> {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [_, month, day, time, "UTC" | "GMT", year] = words[..] else {
-        return None;
-    };
-    Nanos::parse_rfc2822(&format!("Thu, {day} {month} {year} {time} +0000"))
 }
 
 /// The lists of one file.
@@ -178,7 +132,7 @@ fn date_together(
             });
         }
         Some(_) => Nanos(i64::MAX),
-        None if made.is_some_and(|made| newest <= end_of_second(made.until)) => Nanos(i64::MAX),
+        None if made.is_some_and(|made| newest <= end_of_second(made.until())) => Nanos(i64::MAX),
         None if streams.iter().any(|d| has_ready_node(d)) => newest.plus(SOON_OF_NODES),
         None => newest.plus(SOON),
     };
@@ -474,25 +428,6 @@ mod tests {
     use kflow_sources::kube::decode::KubeLines;
     use kflow_sources::{LineDecoder, TimeHint};
     use serde_json::{Value, json};
-
-    #[test]
-    fn a_date_counts_where_its_zone_is_known() {
-        for (text, want) in [
-            (
-                "Thu Dec  4 09:15:58 UTC 2025\n",
-                Some("2025-12-04T09:15:58.000000000Z"),
-            ),
-            ("Thu Dec  4 10:15:58 CET 2025", None),
-            ("Thu 04 Dec 2025 09:15:58 AM UTC", None),
-            ("", None),
-        ] {
-            assert_eq!(
-                of_date(text).map(Nanos::to_rfc3339).as_deref(),
-                want,
-                "{text}"
-            );
-        }
-    }
 
     /// A list of pods: name, resource version, and the time of its only news.
     fn list(pods: &[(&str, u64, &str)]) -> Value {

@@ -1,6 +1,6 @@
 //! Files that were given by themselves: whatever somebody was sent, under any name.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader};
 
 use super::super::plain::{heading, plain};
 use super::super::{Kind, moment, recognise, yaml};
@@ -80,13 +80,10 @@ impl Finder {
         if !is_text || is_capture || begin.contains(&0) || candidate.size > LONGEST_PASTE {
             return Ok(None);
         }
-        let mut content = Vec::new();
         // Whoever reads it again says why it cannot be read.
-        let read = candidate
-            .reader()
-            .and_then(|r| r.take(LONGEST_PASTE + 1).read_to_end(&mut content));
+        let (content, failed) = candidate.content(LONGEST_PASTE + 1);
         // Compressed, it may be longer than its size on the disk.
-        if read.is_err() || content.len() as u64 > LONGEST_PASTE {
+        if failed.is_some() || content.len() as u64 > LONGEST_PASTE {
             return Ok(None);
         }
         let text = String::from_utf8_lossy(&content);
@@ -110,34 +107,27 @@ impl Finder {
         if plain.is_none() && told.is_none() {
             return Ok(None);
         }
-        let (part, failed) = self.spool()?.add(whole.as_bytes(), told.or(modified))?;
-        failed.map_or(Ok(()), Err)?;
-        Candidate::of_part(candidate.name.clone(), part).map(Some)
+        let kept = self.keep(candidate.name.clone(), whole.as_bytes(), told.or(modified));
+        kept.map(Some)
     }
 
     /// Returns commands and their outputs in JSON as the text that a terminal would show.
     fn as_terminal(&mut self, candidate: &Candidate) -> io::Result<Option<Candidate>> {
-        let mut json = Vec::new();
-        let read = candidate
-            .reader()
-            .and_then(|r| r.take(ticket::LARGEST).read_to_end(&mut json));
-        let Some(text) = read.ok().and_then(|_| outputs(&json)) else {
+        let (json, _) = candidate.content(ticket::LARGEST);
+        let Some(text) = outputs(&json) else {
             return Ok(None);
         };
         let modified = candidate.modified()?;
         let told = moment::of_itself(&text, modified.unwrap_or(Nanos(i64::MAX)));
-        let (part, failed) = self.spool()?.add(text.as_bytes(), told.or(modified))?;
-        failed.map_or(Ok(()), Err)?;
-        Candidate::of_part(candidate.name.clone(), part).map(Some)
+        let kept = self.keep(candidate.name.clone(), text.as_bytes(), told.or(modified));
+        kept.map(Some)
     }
 
     /// Takes a ticket apart. Returns false where nothing in it is known.
     fn ticket(&mut self, candidate: &Candidate) -> io::Result<bool> {
-        let mut content = Vec::new();
         // What a cut archive has before the cut counts; whoever reads it again says that it is cut.
-        let mut reader = candidate.reader()?.take(ticket::LARGEST);
-        let is_cut = reader.read_to_end(&mut content).is_err();
-        drop(reader);
+        let (content, cut) = candidate.content(ticket::LARGEST);
+        let is_cut = cut.is_some();
         let modified = candidate.modified()?;
         let moment = modified.unwrap_or_default();
         let mut ticket = Ticket::of(&content, moment, |_| true);
@@ -192,9 +182,7 @@ impl Finder {
             .into_iter()
             .map(|(kind, lines)| (kind, lines, modified));
         for (kind, lines, modified) in watches.chain(logs) {
-            let (part, failed) = self.spool()?.add(lines.as_slice(), modified)?;
-            failed.map_or(Ok(()), Err)?;
-            let part = Candidate::of_part(candidate.name.clone(), part)?;
+            let part = self.keep(candidate.name.clone(), &lines, modified)?;
             self.take(part, kind, About::default());
         }
         Ok(true)
@@ -202,7 +190,7 @@ impl Finder {
 }
 
 /// Number of lines that are not blank.
-fn lines_in(text: &[u8]) -> usize {
+pub(super) fn lines_in(text: &[u8]) -> usize {
     let lines = text.split(|b| *b == b'\n');
     lines.filter(|line| !line.trim_ascii().is_empty()).count()
 }
@@ -271,13 +259,8 @@ fn is_whole(candidate: &Candidate) -> io::Result<bool> {
     if candidate.size > LONGEST_PASTE || !is_json && !yaml::is(&begin) {
         return Ok(true);
     }
-    let mut content = Vec::new();
-    if candidate
-        .reader()?
-        .take(ticket::LARGEST)
-        .read_to_end(&mut content)
-        .is_err()
-    {
+    let (content, failed) = candidate.content(ticket::LARGEST);
+    if failed.is_some() {
         return Ok(true);
     }
     if is_json {

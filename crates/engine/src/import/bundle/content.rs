@@ -109,8 +109,7 @@ fn is_of_known_kind(begin: &[u8]) -> bool {
     }
 }
 
-/// The same for YAML and a document whose end is not seen, by the words in its begin: those of the object itself, or of the first item of a
-/// list.
+/// The same for YAML, and for JSON whose end is not seen, by the first `kind` and `apiVersion` in its begin.
 fn names_known_kind(begin: &[u8]) -> bool {
     if yaml::is(begin) {
         return names_known_kind_in_yaml(&String::from_utf8_lossy(begin));

@@ -5,9 +5,10 @@
 //! A section is read for what its name promises, and for nothing else: most of them are logs of other programs in the same form.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader};
 
 use super::super::{Kind, moment};
+use super::alone::lines_in;
 use super::content::{Content, Survey};
 use super::ticket::{self, Ticket};
 use super::{About, Candidate, Finder, What};
@@ -43,11 +44,6 @@ impl Section<'_> {
     fn of_what(&self) -> &str {
         self.name.split(" [").next().unwrap_or(self.name)
     }
-
-    fn lines(&self) -> usize {
-        let lines = self.text.split(|b| *b == b'\n');
-        lines.filter(|line| !line.trim_ascii().is_empty()).count()
-    }
 }
 
 fn sections(text: &[u8]) -> Vec<Section<'_>> {
@@ -79,10 +75,7 @@ fn newest(text: &[u8]) -> Option<Nanos> {
 impl Finder {
     /// Examines each section by itself.
     pub(super) fn sections(&mut self, candidate: Candidate, depth: usize) -> io::Result<()> {
-        let mut text = Vec::new();
-        let read = candidate
-            .reader()
-            .and_then(|r| r.take(ticket::LARGEST + 1).read_to_end(&mut text));
+        let (text, failed) = candidate.content(ticket::LARGEST + 1);
         if text.len() as u64 > ticket::LARGEST {
             let why = format!(
                 "logs in one file of more than {} MiB: give each by itself",
@@ -91,7 +84,7 @@ impl Finder {
             self.leave(candidate.name, why);
             return Ok(());
         }
-        if let Err(e) = read {
+        if let Some(e) = failed {
             self.leave(candidate.name.clone(), e.to_string());
         }
         // A file that was copied is younger than what it tells.
@@ -104,7 +97,7 @@ impl Finder {
         let mut lines = 0;
         for section in sections(&text) {
             if !self.section(&candidate.name, &section, modified, depth)? {
-                lines += section.lines();
+                lines += lines_in(&section.text);
                 others.insert(section.of_what().to_owned());
             }
         }
@@ -176,8 +169,6 @@ impl Finder {
         text: &[u8],
         modified: Option<Nanos>,
     ) -> io::Result<Candidate> {
-        let (part, failed) = self.spool()?.add(text, modified)?;
-        failed.map_or(Ok(()), Err)?;
-        Candidate::of_part(format!("{file}: {section}"), part)
+        self.keep(format!("{file}: {section}"), text, modified)
     }
 }
