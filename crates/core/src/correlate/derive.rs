@@ -279,12 +279,11 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     (!denied).then_some(window.end)
 }
 
-/// Nothing of a pod that its owner deleted longer ago than this (ns) tells that it is still being stopped: a grace period is
-/// seldom longer.
+/// An Event of a pod that comes later than this, ns, after its owner deleted it shows that the pod is still being stopped: a grace
+/// period is seldom as long.
 const STOPPED: i64 = 120 * SECOND;
 
-/// When a pod that neither the API nor its node has shown was gone, at the latest: its owner has deleted it, and soon after
-/// the last that is told of it came.
+/// When a pod was gone, at the latest, that its owner has deleted and of which only Events tell: with the last of them.
 fn deleted_by_owner(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let (deletion, _) = f.events_of(&["SuccessfulDelete"]).next_back()?;
     if input.evidence.iter().any(|o| o.source.is_node()) {

@@ -13,6 +13,7 @@ pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn, n
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::limits;
 use super::signal::{self, Signal, Tally, same_subject};
 use crate::correlate::PodView;
 use crate::flow::{self, Fact, Stage};
@@ -128,17 +129,8 @@ fn may_be_resize(s: &Signal<'_>) -> bool {
         && l.field("operation").is_none_or(|o| o == "resize")
 }
 
-/// Returns after how long, ns, the kubelet's log tells of a failure again, while it lasts.
-fn told_again(s: &Signal<'_>) -> i64 {
-    if s.reason.ends_with("BackOff") {
-        super::limits::LOG_BACKOFF.ns
-    } else {
-        super::limits::LOG_REPEAT.ns
-    }
-}
-
 /// A refused deletion is reported for this long, ns, unless a later one is let through.
-const REFUSED_NS: i64 = super::limits::REFUSED.ns;
+const REFUSED_NS: i64 = limits::REFUSED.ns;
 
 impl<'a> PodHistory<'a> {
     /// Returns the stage that the pod list shows for the pod, if it is one of `stages`.
@@ -588,7 +580,7 @@ impl<'a> PodHistory<'a> {
                 let probed = |c: &ContainerHistory<'_>| after(c.probed());
                 // A container that runs keeps its volumes where one of them cannot be mounted once more, as it is in each of its
                 // pod's syncs (pkg/kubelet/volumemanager/reconciler, `mountOrAttachVolumes`). Events say late that it ran.
-                let lately = |t: Nanos| t.plus(super::limits::EVENTS_REPEAT.ns) > s.first;
+                let lately = |t: Nanos| t.plus(limits::EVENTS_REPEAT.ns) > s.first;
                 let ran = |c: &ContainerHistory<'_>| {
                     let killed = c.killed.map(|(at, ..)| at);
                     let backed_off = c.backed_off.last().map(|o| o.stamp.at);
@@ -614,22 +606,22 @@ impl<'a> PodHistory<'a> {
             Stage::Ready | Stage::Terminate => false,
         }
     }
-    /// True for what the kubelet would have told again by now if it lasted: it tries again at once. Of its Events, one
-    /// every five minutes is left.
+    /// True for a failure that the kubelet would have reported again by now if it lasted.
     fn is_no_longer_told(&self, s: &Signal<'_>) -> bool {
-        let again = match s.evidence.body {
-            Body::Event(_) if !self.has_log => super::limits::EVENTS_REPEAT.ns,
-            _ => 60 * SECOND,
+        let again = match (&s.evidence.body, s.reason.as_ref()) {
+            (Body::Event(_), _) if !self.has_log => limits::EVENTS_REPEAT,
+            (_, "@stop" | "FailedKillPod" | "FailedSync" | "FailedPodSandBoxStatus") => {
+                limits::LOG_RETRY
+            }
+            (_, reason) if reason.ends_with("BackOff") => limits::LOG_RETRY,
+            _ => limits::LOG_REPEAT,
         };
-        self.now.since(s.at) > again
+        self.now.since(s.at) > again.ns
     }
-    /// True for a failure of which only the kubelet's log tells, and no longer.
+    /// True for a failure that only the kubelet's log has reported, and that it does not report any more.
     fn has_fallen_silent(&self, s: &Signal<'_>) -> bool {
-        matches!(s.evidence.body, Body::Log(_))
-            && s.source == Source::Kubelet
-            && self.api.is_none()
-            && !self.has_cri
-            && self.now.since(s.at) > told_again(s)
+        let by_log = matches!(s.evidence.body, Body::Log(_)) && s.source == Source::Kubelet;
+        by_log && self.api.is_none() && !self.has_cri && self.is_no_longer_told(s)
     }
     /// Returns the oldest call of this method in flight.
     pub fn in_flight(&self, method: &str) -> Option<&PodCall<'a>> {

@@ -133,9 +133,11 @@ limits! {
     KILL = "terminate: the kill after the grace period", 5, "measured: StopContainer returns at most 1.34 s after its timeout, StopPodSandbox after at most 2.99 s (S5-burst)";
     /// For a deleted pod whose containers have all ended.
     LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
-    /// For a pod of which nothing but Events is known.
-    LOG_BACKOFF = "any stage: only the kubelet's log tells that a container or an image waits, and no longer: it has gone on", 120, "pkg/kubelet/pod_workers.go, completeWork: a worker that failed is called again after at most 15 s (backOffPeriod 10 s, jitter 0.5), and logs it; chosen: a worker that has to wait for its turn";
+    /// For a failure after which the kubelet tries again at once, and a back-off, which it reports in each sync of the pod.
+    LOG_RETRY = "any stage: the kubelet's log does not tell any more of what each sync of the pod would report: it is over", 120, "pkg/kubelet/pod_workers.go, completeWork: a worker that failed is called again after at most 15 s (backOffPeriod 10 s, jitter 0.5), and logs it; chosen: a worker that has to wait for its turn";
+    /// For any other failure of which only the kubelet's log tells.
     LOG_REPEAT = "any stage: only the kubelet's log tells of the failure, and no longer: it is over", 360, "pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go, maxDurationBeforeRetry: 2m02s; chosen: the time that a mount or a RunPodSandbox takes until it fails";
+    /// For a pod of which nothing but Events is known.
     EVENTS_REPEAT = "any stage: the pod is known from Events alone, and none is recent: it may be gone", 600, "client-go tools/record/events_cache.go: defaultSpamBurst 25, defaultSpamQPS 1/300: who fails again and again writes an Event about it at least every 5 min; twice that";
     /// For a pod whose state changed a moment ago.
     MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; by then what was done shows";

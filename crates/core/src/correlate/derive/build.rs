@@ -72,8 +72,8 @@ impl<'a> Build<'a> {
             .iter()
             .any(|(_, p)| p.status.start_time.is_some())
     }
-    /// When the runtime began to work for the pod, at the latest: by its calls, by what its lists and the API say of
-    /// sandbox and containers.
+    /// The first sign that the runtime worked for the pod: a call, or when its sandbox was created or a container started,
+    /// by the runtime's lists and the API.
     pub(crate) fn first_work(&self) -> Option<Nanos> {
         let statuses = self.seen.states.iter().flat_map(|(_, p)| p.statuses());
         let started = statuses.flat_map(ContainerStatus::starts);

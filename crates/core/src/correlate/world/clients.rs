@@ -16,9 +16,9 @@ const MANY: usize = 4096;
 pub(crate) struct Clients {
     /// Connections whose client is a process of kflow.
     kflow: Arc<BTreeSet<u32>>,
-    /// Connections with calls that kflow makes for nobody but the clients of `kflow proxy`.
-    others: Arc<BTreeSet<u32>>,
-    /// How often it turned out that calls which are filed already are kflow's own, or are not.
+    /// Connections with a call that kflow never makes itself: `kflow proxy` relays those of its clients.
+    relayed: Arc<BTreeSet<u32>>,
+    /// How often a connection turned out to be kflow's own, or not to be, after calls of it were filed.
     late: u32,
 }
 
@@ -28,9 +28,9 @@ fn is_kflow(peer: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '/']))
 }
 
-/// Returns true for a method that kflow calls (`kflow_sources::cri::live`, `kflow_sources::runtime`), or that is not
-/// known.
-fn is_asked(c: &CallStart) -> bool {
+/// Returns true for a call that kflow may have made itself (`kflow_sources::cri::live`, `kflow_sources::runtime`). The first
+/// calls of a connection that was joined in the middle have no method.
+fn may_be_own(c: &CallStart) -> bool {
     match c.service {
         // containerd's events, and its content store.
         Service::Other | Service::Unknown => true,
@@ -54,25 +54,25 @@ impl Clients {
         }
     }
     pub(super) fn observe_call(&mut self, c: &CallStart) {
-        if !is_asked(c) && !self.others.contains(&c.key.conn) {
-            Arc::make_mut(&mut self.others).insert(c.key.conn);
+        if !may_be_own(c) && !self.relayed.contains(&c.key.conn) {
+            Arc::make_mut(&mut self.relayed).insert(c.key.conn);
             self.late += u32::from(self.kflow.contains(&c.key.conn));
         }
     }
     /// Drops closed connections of which no call is left.
     pub(super) fn shrink(&mut self, calls: &CallLog) {
-        if self.kflow.len() + self.others.len() <= MANY {
+        if self.kflow.len() + self.relayed.len() <= MANY {
             return;
         }
         let kept: BTreeSet<u32> = calls.iter().map(|c| c.key.conn).collect();
         // A connection newer than all with calls may be about to get one.
         let newest = kept.last().copied().unwrap_or(0);
-        for of in [&mut self.kflow, &mut self.others] {
+        for of in [&mut self.kflow, &mut self.relayed] {
             Arc::make_mut(of).retain(|conn| *conn > newest || kept.contains(conn));
         }
     }
     pub(super) fn is_own(&self, conn: u32) -> bool {
-        self.kflow.contains(&conn) && !self.others.contains(&conn)
+        self.kflow.contains(&conn) && !self.relayed.contains(&conn)
     }
     pub(super) const fn late(&self) -> u32 {
         self.late

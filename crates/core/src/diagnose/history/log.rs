@@ -125,7 +125,7 @@ impl<'a> PodHistory<'a> {
         }
     }
 
-    /// Takes the kubelet's word that all containers of the pod have started
+    /// Notes that all containers of the pod have started, as the kubelet reports
     /// (pkg/kubelet/util/pod_startup_latency_tracker.go, `hasPodStartedSLO`).
     fn all_started(&mut self, at: Nanos) {
         self.all_started = self.all_started.max(Some(at));
@@ -136,14 +136,14 @@ impl<'a> PodHistory<'a> {
         }
     }
 
-    /// Takes containers whose back-off is no longer told for started again by now.
+    /// Notes that containers have been started again whose back-off is not reported any more.
     pub(super) fn started_silently(&mut self) {
         let back_off =
             |s: &&Signal<'_>| s.reason == "CrashLoopBackOff" && self.has_fallen_silent(s);
         let silent = self.signals.iter().filter(back_off);
         let silent: Vec<_> = silent.map(|s| (s.container.clone(), s.at)).collect();
         for (container, at) in silent {
-            self.runs_at(&container, at.plus(limits::LOG_BACKOFF.ns));
+            self.runs_at(&container, at.plus(limits::LOG_RETRY.ns));
         }
     }
 

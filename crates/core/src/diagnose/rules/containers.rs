@@ -222,10 +222,8 @@ fn failed_for_each_restart(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool
     let Some(Body::Event(e)) = c.liveness.as_ref().map(|p| &p.evidence.body) else {
         return false;
     };
-    let spec = f.api.and_then(|p| p.container(&c.name));
-    let probe = spec.and_then(|s| s.probes.iter().find(|p| p.kind == "liveness"));
     // Some Events of failures may be lost too.
-    probe.is_some_and(|p| {
+    super::ready::probe(f, &c.name, "liveness").is_some_and(|p| {
         let threshold = i64::from(p.failure_threshold.max(1));
         let needed = threshold.saturating_mul(i64::from(c.restarts));
         c.restarts >= 2 && i64::from(e.count) * 10 >= needed * 9

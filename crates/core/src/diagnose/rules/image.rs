@@ -52,17 +52,15 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
     for w in cx.shared.queue(cx.world).wanted(f) {
         let Some(o) = w.evidence else { continue };
-        // The Event of the pull's end was combined with others, or dropped.
+        // A container that has ended since was pulled for: the Event of that was combined with others, or dropped.
         let has_run = |c: &ContainerHistory<'_>| {
-            let ends = c.exits.last().map(|e| e.at);
-            let ends = ends.max(c.backed_off.last().map(|b| b.stamp.at));
-            // The row of a table has no id of the container, and no time of its last end.
-            let row_loops = |s: &&ContainerStatus| s.id.is_empty() && s.state.backs_off();
-            let listed = f
-                .api_evidence
-                .filter(|_| c.status.as_ref().is_some_and(row_loops));
-            let ends = ends.max(listed.map(|o| o.stamp.at));
-            (c.name == w.container || c.name.is_empty()) && ends.is_some_and(|at| at > w.since)
+            // The row of a table, which has no id of the container, does not tell when it ended last.
+            let loops = |s: &ContainerStatus| s.id.is_empty() && s.state.backs_off();
+            let listed = f.api_evidence.filter(|_| c.status.is_some_and(loops));
+            let signs = [c.backed_off.last().copied(), listed];
+            let signs = signs.into_iter().flatten().map(|o| o.stamp.at);
+            let ended = signs.chain(c.exits.last().map(|e| e.at)).max();
+            (c.name == w.container || c.name.is_empty()) && ended.is_some_and(|at| at > w.since)
         };
         if f.containers.iter().any(has_run) {
             continue;

@@ -159,7 +159,8 @@ pub(super) fn probe_of(f: &PodHistory<'_>, container: &str, kind: &str) -> Strin
     })
 }
 
-fn probe<'p>(f: &PodHistory<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec> {
+/// Returns a probe of a container, by the pod's specification.
+pub(super) fn probe<'p>(f: &PodHistory<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec> {
     f.api?
         .container(container)?
         .probes
