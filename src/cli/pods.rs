@@ -9,6 +9,7 @@ use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{self, Target, Unknown, namespace_of, node_asked, owner_asked};
 use kflow_core::suggest::suggest;
 use kflow_model::scope::pod_asked;
+use kflow_model::units::counted;
 use kflow_model::{ObjectRef, Text};
 
 /// Returns the exit status of a result that may be incomplete, and prints what is missing.
@@ -110,14 +111,12 @@ pub(super) fn tell_of_past(left_out: usize) {
 
 /// Reports on standard error how many of kflow's own calls are not in the output.
 pub(super) fn tell_of_own(calls: usize, how: &str) {
-    let told = match calls {
-        0 => return,
-        1 => "1 call of kflow itself is".to_owned(),
-        n => format!("{n} calls of kflow itself are"),
-    };
-    tell(&format!(
-        "{told} {how}: kflow calls --filter own lists them"
-    ));
+    if calls > 0 {
+        let calls = counted(calls as u64, "call");
+        tell(&format!(
+            "{how}: {calls} of kflow itself (kflow calls --filter own)"
+        ));
+    }
 }
 
 /// Reports on standard error what was dropped from a long session.

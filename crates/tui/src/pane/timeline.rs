@@ -36,9 +36,9 @@ use rows::{Id, Row};
 /// What determines the time window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fit {
-    /// What the verdict tells of; for a pod that was always well, its start.
+    /// From when the trouble of the pod's verdict began until now; the start of a pod without trouble.
     #[default]
-    Told,
+    Trouble,
     /// The start: from the first evidence until Ready, or until now.
     Start,
     /// The whole life of the pod.
@@ -96,7 +96,7 @@ impl TimelinePane {
             None => (left, right),
         }
     }
-    /// Returns the time window that shows what the verdict tells of, the pod's start, or its whole life.
+    /// Returns the time window for `fit`.
     fn fitted(&self, fit: Fit, p: &PodView, snap: &Snapshot) -> Window {
         let t = &p.timeline;
         if fit == Fit::Start
@@ -116,7 +116,7 @@ impl TimelinePane {
         let due = bars::due(p).filter(|_| p.gone.is_none());
         let last = due.map_or(last, |d| d.max(last));
         let (mut begin, mut end) = (first, last);
-        let trouble = trouble(p, snap).filter(|_| fit == Fit::Told);
+        let trouble = trouble(p, snap).filter(|_| fit == Fit::Trouble);
         if let Some(since) = trouble {
             // After a long life that was well, the trouble would be too small to see.
             let length = last.since(since).max(SECOND);
@@ -139,8 +139,8 @@ impl TimelinePane {
         let whole = self.window == Some(self.fitted(Fit::Whole, p, snap));
         match self.fit {
             _ if whole => "",
-            Fit::Told if trouble(p, snap).is_some() => ", the trouble",
-            Fit::Told | Fit::Start => ", the start",
+            Fit::Trouble if trouble(p, snap).is_some() => ", the trouble",
+            Fit::Trouble | Fit::Start => ", the start",
             Fit::Whole | Fit::Free => "",
         }
     }
@@ -193,7 +193,7 @@ impl TimelinePane {
     }
 }
 
-/// Returns since when what the pod's verdict tells of goes on; `None` for a pod that was always well.
+/// Returns when the trouble of the pod's verdict began; `None` for a pod that was always well.
 fn trouble(p: &PodView, snap: &Snapshot) -> Option<Nanos> {
     let v = snap.verdicts.get(&p.uid)?;
     if matches!(v.state, State::Healthy | State::Gone) {
@@ -396,9 +396,9 @@ impl Pane for TimelinePane {
             Action::ZoomOut => self.show(w.zoom(at, 2.0)),
             Action::Fit => {
                 let others = match self.fit {
-                    Fit::Told => [Fit::Start, Fit::Whole],
-                    Fit::Start => [Fit::Whole, Fit::Told],
-                    Fit::Whole | Fit::Free => [Fit::Told, Fit::Start],
+                    Fit::Trouble => [Fit::Start, Fit::Whole],
+                    Fit::Start => [Fit::Whole, Fit::Trouble],
+                    Fit::Whole | Fit::Free => [Fit::Trouble, Fit::Start],
                 };
                 let differs = |f: &Fit| self.window != Some(self.fitted(*f, p, snap));
                 self.fit = others.into_iter().find(differs).unwrap_or_default();

@@ -14,7 +14,7 @@ use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::SourceStatus;
 use kflow_model::cri::{CallKey, method};
-use kflow_model::units::duration;
+use kflow_model::units::{counted, duration};
 use kflow_model::{Nanos, PodUid, Source, Text, stamp::SECOND};
 
 /// Limit on the calls that one search counts: more than a busy node has in a minute.
@@ -73,8 +73,10 @@ struct Image {
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     flying: Vec<Arc<Call>>,
-    /// Numbers of kflow's own calls in flight, and of the last minute. They are not listed.
-    own: (usize, usize),
+    /// Number of kflow's own calls in flight, which are not listed.
+    own_flying: usize,
+    /// Number of kflow's own calls of the last minute, which are not listed.
+    own_lately: usize,
     /// Progress of the pulls in `flying`, where the runtime shows it.
     progress: BTreeMap<CallKey, Progress>,
     /// Images to be pulled for which no call in flight is seen.
@@ -91,10 +93,8 @@ impl Operations {
     /// Searches the calls for those in flight and those of the last minute.
     pub(super) fn look_at_calls(&mut self, snap: &Snapshot) {
         let flying = snap.world.calls().in_flight().cloned();
-        let (own, others) = flying.partition(|c| snap.world.is_own_call(c));
-        let own: Vec<_> = own;
-        self.own.0 = own.len();
-        self.flying = others;
+        let (own, others): (Vec<_>, Vec<_>) = flying.partition(|c| snap.world.is_own_call(c));
+        (self.own_flying, self.flying) = (own.len(), others);
         let pulls = self
             .flying
             .iter()
@@ -151,10 +151,10 @@ impl Operations {
             .iter()
             .rev()
             .take_while(|c| c.start > minute);
-        self.own.1 = 0;
+        self.own_lately = 0;
         for c in recent.take(COUNTED) {
             if snap.world.is_own_call(c) {
-                self.own.1 += 1;
+                self.own_lately += 1;
                 continue;
             }
             let m = match methods.get_mut(&c.method) {
@@ -200,8 +200,12 @@ impl Operations {
     /// Draws the calls in flight except image pulls, with the used share of their deadline.
     pub(super) fn in_flight(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
         let mut about = self.operations(blind(ctx.snap));
-        if self.own.0 > 0 {
-            let of_kflow = format!(" {} {} of kflow hidden", ctx.glyphs.dot, count(self.own.0));
+        if self.own_flying > 0 {
+            let of_kflow = format!(
+                " {} {} of kflow hidden",
+                ctx.glyphs.dot,
+                count(self.own_flying)
+            );
             about.push_str(&of_kflow);
         }
         out.push(heading(ctx, "RUNTIME OPERATIONS IN FLIGHT", &about));
@@ -326,8 +330,11 @@ impl Operations {
             ])
             .to(Lead::List(PaneId::Calls, format!("method:{name}")))
         });
-        if self.own.1 > 0 {
-            let text = format!("  {} calls of kflow hidden", count(self.own.1));
+        if self.own_lately > 0 {
+            let text = format!(
+                "  {} of kflow hidden",
+                counted(self.own_lately as u64, "call")
+            );
             let own = Lead::List(PaneId::Calls, "own".to_owned());
             out.push(line(&[(&text, t.faint)]).to(own));
         }

@@ -106,10 +106,9 @@ const STAGES: u8 = 2;
 /// `CreateContainerConfigError`, the longest one but for those of init containers.
 const STATUSES: (u16, u16) = (17, 26);
 
-/// Returns the widths of the longest name and of the status that are shown whole before the columns of this rank are
-/// shown. `status` is the width of the widest one. A status changes each second, and a column that came and went with it
-/// would move all others, so there are two sets of columns, and a list whose widths only grow goes once from the first to the
-/// second.
+/// Returns the widths of name and status that must fit before the columns of this rank are shown; `status` is the width of
+/// the widest status. Statuses change every second. So that columns do not come and go with them, only two widths of a
+/// status count, and the columns change at most once, because the widths of a list only grow.
 const fn budget(rank: u8, status: u16) -> (u16, u16) {
     let status = if status > STATUSES.0 {
         STATUSES.1
@@ -163,9 +162,8 @@ pub(super) const fn sorting(column: Col) -> Option<Sort> {
 /// Least and greatest width of a label's value, in columns.
 const LABEL: (u16, u16) = (8, 24);
 
-/// Returns the columns that fit: of all columns, or of the chosen ones, of which the last is dropped first. Which they are
-/// depends on the width of the pane, on the longest name and namespace, and on whether a status was long; the other cells only share the
-/// room.
+/// Returns the columns that fit: of all columns, or of the chosen ones, of which the last is dropped first. They depend on
+/// the width of the pane, the longest name and namespace, and whether a status was long, and on no other cell.
 pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Placed<'_, Col>> {
     // One column for the mark at the left, one for the scroll bar at the right, and a space.
     let width = width.saturating_sub(3);
@@ -545,8 +543,9 @@ mod tests {
                 prop_assert!(of(Col::Status) <= status.max(6), "{placed:?}");
                 prop_assert!(of(Col::Namespace) <= NAMESPACE.0, "{placed:?}");
                 prop_assert_eq!(of(Col::Verdict), WHY, "{:?}", placed);
-                // Beside a name that is cut in the middle stand the stages; more only beside one longer than 40.
-                prop_assert!(of(Col::Since) == 0 || of(Col::Name) >= 40.min(name) - 5, "{placed:?}");
+                // The columns are chosen for statuses of at most this width: what one has more, the name has less.
+                let more = status.saturating_sub(STATUSES.1);
+                prop_assert!(of(Col::Since) == 0 || of(Col::Name) >= budget(3, status).0.min(name) - more, "{placed:?}");
             }
         }
     }
