@@ -17,6 +17,7 @@ mod retold;
 mod stream;
 mod uids;
 mod utf16;
+mod whole;
 mod yaml;
 
 pub use bundle::{Bundle, Left, Part, find};
@@ -175,6 +176,7 @@ pub fn run(
     }
 
     let dating = moment::date(&mut done, options.taken, &options.made)?;
+    whole::put_names(&mut done);
     let mut observations = Vec::with_capacity(done.iter().map(|d| d.observations.len()).sum());
     let mut summaries = Vec::with_capacity(inputs.len());
     let mut ends: BTreeMap<usize, Nanos> = BTreeMap::new();

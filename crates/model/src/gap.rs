@@ -87,8 +87,8 @@ impl WatchNote {
     /// the connection to the agent is lost, and ends when everything that the agent saw meanwhile has arrived. In
     /// between, a call in flight may have ended long ago.
     pub const CALLS: &str = "calls";
-    /// A value of [`WatchNote::resource`]: `kubectl get pods` printed every pod of `scope`. A `ListEnd` without `ListBegin`;
-    /// `detail` has the pods, `namespace/name`, separated by blanks. It says that they exist, not in what state.
+    /// A value of [`WatchNote::resource`]: a table of `kubectl get pods`, or a list in a support bundle, has every pod of
+    /// `scope`. A `ListEnd` without `ListBegin`; `detail` has the pods, `namespace/name`, separated by blanks. It says that they exist, not in what state.
     pub const NAMES: &str = "names of pods";
 }
 

@@ -48,6 +48,16 @@ pub enum Fed {
     Malformed(&'static str),
 }
 
+impl Fed {
+    /// The same, if it says that something was left out.
+    pub(crate) const fn left(self) -> Option<Self> {
+        match self {
+            Self::Observed(_) | Self::Partial => None,
+            Self::Ignored(_) | Self::Malformed(_) => Some(self),
+        }
+    }
+}
+
 /// The pure half of a source that is a sequence of lines.
 pub trait LineDecoder: Send {
     /// Takes one line without its line feed.
@@ -56,6 +66,10 @@ pub trait LineDecoder: Send {
     /// log that is followed.
     fn reads_at(&mut self, now: Nanos) {
         let _ = now;
+    }
+    /// Returns what was left out since the last call beside what the results of lines say: items of a list, rows of a table.
+    fn left(&mut self) -> Vec<Fed> {
+        Vec::new()
     }
     /// True when the input does not tell when its documents arrived, and the newest time in each stands for it.
     fn guesses_arrival(&self) -> bool {

@@ -376,6 +376,8 @@ pub fn decode_now(decoder: &mut dyn LineDecoder, line: &[u8], out: &mut Vec<Obse
     let now = clock::now();
     decoder.reads_at(now);
     decoder.line(line, out);
+    // What is left out of a live log is not counted.
+    drop(decoder.left());
     for o in out.iter_mut().skip(from) {
         o.stamp.seen = now;
     }

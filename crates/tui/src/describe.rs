@@ -139,10 +139,7 @@ pub fn line(o: &Observation) -> (String, Tone) {
                 namespace => namespace,
             };
             let what = counted(pods, "pod");
-            (
-                format!("whole table of pods of {within}: {what}"),
-                Tone::Quiet,
-            )
+            (format!("every pod of {within}: {what}"), Tone::Quiet)
         }
         Body::Watch(w) => (
             format!("watch {} {:?} {}", w.resource, w.kind, w.detail),
@@ -413,6 +410,6 @@ mod tests {
                 failure: None,
             })),
         });
-        assert_eq!(said, "whole table of pods of shop: 2 pods");
+        assert_eq!(said, "every pod of shop: 2 pods");
     }
 }

@@ -127,7 +127,7 @@ fn table(out: &mut impl Write, imported: &Imported, not_read: &[Left]) -> io::Re
     let rows: Vec<(String, Summary)> = if all.len() > MANY {
         by_kind(all)
     } else {
-        let named = |s: &Summary| (s.input.name.clone(), s.clone());
+        let named = |s: &Summary| (name_of(s, all), s.clone());
         all.iter().map(named).collect()
     };
     let names = rows.iter().map(|(name, _)| name.chars().count()).max();
@@ -187,6 +187,17 @@ pub(super) fn passed_over(out: &mut impl Write, not_read: &[Left]) -> io::Result
     }
 }
 
+/// Returns the name of an input, with its kind where a journal of several programs is several inputs.
+fn name_of(s: &Summary, all: &[Summary]) -> String {
+    let name = &s.input.name;
+    let is_other = |o: &Summary| o.input.name == *name && o.input.kind != s.input.kind;
+    if all.iter().any(is_other) {
+        format!("{name} ({})", s.input.kind.noun().trim_start_matches("a "))
+    } else {
+        name.clone()
+    }
+}
+
 /// Adds up the lists of API objects, and logs of a kind that are in many files.
 fn by_kind(all: &[Summary]) -> Vec<(String, Summary)> {
     let mut rows: Vec<(String, Summary)> = Vec::new();
@@ -194,7 +205,7 @@ fn by_kind(all: &[Summary]) -> Vec<(String, Summary)> {
         let of: Vec<&Summary> = all.iter().filter(|s| s.input.kind == kind).collect();
         let alone = of.len() <= FEW;
         let told = |s: &&&Summary| alone || s.cut.is_some() || s.misfit.is_some();
-        let named = |s: &&Summary| (s.input.name.clone(), (*s).clone());
+        let named = |s: &&Summary| (name_of(s, all), (*s).clone());
         rows.extend(of.iter().filter(told).map(named));
         let mut rest = of.iter().filter(|s| !told(s));
         let Some(first) = rest.next() else {

@@ -316,7 +316,7 @@ fn request(verb: &str, name: &str, s: i64) -> Observation {
         "objectRef": {"resource": "replicasets", "namespace": "shop", "name": name, "apiGroup": "apps", "apiVersion": "v1"},
         "responseStatus": {"code": 200}, "requestReceivedTimestamp": time, "stageTimestamp": time});
     let mut out = Vec::new();
-    let mut lines = AuditLines;
+    let mut lines = AuditLines::new();
     lines.line(record.to_string().as_bytes(), &mut out);
     lines.finish(&mut out);
     out.pop().unwrap_or_else(|| panic!("no record: {record}"))

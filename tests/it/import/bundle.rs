@@ -254,3 +254,82 @@ fn a_pod_that_is_in_the_list_of_its_namespace_is_read_once() {
     );
     assert_eq!(Desk::timelines(&without), Desk::timelines(&with));
 }
+
+/// The tree in `fixtures/bundle`, with the file that a dump has for each namespace whatever is in it.
+fn dump(desk: &Desk) -> std::path::PathBuf {
+    let tree = desk.dir.path().join("dump");
+    for namespace in ["app107", "handy"] {
+        let folder = tree.join(namespace);
+        std::fs::create_dir_all(&folder).unwrap();
+        for kind in ["pods", "events"] {
+            let name = format!("{namespace}/{kind}.json");
+            std::fs::copy(fixture("bundle").join(&name), tree.join(&name)).unwrap();
+        }
+        let empty = r#"{"kind": "ReplicationControllerList", "apiVersion": "v1", "metadata": {}, "items": []}"#;
+        std::fs::write(folder.join("replication-controllers.json"), empty).unwrap();
+    }
+    tree
+}
+
+/// A dump asks for all pods of a namespace: what its list lacks is not there.
+#[test]
+fn a_pod_that_a_dump_lacks_does_not_exist() {
+    let desk = Desk::new();
+    let tree = dump(&desk);
+    let code = |query: &str, of: &std::path::Path| {
+        let o = run(&["why", query, "-s", of.to_str().unwrap()]);
+        (o.status.code(), text(&o.stdout) + &text(&o.stderr))
+    };
+    for (query, want) in [
+        ("handy/nobody", 3),
+        // Its list is empty.
+        ("app107/nobody", 3),
+        // The dump has no such namespace.
+        ("shop/nobody", 2),
+        ("nobody", 2),
+    ] {
+        let (got, said) = code(query, &tree);
+        assert_eq!(got, Some(want), "{query}: {said}");
+    }
+    // Somebody's list of a namespace may have been chosen by labels.
+    let alone = tree.join("handy/pods.json");
+    assert_eq!(code("handy/nobody", &alone).0, Some(2));
+    let list = std::fs::read_to_string(&alone).unwrap();
+    for (whole, part) in [
+        // The first of several pages.
+        (
+            r#""resourceVersion": "19874""#,
+            r#""resourceVersion": "19874", "continue": "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ""#,
+        ),
+        // An item that cannot be read.
+        (r#""name": "fine""#, r#""name": """#),
+    ] {
+        assert!(list.contains(whole), "{whole}");
+        std::fs::write(&alone, list.replace(whole, part)).unwrap();
+        let (got, said) = code("handy/nobody", &tree);
+        assert_eq!(got, Some(2), "{part}: {said}");
+    }
+    let (_, said) = desk.import("d.kflow", &[tree.to_str().unwrap()]);
+    assert!(
+        said.contains("1 malformed (pod without name or uid)"),
+        "{said}"
+    );
+}
+
+/// The kubelet's Events outlive their pod by an hour.
+#[test]
+fn a_pod_of_events_that_a_dump_lacks_is_gone() {
+    let desk = Desk::new();
+    let tree = dump(&desk);
+    let all =
+        |tree: &std::path::Path| text(&run(&["why", "--all", "-s", tree.to_str().unwrap()]).stdout);
+    assert!(all(&tree).contains("handy/failing-nppg2"));
+    let path = tree.join("handy/pods.json");
+    let mut list: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let items = list["items"].as_array_mut().unwrap();
+    items.retain(|pod| pod["metadata"]["name"] != "failing-nppg2");
+    std::fs::write(&path, list.to_string()).unwrap();
+    let said = all(&tree);
+    assert!(!said.contains("handy/failing-nppg2"), "{said}");
+}

@@ -203,13 +203,13 @@ fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
 fn received(bytes: &[u8], request: &Value) {
     let mut seen = Vec::new();
     // The receiver ignores spans that kflow itself made: they are no evidence.
-    OtlpDecoder.line(bytes, &mut seen);
+    OtlpDecoder::default().line(bytes, &mut seen);
     assert_eq!(seen.len(), 0);
     let of_another = String::from_utf8_lossy(bytes);
     let scope = r#""scope":{"name":"kflow""#;
     assert!(of_another.contains(scope));
     let of_another = of_another.replace(scope, r#""scope":{"name":"another""#);
-    OtlpDecoder.line(of_another.as_bytes(), &mut seen);
+    OtlpDecoder::default().line(of_another.as_bytes(), &mut seen);
     let mut seen = seen.iter().filter_map(|o| match &o.body {
         Body::Span(s) => Some((o.stamp.at, s)),
         _ => None,

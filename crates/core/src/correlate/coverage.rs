@@ -67,7 +67,9 @@ impl Watched {
         match n.kind {
             WatchKind::ListBegin => self.open = Some((at, losses)),
             WatchKind::ListEnd => {
-                if let Some((begin, losses)) = self.open.take() {
+                // Such a list is one note.
+                let names = (n.resource == WatchNote::NAMES).then_some((at, losses));
+                if let Some((begin, losses)) = self.open.take().or(names) {
                     self.list = Some(List {
                         begin,
                         end: at,

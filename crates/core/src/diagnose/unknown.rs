@@ -18,14 +18,14 @@ mod trouble;
 mod warned;
 
 use super::jobs;
-use super::target::{self, Target, node_asked, owner_asked};
+use super::target::{self, Target, node_asked, owner_asked, pods_of};
 use super::text::list;
-use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
+use crate::correlate::{BLINK, Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
 pub use claims::claims_unexplained;
-use kflow_model::gap::{Failure, Gap};
+use kflow_model::gap::{Failure, Gap, WatchNote};
 use kflow_model::pod::{Condition, WatchEvent};
-use kflow_model::scope::{OfOwner, covers, excludes, is_of, namespace_of};
+use kflow_model::scope::{OfOwner, covers, excludes, includes, is_of, namespace_of, pod_asked};
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub use listed::all_unexplained;
 pub(super) use listed::resting;
@@ -416,10 +416,15 @@ pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
     if known.is_some_and(|o| jobs::failure(asked.world, o).is_some()) {
         return None;
     }
-    let Some(why) = of_these(asked, owner) else {
-        return every(asked);
-    };
     let what = || format!("how the pods of {} are", owner.name);
+    let Some(why) = of_these(asked, owner) else {
+        // Of later than it was read the list says nothing.
+        let read = named_without(asked, owner).filter(|read| asked.at.since(*read) <= BLINK);
+        return match read {
+            Some(_) => telling(asked, what),
+            None => every(asked),
+        };
+    };
     match why {
         Err(why) => Some(asked.because(what(), "pods", &why)),
         Ok(()) => telling(asked, what),
@@ -560,7 +565,10 @@ fn lost_of(asked: Asked<'_>, what: String, kinds: &[&str]) -> Option<Unknown> {
 pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     let found = target::find(asked.world, query);
     let is_there = !found.is_empty();
-    let listed = |t: &Target<'_>| matches!(t, Target::Owner(o, _) if of_these(asked, &o.object) == Some(Ok(())));
+    let is_listed = |owner: &ObjectRef| {
+        of_these(asked, owner) == Some(Ok(())) || named_without(asked, owner).is_some()
+    };
+    let listed = |t: &Target<'_>| matches!(t, Target::Owner(o, _) if is_listed(&o.object));
     if is_there && found.iter().all(listed) {
         return None;
     }
@@ -576,7 +584,9 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
         Some(_) => format!("whether there is {query}"),
         None => format!("whether there is a pod {query}"),
     };
-    if let Some(why) = unread("pods") {
+    let namespace = pod_asked(query).split_once('/').map(|(ns, _)| ns);
+    let is_pod_of_list = kind.is_none() && named(asked, namespace).is_some();
+    if let Some(why) = unread("pods").filter(|_| !is_pod_of_list) {
         return Some(asked.because(what, "pods", &why));
     }
     let kind = kind.filter(|_| !is_there)?;
@@ -592,6 +602,27 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     }
     let why = unread(&resource)?;
     Some(asked.because(what, &resource, &why))
+}
+
+/// Returns when the newest list was read that was imported and has every pod of the namespace, or else of the scope.
+fn named(asked: Asked<'_>, namespace: Option<&str>) -> Option<Nanos> {
+    let mut scope = asked.world.selection().scope().clone();
+    scope.namespace = namespace.map(str::to_owned).or(scope.namespace);
+    let shown = |bounds: &str| includes(bounds, &scope);
+    let coverage = asked.world.coverage();
+    let why = coverage.incomplete_where(WatchNote::NAMES, shown, asked.at)?;
+    let own = coverage
+        .watches()
+        .filter(|(r, bounds, _)| *r == WatchNote::NAMES && shown(bounds));
+    let read = own.filter_map(|(_, _, w)| Some(w.list()?.end)).max();
+    read.filter(|_| why.is_none())
+}
+
+/// Returns when the newest list was read in which an owner has no pod, though it has every pod of the namespace.
+fn named_without(asked: Asked<'_>, owner: &ObjectRef) -> Option<Nanos> {
+    let pods = pods_of(asked.world, owner);
+    let is_bare = pods.iter().all(|p| p.gone.is_some());
+    named(asked, Some(&owner.namespace)).filter(|_| is_bare)
 }
 
 /// Returns why it cannot be said that no node has this name.

@@ -415,6 +415,7 @@ impl Finder {
                 part,
                 only: None,
                 bundle: self.bundle,
+                lists_all_of: None,
             },
             about,
             size: candidate.size,
@@ -537,6 +538,34 @@ impl Finder {
         }
     }
 
+    /// Marks the lists of every pod of a namespace: `oc adm inspect` (NS/core/pods.yaml), `kubectl cluster-info dump` (NS/pods.json)
+    /// and Troubleshoot (cluster-resources/pods/NS.json) ask for them without a selector (oc: pkg/cli/admin/inspect/namespace.go,
+    /// kubectl: pkg/cmd/clusterinfo/clusterinfo_dump.go `Run`, Troubleshoot: pkg/collect/cluster_resources.go `pods`).
+    fn mark_whole_lists(&mut self) {
+        // A dump has such a file for each of its namespaces.
+        let dumped: BTreeSet<&str> = (self.left.iter())
+            .filter_map(|l| l.name.strip_suffix("/replication-controllers.json"))
+            .collect();
+        for f in &mut self.found {
+            let path = f.input.name.as_str();
+            let of_troubleshoot = || {
+                let (folder, name) = path.rsplit_once('/')?;
+                let is_it = folder.ends_with("cluster-resources/pods");
+                name.strip_suffix(".json").filter(|_| is_it)
+            };
+            let of_dump = || {
+                path.strip_suffix("/pods.json")
+                    .filter(|ns| dumped.contains(ns))
+            };
+            let namespace = path
+                .strip_suffix("/core/pods.yaml")
+                .or_else(of_dump)
+                .or_else(of_troubleshoot);
+            let namespace = namespace.and_then(|path| path.rsplit('/').next());
+            f.input.lists_all_of = namespace.map(str::to_owned);
+        }
+    }
+
     /// Keeps a text that was made of a file, under a name that tells which.
     fn keep(
         &mut self,
@@ -551,6 +580,7 @@ impl Finder {
 
     fn bundle(mut self, node: &str) -> Bundle {
         self.leave_what_is_listed();
+        self.mark_whole_lists();
         let mut bundle = Bundle {
             left: self.left,
             cut: self.cut,

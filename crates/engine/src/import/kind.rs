@@ -58,7 +58,7 @@ impl Kind {
             }
             Self::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
             Self::Crio => Box::new(runtime::RuntimeDecoder::new(Component::Crio)),
-            Self::Otlp => Box::new(otlp::OtlpDecoder),
+            Self::Otlp => Box::new(otlp::OtlpDecoder::default()),
         }
     }
 
@@ -225,7 +225,14 @@ impl Kind {
     pub(super) fn of_writer(ident: &str) -> Option<Self> {
         // A snap's service: `microk8s.daemon-kubelite`, `kubelet-eks.daemon`.
         let last = (ident.rsplit(['-', '.'])).find(|w| !matches!(*w, "daemon" | "eks"));
-        let has = |name: &str| ident.contains(name);
+        // In a name of docker's (`k8s_kube-apiserver_…`) too; not another program of it (`kube-apiserver-render`).
+        let has = |name: &str| {
+            let mut ends = ident.match_indices(name).map(|(at, _)| at + name.len());
+            ends.any(|end| {
+                let behind = ident.get(end..).unwrap_or_default();
+                !behind.starts_with('-') || matches!(behind, "-daemon" | "-eks")
+            })
+        };
         match last? {
             _ if has("kube-apiserver") => Some(Self::Apiserver),
             _ if has("kube-scheduler") => Some(Self::Scheduler),
@@ -295,6 +302,8 @@ pub struct Input {
     pub only: Option<Only>,
     /// The bundle that it is of, counted from 1; 0 for all files that were given by themselves.
     pub bundle: usize,
+    /// The namespace of which it lists every pod, as the tool that wrote it asks for all of them.
+    pub lists_all_of: Option<String>,
 }
 
 /// Lines of one writer, in a journal that is printed as text.
@@ -317,6 +326,7 @@ impl Input {
             part: None,
             only: None,
             bundle: 0,
+            lists_all_of: None,
         }
     }
 
@@ -438,6 +448,11 @@ mod tests {
             ("crio", Some(Kind::Crio)),
             ("cri-o", None),
             ("kube-scheduler.daemon", Some(Kind::Scheduler)),
+            (
+                "k8s_kube-apiserver_kube-apiserver-node1_kube-system_7_0",
+                Some(Kind::Apiserver),
+            ),
+            ("kube-apiserver-render", None),
             ("kernel", None),
             ("", None),
         ] {

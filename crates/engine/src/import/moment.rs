@@ -464,6 +464,7 @@ mod tests {
             summaries: Vec::new(),
             guessed: decoder.guesses_arrival(),
             printed: None,
+            lists_all_of: None,
             written: written.map(time),
         }
     }

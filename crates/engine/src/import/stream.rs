@@ -46,6 +46,8 @@ pub(super) struct Decoded {
     pub(super) written: Option<Nanos>,
     /// The moment from which ages in it count back, where nothing in it tells one.
     pub(super) printed: Option<Nanos>,
+    /// The namespace of which it lists every pod.
+    pub(super) lists_all_of: Option<String>,
 }
 
 impl Decoded {
@@ -156,6 +158,7 @@ impl Stream {
                 observations.extend(tail.into_iter().filter(|o| !is_names(o)));
             }
             last.count(fed);
+            last.count_all(decoder.left());
             last.observations += (observations.len() - before + cuts.len()) as u64;
         }
         for summary in summaries.iter_mut().filter(|s| s.observations > 0) {
@@ -167,7 +170,9 @@ impl Stream {
         }
         observations.extend(cuts);
         observations.sort_by_key(|o| o.stamp.seen);
+        let whole = summaries.first().filter(|s| s.is_whole());
         Decoded {
+            lists_all_of: whole.and_then(|s| s.input.lists_all_of.clone()),
             observations,
             summaries,
             guessed: decoder.guesses_arrival(),
@@ -228,6 +233,7 @@ pub(super) fn take(
                     summary.note(fed, text);
                 }
                 summary.count(fed);
+                summary.count_all(decoder.left());
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => {
@@ -328,6 +334,18 @@ impl Summary {
         let lower = line.to_ascii_lowercase();
         if ERRORS.iter().any(|word| lower.contains(word)) {
             self.unread.push(redact::text(line.trim()).as_ref().into());
+        }
+    }
+
+    /// True for lists of which nothing was left out.
+    fn is_whole(&self) -> bool {
+        let left = self.malformed.keys().chain(self.ignored.keys());
+        self.cut.is_none() && left.copied().all(|why| why == EMPTY_LIST)
+    }
+
+    fn count_all(&mut self, left: Vec<Fed>) {
+        for fed in left {
+            self.count(fed);
         }
     }
 

@@ -26,12 +26,14 @@ mod tests;
 ///
 /// The log does not say when a line was written. By default the apiserver writes the line before it goes on, so the
 /// record's own time is taken as its time of arrival. A live tail sets the arrival by its own clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AuditLines;
+#[derive(Clone, Debug, Default)]
+pub struct AuditLines {
+    left: Vec<Fed>,
+}
 
 impl AuditLines {
     pub const fn new() -> Self {
-        Self
+        Self { left: Vec::new() }
     }
 }
 
@@ -41,16 +43,29 @@ impl LineDecoder for AuditLines {
         if line.is_empty() {
             return Fed::Ignored("blank line");
         }
-        decode(line, None, out)
+        decode(line, None, out, &mut self.left)
+    }
+
+    fn left(&mut self) -> Vec<Fed> {
+        std::mem::take(&mut self.left)
     }
 }
 
 /// Decodes the body of one request of the apiserver's audit webhook (an `EventList`), received at `seen`.
 pub fn decode_batch(body: &[u8], seen: Nanos, out: &mut Vec<Observation>) -> Fed {
-    decode(body, Some(seen), out)
+    let mut left = Vec::new();
+    let fed = decode(body, Some(seen), out, &mut left);
+    let malformed = left.into_iter().find(|f| matches!(f, Fed::Malformed(_)));
+    malformed.unwrap_or(fed)
 }
 
-fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
+/// Decodes a record or a list of them. What was left out of a list goes into `left`.
+fn decode(
+    json: &[u8],
+    seen: Option<Nanos>,
+    out: &mut Vec<Observation>,
+    left: &mut Vec<Fed>,
+) -> Fed {
     let raw: Raw<'_> = match serde_json::from_slice(json) {
         Ok(raw) => raw,
         Err(e) if e.is_eof() => return Fed::Malformed("audit record is cut off"),
@@ -60,7 +75,6 @@ fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
         return one(raw, seen, out);
     };
     let before = out.len();
-    let mut fed = Fed::Observed(0);
     for item in items {
         let item = serde_json::from_str::<Raw<'_>>(item.get()).map(|mut item| {
             // The webhook's `EventList` has the version once, for the whole list.
@@ -69,16 +83,10 @@ fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
             }
             one(item, seen, out)
         });
-        fed = match item {
-            Ok(Fed::Malformed(why)) => Fed::Malformed(why),
-            Err(_) => Fed::Malformed("not an audit record"),
-            Ok(_) => fed,
-        };
+        let fed = item.unwrap_or(Fed::Malformed("not an audit record"));
+        left.extend(fed.left());
     }
-    match fed {
-        Fed::Observed(_) => Fed::Observed(out.len() - before),
-        other => other,
-    }
+    Fed::Observed(out.len() - before)
 }
 
 /// Paths of requests that say nothing about a pod, nor about the control plane's health beyond what `/readyz` polling

@@ -24,6 +24,7 @@ pub struct KlogDecoder {
     years: Years,
     unwrap: Unwrap,
     held: Option<Held>,
+    left: Vec<Fed>,
 }
 
 /// True for a line of klog text, in whatever wraps it.
@@ -65,6 +66,7 @@ impl KlogDecoder {
             years: Years::new(hint),
             unwrap: Unwrap::default(),
             held: None,
+            left: Vec::new(),
         }
     }
 
@@ -86,11 +88,8 @@ impl KlogDecoder {
         }
         if self.component == Component::Kubelet && is_of_agent(line, origin) {
             let released = self.release(out);
-            return match crate::runtime::logrus(self.component, line, received, out) {
-                Fed::Observed(n) => Fed::Observed(released + n),
-                _ if released > 0 => Fed::Observed(released),
-                other => other,
-            };
+            let fed = crate::runtime::logrus(self.component, line, received, out);
+            return self.behind(released, fed);
         }
         if let Some(held) = &mut self.held
             && held.origin == origin
@@ -136,25 +135,17 @@ impl KlogDecoder {
         out: &mut Vec<Observation>,
     ) -> Fed {
         let released = self.release(out);
-        let observed = |n: usize| Fed::Observed(released + n);
         // The year advances with every line, also with those that are not used.
         let Some(at) = self.years.resolve(h.time, received) else {
-            return Fed::Malformed("date that its year does not have");
+            let fed = Fed::Malformed("date that its year does not have");
+            return self.behind(released, fed);
         };
         if let Some(reason) = noise(h.location, || String::from_utf8_lossy(h.rest)) {
-            return if released > 0 {
-                observed(0)
-            } else {
-                Fed::Ignored(reason)
-            };
+            return self.behind(released, Fed::Ignored(reason));
         }
         let mut record = Record::new(component, h.severity, h.location);
         if !record.text(&String::from_utf8_lossy(h.rest)) {
-            return if released > 0 {
-                observed(0)
-            } else {
-                Fed::Malformed("line cut inside its message")
-            };
+            return self.behind(released, Fed::Malformed("line cut inside its message"));
         }
         let stamp = Stamp::new(at, 1_000, received.map_or(at, |r| r.max(at)));
         let until = if record.open() {
@@ -175,14 +166,10 @@ impl KlogDecoder {
                 until,
                 lines: 1,
             });
-            return if released > 0 {
-                observed(0)
-            } else {
-                Fed::Partial
-            };
+            return self.behind(released, Fed::Partial);
         }
         out.push(observation(stamp, component, record));
-        observed(1)
+        Fed::Observed(released + 1)
     }
 
     fn json(&mut self, line: &[u8], received: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
@@ -190,19 +177,31 @@ impl KlogDecoder {
         let parsed = json::parse(&String::from_utf8_lossy(line), self.component, |l, m| {
             noise(l, || Cow::Borrowed(m))
         });
-        match parsed {
+        let fed = match parsed {
             Ok((at, precision, log)) => {
                 out.push(Observation {
                     stamp: Stamp::new(at, precision, received.map_or(at, |r| r.max(at))),
                     source: self.component.source(),
                     body: Body::Log(Box::new(log)),
                 });
-                Fed::Observed(released + 1)
+                Fed::Observed(1)
             }
-            Err(_) if released > 0 => Fed::Observed(released),
             Err(Refused::Noise(reason)) => Fed::Ignored(reason),
             Err(Refused::NotALog) => Fed::Ignored("JSON that is no log line"),
             Err(Refused::Broken) => Fed::Malformed("JSON that does not parse"),
+        };
+        self.behind(released, fed)
+    }
+
+    /// Returns the result of a line that ended a held record.
+    fn behind(&mut self, released: usize, fed: Fed) -> Fed {
+        match fed {
+            Fed::Observed(n) => Fed::Observed(released + n),
+            fed if released == 0 => fed,
+            fed => {
+                self.left.extend(fed.left());
+                Fed::Observed(released)
+            }
         }
     }
 
@@ -242,12 +241,17 @@ impl LineDecoder for KlogDecoder {
         fed
     }
 
+    fn left(&mut self) -> Vec<Fed> {
+        std::mem::take(&mut self.left)
+    }
+
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let before = out.len();
         if let Step::Entry(e) = self.unwrap.finish()
             && !self.foreign(&e.origin)
         {
-            self.lines(&e.text, e.received, &e.origin, out);
+            let fed = self.lines(&e.text, e.received, &e.origin, out);
+            self.left.extend(fed.left());
         }
         self.release(out);
         Fed::Observed(out.len() - before)
@@ -280,11 +284,16 @@ impl KlogDecoder {
         let mut first = None;
         for line in text.split(|b| *b == b'\n') {
             let fed = self.text(line, received, origin, out);
-            first.get_or_insert(fed);
+            let more = first.replace(first.unwrap_or(fed)).map(|_| fed);
+            self.left.extend(more.and_then(Fed::left));
         }
+        let first = first.unwrap_or(Fed::Ignored("empty line"));
         match out.len() - before {
-            0 => first.unwrap_or(Fed::Ignored("empty line")),
-            n => Fed::Observed(n),
+            0 => first,
+            n => {
+                self.left.extend(first.left());
+                Fed::Observed(n)
+            }
         }
     }
 }

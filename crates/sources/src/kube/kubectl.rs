@@ -83,6 +83,7 @@ pub const MADE_UID: &str = PodUid::DESCRIBED;
 const HEARTBEAT: i64 = 600 * SECOND;
 /// Why a line is left out that is nothing that is read.
 const UNKNOWN: &str = "neither JSON nor what kubectl prints";
+const CUT: Fed = Fed::Malformed("row that was cut");
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -165,6 +166,8 @@ struct KubectlText {
     passed: Passed,
     /// The time that passes until the last output, s. The caller's moment is that of the last one.
     lasts: i64,
+    /// What was left out beside what the results of lines say.
+    left: Vec<Fed>,
 }
 
 /// Returns the latest moment at which the newest description of a pod in a text can have been printed; `None` where none
@@ -235,9 +238,11 @@ impl KubectlText {
         }
         if self.is_end && is_cut(&rows) {
             rows.pop();
+            self.left.push(CUT);
         }
         if self.alone.is_some() {
-            rows.retain(|row| !row.message.is_empty());
+            let cut = rows.extract_if(.., |row| row.message.is_empty());
+            self.left.extend(cut.map(|_| CUT));
         }
         let (pods, scope) = self.pods.end();
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
@@ -253,7 +258,7 @@ impl KubectlText {
             self.passed
                 .show(objects.iter().map(listed::shown).collect());
             let moment = self.moment(&[], &[]);
-            return decode_all(objects.into_iter(), moment, out);
+            return self.decode_all(objects.into_iter(), moment, out);
         }
         if !pods.is_empty() || scope.is_some() {
             return self.listed(&pods, scope, out);
@@ -323,20 +328,9 @@ impl KubectlText {
             object::object(kind, &lines)
         };
         let before = out.len();
-        let mut fed = Fed::Observed(0);
-        if let Some(object) = object {
-            match decode(&object, Stamp::exact(moment.0)) {
-                Ok(o) => out.push(o),
-                Err(why) => fed = why,
-            }
-        }
-        let events = self.events(rows, &described, moment, out);
-        match (fed, events) {
-            (Fed::Observed(_), Fed::Observed(_) | Fed::Partial) => {
-                Fed::Observed(out.len() - before)
-            }
-            (Fed::Observed(_), other) | (other, _) => other,
-        }
+        self.decode_all(object.into_iter(), moment, out);
+        self.events(rows, &described, moment, out);
+        Fed::Observed(out.len() - before)
     }
 
     /// Returns the object of which these are the Events: that of a description, or that of the command before them.
@@ -383,7 +377,7 @@ impl KubectlText {
         waiting.pod.namespace = namespace.map_or_else(|| NAMESPACE.to_owned(), String::clone);
         self.sick = vec![waiting.pod.clone()];
         let moment = self.moment(&[], &[]);
-        decode_all(std::iter::once(waiting.object(moment)), moment, out)
+        self.decode_all(std::iter::once(waiting.object(moment)), moment, out)
     }
 
     /// Decodes rows of a table of pods; `scope`: the bounds of the list, if it lacks no pod of them.
@@ -397,23 +391,16 @@ impl KubectlText {
         self.shown.extend(rows.iter().map(|row| row.name.clone()));
         self.table = rows.to_vec();
         let before = out.len();
-        let mut fed = Fed::Partial;
         for output in pods::outputs(rows) {
             self.passed
                 .show(output.iter().map(pods::Row::shown).collect());
             let moment = self.moment(&[], &[]);
-            let told = decode_all(output.iter().map(|row| row.object(moment)), moment, out);
-            fed = match told {
-                Fed::Observed(_) => fed,
-                why => why,
-            };
+            let objects = output.iter().map(|row| row.object(moment));
+            self.decode_all(objects, moment, out);
         }
         let moment = self.moment(&[], &[]);
         out.extend(scope.map(|scope| names(rows, scope, moment)));
-        match fed {
-            Fed::Partial => Fed::Observed(out.len() - before),
-            why => why,
-        }
+        Fed::Observed(out.len() - before)
     }
 
     /// Decodes rows, each about the object that it names, or about `described`.
@@ -427,7 +414,6 @@ impl KubectlText {
         events::put_in_order(&mut rows);
         events::put_hosts(&mut rows, described);
         let before = out.len();
-        let mut fed = Fed::Observed(0);
         self.numbers.begin();
         for row in rows {
             let n = self.numbers.of(&row, described);
@@ -436,17 +422,33 @@ impl KubectlText {
                 Ok(o) => {
                     let seen =
                         matches!(&o.body, Body::Event(e) if !self.occurrences.is_news(e, o.stamp));
-                    if !seen {
+                    if seen {
+                        self.left.push(Fed::Ignored("event seen before"));
+                    } else {
                         out.push(o);
                     }
                 }
-                Err(why) => fed = why,
+                Err(why) => self.left.push(why),
             }
         }
-        match fed {
-            Fed::Observed(_) => Fed::Observed(out.len() - before),
-            other => other,
+        Fed::Observed(out.len() - before)
+    }
+
+    /// Decodes objects as of the `moment` at which kubectl printed them.
+    fn decode_all(
+        &mut self,
+        objects: impl Iterator<Item = Value>,
+        moment: Moment,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let before = out.len();
+        for object in objects {
+            match decode(&object, Stamp::exact(moment.0)) {
+                Ok(o) => out.push(o),
+                Err(why) => self.left.push(why),
+            }
         }
+        Fed::Observed(out.len() - before)
     }
 
     /// Makes ages of times that stand before rows. The newest of them is the moment of all that follows, if nothing was read before.
@@ -547,26 +549,6 @@ fn names(rows: &[pods::Row], scope: Text, moment: Moment) -> Observation {
         n.detail = names.join(" ").into();
     }
     o
-}
-
-/// Decodes the objects of a table that kubectl printed at `moment`.
-fn decode_all(
-    objects: impl Iterator<Item = Value>,
-    moment: Moment,
-    out: &mut Vec<Observation>,
-) -> Fed {
-    let before = out.len();
-    let mut fed = Fed::Observed(0);
-    for object in objects {
-        match decode(&object, Stamp::exact(moment.0)) {
-            Ok(o) => out.push(o),
-            Err(why) => fed = why,
-        }
-    }
-    match fed {
-        Fed::Observed(_) => Fed::Observed(out.len() - before),
-        other => other,
-    }
 }
 
 fn decode(object: &Value, stamp: Stamp) -> Result<Observation, Fed> {

@@ -24,13 +24,20 @@ pub struct BadRequest(#[from] prost::DecodeError);
 /// valid ids are dropped: nothing could refer to them.
 pub fn decode_request(bytes: &[u8], seen: Nanos) -> Result<Vec<Observation>, BadRequest> {
     let mut out = Vec::new();
-    spans(wire::Request::decode(bytes)?, Some(seen), &mut out);
+    spans(
+        wire::Request::decode(bytes)?,
+        Some(seen),
+        &mut out,
+        &mut Vec::new(),
+    );
     Ok(out)
 }
 
 /// Decodes OTLP JSON lines (`{"resourceSpans":[…]}`), as the collector's file exporter writes them.
 #[derive(Debug, Default)]
-pub struct OtlpDecoder;
+pub struct OtlpDecoder {
+    left: Vec<Fed>,
+}
 
 impl LineDecoder for OtlpDecoder {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
@@ -42,7 +49,7 @@ impl LineDecoder for OtlpDecoder {
         };
         let before = out.len();
         match json::request(&root) {
-            Some(request) => spans(request, None, out),
+            Some(request) => spans(request, None, out, &mut self.left),
             None if root.get("resourceMetrics").is_some() => {
                 return Fed::Ignored("metrics export");
             }
@@ -50,15 +57,24 @@ impl LineDecoder for OtlpDecoder {
             None => return Fed::Malformed("not OTLP JSON"),
         }
         match out.len() - before {
-            0 => Fed::Ignored("export without valid spans"),
+            0 if self.left.is_empty() => Fed::Ignored("export without spans"),
             n => Fed::Observed(n),
         }
     }
+
+    fn left(&mut self) -> Vec<Fed> {
+        std::mem::take(&mut self.left)
+    }
 }
 
-/// Appends every valid span of a request, except those of kflow itself. `seen` is when the batch arrived; where that
-/// is unknown, a span is seen when it ended, which is the earliest possible moment.
-fn spans(request: wire::Request, seen: Option<Nanos>, out: &mut Vec<Observation>) {
+/// Appends every valid span of a request, except those of kflow itself; the others go into `left`. `seen` is when the batch
+/// arrived; where that is unknown, a span is seen when it ended, which is the earliest possible moment.
+fn spans(
+    request: wire::Request,
+    seen: Option<Nanos>,
+    out: &mut Vec<Observation>,
+    left: &mut Vec<Fed>,
+) {
     for rs in request.resource_spans {
         let service = rs
             .resource
@@ -68,18 +84,27 @@ fn spans(request: wire::Request, seen: Option<Nanos>, out: &mut Vec<Observation>
             .and_then(|a| a.value.as_ref())
             .map(|v| cut(&v.text(), NAME_MAX))
             .unwrap_or_default();
-        // A collector may send back what kflow sent to it.
-        let is_own = |s: &wire::ScopeSpans| s.scope.as_ref().is_some_and(|s| s.name == OWN_SCOPE);
-        let others = rs.scope_spans.into_iter().filter(|s| !is_own(s));
-        for span in others.flat_map(|s| s.spans) {
-            let start = nanos(span.start);
-            if let Some(record) = record(&service, span) {
-                let seen = seen.unwrap_or(record.end).max(start);
-                out.push(Observation {
-                    stamp: Stamp::new(start, 1, seen),
-                    source: Source::Otlp,
-                    body: Body::Span(Box::new(record)),
-                });
+        for scope in rs.scope_spans {
+            // A collector may send back what kflow sent to it.
+            let is_own = scope.scope.as_ref().is_some_and(|s| s.name == OWN_SCOPE);
+            for span in scope.spans {
+                let start = nanos(span.start);
+                let record = if is_own {
+                    Err(Fed::Ignored("span of kflow itself"))
+                } else {
+                    record(&service, span).ok_or(Fed::Malformed("span without valid ids"))
+                };
+                match record {
+                    Ok(record) => {
+                        let seen = seen.unwrap_or(record.end).max(start);
+                        out.push(Observation {
+                            stamp: Stamp::new(start, 1, seen),
+                            source: Source::Otlp,
+                            body: Body::Span(Box::new(record)),
+                        });
+                    }
+                    Err(fed) => left.push(fed),
+                }
             }
         }
     }
@@ -184,7 +209,7 @@ mod tests {
         let mut out = Vec::new();
         let fed = text
             .lines()
-            .map(|l| OtlpDecoder.line(l.as_bytes(), &mut out))
+            .map(|l| OtlpDecoder::default().line(l.as_bytes(), &mut out))
             .collect();
         (out, fed)
     }
@@ -320,7 +345,7 @@ mod tests {
             (r#"{"resourceMetrics":[]}"#, Fed::Ignored("metrics export")),
             (
                 r#"{"resourceSpans":[]}"#,
-                Fed::Ignored("export without valid spans"),
+                Fed::Ignored("export without spans"),
             ),
             ("[]", Fed::Malformed("not OTLP JSON")),
             ("{", Fed::Malformed("JSON that does not parse")),
@@ -333,7 +358,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             drop(decode_request(&bytes, Nanos(0)));
-            OtlpDecoder.line(&bytes, &mut Vec::new());
+            OtlpDecoder::default().line(&bytes, &mut Vec::new());
         }
         #[test]
         fn a_mutated_export_does_not_panic(at in 0_usize..8000, byte in any::<u8>()) {

@@ -131,7 +131,7 @@ fn take(body: &[u8], json: bool, sink: &Sink) -> Result<ExportResponse, String> 
         Vec::new()
     } else if json {
         let mut out = Vec::new();
-        if let Fed::Malformed(why) = OtlpDecoder.line(body, &mut out) {
+        if let Fed::Malformed(why) = OtlpDecoder::default().line(body, &mut out) {
             return Err(why.to_owned());
         }
         for o in &mut out {

@@ -208,6 +208,10 @@ impl Occurrences {
 
     /// Returns true when this occurrence was not seen before, and remembers it.
     pub fn is_news(&mut self, e: &EventSeen, stamp: Stamp) -> bool {
+        // Somebody took the name out.
+        if e.name.is_empty() {
+            return true;
+        }
         if self.counts.len() > Self::MOST {
             self.counts.clear();
         }

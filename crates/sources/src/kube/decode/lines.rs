@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use super::super::super::{Fed, LineDecoder, TimeHint};
 use super::super::kubectl::Printed;
 use super::super::kubectl::{MADE_UID, NAMESPACE};
+use super::json::N;
 use super::{Occurrences, decode_object, decode_typed, newest_time, plural, pod};
 use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
@@ -26,6 +27,8 @@ pub const EMPTY_LIST: &str = "empty list";
 pub const NO_JSON: &str = "not a JSON object";
 /// Reason for what is malformed: a document ends within.
 pub const CUT_OFF: &str = "document was cut off";
+/// Reason for counting a list of which the apiserver has more (`metadata.continue`).
+const MORE_PAGES: &str = "list that goes on on another page";
 /// Reason for ignoring an object that nothing has made.
 pub const MANIFEST: &str = "manifest, not what the API has";
 /// Reason for ignoring the lines that `kubectl cluster-info dump` prints of a container's log, between its marks.
@@ -51,6 +54,7 @@ pub struct KubeLines {
     printed: Option<Printed>,
     /// True inside a container's log.
     in_log: bool,
+    left: Vec<Fed>,
 }
 
 impl KubeLines {
@@ -74,8 +78,7 @@ impl KubeLines {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(doc) else {
             return Fed::Malformed(NO_JSON);
         };
-        let before = out.len();
-        let fed = match envelope {
+        match envelope {
             Envelope {
                 event: Some(event),
                 object: Some(object),
@@ -92,9 +95,13 @@ impl KubeLines {
             Envelope {
                 kind: Some(kind),
                 items: Some(items),
+                metadata,
                 ..
             } => {
                 let stamp = self.guess(doc);
+                if metadata.is_some_and(has_more_pages) {
+                    self.left.push(Fed::Ignored(MORE_PAGES));
+                }
                 let of = kind.strip_suffix("List").unwrap_or_default();
                 self.list(of, &items, stamp, out)
             }
@@ -124,22 +131,14 @@ impl KubeLines {
                 }
                 None => Fed::Malformed("neither an object nor a watch event"),
             },
-        };
-        match fed {
-            Fed::Observed(_) => Fed::Observed(out.len() - before),
-            other => other,
         }
     }
 
     /// Decodes items of a list that does not say of which kind they are.
     fn items(&mut self, doc: &[u8], items: &[&RawValue], out: &mut Vec<Observation>) -> Fed {
-        let before = out.len();
         let stamp = self.guess(doc);
         let kind = items.first().and_then(|first| kind_by_fields(first.get()));
-        match self.list(kind.unwrap_or_default(), items, stamp, out) {
-            Fed::Observed(_) => Fed::Observed(out.len() - before),
-            other => other,
-        }
+        self.list(kind.unwrap_or_default(), items, stamp, out)
     }
 
     /// Decodes the items of a list of that kind; each that names its own is of that.
@@ -150,14 +149,13 @@ impl KubeLines {
         stamp: Stamp,
         out: &mut Vec<Observation>,
     ) -> Fed {
-        let mut fed = Fed::Observed(0);
+        let before = out.len();
         for item in items {
             let r = printed(item.get().as_bytes(), kind, stamp);
-            if let Fed::Malformed(why) = self.take(r, out) {
-                fed = Fed::Malformed(why);
-            }
+            let fed = self.take(r, out);
+            self.left.extend(fed.left());
         }
-        fed
+        Fed::Observed(out.len() - before)
     }
 
     fn take(&mut self, r: Result<Observation, Fed>, out: &mut Vec<Observation>) -> Fed {
@@ -216,7 +214,7 @@ impl KubeLines {
             let rest = self.pending.split_off(end);
             let doc = std::mem::replace(&mut self.pending, rest);
             self.scan = Scan::default();
-            fed = add(fed, self.document(doc.trim_ascii(), out));
+            fed = add(fed, self.document(doc.trim_ascii(), out), &mut self.left);
             let blank = self.pending.len() - self.pending.trim_ascii_start().len();
             self.pending.drain(..blank);
         }
@@ -224,15 +222,20 @@ impl KubeLines {
     }
 }
 
-/// Combines two results of one line: malformed wins, numbers of observations add up.
-const fn add(a: Fed, b: Fed) -> Fed {
-    match (a, b) {
-        (Fed::Observed(x), Fed::Observed(y)) => Fed::Observed(x + y),
-        (Fed::Malformed(w), _) | (_, Fed::Malformed(w)) => Fed::Malformed(w),
-        (Fed::Observed(x), _) | (_, Fed::Observed(x)) => Fed::Observed(x),
-        (Fed::Partial, other) | (other, Fed::Partial) => other,
-        (Fed::Ignored(w), Fed::Ignored(_)) => Fed::Ignored(w),
+/// Combines two results of one line: malformed wins, numbers of observations add up. What else was left out goes into `left`.
+fn add(a: Fed, b: Fed, left: &mut Vec<Fed>) -> Fed {
+    if let (Fed::Observed(x), Fed::Observed(y)) = (a, b) {
+        return Fed::Observed(x + y);
     }
+    let rank = |fed| match fed {
+        Fed::Partial => 0,
+        Fed::Ignored(_) => 1,
+        Fed::Observed(_) => 2,
+        Fed::Malformed(_) => 3,
+    };
+    let (fed, other) = if rank(a) < rank(b) { (b, a) } else { (a, b) };
+    left.extend(other.left());
+    fed
 }
 
 impl LineDecoder for KubeLines {
@@ -258,19 +261,19 @@ impl LineDecoder for KubeLines {
             self.scan = Scan::default();
             let printed = self.printed.insert(Printed::new(self.hint));
             fed = printed.line(b"[", out);
-            return add(fed, printed.line(line, out));
+            return add(fed, printed.line(line, out), &mut self.left);
         }
         if self.pending.is_empty() {
             let text = line.trim_ascii();
             if text.is_empty() {
-                return add(fed, Fed::Ignored("blank line"));
+                return add(fed, Fed::Ignored("blank line"), &mut self.left);
             }
             if text.first() != Some(&b'{') && !begins_array(text) {
                 if self.guessed.is_none() {
                     let printed = self.printed.insert(Printed::new(self.hint));
                     return printed.line(line, out);
                 }
-                return add(fed, Fed::Malformed(NO_JSON));
+                return add(fed, Fed::Malformed(NO_JSON), &mut self.left);
             }
         }
         if self.pending.len().saturating_add(line.len()) > LONGEST {
@@ -280,7 +283,14 @@ impl LineDecoder for KubeLines {
         }
         self.pending.extend_from_slice(line);
         self.pending.push(b'\n');
-        add(fed, self.drain(out))
+        add(fed, self.drain(out), &mut self.left)
+    }
+
+    fn left(&mut self) -> Vec<Fed> {
+        let of_text = self.printed.as_mut().map(Printed::left);
+        let mut left = std::mem::take(&mut self.left);
+        left.extend(of_text.into_iter().flatten());
+        left
     }
 
     fn guesses_arrival(&self) -> bool {
@@ -444,6 +454,20 @@ struct Envelope<'a> {
     object: Option<&'a RawValue>,
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+}
+
+/// True for the `metadata` of a list of which the apiserver has more.
+fn has_more_pages(metadata: &RawValue) -> bool {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct ListMeta {
+        #[serde(rename = "continue")]
+        next: N<Text>,
+    }
+    let told: ListMeta = serde_json::from_str(metadata.get()).unwrap_or_default();
+    !told.next.0.is_empty()
 }
 
 #[derive(Deserialize)]
@@ -510,7 +534,11 @@ fn is_of_a_manifest(o: &Observation, doc: &[u8]) -> bool {
     match &o.body {
         Body::Object(x) => {
             let is_new = x.resource_version == 0 && x.created.0 == 0 && x.object.uid.is_empty();
-            is_new && object().is_ok_and(|v| v.get("status").is_none_or(|s| *s == json!({})))
+            // A Lease has no status; its holder renews it.
+            let is_lived = x.fact("renewTime").is_some();
+            is_new
+                && !is_lived
+                && object().is_ok_and(|v| v.get("status").is_none_or(|s| *s == json!({})))
         }
         Body::Pod(p) => p.resource_version == 0 && object().is_ok_and(|v| !has_status(&v)),
         _ => false,

@@ -12,7 +12,7 @@ type Facts = &'static [(&'static str, &'static str)];
 /// Which fields of which kind are kept. A kind that is not here is kept without facts. A pointer to a map gives one
 /// fact for each of its entries, `key.entry`; one to a list of named states also their states and messages,
 /// `key.NAME.state` and `key.NAME.message`.
-const TABLE: &[(&str, Facts)] = &[
+pub(super) const TABLE: &[(&str, Facts)] = &[
     (
         "Deployment",
         &[

@@ -1,5 +1,6 @@
 //! Real lines of recordings (`fixtures/kube`), and what may go wrong with them.
 
+mod left;
 mod lines;
 
 use super::*;

@@ -10,7 +10,7 @@ use super::pods::{self, Taken};
 use super::table::{Columns, Row};
 use super::ticket::{self, Other};
 use super::waiting::Waiting;
-use super::{KubectlText, LONGEST, UNKNOWN, listed, object, sentence};
+use super::{CUT, KubectlText, LONGEST, UNKNOWN, listed, object, sentence};
 use kflow_model::{Observation, Text};
 
 /// Stands for a node that nothing names.
@@ -30,9 +30,9 @@ impl LineDecoder for KubectlText {
         let mut fed = Fed::Partial;
         self.is_end = true;
         while let Some(held) = self.held.take() {
-            fed = both(fed, self.again(&held.end(), out));
+            fed = both(fed, self.again(&held.end(), out), &mut self.left);
         }
-        both(fed, self.flush(out))
+        both(fed, self.flush(out), &mut self.left)
     }
 }
 
@@ -56,7 +56,7 @@ impl KubectlText {
             Told::Neither(lines) => self.again(&lines, out),
             Told::Nothing => Fed::Partial,
         };
-        both(fed, self.next(text, out))
+        both(fed, self.next(text, out), &mut self.left)
     }
 
     fn text(&mut self, text: &str, out: &mut Vec<Observation>) -> Fed {
@@ -86,7 +86,7 @@ impl KubectlText {
         {
             self.pods.is_cut = true;
             let ended = self.end(out);
-            return both(ended, self.text(text, out));
+            return both(ended, self.text(text, out), &mut self.left);
         }
         let command = Command::of(text);
         let is_command = command.is_some();
@@ -214,14 +214,15 @@ impl KubectlText {
                 Taken::Unread | Taken::No => {
                     self.pods.is_cut |= !after.blank && !is_titles(text);
                     let rows = self.flush(out);
-                    both(rows, self.text(text, out))
+                    both(rows, self.text(text, out), &mut self.left)
                 }
             };
         }
         if !self.is_open() && object::is_condition_of_node(text) {
             let name = format!("Name: {}", self.node());
             let fed = self.begin(text, out);
-            return both(fed, both(self.keep(&name), self.keep(text)));
+            let kept = both(self.keep(&name), self.keep(text), &mut self.left);
+            return both(fed, kept, &mut self.left);
         }
         if !self.is_open() {
             let moment = self.moment(&[], &[]);
@@ -248,13 +249,13 @@ impl KubectlText {
             && fragment::row(text).is_none()
         {
             let fed = self.begin(text, out);
-            return both(fed, self.unready(before, message, out));
+            return both(fed, self.unready(before, message, out), &mut self.left);
         }
         if (!self.is_open() || self.alone.is_some())
             && let Some(waiting) = Waiting::of(text)
         {
             let fed = self.begin(text, out);
-            return both(fed, self.waits(waiting, out));
+            return both(fed, self.waits(waiting, out), &mut self.left);
         }
         if !self.is_open()
             && let Some(row) = fragment::row(text).or_else(|| fragment::front(text))
@@ -263,21 +264,21 @@ impl KubectlText {
             self.of_list.clone_from(&self.namespace);
             self.columns = Some(Columns::of_describe());
             self.alone = Some(first_word(text).to_owned());
-            return both(fed, self.event_row(row, text, out));
+            return both(fed, self.event_row(row, text, out), &mut self.left);
         }
         if !self.is_open() && piece::begins(text) {
             let fed = self.begin(text, out);
             self.pieces += 1;
             self.lines = Piece::head(self.pod(), self.pieces);
             self.piece = Some(Begun::Container(Piece::new(text)));
-            return both(fed, self.keep(text));
+            return both(fed, self.keep(text), &mut self.left);
         }
         if !self.is_open() && piece::is_terminating(text) {
             let fed = self.begin(text, out);
             self.pieces += 1;
             self.lines = Piece::head_of_pod(self.pod(), self.pieces);
             self.piece = Some(Begun::Status);
-            return both(fed, self.keep(text));
+            return both(fed, self.keep(text), &mut self.left);
         }
         if !self.is_open()
             && let Some(ignored) = self.other(text, after.whole, out)
@@ -294,6 +295,7 @@ impl KubectlText {
             return both(
                 self.flush(out),
                 Fed::Malformed("Events of an unknown object"),
+                &mut self.left,
             );
         }
         if !self.is_open() {
@@ -325,13 +327,13 @@ impl KubectlText {
             // Outside of a code block nothing tells the next line of a message from prose; a log begins each line alike.
             if !self.in_block || after.blank || begins_alike {
                 let fed = self.flush(out);
-                return both(fed, self.text(text, out));
+                return both(fed, self.text(text, out), &mut self.left);
             }
         }
         let Some(columns) = &self.columns else {
             if matches!(&self.piece, Some(Begun::Container(piece)) if piece.ends(text)) {
                 let fed = self.flush(out);
-                return both(fed, self.text(text, out));
+                return both(fed, self.text(text, out), &mut self.left);
             }
             let fed = self.keep(text);
             return self.unless_too_long(fed, out);
@@ -343,7 +345,7 @@ impl KubectlText {
             return self.event_row(row, text, out);
         }
         if columns.is_begun(text) && indent(text) <= self.rows_indent {
-            return Fed::Malformed("row that was cut");
+            return CUT;
         }
         self.is_doubtful |= !self.rows.is_empty() && (after.blank || after.is_command);
         if let Some(row) = self.rows.last()
@@ -371,7 +373,7 @@ impl KubectlText {
         };
         let node = object::unready_node(name, message);
         let moment = self.moment(&[], &[]);
-        super::decode_all(std::iter::once(node), moment, out)
+        self.decode_all(std::iter::once(node), moment, out)
     }
 
     /// Takes the next line of the last row's message.
@@ -396,7 +398,7 @@ impl KubectlText {
     fn description(&mut self, name: &str, out: &mut Vec<Observation>) -> Fed {
         let fed = self.begin(name, out);
         self.namespace.clear();
-        both(fed, self.keep(name))
+        both(fed, self.keep(name), &mut self.left)
     }
 
     /// Takes lines that were held back; the first is what it is without those behind it.
@@ -406,7 +408,7 @@ impl KubectlText {
         };
         let mut fed = self.part(first, After::default(), out);
         for line in more {
-            fed = both(fed, self.next(line, out));
+            fed = both(fed, self.next(line, out), &mut self.left);
         }
         fed
     }
@@ -491,14 +493,16 @@ struct After {
     is_of_claims: bool,
 }
 
-/// Returns what came of two lines, or of what a line ended and itself.
-fn both(first: Fed, second: Fed) -> Fed {
-    match (first, second) {
-        (Fed::Observed(n), Fed::Observed(more)) => Fed::Observed(n + more),
-        (Fed::Observed(n), _) | (_, Fed::Observed(n)) if n > 0 => Fed::Observed(n),
-        (Fed::Malformed(why), _) | (_, Fed::Malformed(why)) => Fed::Malformed(why),
-        (_, second) => second,
-    }
+/// Returns what came of two lines, or of what a line ended and itself. What else was left out goes into `left`.
+fn both(first: Fed, second: Fed, left: &mut Vec<Fed>) -> Fed {
+    let (fed, other) = match (first, second) {
+        (Fed::Observed(n), Fed::Observed(more)) => (Fed::Observed(n + more), Fed::Partial),
+        (fed @ Fed::Observed(n), other) | (other, fed @ Fed::Observed(n)) if n > 0 => (fed, other),
+        (fed @ Fed::Malformed(_), other) | (other, fed @ Fed::Malformed(_)) => (fed, other),
+        (other, fed) => (fed, other),
+    };
+    left.extend(other.left());
+    fed
 }
 
 fn or_ignored(fed: Fed, what: &'static str) -> Fed {

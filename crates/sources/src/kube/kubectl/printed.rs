@@ -36,6 +36,11 @@ impl Printed {
         self.decoder.is_dated && self.decoder.latest.is_none() && self.hint.not_after.is_some()
     }
 
+    /// What was left out since the last call, beside what the results of lines say.
+    pub(in crate::kube) fn left(&mut self) -> Vec<Fed> {
+        std::mem::take(&mut self.decoder.left)
+    }
+
     pub(in crate::kube) fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let text = self.text.take();
         self.text = text.filter(|text| text.len().saturating_add(line.len()) < LONGEST);
