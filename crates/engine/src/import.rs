@@ -32,7 +32,7 @@ use std::sync::Arc;
 use kflow_model::session::{Header, SourceInfo};
 use kflow_model::{Body, Nanos, Observation, Source, Text, redact};
 use kflow_sources::TimeHint;
-use open::Open;
+use open::{Closed, Open};
 use stream::{Decoded, Stream};
 
 /// Facts that the inputs do not contain.
@@ -156,9 +156,9 @@ pub fn run(
     if options.taken.is_some() && inputs.iter().all(|i| i.kind != Kind::Watch) {
         return Err(ImportError::NothingTaken);
     }
-    let mut files: Vec<Open> = Vec::with_capacity(inputs.len());
+    let mut files: Vec<Closed> = Vec::with_capacity(inputs.len());
     for input in inputs {
-        files.push(Open::new(input, progress)?);
+        files.push(Closed::new(input, progress)?);
     }
     files.sort_by(|a, b| (a.input.kind, &a.input.path).cmp(&(b.input.kind, &b.input.path)));
     let mut streams = stream::of(files);
@@ -169,7 +169,7 @@ pub fn run(
         let (now, later): (Vec<Stream>, Vec<Stream>) =
             streams.into_iter().partition(|s| s.kind.round() == round);
         streams = later;
-        let finished = stream::decode_all(now, options, near);
+        let finished = stream::decode_all(now, options, near)?;
         // All captures end when they were taken, which was at about the same time.
         near = near.or_else(|| finished.iter().filter_map(Decoded::near).max());
         done.extend(finished);

@@ -245,7 +245,12 @@ fn short(path: &str, most: usize) -> String {
 fn dated(dating: &Dating) -> Option<String> {
     let by_file = dating.by_file.map(|off| {
         let off = duration(off);
-        format!("when their file was written, up to {off} after their newest time")
+        let when = if dating.by_name {
+            "at the date in the name of their bundle or file, taken for UTC"
+        } else {
+            "when their file was written"
+        };
+        format!("{when}, up to {off} after their newest time")
     });
     let late = dating.late.map(|late| late.by);
     let by_list = (dating.by_list.or(late)).map(|_| {
@@ -286,8 +291,13 @@ fn printed(dating: &Dating) -> Option<String> {
     } else {
         format!("from {from} to {to}")
     };
+    let by = if dating.by_name {
+        "by the date in the name of their bundle or file, taken for UTC"
+    } else {
+        "by the bundle's date or the times of their files"
+    };
     Some(format!(
-        "tables and descriptions count as printed {when}, by the bundle's date or the times of their files; --taken TIME says it better"
+        "tables and descriptions count as printed {when}, {by}; --taken TIME says it better"
     ))
 }
 

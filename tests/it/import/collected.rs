@@ -575,7 +575,8 @@ I0909 02:11:12.666628       1 replica_set.go:676] \"Finished syncing\" logger=\"
     assert!(said.contains("minikube_logs.txt: kubelet"), "{said}");
 }
 
-/// Rows of Rancher's collector (`rke2/kubectl/pods`), which writes when it ran into `systeminfo/date`. The files have the time of a copy.
+/// Rows of Rancher's collector (`rke2/kubectl/pods`), which writes when it ran into `systeminfo/date`, and into its name. The files have the
+/// time of a copy.
 #[test]
 fn tables_are_as_old_as_their_bundle_says() {
     let desk = Desk::new();
@@ -585,7 +586,8 @@ fn tables_are_as_old_as_their_bundle_says() {
         default         test-oom                                    0/1     CrashLoopBackOff   8 (3m21s ago)   19m\n";
     tree.put("rke2/kubectl/pods", pods);
     let (_, said) = import(&desk, &tree, &[]);
-    assert!(!said.contains("count as printed at 2025-12-04"), "{said}");
+    let by_name = "count as printed at 2025-12-04T09:15:57Z, by the date in the name";
+    assert!(said.contains(by_name), "{said}");
     for (date, told) in [
         ("Thu Dec  4 09:15:58 UTC 2025\n", true),
         ("Thu Dec  4 09:15:58 AEDT 2025\n", false),
@@ -594,6 +596,7 @@ fn tables_are_as_old_as_their_bundle_says() {
         let (session, said) = import(&desk, &tree, &[]);
         let line = "tables and descriptions count as printed at 2025-12-04T09:15:58Z";
         assert_eq!(said.contains(line), told, "{said}");
+        assert_ne!(said.contains(by_name), told, "{said}");
         if told {
             let last = text(&super::unpacked(&session));
             // 19 minutes before.

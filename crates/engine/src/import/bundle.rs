@@ -581,6 +581,11 @@ impl Finder {
     fn bundle(mut self, node: &str) -> Bundle {
         self.leave_what_is_listed();
         self.mark_whole_lists();
+        for (n, name) in self.bundles.iter().enumerate() {
+            if let Some(named) = MadeAt::of_name(name) {
+                self.made.entry(n).or_insert(named);
+            }
+        }
         let mut bundle = Bundle {
             left: self.left,
             cut: self.cut,

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::ImportError;
 use super::stream::Decoded;
+use super::{ImportError, Input};
 use kflow_model::gap::{Gap, WatchNote};
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
@@ -45,6 +45,8 @@ pub struct Dating {
     /// The first and the last moment from which ages count back that kubectl printed, as far as only the time of a file or of its bundle
     /// tells them.
     pub printed: Option<(Nanos, Nanos)>,
+    /// True where only the date in the name of a bundle or file tells when something was read or printed.
+    pub by_name: bool,
     /// The list whose time of reading is the longest after its own newest time: that time, and its name.
     longest: Option<(i64, String)>,
 }
@@ -88,6 +90,7 @@ pub(super) fn date(
     let printed = || streams.iter().filter_map(|d| d.printed);
     let mut dating = Dating {
         printed: printed().min().zip(printed().max()),
+        by_name: (streams.iter()).any(|d| d.by_name && d.printed.is_some()),
         ..Dating::default()
     };
     let bundles: BTreeSet<usize> = streams.iter().map(Decoded::bundle).collect();
@@ -132,7 +135,11 @@ fn date_together(
             });
         }
         Some(_) => Nanos(i64::MAX),
-        None if made.is_some_and(|made| newest <= end_of_second(made.until())) => Nanos(i64::MAX),
+        None if made
+            .is_some_and(|made| !made.is_named() && newest <= end_of_second(made.until())) =>
+        {
+            Nanos(i64::MAX)
+        }
         None if streams.iter().any(|d| has_ready_node(d)) => newest.plus(SOON_OF_NODES),
         None => newest.plus(SOON),
     };
@@ -160,6 +167,12 @@ fn date_together(
         }
     }
     Ok(())
+}
+
+/// Returns when an input was made: what its bundle says, else what its name does.
+pub(super) fn made_of(input: &Input, made: &Made) -> Option<MadeAt> {
+    let name = || MadeAt::of_name(input.name.rsplit('/').next()?);
+    made.get(&input.bundle).copied().or_else(name)
 }
 
 /// Returns the moment at which a text was printed at the latest, where it tells that and its file was written too late to.
@@ -227,7 +240,9 @@ pub(super) fn drop_late_names(observations: &mut Vec<Observation>) {
 
 impl File {
     fn new(decoded: &Decoded, taken: Option<Nanos>, made: Option<MadeAt>) -> Self {
-        let in_it = made.map(|made| made.written(decoded.written));
+        // What a name tells is in the stream's own time already.
+        let told = made.filter(|made| !made.is_named());
+        let in_it = told.map(|made| made.written(decoded.written));
         let written = taken.or(in_it).or(decoded.written);
         let mut file = Self {
             written: written.map(end_of_second),
@@ -302,6 +317,7 @@ impl Dating {
         }
         if file.written == Some(at) {
             most(&mut self.by_file, off);
+            self.by_name |= of.by_name;
         } else {
             most(&mut self.by_list, off);
             let late = file.written.map(|written| Late {
@@ -464,6 +480,7 @@ mod tests {
             summaries: Vec::new(),
             guessed: decoder.guesses_arrival(),
             printed: None,
+            by_name: false,
             lists_all_of: None,
             written: written.map(time),
         }

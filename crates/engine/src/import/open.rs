@@ -14,7 +14,7 @@ use std::time::UNIX_EPOCH;
 use super::bundle::archive;
 use super::{ImportError, Input};
 use kflow_model::Nanos;
-use kflow_model::patient::PatientFile;
+use kflow_model::patient::{self, PatientFile};
 use kflow_sources::journal::export;
 use kflow_sources::journal::file::{self, JournalFile, MAGIC};
 
@@ -32,40 +32,70 @@ pub struct Progress {
     pub total: AtomicU64,
 }
 
+/// An input that is not open yet: a bundle may have more files than a process may open, and each that is open has a buffer.
+pub(super) struct Closed {
+    pub(super) input: Input,
+    /// Size on the disk in bytes; 0 for standard input.
+    pub(super) size: u64,
+    progress: Arc<Progress>,
+}
+
+impl Closed {
+    pub(super) fn new(input: &Input, progress: &Arc<Progress>) -> Result<Self, ImportError> {
+        let size = match &input.part {
+            Some(part) => part.len(),
+            None if input.is_stdin() => 0,
+            None => {
+                let path = input.path.clone();
+                let asked = patient::ask(&input.path, move || std::fs::metadata(path));
+                let meta = asked.flatten().map_err(|source| error(input, source))?;
+                if meta.is_dir() {
+                    return Err(error(
+                        input,
+                        io::Error::other("it is a folder: give it without a flag"),
+                    ));
+                }
+                meta.len()
+            }
+        };
+        progress.total.fetch_add(size, Ordering::Relaxed);
+        Ok(Self {
+            input: input.clone(),
+            size,
+            progress: Arc::clone(progress),
+        })
+    }
+
+    pub(super) fn open(self) -> Result<Open, ImportError> {
+        Open::new(&self.input, &self.progress)
+    }
+}
+
+fn error(input: &Input, source: io::Error) -> ImportError {
+    ImportError::Open {
+        path: input.path.display().to_string(),
+        source,
+    }
+}
+
 pub(super) struct Open {
     pub(super) input: Input,
     /// Its content, uncompressed.
     pub(super) reader: Box<dyn BufRead + Send>,
     /// When the file was last written.
     pub(super) modified: Option<Nanos>,
-    /// Size on the disk in bytes; 0 for standard input.
-    pub(super) size: u64,
 }
 
 impl Open {
     pub(super) fn new(input: &Input, progress: &Arc<Progress>) -> Result<Self, ImportError> {
-        let error = |source| ImportError::Open {
-            path: input.path.display().to_string(),
-            source,
-        };
-        let (raw, modified, size): (Box<dyn Read + Send>, _, _) = if let Some(part) = &input.part {
-            progress.total.fetch_add(part.len(), Ordering::Relaxed);
-            (
-                Box::new(part.clone().into_reader()),
-                part.modified,
-                part.len(),
-            )
+        let error = |source| error(input, source);
+        let (raw, modified): (Box<dyn Read + Send>, _) = if let Some(part) = &input.part {
+            (Box::new(part.clone().into_reader()), part.modified)
         } else if input.is_stdin() {
-            (Box::new(io::stdin()), None, 0)
+            (Box::new(io::stdin()), None)
         } else {
             let (file, meta) = PatientFile::open(&input.path).map_err(error)?;
-            if meta.is_dir() {
-                return Err(error(io::Error::other(
-                    "it is a folder: give it without a flag",
-                )));
-            }
-            progress.total.fetch_add(meta.len(), Ordering::Relaxed);
-            (Box::new(file), modified(&meta), meta.len())
+            (Box::new(file), modified(&meta))
         };
         let mut counted = Counted {
             inner: raw,
@@ -79,23 +109,17 @@ impl Open {
         let whole = io::Cursor::new(begin.clone()).chain(counted);
         let mut reader = buffered(archive::uncompressed(&begin, whole).map_err(error)?);
         if reader.fill_buf().is_ok_and(|b| b.starts_with(MAGIC)) {
-            return Self::journal(input, reader, modified, size).map_err(error);
+            return Self::journal(input, reader, modified).map_err(error);
         }
         Ok(Self {
             input: input.clone(),
             reader: Box::new(reader),
             modified,
-            size,
         })
     }
 
     /// Opens a journal file, reduced to the entries of the units that write this kind of log.
-    fn journal(
-        input: &Input,
-        from: impl Read,
-        modified: Option<Nanos>,
-        size: u64,
-    ) -> io::Result<Self> {
+    fn journal(input: &Input, from: impl Read, modified: Option<Nanos>) -> io::Result<Self> {
         let mut bytes = Vec::new();
         from.take(JOURNAL_MAX).read_to_end(&mut bytes)?;
         let of = |e: file::Error| io::Error::other(e);
@@ -116,7 +140,6 @@ impl Open {
             input: input.clone(),
             reader: Box::new(buffered(told.stream())),
             modified,
-            size,
         })
     }
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bundle::archive;
 use super::bundle::nodes::same;
-use super::moment::is_names;
-use super::open::Open;
-use super::{Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
+use super::moment::{self, MadeAt, is_names};
+use super::open::{Closed, Open};
+use super::{ImportError, Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
 use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, redact};
@@ -33,8 +33,7 @@ const HALF_A_YEAR: i64 = 183 * 86_400 * SECOND;
 /// The files that go through one decoder.
 pub(super) struct Stream {
     pub(super) kind: Kind,
-    /// In order of time.
-    files: Vec<Open>,
+    files: Vec<Closed>,
 }
 
 pub(super) struct Decoded {
@@ -46,6 +45,8 @@ pub(super) struct Decoded {
     pub(super) written: Option<Nanos>,
     /// The moment from which ages in it count back, where nothing in it tells one.
     pub(super) printed: Option<Nanos>,
+    /// True if only the date in a name tells when it was written.
+    pub(super) by_name: bool,
     /// The namespace of which it lists every pod.
     pub(super) lists_all_of: Option<String>,
 }
@@ -69,7 +70,7 @@ impl Decoded {
 }
 
 /// Groups files into streams. `files` is sorted by kind.
-pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
+pub(super) fn of(files: Vec<Closed>) -> Vec<Stream> {
     let mut streams: Vec<Stream> = Vec::with_capacity(files.len());
     for file in files {
         let kind = file.input.kind;
@@ -81,11 +82,6 @@ pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
             }),
         }
     }
-    for s in &mut streams {
-        if s.files.len() > 1 {
-            s.sort();
-        }
-    }
     streams
 }
 
@@ -95,10 +91,15 @@ impl Stream {
         self.files.iter().map(|f| f.size).sum()
     }
 
-    /// Sorts the files by their first time.
-    fn sort(&mut self) {
+    /// Opens the files, and sorts them by their first time.
+    fn open(self) -> Result<Vec<Open>, ImportError> {
         let kind = self.kind;
-        let mut dated: Vec<(Nanos, Open)> = std::mem::take(&mut self.files)
+        let files = self.files.into_iter().map(Closed::open);
+        let files: Vec<Open> = files.collect::<Result<_, _>>()?;
+        if files.len() < 2 {
+            return Ok(files);
+        }
+        let mut dated: Vec<(Nanos, Open)> = files
             .into_iter()
             .map(|mut f| (first(kind, f.peek()).unwrap_or_default(), f))
             .collect();
@@ -106,19 +107,23 @@ impl Stream {
             around_new_year(&mut dated);
         }
         dated.sort_by_key(|(t, _)| *t);
-        self.files = dated.into_iter().map(|(_, f)| f).collect();
+        Ok(dated.into_iter().map(|(_, f)| f).collect())
     }
 
-    fn decode(mut self, options: &Options, near: Option<Nanos>) -> Decoded {
-        let first = self.files.first();
-        let made = first.and_then(|f| options.made.get(&f.input.bundle));
-        let made = made.filter(|_| self.kind == Kind::Watch);
+    fn decode(self, options: &Options, near: Option<Nanos>) -> Result<Decoded, ImportError> {
+        let kind = self.kind;
+        let mut files = self.open()?;
+        let first = files.first();
+        let made = first.and_then(|f| moment::made_of(&f.input, &options.made));
+        let made = made.filter(|_| kind == Kind::Watch);
         let modified = first.and_then(|f| f.modified);
-        let modified = made.map(|made| made.written(modified)).or(modified);
+        let own = modified;
+        let modified = made.map(|made| made.written(own)).or(own);
+        let by_name = made.is_some_and(MadeAt::is_named) && modified != own;
         let is_stdin = first.is_some_and(|f| f.input.is_stdin());
         let written = modified.or(options.fallback.filter(|_| is_stdin));
-        let taken = options.taken.filter(|_| self.kind == Kind::Watch);
-        let dated = || self.files.iter_mut().find_map(|f| full_date(f.peek()));
+        let taken = options.taken.filter(|_| kind == Kind::Watch);
+        let dated = || files.iter_mut().find_map(|f| full_date(f.peek()));
         let hint = TimeHint {
             near: near.or_else(dated),
             not_after: taken.or_else(|| [modified, options.fallback].into_iter().flatten().min()),
@@ -126,12 +131,12 @@ impl Stream {
             year: options.year,
             utc_offset_s: options.utc_offset_s,
         };
-        let mut decoder = self.kind.decoder(hint);
+        let mut decoder = kind.decoder(hint);
         let mut observations = Vec::new();
-        let mut summaries = Vec::with_capacity(self.files.len());
+        let mut summaries = Vec::with_capacity(files.len());
         let mut cuts = Vec::new();
-        let mut pieces = Vec::with_capacity(self.files.len());
-        for file in self.files {
+        let mut pieces = Vec::with_capacity(files.len());
+        for file in files {
             let before = observations.len();
             let mut summary = take(file, &mut *decoder, &mut observations);
             if let Some(why) = &summary.cut {
@@ -148,7 +153,7 @@ impl Stream {
             let before = observations.get(..*n).and_then(<[_]>::last);
             // A table is decoded when it ends.
             let last = before.or_else(|| observations.last())?;
-            Some(gap(self.kind.source(), last.stamp.seen, why))
+            Some(gap(kind.source(), last.stamp.seen, why))
         };
         let cuts: Vec<Observation> = cuts.iter().filter_map(gap_at).collect();
         if let Some(last) = summaries.last_mut() {
@@ -165,20 +170,21 @@ impl Stream {
             // A table of Events is decoded when it ends.
             summary.misfit = None;
         }
-        if self.kind.component().is_some() {
+        if kind.component().is_some() {
             repeats::leave(&mut observations, &pieces, &mut summaries);
         }
         observations.extend(cuts);
         observations.sort_by_key(|o| o.stamp.seen);
         let whole = summaries.first().filter(|s| s.is_whole());
-        Decoded {
+        Ok(Decoded {
+            by_name,
             lists_all_of: whole.and_then(|s| s.input.lists_all_of.clone()),
             observations,
             summaries,
             guessed: decoder.guesses_arrival(),
             written,
             printed: hint.not_after.filter(|_| decoder.counts_from_hint()),
-        }
+        })
     }
 }
 
@@ -394,7 +400,7 @@ pub(super) fn decode_all(
     streams: Vec<Stream>,
     options: &Options,
     near: Option<Nanos>,
-) -> Vec<Decoded> {
+) -> Result<Vec<Decoded>, ImportError> {
     let count = streams.len();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let next = AtomicUsize::new(0);
@@ -405,7 +411,7 @@ pub(super) fn decode_all(
         .into_iter()
         .map(|s| std::sync::Mutex::new(Some(s)))
         .collect();
-    let mut done: Vec<(usize, Decoded)> = std::thread::scope(|scope| {
+    let mut done: Vec<(usize, Result<Decoded, ImportError>)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.min(count))
             .map(|_| {
                 scope.spawn(|| {

@@ -276,6 +276,15 @@ impl LineDecoder for KubeLines {
                 return add(fed, Fed::Malformed(NO_JSON), &mut self.left);
             }
         }
+        // A list of thousands of pods may be one line, which need not be copied.
+        if self.pending.is_empty()
+            && let Some((document, rest)) =
+                (Scan::default().next_end(line)).and_then(|end| line.split_at_checked(end))
+            && rest.trim_ascii().is_empty()
+        {
+            let document = self.document(document.trim_ascii(), out);
+            return add(fed, document, &mut self.left);
+        }
         if self.pending.len().saturating_add(line.len()) > LONGEST {
             self.pending.clear();
             self.scan = Scan::default();
