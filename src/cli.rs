@@ -23,6 +23,7 @@ pub mod input;
 
 mod agent;
 mod agents;
+mod bar;
 mod calls;
 mod collect;
 mod complete;

@@ -256,25 +256,42 @@ async fn runtimes(root: &Path) -> Vec<Check> {
             }
             Err(e) => {
                 let check = Check::new("runtime", Health::Off, format!("{name} at {shown}: {e}"));
-                all.push(if denied(&path) {
-                    check.todo(AS_ROOT)
+                all.push(check.todo(if denied(&path) {
+                    AS_ROOT.to_owned()
                 } else {
-                    check
-                });
+                    format!(
+                        "systemctl status {}",
+                        unit_of_runtime(root, &shown.to_string())
+                    )
+                }));
             }
         }
     }
     if all.is_empty() {
-        all.push(
-            Check::new(
-                "runtime",
-                Health::Off,
-                "no runtime's socket in the usual places",
-            )
-            .todo("name it: kflow doctor --runtime /path/to/runtime.sock"),
-        );
+        // A runtime that is stopped removes its socket.
+        let (found, todo) = match kubelet::upstream(root) {
+            Err(gone @ kubelet::Unknown::Gone { .. }) => {
+                let unit = unit_of_runtime(root, &gone.to_string());
+                (gone.to_string(), format!("systemctl status {unit}"))
+            }
+            _ => (
+                "no runtime's socket in the usual places".to_owned(),
+                "name it: kflow doctor --runtime /path/to/runtime.sock".to_owned(),
+            ),
+        };
+        all.push(Check::new("runtime", Health::Off, found).todo(todo));
     }
     all
+}
+
+/// The unit of the runtime whose socket a text names. Distributions that bring a runtime start it in the kubelet's unit.
+fn unit_of_runtime(root: &Path, text: &str) -> &'static str {
+    match kubelet::unit(root) {
+        "kubelet" if text.contains("/crio/") => "crio",
+        "kubelet" if text.contains("cri-dockerd") => "cri-docker",
+        "kubelet" => "containerd",
+        own => own,
+    }
 }
 
 /// The remedy for what only root may do.

@@ -25,7 +25,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::{self, CallRecord, Field, Number, PodRecord, Query};
 use kflow_export::file::Kind;
 use kflow_export::rows::Rows;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Trace what Kubernetes and the container runtime do to a pod, call by call.
 #[derive(Debug, Parser)]
@@ -193,26 +193,30 @@ impl Input {
     /// The flags that name the recording, each with a space before it, for a command that looks at it too; `None` for
     /// what runs and for standard input.
     pub fn flags(&self) -> Option<String> {
-        let store = &self.store;
-        if let Some(url) = &store.store {
-            let given = [
-                ("--store", Some(url)),
-                ("--cluster", store.cluster.as_ref()),
-                ("--from", store.from.as_ref()),
-                ("--to", store.to.as_ref()),
-            ];
-            let given = given
-                .iter()
-                .filter_map(|(flag, value)| Some((flag, (*value)?)));
-            let mut all = String::new();
-            for (flag, value) in given {
-                all += &format!(" {flag} {}", quoted(value));
-            }
-            return Some(all);
-        }
-        let file = self.session.as_ref()?.to_str()?;
-        (file != "-").then(|| format!(" -s {}", quoted(file)))
+        naming(self.session.as_deref(), &self.store)
     }
+}
+
+/// See [`Input::flags`].
+pub fn naming(session: Option<&Path>, store: &store::StoreArgs) -> Option<String> {
+    if let Some(url) = &store.store {
+        let given = [
+            ("--store", Some(url)),
+            ("--cluster", store.cluster.as_ref()),
+            ("--from", store.from.as_ref()),
+            ("--to", store.to.as_ref()),
+        ];
+        let given = given
+            .iter()
+            .filter_map(|(flag, value)| Some((flag, (*value)?)));
+        let mut all = String::new();
+        for (flag, value) in given {
+            all += &format!(" {flag} {}", quoted(value));
+        }
+        return Some(all);
+    }
+    let file = session?.to_str()?;
+    (file != "-").then(|| format!(" -s {}", quoted(file)))
 }
 
 /// Quotes a word for a shell, where it needs that.

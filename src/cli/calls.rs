@@ -58,7 +58,11 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     if let (0, all) = calls::matched(&world, &filter, source.at) {
         tell_of_no_match("calls", all, asked, unmet(args, &world, source.at));
     }
-    tell_of_own(calls::own(&world, &filter, source.at), "left out");
+    tell_of_own(
+        calls::own(&world, &filter, source.at),
+        "left out",
+        &args.input,
+    );
     tell_of_empty_scope(asked);
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
@@ -141,7 +145,7 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     if !look.several {
         let pods = query.map(|q| named(world, q));
         let own = calls::own(world, &filter(args, pods.as_deref()), look.snapshot.now);
-        tell_of_own(own, "left out");
+        tell_of_own(own, "left out", &args.input);
         tell_of_loss(world);
         return Ok(whole(unknown::calls(asked).as_ref()));
     }

@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use super::args::{ExportArgs, ExportFormat, Input};
 use super::input::Observations;
 use super::pods::Chosen;
-use super::{agents, out, pods};
+use super::why::name_recording;
+use super::{agents, bar, out, pods};
 use kflow_core::correlate::{Hindsight, Pod};
 use kflow_core::diagnose::unknown;
 use kflow_core::suggest::suggest;
@@ -41,7 +42,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
         no_session(path)?;
     }
     let source = Observations::open(&args.input, args.pod.as_deref())?;
-    let snap = snapshot(&source, form);
+    let snap = snapshot(&source, form, &args.input);
     source.check(&snap.world)?;
     let Chosen { pods, past, .. } = pods::chosen(&snap.world, args.pod.as_deref(), args.past);
     let asked = source.asked(&snap.world);
@@ -158,7 +159,7 @@ fn fits(format: ExportFormat, query: Option<&str>, pods: &[Pod]) -> anyhow::Resu
 }
 
 /// The state at the requested moment, with verdicts; for a format that includes them, also with past incidents.
-fn snapshot(source: &Observations, form: ExportFormat) -> Snapshot {
+fn snapshot(source: &Observations, form: ExportFormat, input: &Input) -> Snapshot {
     let mut pipeline = source.pipeline();
     let upto = source.session.arrived_by(source.at);
     for o in source.session.observations.iter().take(upto) {
@@ -172,12 +173,15 @@ fn snapshot(source: &Observations, form: ExportFormat) -> Snapshot {
         let observations = source.session.observations.iter().take(upto);
         let selection = Arc::clone(source.selection());
         let scope = snap.scope.as_deref().cloned();
-        snap.overview = Arc::new(Overview::of(
-            observations,
-            selection,
-            scope,
-            (range.0, source.at),
-        ));
+        snap.overview = Arc::new(bar::looking(observations, upto, |observations| {
+            Overview::of(observations, selection, scope, (range.0, source.at))
+        }));
+    }
+    for v in Arc::make_mut(&mut snap.verdicts).values_mut() {
+        name_recording(input, Arc::make_mut(v));
+    }
+    for v in Arc::make_mut(&mut snap.owner_verdicts) {
+        name_recording(input, Arc::make_mut(v));
     }
     snap
 }

@@ -74,14 +74,20 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     let map = Map::active();
     let what = args.what.as_deref().unwrap_or_default();
     let found = args.what.as_deref().map(|w| asked(map, w));
-    // A word of the sentences is explained.
-    if let (Some(None), None, None) = (&found, &args.pod, args.output.rows())
+    let word = match (&args.pod, args.output.rows()) {
+        (None, None) => glossary::find(what),
+        _ => None,
+    };
+    if let Some(word) = word
         && !looks(&args.input)
-        && let Some(word) = glossary::find(what)
     {
         writeln!(out, "{}  {}", word.name, word.means)?;
-        out.flush()?;
-        return Ok(OK);
+        if !matches!(found, Some(Some(_))) {
+            out.flush()?;
+            return Ok(OK);
+        }
+        // A step may have the word's name.
+        writeln!(out)?;
     }
     // Words of a label; a single word may be a pod where there is something to look at.
     let found = match found {
@@ -149,6 +155,11 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = named(&world, query);
             if pods.is_empty() {
+                if let Some(word) = word {
+                    writeln!(out, "{}  {}", word.name, word.means)?;
+                    out.flush()?;
+                    return Ok(OK);
+                }
                 // Names in the map contain no slash.
                 if args.pod.is_none() && !query.contains('/') {
                     out::tell(&not_in_the_map(map, what));
@@ -266,13 +277,13 @@ fn not_in_the_map(map: &Map, what: &str) -> String {
     let near = map.near(what);
     if !near.is_empty() {
         return format!(
-            "{what:?} is no flow, step or function of the map; did you mean {}?",
+            "{what:?} is no flow, step, function or word of the map; did you mean {}?",
             near.join(", ")
         );
     }
     let flows: Vec<&str> = map.flows().iter().map(|f| f.name.as_str()).collect();
     format!(
-        "{what:?} is no flow, step or function of the map; flows are {}",
+        "{what:?} is no flow, step, function or word of the map; flows are {}",
         flows.join(", ")
     )
 }

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::args::ImportArgs;
+use super::bar::{Bar, WRITING};
 use super::out;
-use bar::{Bar, WRITING};
 use kflow_engine::import::Progress;
 use kflow_model::file;
 use kflow_model::session::{self, Header, Writer};
 
-mod bar;
 pub(super) mod captures;
 pub(super) mod summary;
 

@@ -159,6 +159,14 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         Some(node) => is_the_node(args, node)?,
         None => false,
     };
+    if let Some(node) = node
+        && !(here || started)
+        && doctor::kubelet::is_stopped(Path::new("/"))
+    {
+        super::out::tell_later(&format!(
+            "no kubelet runs on this machine, which has run one: if it is {node}, --local takes what it has itself"
+        ));
+    }
     let scope = (!args.no_api).then_some(looked_at);
     let agent = agent(args, here, scope.is_some());
     // An agent on this machine sees everything that could be read here.

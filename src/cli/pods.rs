@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::args::Input;
 use super::out::{conclude, tell};
 use super::{ERROR, NO_SUCH, OK};
 use kflow_core::correlate::{Pod, World};
@@ -110,11 +111,12 @@ pub(super) fn tell_of_past(left_out: usize) {
 }
 
 /// Reports on standard error how many of kflow's own calls are not in the output.
-pub(super) fn tell_of_own(calls: usize, how: &str) {
+pub(super) fn tell_of_own(calls: usize, how: &str, input: &Input) {
     if calls > 0 {
         let calls = counted(calls as u64, "call");
+        let flags = input.flags().unwrap_or_default();
         tell(&format!(
-            "{how}: {calls} of kflow itself (kflow calls --filter own)"
+            "{how}: {calls} of kflow itself (kflow calls --filter own{flags})"
         ));
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::args::Colour;
 use super::args::live::TuiArgs;
 use super::args::terminal::{DemoArgs, ReplayArgs};
+use super::args::{Colour, naming};
 use super::out::chosen_colour;
 use super::{OK, recording, scope};
 use kflow_core::query::Moment;
@@ -57,6 +57,7 @@ pub(super) fn options(theme: Option<String>) -> Options {
             .map(|d| Path::new(&d).join("kflow")),
         pane: None,
         filter: None,
+        recording: String::new(),
         tour: false,
         strip: false,
     }
@@ -90,6 +91,7 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     let mut o = options(a.theme.clone());
     o.pane = Some(PaneId::Incidents);
     o.filter.clone_from(&a.filter);
+    o.recording = naming(a.session.as_deref(), &a.store).unwrap_or_default();
     run(&mut driver, &o)?;
     Ok(OK)
 }
@@ -104,6 +106,7 @@ pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
     let mut driver = Replay::new(recording::play(session, node, begin, selection)?);
     let mut o = options(a.theme.clone());
     o.pane = Some(PaneId::Incidents);
+    o.recording = naming(Some(session), &a.store).unwrap_or_default();
     run(&mut driver, &o)?;
     Ok(OK)
 }

@@ -62,7 +62,8 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         let request = match found.as_slice() {
             [one] => *one,
             [] => bail!(
-                "no request has the audit id {id}: `kflow requests --list` names those that are known"
+                "no request has the audit id {id}: `kflow requests --list{}` names those that are known",
+                args.input.flags().unwrap_or_default()
             ),
             several => bail!(
                 "{} audit ids begin with {id}: write more of it",

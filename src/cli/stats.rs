@@ -11,6 +11,7 @@ use super::input::Observations;
 use super::out;
 use super::pods::{tell_of_loss, tell_of_none, tell_of_own, whole};
 use kflow_core::correlate::World;
+use kflow_core::correlate::world::Pod;
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::{PodRecord, Query, Record};
@@ -71,7 +72,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     if filter.is_none() && measures_calls(&args.measure) {
         let own =
             kflow_export::calls::own(&world, &kflow_export::calls::Filter::default(), source.at);
-        tell_of_own(own, "not measured");
+        tell_of_own(own, "not measured", &args.input);
     }
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
@@ -84,14 +85,14 @@ fn measures_calls(measures: &[String]) -> bool {
 
 /// Why a filter expression may hold for no pod.
 fn unmet(args: &StatsArgs, world: &World, now: Nanos) -> Option<String> {
-    let record = |pod| PodRecord {
-        pod,
-        verdict: ("", ""),
-        now,
-    };
-    let all: Vec<PodRecord<'_>> = world.pods().iter().map(|p| record(p)).collect();
     let mut queries = args.filter.iter().chain(&args.against);
-    queries.find_map(|q| q.unmet("pod", all.iter().map(|r| r as &dyn Record)))
+    queries.find_map(|q| {
+        let verdicts = stats::verdicts(world, now, Some(q));
+        let verdict = |p: &Pod| verdicts.get(&p.uid).map(|v| &**v);
+        let pods = world.pods().iter();
+        let all: Vec<_> = pods.map(|p| PodRecord::new(p, verdict(p), now)).collect();
+        q.unmet("pod", all.iter().map(|r| r as &dyn Record))
+    })
 }
 
 /// Compares two recordings.

@@ -110,7 +110,7 @@ pub(super) fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos
             Ok(if today > now { today.plus(-DAY) } else { today })
         }
         _ => bail!(
-            "{flag} {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47Z), a date and time or a time of day (00:27:47, UTC), the time since \
+            "{flag} {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47Z), a date and time (2026-11-21 00:27), a date or a time of day (00:27:47, UTC), the time since \
              the epoch, or -26h (before now)"
         ),
     }

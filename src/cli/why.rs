@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::args::{CausesArgs, Input, WhyArgs, WhyFormat as Format};
 use super::input::Observations;
 use super::watched::Watched;
-use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
+use super::{ERROR, NO_SUCH, OK, VERDICT, bar, out, pods};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::unknown::{self, Asked};
@@ -56,7 +56,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         Answer::Unknown(u) => {
             if args.pod.is_none() {
                 tell_of_unexplained(source.asked(&world), &[]);
-                tell_of_waiting_claims(source.asked(&world));
+                tell_of_waiting_claims(source.asked(&world), &args.input);
                 tell_of_failed_jobs(source.asked(&world));
             }
             Err(u.into())
@@ -100,15 +100,16 @@ fn tell_of_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) {
 
 /// Names the claims of a recording that wait for their first pod, where nothing else is told: they are well, and may be
 /// what was meant.
-fn tell_of_waiting_claims(asked: Asked<'_>) {
+fn tell_of_waiting_claims(asked: Asked<'_>, input: &Input) {
     if asked.recorded.is_none() {
         return;
     }
+    let flags = input.flags().unwrap_or_default();
     let (well, _) = diagnose::claims_alone(asked.world, asked.at);
     for o in well.iter().filter_map(|v| v.owner.as_ref()) {
         let name = format!("{}/pvc/{}", o.namespace, o.name);
         out::tell(&format!(
-            "claim {}/{} waits for a pod that uses it, which is normal:  kflow why {name}",
+            "claim {}/{} waits for a pod that uses it, which is normal:  kflow why {name}{flags}",
             o.namespace, o.name
         ));
     }
@@ -148,12 +149,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let within = within.unwrap_or((since, source.at.plus(1)));
     let known = source.session.arrived_by(source.at);
     let observations = source.session.observations.iter().take(known);
-    let found = Overview::of(
-        observations,
-        Arc::clone(source.selection()),
-        asked.scope.cloned(),
-        range,
-    );
+    let found = bar::looking(observations, known, |observations| {
+        let (selection, scope) = (Arc::clone(source.selection()), asked.scope.cloned());
+        Overview::of(observations, selection, scope, range)
+    });
     let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
     let about = |i: &&Incident| {
         lasted_in(within, i.begin, i.end) && targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t))
@@ -432,7 +431,9 @@ fn origin(when: &str, input: &Input) -> String {
 /// Completes the next steps of verdicts on a recording: commands of kflow name it, and what was ever not well of a pod
 /// that is gone can be asked.
 fn of_recording(input: &Input, verdicts: &mut [Arc<Verdict>]) {
-    let Some(flags) = input.flags() else { return };
+    if input.flags().is_none() {
+        return;
+    }
     for v in verdicts {
         let v = Arc::make_mut(v);
         if v.state == State::Gone {
@@ -441,11 +442,15 @@ fn of_recording(input: &Input, verdicts: &mut [Arc<Verdict>]) {
                 command: format!("kflow why --ever {}/{}", v.namespace, v.pod),
             });
         }
-        for next in &mut v.next {
-            if next.command.starts_with("kflow ") {
-                next.command.push_str(&flags);
-            }
-        }
+        name_recording(input, v);
+    }
+}
+
+/// Makes commands of kflow among a verdict's next steps name the recording.
+pub(super) fn name_recording(input: &Input, v: &mut Verdict) {
+    let Some(flags) = input.flags() else { return };
+    for next in &mut v.next {
+        next.command = next.of(&flags);
     }
 }
 

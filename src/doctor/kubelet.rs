@@ -321,6 +321,13 @@ pub fn node_name(root: &Path) -> Option<String> {
     flags(&args, "--hostname-override").pop()
 }
 
+/// True on a machine where a kubelet has kept its state, and none runs. Then nothing tells the name that it was given.
+pub fn is_stopped(root: &Path) -> bool {
+    // pkg/kubelet/checkpointmanager and kubelet_getters.go: what a kubelet makes in its root directory.
+    let kept = files::exists(&root.join("var/lib/kubelet/pods")).unwrap_or(false);
+    kept && processes(root).is_empty() && unit(root) == "kubelet"
+}
+
 /// The configuration file of the running kubelet, as given in its flags.
 #[cfg(target_os = "linux")]
 pub fn configuration(root: &Path) -> Option<PathBuf> {

@@ -530,3 +530,47 @@ fn the_verdict_on_a_pod_says_whom_its_pull_holds_up() {
     let queued = why(&["why", "s24a/queued"]);
     assert!(!queued.contains("holds up"), "{queued}");
 }
+
+/// The walk through all moments takes long in a long recording: a terminal shows how far it is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_shows_how_far_the_walk_is() {
+    let kflow = env!("CARGO_BIN_EXE_kflow");
+    let asked = format!("{kflow} why --ever -s {} -o name >/dev/null", s1());
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &asked, "/dev/null"])
+        .env("TERM", "xterm");
+    let terminal = script.output().expect("script, of util-linux");
+    let shown = String::from_utf8_lossy(&terminal.stdout);
+    assert!(shown.contains("looking at each moment"), "{shown}");
+    let piped = run(&["why", "--ever", "-s", &s1()]);
+    assert!(piped.stderr.is_empty(), "{piped:?}");
+}
+
+#[test]
+fn a_word_is_explained_whether_or_not_there_is_a_recording() {
+    for args in [&["flow", "taint"][..], &["flow", "taints", "-s", &s1()]] {
+        let out = run(args);
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(said.starts_with("taint  A mark on a node"), "{out:?}");
+        assert_eq!(out.status.code(), Some(0), "{args:?}");
+        assert!(out.stderr.is_empty(), "{out:?}");
+    }
+    let named = command()
+        .args(["flow", "bounded"])
+        .env("KFLOW_SESSION", s1())
+        .output()
+        .unwrap();
+    assert!(named.stdout.starts_with(b"within bounds  "), "{named:?}");
+    // A step has this name too.
+    let both = run(&["flow", "relist"]).stdout;
+    let both = String::from_utf8_lossy(&both);
+    assert!(
+        both.starts_with("relist  ") && both.contains("  l09  "),
+        "{both}"
+    );
+    let near = run(&["flow", "tant"]);
+    let near = String::from_utf8_lossy(&near.stderr);
+    assert!(near.contains("did you mean taint?"), "{near}");
+}

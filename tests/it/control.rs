@@ -176,6 +176,28 @@ fn an_owner_without_pods_has_a_story() {
     ]);
     assert_eq!(burst[0]["pods"].as_array().unwrap().len(), 40);
     assert_eq!(burst[0]["controls"].as_array().unwrap().len(), 1);
+    // A pod is created once; what it is like has a moment of its own.
+    for (at, like) in [("00:42:52", "at 00:42:52 "), ("end", "at 00:4")] {
+        let args = [
+            "timeline",
+            "deploy/burst",
+            "--session",
+            &session("S5-burst"),
+        ];
+        let told = json(&[&args[..], &["--at", at, "-o", "json"]].concat());
+        let all = told[0]["happenings"].as_array().unwrap().iter();
+        let pods: Vec<&str> = all
+            .filter(|h| h["kind"] == "Pod")
+            .map(|h| h["text"].as_str().unwrap())
+            .collect();
+        assert!(!pods.is_empty());
+        for text in pods {
+            assert!(
+                text.starts_with("created; ") && text.contains(like),
+                "{text}"
+            );
+        }
+    }
 }
 
 fn span(at: i64, id: u64, parent: Option<u64>, audit_id: &str) -> Arc<Observation> {

@@ -55,6 +55,10 @@ fn the_list_of_causes_is_current() {
     let mut out = String::from(
         "# Causes\n\nWhat `kflow why` can say, generated from `crates/core/src/diagnose/catalogue.toml`. Ids are stable for ever.\n",
     );
+    out.push_str(&format!(
+        "\nIn *what to do*, {}.\n",
+        causes::BRACES.replace("{braces}", "`{braces}`")
+    ));
     for stage in Stage::ALL {
         let all = Catalogue::get().iter().filter(|c| c.stage == stage);
         let rows: Vec<Vec<String>> = all

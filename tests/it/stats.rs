@@ -1,6 +1,6 @@
 //! `kflow stats`: its figures, compared with those computed here from the timelines and calls of the same recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kflow_model::Body;
 use kflow_model::pod::Condition;
@@ -396,4 +396,36 @@ fn what_cannot_be_answered_is_said() {
             "{args:?}: {err}"
         );
     }
+}
+
+/// `reason:` finds a pod by its verdict's cause as by the reason of an Event about it.
+#[test]
+fn pods_are_chosen_by_their_cause_and_by_their_events() {
+    let file = session("S3-crashes");
+    let started = |filter: &str| {
+        let args = [
+            "stats",
+            "-s",
+            &file,
+            "--at",
+            "50%",
+            "--measure",
+            "stage/create",
+        ];
+        let rows = json(&[&args[..], &["--filter", filter]].concat());
+        let count = |r: &Value| r["count"].as_i64().unwrap() + r["open"].as_i64().unwrap();
+        rows.first().map_or(0, count)
+    };
+    let why = program::kflow(["why", "--all", "-s", &file, "--at", "50%", "-o", "json"]).out;
+    let why: Vec<Value> = serde_json::from_str(&why).unwrap();
+    let of_pods = why.iter().filter(|v| v["pod"] != "");
+    let causes: BTreeSet<&str> = of_pods.map(|v| v["cause"].as_str().unwrap()).collect();
+    assert!(!causes.is_empty());
+    for cause in causes {
+        assert!(started(&format!("reason:{cause}")) > 0, "{cause}");
+        assert!(started(cause) > 0, "{cause}");
+    }
+    let (backing_off, all) = (started("reason:BackOff"), started("!pod:nobody"));
+    assert!(0 < backing_off && backing_off < all, "{backing_off} {all}");
+    assert_eq!(started("reason:Backing"), 0);
 }

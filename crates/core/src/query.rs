@@ -182,7 +182,7 @@ impl Query {
             Self::Or(v) => v.iter().any(|q| q.matches(r)),
             Self::Not(q) => !q.matches(r),
             Self::Text(f, p) => {
-                r.text(*f, &mut |t| p.matches(t))
+                values(r, *f, &mut |t| p.matches(t))
                     || *f == Field::Pod
                         && p.op == Op::Is
                         && is_uid(&p.text)
@@ -266,6 +266,19 @@ impl Query {
         });
         first
     }
+    /// True if it may depend on a pod's verdict whether the expression holds for the pod.
+    pub fn asks_for_verdicts(&self) -> bool {
+        let mut asks = false;
+        self.each(&mut |term| {
+            asks |= match term {
+                Self::Text(field, _) => matches!(field, Field::Reason | Field::Message),
+                Self::Flag(flag) => matches!(flag, Flag::Error | Flag::Warning),
+                Self::Word(_) => true,
+                _ => false,
+            }
+        });
+        asks
+    }
     /// Returns true if the expression has this word.
     pub fn has(&self, flag: Flag) -> bool {
         let mut found = false;
@@ -304,7 +317,7 @@ fn unmet<'r>(
         if term.matches(r) {
             return None;
         }
-        r.text(field, &mut |t| {
+        values(r, field, &mut |t| {
             if !known.contains(t) {
                 known.insert(t.to_owned());
             }
@@ -327,6 +340,11 @@ fn unmet<'r>(
             near.join(", ")
         ),
     })
+}
+
+/// Calls `f` with each value that `field:` compares, until it returns true, and returns whether it did.
+fn values(r: &dyn Record, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool {
+    r.text(field, f) || field == Field::Reason && r.reasons(f)
 }
 
 /// The name of `ns/name`.

@@ -14,16 +14,19 @@ pub mod ranks;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, Text};
+use kflow_model::{Body, Nanos, PodUid, Text};
+use rustc_hash::FxHashMap;
 
+use crate::correlate::world::Pod;
 use crate::correlate::{PodView, World, startup_latency};
+use crate::diagnose::{Diagnoser, Verdict};
 use crate::flow::Stage;
-use crate::query::PodRecord;
-use crate::query::Query;
+use crate::query::{PodRecord, Query};
 
 /// A pod condition that turns true during a start, before Ready
 /// (kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Pod conditions").
@@ -182,14 +185,18 @@ impl Chosen<'_> {
     fn is_in_range(&self, at: Nanos) -> bool {
         self.range.is_none_or(|(from, to)| from <= at && at < to)
     }
-    fn admits(&self, pod: &PodView, now: Nanos) -> bool {
-        self.query.is_none_or(|q| {
-            q.matches(&PodRecord {
-                pod,
-                verdict: ("", ""),
-                now,
-            })
-        })
+}
+
+/// Returns the verdicts on a world's pods that an expression asks for; none where it asks for none.
+pub fn verdicts(
+    world: &World,
+    now: Nanos,
+    query: Option<&Query>,
+) -> Arc<FxHashMap<PodUid, Arc<Verdict>>> {
+    if query.is_some_and(Query::asks_for_verdicts) {
+        Diagnoser::new().update(world, now).0
+    } else {
+        Arc::default()
     }
 }
 
@@ -198,8 +205,13 @@ impl Chosen<'_> {
 pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<Row> {
     let mut samples = Vec::new();
     let watched = world.nodes_from();
+    let verdicts = verdicts(world, now, chosen.query);
+    let admits = |pod: &Pod| {
+        let verdict = verdicts.get(&pod.uid).map(|v| &**v);
+        (chosen.query).is_none_or(|q| q.matches(&PodRecord::new(pod, verdict, now)))
+    };
     for pod in world.pods().iter().filter(|p| !p.past) {
-        if chosen.is_in_range(pod.zero()) && chosen.admits(pod, now) {
+        if chosen.is_in_range(pod.zero()) && admits(pod) {
             of_pod(pod, by, watched, &mut samples);
         }
     }
@@ -208,7 +220,7 @@ pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<R
             continue;
         }
         let pod = world.pod(&call.pod_uid);
-        if chosen.query.is_some() && !pod.is_some_and(|p| chosen.admits(p, now)) {
+        if chosen.query.is_some() && !pod.is_some_and(&admits) {
             continue;
         }
         let group = match (by, pod) {

@@ -9,7 +9,7 @@ use crate::rows::{self, Rows};
 use crate::text::{clean, cut};
 use crate::why::{WIDTH, escaped, wrap};
 use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
-use kflow_model::units::{DAY, age, clock, date_and_clock};
+use kflow_model::units::{DAY, age, clock, counted, date_and_clock};
 use kflow_model::{Nanos, PodUid};
 
 /// Width of a length, columns: `2m41s`, with a `+` while the incident lasts.
@@ -117,7 +117,7 @@ fn nodes_of<'a, 'w: 'a>(
 /// Returns the subject, with its number of pods: `shop/deployment/web (12 pods)`.
 pub fn subject(i: &Incident) -> String {
     match (&i.subject, i.pods()) {
-        (Subject::Owner(_), n @ 1..) => format!("{} ({n} pods)", i.subject),
+        (Subject::Owner(_), n @ 1..) => format!("{} ({})", i.subject, counted(n as u64, "pod")),
         _ => i.subject.to_string(),
     }
 }

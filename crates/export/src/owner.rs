@@ -14,7 +14,8 @@ use kflow_core::correlate::{ObjectState, Pod, World};
 use kflow_core::diagnose::pods_of;
 use kflow_model::audit::AuditStage;
 use kflow_model::pod::WatchEvent;
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::stamp::SECOND;
+use kflow_model::units::{counted, duration, time_of_day};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, Stamp};
 
 /// An event in the life of an object.
@@ -63,7 +64,7 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
             uid: p.uid.0.clone(),
         },
         took_ns: None,
-        text: format!("{}, {}/{} ready", p.status, p.ready.0, p.ready.1),
+        text: begun(p, now),
         bad: false,
         source: Source::Kube,
     }));
@@ -77,6 +78,16 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
         pods,
         happenings,
     }
+}
+
+/// Says that a pod was created (or first seen, where the API never showed it), and how it is as of `now`.
+fn begun(p: &Pod, now: Nanos) -> String {
+    if p.api.is_none() {
+        return "first seen".to_owned();
+    }
+    let (ready, of) = p.ready;
+    let at = time_of_day(now, SECOND as u32);
+    format!("created; at {at} {}, {ready}/{of} ready", p.status)
 }
 
 /// Returns the objects that an owner controls, without pods: the ReplicaSets of a Deployment, the Jobs of a CronJob.
@@ -200,9 +211,9 @@ pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result
     let o = &story.state.object;
     writeln!(
         out,
-        "{}  {} pods",
+        "{}  {}",
         paint.bold(&clean(&format!("{}/{} in {}", o.kind, o.name, o.namespace))),
-        story.pods.len()
+        counted(story.pods.len() as u64, "pod")
     )?;
     for c in &story.controls {
         let line = format!("  controls {}/{}", c.object.kind, c.object.name);

@@ -1,4 +1,5 @@
-//! The filter that is typed after `/`: fuzzy text, `/re/` or words with regex signs, `!inverse`, `-l label=value`, or
+//! The filter that is typed after `/`: words that stand in any field, or whose letters stand in the name in this order
+//! (fuzzy), `/re/` or words with regex signs, `!inverse`, `-l label=value`, or
 //! an expression.
 
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern as Fuzzy};
@@ -7,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use kflow_core::query::{Query, Record};
+use kflow_core::query::{Op, Pattern, Query, Record};
 
 /// A filter of a list.
 #[derive(Debug, Default)]
@@ -20,10 +21,60 @@ pub struct Filter {
 enum Kind {
     #[default]
     All,
-    Fuzzy(Box<(Fuzzy, std::cell::RefCell<Matcher>)>),
+    Words(Box<Words>),
     Regex(Regex, bool),
     Labels(Vec<(String, Option<String>, bool)>),
     Query(Query),
+}
+
+/// Added to the score of what has the words, which comes before what has only their letters.
+const WORDS: u32 = 1 << 30;
+
+/// Words of the filter, all of which have to match.
+#[derive(Debug)]
+struct Words {
+    /// They stand in fields, as in the expression language.
+    anywhere: Query,
+    /// Their letters stand in the name, in this order.
+    fuzzy: Fuzzy,
+    matcher: std::cell::RefCell<Matcher>,
+}
+
+impl Words {
+    fn parse(text: &str) -> Result<Self, String> {
+        let word = |w| Pattern::new(w, Op::Contains).map(Query::Word);
+        let words: Result<_, _> = text.split_whitespace().map(word).collect();
+        Ok(Self {
+            anywhere: Query::And(words?),
+            fuzzy: Fuzzy::parse(text, CaseMatching::Ignore, Normalization::Smart),
+            matcher: std::cell::RefCell::new(Matcher::new(Config::DEFAULT.match_paths())),
+        })
+    }
+    fn score(&self, name: &str, record: &dyn Record) -> Option<u32> {
+        let mut buf = Vec::new();
+        let name = Utf32Str::new(name, &mut buf);
+        let fuzzy = self.fuzzy.score(name, &mut self.matcher.borrow_mut());
+        if self.anywhere.matches(record) {
+            Some(fuzzy.unwrap_or(0).saturating_add(WORDS))
+        } else {
+            fuzzy
+        }
+    }
+    fn parts(&self, text: &str, out: &mut Vec<Range<usize>>) {
+        self.anywhere.parts(text, out);
+        if !out.is_empty() {
+            return;
+        }
+        let (mut buf, mut chars) = (Vec::new(), Vec::new());
+        let hay = Utf32Str::new(text, &mut buf);
+        (self.fuzzy).indices(hay, &mut self.matcher.borrow_mut(), &mut chars);
+        // The matcher returns indices of graphemes, in any order.
+        let at = text.grapheme_indices(true);
+        let found = at
+            .enumerate()
+            .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| chars.contains(&n)));
+        out.extend(found.map(|(_, (at, g))| at..at + g.len()));
+    }
 }
 
 impl Filter {
@@ -51,10 +102,7 @@ impl Filter {
             Kind::Regex(compile(t)?, false)
         } else {
             let t = t.strip_prefix("-f").unwrap_or(t).trim();
-            Kind::Fuzzy(Box::new((
-                Fuzzy::parse(t, CaseMatching::Ignore, Normalization::Smart),
-                std::cell::RefCell::new(Matcher::new(Config::DEFAULT.match_paths())),
-            )))
+            Kind::Words(Box::new(Words::parse(t)?))
         };
         Ok(Self {
             text: t.to_owned(),
@@ -82,7 +130,7 @@ impl Filter {
         match &self.kind {
             Kind::All | Kind::Regex(..) => false,
             Kind::Labels(_) | Kind::Query(_) => true,
-            Kind::Fuzzy(_) => {
+            Kind::Words(_) => {
                 let begins = |name: &str| name.starts_with(&self.text);
                 FIELDS.iter().any(|(f, ..)| begins(f.name()))
                     || NUMBERS.iter().any(|(n, ..)| begins(n.name()))
@@ -104,7 +152,7 @@ impl Filter {
     }
     /// Returns true if [`score`](Self::score) uses the `name` that it is given.
     pub const fn needs_text(&self) -> bool {
-        matches!(self.kind, Kind::Fuzzy(_) | Kind::Regex(..))
+        matches!(self.kind, Kind::Words(_) | Kind::Regex(..))
     }
     /// Returns true if the result depends on the current time, because the expression compares a duration or an age.
     pub fn depends_on_time(&self) -> bool {
@@ -117,17 +165,7 @@ impl Filter {
             Kind::All | Kind::Regex(_, true) | Kind::Labels(_) => {}
             Kind::Regex(r, false) => out.extend(r.find_iter(text).map(|m| m.range())),
             Kind::Query(q) => q.parts(text, &mut out),
-            Kind::Fuzzy(f) => {
-                let (mut buf, mut chars) = (Vec::new(), Vec::new());
-                let hay = Utf32Str::new(text, &mut buf);
-                f.0.indices(hay, &mut f.1.borrow_mut(), &mut chars);
-                // The matcher returns indices of graphemes, in any order.
-                let at = text.grapheme_indices(true);
-                let found = at
-                    .enumerate()
-                    .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| chars.contains(&n)));
-                out.extend(found.map(|(_, (at, g))| at..at + g.len()));
-            }
+            Kind::Words(w) => w.parts(text, &mut out),
         }
         out.sort_by_key(|r| r.start);
         out
@@ -141,10 +179,7 @@ impl Filter {
     ) -> Option<u32> {
         match &self.kind {
             Kind::All => Some(0),
-            Kind::Fuzzy(f) => {
-                let mut buf = Vec::new();
-                f.0.score(Utf32Str::new(name, &mut buf), &mut f.1.borrow_mut())
-            }
+            Kind::Words(w) => w.score(name, record),
             Kind::Regex(r, inverse) => (r.is_match(name) != *inverse).then_some(0),
             Kind::Labels(want) => {
                 let have = labels?;
@@ -225,6 +260,7 @@ mod tests {
         let pod = PodView {
             namespace: "shop".into(),
             name: "web-7d9f".into(),
+            node: "node1".into(),
             ..PodView::default()
         };
         let labels = [
@@ -233,7 +269,7 @@ mod tests {
         ];
         let r = PodRecord {
             pod: &pod,
-            verdict: ("", ""),
+            verdict: ("KF911", "The node was low on memory."),
             now: Nanos(0),
         };
         Filter::parse(filter)
@@ -248,6 +284,9 @@ mod tests {
             "",
             "web",
             "shpwb",
+            "node1",
+            "kf911 NODE1 web",
+            "low",
             "^shop/web",
             "/we[b]/",
             "!^kube",
@@ -266,6 +305,8 @@ mod tests {
         }
         for no in [
             "db",
+            "node2",
+            "kf911 node2",
             "^web",
             "!web",
             "-l app=db",

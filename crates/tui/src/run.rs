@@ -49,6 +49,8 @@ pub struct Options {
     pub pane: Option<PaneId>,
     /// Initial filter of the panes of calls and of the log.
     pub filter: Option<String>,
+    /// Flags by which a command names the recording that is shown, each with a space before it; empty for what runs.
+    pub recording: String,
     /// Whether to begin with the tour; the driver is then a [`Guide`](super::tour::Guide).
     pub tour: bool,
     /// Whether a line below the panes says what to press next.
@@ -211,6 +213,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     model.configure(&config);
     model.shared.utc = config.utc;
     model.shared.local = options.zone.clone();
+    model.shared.recording.clone_from(&options.recording);
     if let Some(p) = options.pane {
         model.begin(p);
     }

@@ -70,6 +70,8 @@ pub struct Shared {
     pub utc: bool,
     /// Time zone for local times.
     pub local: Zone,
+    /// Flags by which a command names the recording that is shown, each with a space before it; empty for what runs.
+    pub recording: String,
     /// A call that another pane asks the calls pane to show.
     pub call: Option<CallKey>,
     /// An observation that another pane asks the log to show.

@@ -124,6 +124,11 @@ pub fn wrap(s: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Returns a number with the name of what is counted: `1 row`, `12,000 rows`.
+pub fn counted(n: usize, what: &str) -> String {
+    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// Formats a count with thousands separated by spaces: `1 048 576`.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();

@@ -60,11 +60,7 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
     if has_scrubber((area.width, area.height), replay) {
         scrubber::draw(&ctx, &mut canvas.part(0, area.height - 2, area.width, 1));
     }
-    footer::draw(
-        model,
-        &ctx,
-        &mut canvas.part(0, area.height - 1, area.width, 1),
-    );
+    footer::draw(model, &ctx, &mut canvas);
     for o in &model.overlays {
         match o {
             Overlay::Help(h) => overlay::help(model, &ctx, &mut canvas, h),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bar::{Bar, READING};
 use super::summary::{FEW, MANY, passed_over, some};
 use crate::cli::args::CaptureArgs;
+use crate::cli::bar::{Bar, READING};
 use crate::cli::out;
 use crate::cli::store::moment;
 use kflow_core::query::Moment;

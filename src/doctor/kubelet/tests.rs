@@ -574,3 +574,39 @@ fn what_runs_is_asked_of_the_kubelets_runtime_and_of_no_other() {
         Ok(one.path().join(SOCKETS[1]))
     );
 }
+
+#[test]
+fn a_machine_whose_kubelet_is_stopped_may_be_any_node() {
+    let state = ("var/lib/kubelet/pods/.keep", "");
+    assert!(is_stopped(node(&[state]).path()));
+    let runs = ("proc/42/comm", "kubelet\n");
+    assert!(!is_stopped(node(&[state, runs]).path()));
+    assert!(!is_stopped(node(&[]).path()));
+}
+
+/// containerd and CRI-O remove their sockets when they end.
+#[test]
+fn a_runtime_that_is_stopped_is_to_be_looked_at_and_not_named() {
+    let todo = |files: &[(&str, &str)]| {
+        let root = node(files);
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let checks = runtime
+            .unwrap()
+            .block_on(crate::doctor::runtimes(root.path()));
+        let [check] = <[_; 1]>::try_from(checks).unwrap();
+        (check.found, check.todo)
+    };
+    let config = |socket: &str| format!("containerRuntimeEndpoint: unix:///run/{socket}\n");
+    for (socket, unit) in [
+        ("containerd/containerd.sock", "containerd"),
+        ("crio/crio.sock", "crio"),
+        ("cri-dockerd.sock", "cri-docker"),
+    ] {
+        let (found, todo) = todo(&[("var/lib/kubelet/config.yaml", &config(socket))]);
+        assert!(found.contains(socket), "{found}");
+        assert_eq!(todo, format!("systemctl status {unit}"));
+    }
+    let (found, todo) = todo(&[]);
+    assert!(found.starts_with("no runtime's socket"), "{found}");
+    assert!(todo.contains("--runtime"), "{todo}");
+}

@@ -122,6 +122,9 @@ fn a_claim_that_waits_for_its_first_pod_is_well() {
         "{said}"
     );
     assert_eq!(code, Some(2), "{said}");
+    // The next command asks the same recording.
+    let next = format!("kflow why test/pvc/sentry-vroom-pvc -s {session}");
+    assert!(said.contains(&next), "{said}");
     let (said, code) = why(&session, "test/pvc/sentry-vroom-pvc");
     assert!(said.contains("KF215") && said.contains("  well"), "{said}");
     assert_eq!(code, Some(0), "{said}");

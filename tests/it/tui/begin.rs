@@ -1,6 +1,9 @@
 //! A user's first five minutes: help that can be searched and that runs the chosen command, the legend of signs, the
 //! palette, the mouse.
 
+use std::sync::Arc;
+
+use kflow_core::diagnose::{NextStep, Verdict};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_tui::glyph::{ASCII, Glyphs, UNICODE};
@@ -328,4 +331,82 @@ fn the_order_of_a_list_is_seen() {
         assert!(text.contains(&format!("☑ {chosen}")), "{text}");
         press(&mut m, &snap, "esc");
     }
+}
+
+/// What a message tells to do often stands at its end.
+#[test]
+fn long_messages_and_the_words_of_help_can_be_read_to_their_end() {
+    let (mut m, snap) = open((80, 24));
+    press(&mut m, &snap, "V");
+    let (message, _) = m.message.clone().expect("a message");
+    assert!(message.chars().count() > 80, "{message}");
+    let last = message.split_whitespace().next_back().expect("words");
+    let text = screen(&mut m, &snap);
+    assert!(text.contains(last), "{last}: {text}");
+    press(&mut m, &snap, "?");
+    let mut seen = String::new();
+    for _ in 0..160 {
+        press(&mut m, &snap, "down");
+        seen.push_str(&screen(&mut m, &snap));
+    }
+    // Wrapped or not, its last words are there.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let seen = words(&seen);
+    for a in kflow_tui::action::Action::ALL {
+        if a.scope() == kflow_tui::action::KeyScope::Global {
+            let help = words(a.help());
+            let end: String = help
+                .chars()
+                .rev()
+                .take(20)
+                .collect::<Vec<_>>()
+                .iter()
+                .rev()
+                .collect();
+            assert!(seen.contains(end.trim()), "{help}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_is_copied_names_the_recording() {
+    let (mut m, mut snap) = open((120, 40));
+    m.shared.recording = " -s incident.kflow.zst".to_owned();
+    let verdicts = Arc::make_mut(&mut snap.verdicts).values_mut();
+    let stuck = Arc::make_mut(verdicts.into_iter().next().expect("a verdict"));
+    stuck.next.push(NextStep {
+        text: "which calls hang".to_owned(),
+        command: "kflow timeline a/b".to_owned(),
+    });
+    let pod = format!("{}/{}", stuck.namespace, stuck.pod);
+    kflow_tui::offscreen::select(&mut m, &snap, &pod);
+    press(&mut m, &snap, "5");
+    let mut text = screen(&mut m, &snap);
+    press(&mut m, &snap, "G");
+    text.push_str(&screen(&mut m, &snap));
+    assert!(
+        text.contains("kflow timeline a/b -s incident.kflow.zst"),
+        "{text}"
+    );
+}
+
+/// What stands in a column is found by typing it.
+#[test]
+fn a_word_of_any_column_finds_the_pod() {
+    let (mut m, snap) = open((120, 40));
+    let on_node = |v: &&Arc<Verdict>| snap.world.pod(&v.uid).is_some_and(|p| p.node == "node1");
+    let stuck = snap.verdicts.values().find(on_node);
+    let stuck = stuck.expect("a verdict on a pod");
+    for word in [stuck.cause_id(), "node1", stuck.namespace.as_str()] {
+        press(&mut m, &snap, "1 /");
+        type_in(&mut m, &snap, word);
+        press(&mut m, &snap, "enter");
+        let text = screen(&mut m, &snap);
+        assert!(text.contains(stuck.pod.as_str()), "{word}: {text}");
+        press(&mut m, &snap, "esc");
+    }
+    press(&mut m, &snap, "1 /");
+    type_in(&mut m, &snap, "node9");
+    press(&mut m, &snap, "enter");
+    assert!(screen(&mut m, &snap).contains("No pod matches"));
 }

@@ -133,6 +133,18 @@ pub struct NextStep {
     pub command: String,
 }
 
+impl NextStep {
+    /// Returns the command; one of kflow with the flags that name the recording that the verdict is of, each with a space
+    /// before it.
+    pub fn of(&self, recording: &str) -> String {
+        if self.command.starts_with("kflow ") {
+            format!("{}{recording}", self.command)
+        } else {
+            self.command.clone()
+        }
+    }
+}
+
 /// What is said about one pod, owner or node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {

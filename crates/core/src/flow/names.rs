@@ -54,7 +54,8 @@ impl Map {
         found.map(|(n, _)| StepId(n as u16)).collect()
     }
 
-    /// Returns names of flows, steps and functions that are spelt nearly like `name`, the nearest first.
+    /// Returns names of flows, steps and functions, and words of the glossary, that are spelt nearly like `name`, the
+    /// nearest first.
     pub fn near(&self, name: &str) -> Vec<&str> {
         let names = self.flows().iter().map(|f| f.name.as_str()).chain(
             self.steps()
@@ -66,7 +67,8 @@ impl Map {
                 })
                 .map(Text::as_str),
         );
-        suggest(name, names, |n| n)
+        let words = super::glossary::words().iter().map(|w| w.name.as_str());
+        suggest(name, names.chain(words), |n| n)
     }
 }
 

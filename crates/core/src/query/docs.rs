@@ -18,7 +18,7 @@ const FORMS: &[(&str, &str)] = &[
     ("number>value", "a number; also >=, <, <=, = and !="),
     (
         "word",
-        "any field contains the word; with * or ? any field is it",
+        "any field contains the word (but Events' reasons); with * or ? any field is it",
     ),
     (
         "\"two words\"",
@@ -78,7 +78,9 @@ pub fn tables() -> Vec<Table> {
     vec![
         Table {
             title: "Expressions",
-            above: "An expression is a row of terms, all of which have to hold.".to_owned(),
+            above: "An expression is a row of terms, all of which have to hold. In the terminal, words alone also find names that \
+                    have their letters in this order, below what has the words."
+                .to_owned(),
             heads: &["form", "holds when"],
             rows: pairs(FORMS),
         },

@@ -35,7 +35,7 @@ names! {
     Message "msg" "message, error, sentence";
     Source "source" "source: cri, kubelet, kube, audit, …";
     Kind "kind" "kind of observation: call, log, event, pod, audit, span, fs, gap, note";
-    Reason "reason" "reason of an Event, or cause of a verdict";
+    Reason "reason" "cause of a verdict, or reason of an Event";
     Component "component" "who wrote it: kubelet, default-scheduler, containerd";
     Node "node" "node";
     Status "status" "pod status as kubectl shows it";

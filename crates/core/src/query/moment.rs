@@ -3,7 +3,6 @@
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::{DAY, parse_duration};
-use std::borrow::Cow;
 
 /// A moment of a session, before the session's range is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,7 +27,7 @@ pub enum Moment {
 }
 
 /// The forms that [`Moment::parse`] reads, for the message about any other text.
-pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a date and time (2026-11-21 00:27:47.2), a time of day (00:27:47.2), \
+pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a date and time (2026-11-21 00:27), a date (2026-11-21), a time of day (00:27:47.2), \
                          the time since the epoch (10 digits for seconds, 19 for nanoseconds), 40%, start, end, -5m (before the end) or +90s (after the begin)";
 
 /// True for what began in a range (its second moment excluded), or began before and had not ended by then. What has no end
@@ -38,7 +37,7 @@ pub fn lasted_in((from, to): (Nanos, Nanos), begin: Nanos, end: Option<Nanos>) -
 }
 
 impl Moment {
-    /// Parses `12:00:05.5`, RFC 3339, a date and time with or without a zone, the time since the epoch, `+3s`,
+    /// Parses `12:00:05.5`, RFC 3339, a date and time with or without seconds and zone, a date (its begin), the time since the epoch, `+3s`,
     /// `-1m30s`, `40%`, `start`, `end`. `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -118,16 +117,21 @@ fn since_epoch(digits: &str) -> Option<Nanos> {
     digits.parse::<i64>().ok()?.checked_mul(unit).map(Nanos)
 }
 
-/// Parses RFC 3339; with a space for the `T`, ` UTC` for the `Z`, or without a zone.
+/// Length of hours and minutes.
+const MINUTE: usize = "00:00".len();
+
+/// Parses RFC 3339; with a space for the `T`, ` UTC` for the `Z`, or without a zone, seconds or time of day.
 fn dated(text: &str) -> Option<Moment> {
     let (text, utc) = match text.strip_suffix("UTC") {
         Some(rest) => (rest.trim_end(), "Z"),
         None => (text, ""),
     };
-    let text = match text.split_once(' ') {
-        Some((day, time)) => Cow::Owned(format!("{day}T{}{utc}", time.replace(' ', ""))),
-        None => Cow::Owned(format!("{text}{utc}")),
-    };
+    let (day, time) = text.split_once([' ', 'T', 't']).unwrap_or((text, "00:00"));
+    let mut time = time.replace(' ', "");
+    if time.is_char_boundary(MINUTE) && time.get(MINUTE..=MINUTE) != Some(":") {
+        time.insert_str(MINUTE, ":00");
+    }
+    let text = format!("{day}T{time}{utc}");
     if let Some((at, _)) = Nanos::parse_rfc3339(&text) {
         return Some(Moment::At(at));
     }
@@ -208,7 +212,34 @@ mod tests {
                 after(7 * SECOND),
                 after(7 * SECOND),
             ),
-            ("2026-09-21 14:13", None, None),
+            ("2026-09-21 14:13", after(-20 * SECOND), after(-20 * SECOND)),
+            (
+                "2026-09-21T14:13Z",
+                after(-20 * SECOND),
+                after(-20 * SECOND),
+            ),
+            (
+                "2026-09-21 16:13 +02:00",
+                after(-20 * SECOND),
+                after(-20 * SECOND),
+            ),
+            (
+                "2026-09-21",
+                after(-(14 * 3600 + 13 * 60 + 20) * SECOND),
+                after(-(14 * 3600 + 13 * 60 + 20) * SECOND),
+            ),
+            (
+                "2026-09-21 UTC",
+                after(-51_200 * SECOND),
+                after(-51_200 * SECOND),
+            ),
+            ("2026-09-31", None, None),
+            ("2026-09-21 14", None, None),
+            ("2026-09-21 14:1", None, None),
+            ("2026-09-21 14:13:", None, None),
+            ("2026-09-21 14:13:7", None, None),
+            ("2026-09-21 14:é3", None, None),
+            ("2026-09", None, None),
             ("50", None, None),
             ("99999999999999999999", None, None),
             ("", None, None),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Field, Flag, Number};
 use crate::correlate::{Call, PodView};
+use crate::diagnose::Verdict;
 use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name, failed, is_noise};
 use kflow_model::log::Severity;
 use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
@@ -12,6 +13,11 @@ use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
 pub trait Record {
     /// Calls `f` with each value of the field until `f` returns true, and returns whether it did.
     fn text(&self, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool;
+    /// Calls `f` like [`Self::text`], with the reasons of the Events about the record. Only `reason:` searches them: a
+    /// word would find what the record does not show.
+    fn reasons(&self, _: &mut dyn FnMut(&str) -> bool) -> bool {
+        false
+    }
     /// Returns the number; `None` when the record has none.
     fn number(&self, n: Number) -> Option<i64>;
     fn flag(&self, flag: Flag) -> bool;
@@ -348,7 +354,14 @@ pub struct PodRecord<'a> {
     pub now: Nanos,
 }
 
-impl PodRecord<'_> {
+impl<'a> PodRecord<'a> {
+    pub fn new(pod: &'a PodView, verdict: Option<&'a Verdict>, now: Nanos) -> Self {
+        Self {
+            pod,
+            verdict: verdict.map_or(("", ""), |v| (v.cause_id(), v.sentence.as_str())),
+            now,
+        }
+    }
     /// The fields that a pod has.
     pub const FIELDS: &'static [Field] = &[
         Field::Pod,
@@ -386,6 +399,12 @@ impl Record for PodRecord<'_> {
             Field::Message => some(self.verdict.1, f),
             Field::Method | Field::Code | Field::Source | Field::Kind | Field::Component => false,
         }
+    }
+    fn reasons(&self, f: &mut dyn FnMut(&str) -> bool) -> bool {
+        self.pod.evidence.iter().any(|o| match &o.body {
+            Body::Event(e) => some(&e.reason, f),
+            _ => false,
+        })
     }
     fn number(&self, n: Number) -> Option<i64> {
         match n {

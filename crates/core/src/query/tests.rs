@@ -40,7 +40,8 @@ fn holds(q: &str, r: &dyn Record) -> bool {
 
 #[test]
 fn pods_are_found_by_their_fields() {
-    let p = pod();
+    let mut p = pod();
+    p.evidence = std::sync::Arc::new(vec![std::sync::Arc::new(event())]).into();
     let r = PodRecord {
         pod: &p,
         verdict: ("KF401", "image not found"),
@@ -60,6 +61,8 @@ fn pods_are_found_by_their_fields() {
         "(ns:x | ns:shop) restarts!=0",
         "pod:/web-\\d+/",
         "reason:kf401",
+        "reason:failedmount",
+        "kf401",
         "error",
         "ns:shop and !(pod:db* or pod:cache*)",
         "status~pull",
@@ -72,6 +75,8 @@ fn pods_are_found_by_their_fields() {
         "ready",
         "gone",
         "msg:\"image\"",
+        "reason:FailedAttachVolume",
+        "failedmount",
         "dur>1s",
         "status!=ImagePullBackOff",
     ] {

@@ -3,6 +3,7 @@
 use ratatui::style::Style;
 
 use super::{Tone, id12, line, path, reference, watch};
+use crate::text::counted;
 use crate::theme::Theme;
 use crate::time::TimeFormat;
 use crate::widget::details::Details;
@@ -233,7 +234,7 @@ impl Writer<'_> {
         };
         s.push_str(if c.ready { ", ready" } else { ", not ready" });
         if c.restarts > 0 {
-            s.push_str(&format!(", {} restarts", c.restarts));
+            s.push_str(&format!(", {}", counted(c.restarts as usize, "restart")));
         }
         if let Some(last) = &c.last {
             s.push_str(&format!("; before: {}", self.terminated(last)));

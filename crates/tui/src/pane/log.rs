@@ -10,7 +10,7 @@ use crate::describe;
 use crate::filter::Filter;
 use crate::glyph::{Glyphs, UNICODE};
 use crate::shared::{Ctx, Shared};
-use crate::text::{count, cut_middle, width, wrap};
+use crate::text::{count, counted, cut_middle, width, wrap};
 use crate::widget::details::Details;
 use crate::widget::scroll::Scroll;
 use kflow_core::query::Field;
@@ -201,7 +201,7 @@ impl Pane for Log {
             s.push_str(&format!(" of {}", count(self.len)));
         }
         if listed != self.rows() {
-            s.push_str(&format!(" in {} rows", count(self.rows())));
+            s.push_str(&format!(" in {}", counted(self.rows(), "row")));
         }
         if self.upto < self.len {
             s.push_str(&format!(

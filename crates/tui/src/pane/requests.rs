@@ -7,7 +7,7 @@ use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::count;
+use crate::text::{count, counted};
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::Request;
 use kflow_core::correlate::requests::RequestGroup;
@@ -152,9 +152,9 @@ impl Pane for Requests {
     fn title(&self, ctx: &Ctx<'_>) -> String {
         let g = ctx.glyphs;
         let mut s = if self.listing {
-            format!("{} requests", count(self.list.len()))
+            counted(self.list.len(), "request")
         } else {
-            format!("{} groups", count(self.groups.len()))
+            counted(self.groups.len(), "group")
         };
         if let Some((agent, verb, resource)) = self.group.as_ref().filter(|_| self.listing) {
             s.push_str(&format!(" {} {verb} {resource} {agent}", g.dot));

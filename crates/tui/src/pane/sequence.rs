@@ -8,7 +8,7 @@ use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::{count, width};
+use crate::text::{counted, width};
 use crate::widget::scroll::Scroll;
 use kflow_core::sequence::{Diagram, Message, Party, Row, What};
 use kflow_engine::Snapshot;
@@ -315,8 +315,8 @@ impl Pane for Sequence {
     fn title(&self, _ctx: &Ctx<'_>) -> String {
         let n: u32 = self.diagram.messages.iter().map(|m| m.times).sum();
         format!(
-            "{} messages{}",
-            count(n as usize),
+            "{}{}",
+            counted(n as usize, "message"),
             if self.fold { "" } else { ", unfolded" }
         )
     }

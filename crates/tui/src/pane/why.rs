@@ -227,8 +227,9 @@ impl Why {
                 let start = line(&[(" ", t.text), (g.right, t.accent), (" ", t.text)]);
                 page::wrapped(start, &n.text, t.text, room, &mut out);
                 if !n.command.is_empty() {
-                    let start = line(&[("   ", t.text)]).to(Lead::Copy(n.command.clone()));
-                    page::wrapped(start, &n.command, t.key, room, &mut out);
+                    let command = n.of(&ctx.shared.recording);
+                    let start = line(&[("   ", t.text)]).to(Lead::Copy(command.clone()));
+                    page::wrapped(start, &command, t.key, room, &mut out);
                 }
             }
         }

@@ -265,8 +265,8 @@ impl Model {
                     Err(e) => Err(e),
                     Ok(_) if p.text.is_empty() => Ok(match self.focus {
                         // Only pods have labels.
-                        PaneId::Pods => "fuzzy   !inverse   -l app=web   /regex/   ns:shop !ready",
-                        _ => "fuzzy   !inverse   /regex/   pod:web* dur>2s !ok",
+                        PaneId::Pods => "word   !inverse   -l app=web   /regex/   ns:shop !ready",
+                        _ => "word   !inverse   /regex/   pod:web* dur>2s !ok",
                     }
                     .to_owned()),
                     Ok(_) if p.text.starts_with("-l") => {

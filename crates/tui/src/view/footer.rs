@@ -1,23 +1,27 @@
-//! Draws the last line: a message, or hints of keys.
+//! Draws the last line: a message, which takes more lines where it is long, or hints of keys.
 
 use crate::action::Action;
 use crate::canvas::Canvas;
 use crate::model::{Model, Tone};
 use crate::shared::Ctx;
-use crate::text::width;
+use crate::text::{width, wrap};
 use kflow_engine::snapshot::Mode;
+use ratatui::style::Style;
 
-pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+/// Draws into the last lines of the whole screen.
+pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, screen: &mut Canvas<'_>) {
     let t = ctx.theme;
-    canvas.clear(t.bar);
     if let Some((m, tone)) = &model.message {
         let style = match tone {
             Tone::Info => t.bar.patch(t.strong),
             Tone::Error => t.bar.patch(t.fail),
         };
-        canvas.text(1, 0, m, style);
+        said(ctx, screen, m, style);
         return;
     }
+    let (w, h) = (screen.width(), screen.height());
+    let canvas = &mut screen.part(0, h.saturating_sub(1), w, 1);
+    canvas.clear(t.bar);
     let live = matches!(ctx.snap.mode, Mode::Live { .. });
     for (x, a) in hints(model, canvas.width()) {
         let key = model.keys.first(a);
@@ -28,6 +32,24 @@ pub(super) fn draw(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             a => word(a),
         };
         canvas.text(x, 0, word, t.bar.patch(t.key_text));
+    }
+}
+
+/// Draws a text into the last lines of the screen, in half of it at most.
+pub(super) fn said(ctx: &Ctx<'_>, screen: &mut Canvas<'_>, text: &str, style: Style) {
+    let (w, h) = (screen.width(), screen.height());
+    let mut lines = wrap(text, usize::from(w.saturating_sub(2)));
+    let most = usize::from(h / 2).max(1);
+    if lines.len() > most {
+        // The last line is cut with the sign for it.
+        let rest = lines.split_off(most - 1).join(" ");
+        lines.push(rest);
+    }
+    let n = lines.len() as u16;
+    let mut canvas = screen.part(0, h.saturating_sub(n), w, n);
+    canvas.clear(ctx.theme.bar);
+    for (line, y) in lines.iter().zip(0..) {
+        canvas.text(1, y, line, style);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::middle;
+use super::{footer, middle};
 use crate::canvas::Canvas;
 use crate::help::{Help, Row};
 use crate::model::{Model, Prompt, PromptKind};
@@ -95,6 +95,7 @@ pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, help: 
     let mut c = frame(ctx, canvas, a, &title);
     let visible = usize::from(c.height());
     let (per, column) = (place.per, place.column);
+    let mut whole_row = None;
     for (i, row) in rows.iter().enumerate() {
         let (x, y) = (if i >= per { column } else { 0 }, i % per.max(1));
         let Some(y) = y.checked_sub(place.top).filter(|y| *y < visible) else {
@@ -116,6 +117,8 @@ pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, help: 
             let mut s = ratatui::style::Style::new().add_modifier(t.selection.add_modifier);
             s.bg = t.selection.bg;
             c.style(x, y, column.saturating_sub(1), 1, s);
+            let is_cut = width(keys) > 16 || width(text) > usize::from(column.saturating_sub(18));
+            whole_row = is_cut.then(|| format!("{keys}  {text}"));
         }
     }
     if rows.is_empty() {
@@ -130,6 +133,9 @@ pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, help: 
         let more = format!(" {}/{per} ", (place.top + visible).min(per));
         let mut whole = canvas.part(a.x, a.y, a.width, a.height);
         whole.text_right(a.width - 2, a.height - 1, 20, &more, t.popup.patch(t.dim));
+    }
+    if let Some(text) = whole_row {
+        footer::said(ctx, canvas, &text, t.bar.patch(t.strong));
     }
 }
 

@@ -45,11 +45,7 @@ impl Wanted {
         } else if self.filter.is_all() {
             Some(0)
         } else {
-            let record = PodRecord {
-                pod: p,
-                verdict: verdict.map_or(("", ""), |v| (v.cause_id(), v.sentence.as_str())),
-                now: snap.now,
-            };
+            let record = PodRecord::new(p, verdict, snap.now);
             let labels = p.api.as_ref().map(|a| a.labels.as_slice());
             self.filter.score(&p.key(), labels, &record)
         };

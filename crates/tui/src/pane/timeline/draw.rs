@@ -3,6 +3,7 @@
 use super::{HEAD, TimelinePane, bars, detail};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
+use crate::text::counted;
 use crate::widget::ruler::{self, Window};
 use kflow_core::correlate::PodView;
 use kflow_core::flow::Stage;
@@ -97,7 +98,7 @@ impl TimelinePane {
         canvas.text_right(w - 1, 0, right, head.1, ctx.theme.head);
         bars::marks(ctx, &mut canvas.part(left + 1, 1, columns, 1), p, window);
         let n = p.timeline.marks.len();
-        canvas.text_in(1, 1, left, &format!("{n} marks"), ctx.theme.faint);
+        canvas.text_in(1, 1, left, &counted(n, "mark"), ctx.theme.faint);
         let rows = &mut canvas.part(0, HEAD, w, tree);
         match &self.path {
             Some(path) => path.draw(ctx, rows, p, (left, columns), window),

@@ -1,14 +1,37 @@
 //! A progress bar on standard error.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kflow_engine::import::Progress;
+use kflow_model::Evidence;
 
 pub(super) const READING: &str = "reading {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 pub(super) const WRITING: &str = "writing {wide_bar} {human_pos}/{human_len} observations {eta}";
+const LOOKING: &str =
+    "looking at each moment {wide_bar} {human_pos}/{human_len} observations {eta}";
+
+/// Passes on `known` observations, which a walk through all moments takes, with a bar on a terminal.
+pub(super) fn looking<'o, T>(
+    observations: impl Iterator<Item = &'o Evidence>,
+    known: usize,
+    walk: impl FnOnce(&mut dyn Iterator<Item = &'o Evidence>) -> T,
+) -> T {
+    let progress = Arc::new(Progress::default());
+    progress.total.store(known as u64, Ordering::Relaxed);
+    let shown = std::io::stderr().is_terminal();
+    let bar = shown.then(|| Bar::start(&progress, LOOKING));
+    let walked = walk(&mut observations.inspect(|_| {
+        progress.taken.fetch_add(1, Ordering::Relaxed);
+    }));
+    if let Some(bar) = bar {
+        bar.stop();
+    }
+    walked
+}
 
 /// A progress bar that reads the counters ten times a second.
 pub(super) struct Bar {
