@@ -15,6 +15,7 @@ mod fragments;
 mod healthy;
 mod journal;
 mod kubectl;
+mod lengths;
 mod listed;
 mod moment;
 mod nodes;

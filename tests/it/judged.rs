@@ -243,3 +243,69 @@ fn a_pod_that_ran_before_kflow_looked_waits_for_nothing_that_is_known() {
     // Its cgroup was there before its sandbox, half a minute before it was seen.
     assert_eq!(p.timeline.steps().count(), 0, "{:?}", p.timeline.spans);
 }
+
+/// A recording (fixtures/correlate/README.md), as of a time of day.
+fn stops(time: &str) -> (World, Nanos) {
+    let at = Nanos::parse_rfc3339(&format!("2026-11-29T{time}Z"))
+        .unwrap()
+        .0;
+    let all = recorded("stops.kflow.zst");
+    (world(all.iter().filter(|o| o.stamp.seen <= at)), at)
+}
+
+fn told(time: &str, namespace: &str, name: &str) -> kflow_core::diagnose::Verdict {
+    let (w, at) = stops(time);
+    let mut like = w.pods().iter().filter(|p| p.namespace == namespace);
+    let pod = like.find(|p| p.name.starts_with(name)).unwrap();
+    kflow_core::diagnose::why(&w, pod, at).unwrap()
+}
+
+/// Its StopContainer began before the tap was there: that no such call is seen does not show that there is none.
+#[test]
+fn a_container_that_is_being_stopped_is_told_also_once_a_tap_is_there() {
+    for time in ["05:39:36", "05:39:45", "05:40:30"] {
+        let v = told(time, "shop", "slowterm");
+        assert_eq!(v.cause_id(), "KF903", "{time}: {}", v.sentence);
+    }
+}
+
+/// The kubelet says after 10 s that the runtime did not kill the pod, though the pod was given 30 s when it was deleted.
+#[test]
+fn a_runtime_is_not_blamed_for_what_its_grace_period_allows() {
+    let v = told("05:39:50", "shop", "evict-5b984959f5-t8nq9");
+    assert_ne!(v.cause_id(), "KF905", "{}", v.sentence);
+}
+
+#[test]
+fn a_liveness_probe_that_always_fails_is_told_before_it_kills() {
+    let v = told("05:40:30", "shop", "p-live-ft");
+    assert_eq!(v.cause_id(), "KF803", "{}", v.sentence);
+    assert_eq!(v.state, kflow_core::diagnose::State::Slow);
+    assert!(
+        v.sentence.contains("200 failures in a row count"),
+        "{}",
+        v.sentence
+    );
+}
+
+#[test]
+fn a_failed_pod_of_a_job_that_has_given_up_says_so() {
+    let v = told("05:40:30", "shop", "migrate");
+    assert!(
+        v.sentence
+            .contains("Job migrate has failed, so no other pod follows: BackoffLimitExceeded"),
+        "{}",
+        v.sentence
+    );
+}
+
+/// The API shows a pod that has completed as long as nobody deletes it, though its kubelet has removed it.
+#[test]
+fn a_pod_that_completed_is_not_gone() {
+    let all = recorded("readmitted.kflow.zst");
+    let w = world(&all);
+    let p = pod(&w, "e15", "backend-7bb6445cb5-wsvtj");
+    let v = kflow_core::diagnose::why(&w, p, all.last().unwrap().stamp.seen).unwrap();
+    assert_ne!(v.state, kflow_core::diagnose::State::Gone, "{}", v.sentence);
+    assert_eq!(p.gone, None);
+}

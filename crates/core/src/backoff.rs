@@ -19,6 +19,11 @@ pub fn delay(failures: u32) -> i64 {
     (FIRST_S << doublings).min(MOST_S) * SECOND
 }
 
+/// Returns what the waits before this one took together at the least, ns, when each was twice the one before it.
+pub fn before(wait: i64) -> i64 {
+    (wait - FIRST_S * SECOND).max(0)
+}
+
 /// Returns when the kubelet retries a pull after the pull's n-th failure.
 pub fn next_pull(failures: u32, failed: Nanos) -> Nanos {
     failed.plus(delay(failures))
@@ -40,6 +45,15 @@ mod tests {
     fn the_wait_doubles_from_ten_seconds_to_five_minutes() {
         let got: Vec<i64> = (1..=8).map(|n| delay(n) / SECOND).collect();
         assert_eq!(got, [10, 20, 40, 80, 160, 300, 300, 300]);
+    }
+
+    #[test]
+    fn the_waits_before_one_are_no_longer_than_they_were() {
+        for n in 1..=8 {
+            let waited: i64 = (1..n).map(delay).sum();
+            assert!(before(delay(n)) <= waited, "{n}");
+        }
+        assert_eq!(before(delay(3)), 30 * SECOND);
     }
 
     #[test]

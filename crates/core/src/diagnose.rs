@@ -267,6 +267,13 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         let long = |t| now.since(t) > backoff::FORGOTTEN_NS;
         c.is_true() && (c.transition.is_some_and(long) || never_unready(view))
     };
+    // A liveness probe may fail while the pod is ready.
+    let probed = |c: &Condition| {
+        let ready_then = |t| c.transition.is_some_and(|ready| ready >= t);
+        let recent = |t| now.since(t) < limits::EVENTS_REPEAT.ns && !ready_then(t);
+        view.probe_failed.is_none_or(|t| !recent(t))
+    };
+    let ready = |c: &Condition| probed(c) && ready(c);
     calm && !refused() && api.condition("Ready").is_some_and(ready)
 }
 
@@ -404,7 +411,8 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
     }
     match health(cx, &f) {
         Health::Well => {
-            let gone = f.view.gone.is_some() || f.removed.is_some();
+            // The API shows a pod that has completed after its runtime has removed it.
+            let gone = f.view.gone.is_some() || f.api.is_none() && f.removed.is_some();
             Some(again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, gone))))
         }
         health => worst(cx, &f, health),

@@ -329,7 +329,7 @@ fn unmet<'r>(
     let qualified = |t: &&&String| field != Field::Pod || t.contains('/');
     let near: Vec<&str> = near.iter().filter(qualified).map(|t| t.as_str()).collect();
     Some(match (near.as_slice(), known.len()) {
-        ([], 0) => format!("no {thing} has a {name}"),
+        ([], 0) => format!("no {thing} has the field {name}"),
         ([], 1..=LISTED) => {
             let all: Vec<&str> = known.iter().map(String::as_str).collect();
             format!("no {thing} has {name}:{value}, but {}", all.join(", "))

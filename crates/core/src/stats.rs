@@ -27,6 +27,7 @@ use crate::correlate::{PodView, World, startup_latency};
 use crate::diagnose::{Diagnoser, Verdict};
 use crate::flow::Stage;
 use crate::query::{PodRecord, Query};
+use crate::timeline::Certainty;
 
 /// A pod condition that turns true during a start, before Ready
 /// (kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Pod conditions").
@@ -281,7 +282,7 @@ pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i
         }
         None => {}
     }
-    match pod.start() {
+    match pod.start().filter(|_| !was_ready(pod)) {
         Some((ns, _)) => measured.push((Measure::Ready, Some(ns))),
         None if waits => measured.push((Measure::Ready, None)),
         None => {}
@@ -302,6 +303,10 @@ pub fn measured(pod: &PodView, watched: Option<Nanos>) -> Vec<(Measure, Option<i
                 continue;
             }
             let ended = whole.end.map(|_| pod.took(stage));
+            // Both ends are of the same second: nothing was measured.
+            if ended == Some(0) && whole.certainty == Certainty::Bounded {
+                continue;
+            }
             measured.push((Measure::Stage(stage), ended));
         }
     }

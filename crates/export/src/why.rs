@@ -248,7 +248,11 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
             None => format!("flapping in {stage}{often}"),
         },
         State::Blocked => format!("waiting in {stage}{lasts}"),
-        State::Failed => format!("failed in {stage} {} ago", span(now.since(v.since))),
+        State::Failed => match (v.at_least, span(length)) {
+            (true, _) if length < SECOND => format!("failed in {stage}"),
+            (true, since) => format!("failed in {stage} at least {since} ago"),
+            (false, since) => format!("failed in {stage} {since} ago"),
+        },
         State::Recovered => format!("recovered, well{lasts}"),
         State::Healthy => "well".to_owned(),
         State::Gone => "gone".to_owned(),

@@ -187,7 +187,9 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
         State::CrashLooping | State::Flapping | State::Recovered
     );
     // When the pod's node is gone, that is the verdict even for a pod that is ready.
-    if up && !fits && v.cause_id() != "KF317" {
+    // A container whose liveness probe fails is ready until it is killed for it.
+    let killed_soon = v.cause_id() == "KF803" && v.state == State::Slow;
+    if up && !fits && !killed_soon && v.cause_id() != "KF317" {
         wrong.push(format!(
             "{} {:?} of a pod that is ready",
             v.cause_id(),
@@ -210,7 +212,12 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
             v.stage
         ));
     }
-    if stage == v.stage && since != v.since {
+    let differs = if v.at_least {
+        v.since > since
+    } else {
+        v.since != since
+    };
+    if stage == v.stage && differs {
         wrong.push(format!(
             "{} since {}, the pod in {stage} since {since}",
             v.cause_id(),

@@ -175,7 +175,10 @@ pub(super) fn strip(s: &Seen<'_>, wrong: &mut Vec<String>) {
             v.state,
             State::CrashLooping | State::Flapping | State::Recovered | State::Failed
         );
-        !ends && !v.state.is_well() && v.cause_id() != "KF317" && v.stage != Stage::Terminate
+        // A container whose liveness probe fails is ready until it is killed for it.
+        let killed_soon = v.cause_id() == "KF803" && v.state == State::Slow;
+        let of_it = !ends && !killed_soon && !v.state.is_well();
+        of_it && v.cause_id() != "KF317" && v.stage != Stage::Terminate
     });
     if let Some(v) = told
         && s.pod.current.is_none()

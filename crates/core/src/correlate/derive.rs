@@ -139,6 +139,8 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         std::mem::take(&mut build.runs),
     );
     let timeline = build.finish();
+    let failed = seen.events_of(&["Unhealthy"]).next_back();
+    v.probe_failed = failed.map(|(o, _)| o.stamp.at);
     state::containers(&mut v, &seen, &work);
     state::exits(&mut v, &runs);
     if v.api.is_none() {

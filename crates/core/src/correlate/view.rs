@@ -144,6 +144,8 @@ pub struct PodView {
     /// True when the kubelet announced an image pull (`Pulling`) by an Event, or by the log line that repeats the
     /// Event. The pull may be over.
     pub pull_announced: bool,
+    /// When a probe of a container last failed, by an Event.
+    pub probe_failed: Option<Nanos>,
     /// Init containers, then main, then ephemeral containers.
     pub containers: Vec<ContainerView>,
     /// The newest state from the API.

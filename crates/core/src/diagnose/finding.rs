@@ -15,7 +15,9 @@ use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdic
 use crate::correlate::{PodView, owners};
 use crate::flow::Stage;
 use kflow_model::cri::method;
-use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units::seconds};
+use kflow_model::{
+    Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, stamp::SECOND, units::seconds,
+};
 
 /// Causes of a pod that are a trouble of its node.
 const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
@@ -170,7 +172,11 @@ impl<'a> Finding<'a> {
     pub fn absence(mut self, at: Nanos, source: Source, what: impl Into<String>) -> Self {
         self.proofs.push(Proof {
             at,
-            precision: 1,
+            // The API's times have whole seconds.
+            precision: match at.0 % SECOND {
+                0 => SECOND as u32,
+                _ => 1,
+            },
             source,
             what: what.into(),
             words: None,
@@ -374,7 +380,18 @@ impl<'a> Finding<'a> {
             || self.cause.id == cause::KF810;
         let stuck = view.current.filter(|(stage, _)| *stage == self.stage);
         if let Some((_, since)) = stuck.filter(|_| !younger) {
-            self.since = since;
+            self.since = if self.at_least {
+                self.since.min(since)
+            } else {
+                since
+            };
+        }
+        if let Some(read) = f.printed() {
+            // A pod's age does not tell since when it has failed.
+            if self.state == State::Failed && self.since <= view.zero() {
+                self.since = read;
+            }
+            self.at_least |= self.since.plus(SECOND) > read;
         }
         self.names.vary("age", &span(f.now.since(self.since)), "");
         if self.cause.id == cause::KF213 && self.names.get("volume").is_none() {

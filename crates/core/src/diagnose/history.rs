@@ -517,6 +517,11 @@ impl<'a> PodHistory<'a> {
         }
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
     }
+    /// When it was read what kubectl printed of the pod, which lacks most times; `None` for an object of the API.
+    pub fn printed(&self) -> Option<Nanos> {
+        let (p, o) = self.api.zip(self.api_evidence)?;
+        (p.resource_version == 0).then_some(o.stamp.seen)
+    }
     /// True when the pod's state says that it has failed for this reason.
     fn ended_with(&self, reason: &str) -> bool {
         let status = self.api.map(|p| &p.status);

@@ -1,14 +1,28 @@
 //! Jobs that have failed. Their controller deletes the pods that still run (Kubernetes 1.36 `pkg/controller/job/job_controller.go`,
 //! `deleteActivePods`), so no pod may be left that tells it.
 
-use crate::correlate::{ObjectState, World};
+use crate::correlate::{ObjectState, PodView, World};
 use kflow_model::pod::WatchEvent;
 
 /// Returns why a Job has failed that has no pods any more, by its condition; `None` for every other object.
 pub fn failure(world: &World, o: &ObjectState) -> Option<String> {
-    let job = o.api.as_ref().filter(|_| o.object.kind == "Job")?;
     let is_there = |uid| world.pod(uid).is_some_and(|pod| pod.gone.is_none());
-    if job.event == WatchEvent::Deleted || o.pods.iter().any(is_there) {
+    if o.pods.iter().any(is_there) {
+        return None;
+    }
+    condition(o)
+}
+
+/// Returns the name of the Job that a pod is of, and why it has failed: no other pod follows.
+pub fn of_pod<'p>(world: &World, pod: &'p PodView) -> Option<(&'p str, String)> {
+    let job = pod.owners.first().filter(|o| o.kind == "Job")?;
+    let o = world.object("Job", &pod.namespace, &job.name)?;
+    Some((job.name.as_str(), condition(o)?))
+}
+
+fn condition(o: &ObjectState) -> Option<String> {
+    let job = o.api.as_ref().filter(|_| o.object.kind == "Job")?;
+    if job.event == WatchEvent::Deleted {
         return None;
     }
     let mut conditions = job.conditions.iter();

@@ -83,6 +83,8 @@ limits! {
     SKIPPING = "admit: the kubelet's newest word that it skips all pods", 12, "pkg/kubelet/kubelet.go, syncLoop: it says so, and sleeps base 100 ms, × factor 2, up to max 5 s; two of the longest, and two seconds to be read";
     /// For a call of the kubelet's loops.
     LOOP_CALL = "admit: a call of the kubelet's loops is in flight", 10, "measured: ListPodSandbox at most 0.16 s, Status at most 0.01 s (S5-burst)";
+    /// A node whose runtime does not answer is not ready after this long.
+    RUNTIME_DOWN = "admit: a node that is ready although its runtime did not answer once: it answers again", 60, "pkg/kubelet/kubelet.go, NewMainKubelet: newRuntimeState(maxWaitForContainerRuntime 30 s), after which ReadyCondition (pkg/kubelet/nodestatus/setters.go) says that it is down; pkg/kubelet/apis/config/v1beta1/defaults.go: NodeStatusUpdateFrequency 10 s; chosen: as long again for the status to come";
     /// For volumes that are not mounted.
     VOLUMES = "volumes: no sandbox was asked for", 20, "measured: 0.3 s with local volumes (S1-basics); pkg/kubelet/volumemanager/volume_manager.go, WaitForAttachAndMount: polls every podAttachAndMountRetryInterval 300 ms, and itself complains only after podAttachAndMountTimeout 2m3s. Chosen: long enough for a local disk, and far less than that";
     /// For volumes or the sandbox, with the API alone.

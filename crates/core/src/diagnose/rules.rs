@@ -38,7 +38,7 @@ use super::history::{self, PodHistory};
 use super::signal::Signal;
 use super::text::span;
 use super::told::Texts;
-use super::{Catalogue, State, cause, limits};
+use super::{Catalogue, State, cause, jobs, limits};
 use crate::backoff;
 use crate::correlate::World;
 use crate::flow::{Fact, Map, Stage};
@@ -63,6 +63,11 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// True when Events were asked for and never read, for example because the apiserver does not allow it.
+    fn events_refused(&self) -> bool {
+        let coverage = self.world.coverage();
+        coverage.newest_list("events").is_none() && coverage.unread("events", self.now).is_some()
+    }
     /// True when the tap has lost observations since `at`, so that an unseen call proves nothing.
     fn lost_calls_since(&self, at: Nanos) -> bool {
         let gaps = &self.world.source(Source::Cri).gaps;
@@ -172,7 +177,8 @@ pub fn health(f: &PodHistory<'_>) -> Health {
                 && !evicted_since(f)
         }
     };
-    if !well {
+    let fails = |c: &&history::ContainerHistory<'_>| ready::fails_liveness(f, c).is_some();
+    if !well || !flaps(f) && mains.iter().any(fails) {
         return Health::Unwell;
     }
     if flaps(f) {
@@ -296,6 +302,15 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     tries_again(f, &mut found);
     if health == Health::Flapping {
         comes_and_goes(f, &mut found);
+    }
+    if failed && let Some((job, why)) = jobs::of_pod(cx.world, f.view) {
+        let why = why.trim_end_matches('.');
+        for x in &mut found {
+            x.names.set(
+                "beside",
+                &format!("Job {job} has failed, so no other pod follows: {why}."),
+            );
+        }
     }
     order(&mut found);
     found

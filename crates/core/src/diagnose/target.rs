@@ -83,7 +83,13 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         if pods.is_empty() {
             return of_another_kind(world, query);
         }
-        return pods.into_iter().map(Target::Pod).collect();
+        // Of a pod that was made anew under its name, the one that is there is meant.
+        let there = |p: &Pod| {
+            let alike = |o: &&&Pod| o.name == p.name && o.namespace == p.namespace;
+            pods.iter().filter(alike).any(|o| o.gone.is_none())
+        };
+        let meant = pods.iter().filter(|p| p.gone.is_none() || !there(p));
+        return meant.copied().map(Target::Pod).collect();
     };
     let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     let mut out: Vec<Target<'w>> = world

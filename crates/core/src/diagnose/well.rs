@@ -1,8 +1,9 @@
 //! Verdicts on pods that are well, or whose readiness comes and goes for no known reason.
 
 use super::finding::{self, Finding};
-use super::history::{self, PodHistory};
+use super::history::{self, KillWhy, PodHistory};
 use super::{Catalogue, Confidence, Recurrence, State, Verdict, incidents, rules, signal, text};
+use crate::backoff;
 use crate::flow::Stage;
 use kflow_model::pod::PodPhase;
 
@@ -139,5 +140,14 @@ fn last_time(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>, r: Recurrenc
     let code = e
         .code
         .map_or(String::new(), |code| format!(", with exit code {code}"));
-    format!(" ({last}{ago} ago{code})")
+    let why = c
+        .killed
+        .filter(|(t, _, _)| t.0.abs_diff(e.at.0) < backoff::KILLED_NS.unsigned_abs());
+    let why = match why.map(|(_, why, _)| why) {
+        Some(KillWhy::Liveness) => ", killed as its liveness probe failed",
+        Some(KillWhy::Startup) => ", killed as its startup probe failed",
+        Some(KillWhy::PostStart) => ", killed as its postStart hook failed",
+        Some(KillWhy::Stop) | None => "",
+    };
+    format!(" ({last}{ago} ago{code}{why})")
 }

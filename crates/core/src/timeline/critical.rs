@@ -652,11 +652,11 @@ pub(super) fn kind(blocker: Blocker, s: &Span, failed: Option<&Span>) -> String 
         }
         Blocker::Poll => "until the volume manager looked again".to_owned(),
         Blocker::Probe if s.step == STATUS => match (s.code.as_str(), s.message.as_str()) {
-            ("", "") => "until it was Ready".to_owned(),
-            (code, "") => format!("until it was Ready: {code}"),
-            (_, message) => format!("until it was Ready: {message}"),
+            ("", "") => "until it is Ready".to_owned(),
+            (code, "") => format!("until it is Ready: {code}"),
+            (_, message) => format!("until it is Ready: {message}"),
         },
-        Blocker::Probe => format!("until the {} passed{of}", s.step),
+        Blocker::Probe => format!("until the {} passes{of}", s.step),
         Blocker::Gate => format!("{} {}", s.step, s.message),
     }
 }

@@ -179,7 +179,9 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
     let refused = f.events_of(&["FailedScheduling"]);
     for (o, e) in refused.filter(|(_, e)| !e.is_of_autoscaler()) {
         let at = f.api_edge(o.stamp.at, o.stamp.precision);
-        let start = since.unwrap_or(at);
+        // Of a pod that no list shows, the Event alone tells since when.
+        let first = e.began().map(|first| f.api_edge(first, o.stamp.precision));
+        let start = since.or(first).unwrap_or(at);
         let mut evidence = vec![o.clone()];
         evidence.extend(proof.clone());
         let mut s = Span::new(
@@ -225,7 +227,14 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
         }
         (Some(start), None) => {
             // The pod was bound at creation, or never. A pod that ended unbound is no longer waiting.
-            let unbound = f.newest().is_some_and(|p| !p.is_bound());
+            let on_node = || {
+                !b.view.node.is_empty()
+                    || b.input.evidence.iter().any(|o| o.source.is_node())
+                    || f.events.iter().any(|(_, e)| e.node_agent().is_some())
+            };
+            let unbound = f
+                .newest()
+                .map_or_else(|| attempt > 0 && !on_node(), |p| !p.is_bound());
             if !unbound {
                 return;
             }

@@ -8,6 +8,7 @@ use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::pod::PodPhase;
+use kflow_model::stamp::SECOND;
 
 const RECEIVED: [Fact; 2] = [Fact::PodReceived, Fact::PodAdded];
 /// Step name: the pod waits for the sync loop, which handles one event at a time. A hung runtime blocks
@@ -49,6 +50,10 @@ pub(crate) fn admit(b: &mut Build<'_>) {
     let received = b.seen.line(&RECEIVED).map(|(o, _)| o);
     // The earliest action of the pod's worker that any source shows.
     let handed = b.seen.line(&HANDED);
+    // A kubelet that is started anew logs the hand-over of pods that run, and may log more than the one before it.
+    let begun = first_work(b).into_iter().chain(first_mount(b));
+    let begun = begun.map(|(at, _)| at.at).min();
+    let handed = handed.filter(|(o, _)| begun.is_none_or(|at| o.stamp.at <= at.plus(SECOND)));
     let worked = handed
         .map(|(o, _)| (edge(o), o.clone()))
         .or_else(|| first_sync(b))
@@ -134,7 +139,8 @@ fn handed_over(b: &mut Build<'_>, received: &Evidence, (at, worked): (Edge, Evid
         Certainty::Measured,
         vec![taken.clone(), worked],
     ));
-    let (Some(a), Some((h, _))) = (add, f.line(&HANDED)) else {
+    let handed = f.line(&HANDED).filter(|(o, _)| o.stamp.at <= at.at);
+    let (Some(a), Some((h, _))) = (add, handed) else {
         return;
     };
     let admitted = f

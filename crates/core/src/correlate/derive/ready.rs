@@ -4,9 +4,9 @@ use super::Build;
 use super::span::{edge, narrow};
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span};
-use kflow_model::Evidence;
-use kflow_model::pod::PodPhase;
+use kflow_model::pod::{PodPhase, PodSeen};
 use kflow_model::stamp::SECOND;
+use kflow_model::{Evidence, Nanos};
 
 /// Adds the spans of `ready`.
 pub(crate) fn derive(b: &mut Build<'_>) {
@@ -30,10 +30,10 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let Some((start, proof)) = last else { return };
     let ready = f.states.iter().find_map(|(o, p)| {
         let c = p.condition("Ready").filter(|c| c.is_true())?;
-        Some((*o, c.transition?))
+        Some((*o, *p, c.transition?))
     });
     for c in &p.spec.containers {
-        probes(b, c, ready.map(|(o, _)| o));
+        probes(b, c, ready.map(|(o, p, _)| (o, p)));
     }
     // The pod cannot be Ready before its probes passed.
     let probed = b
@@ -41,7 +41,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         .filter_map(|s| s.end)
         .max()
         .map_or(start.at, |e| e.at.max(start.at));
-    let end = ready.map(|(o, at)| {
+    let end = ready.map(|(o, _, at)| {
         // The kubelet sets the condition by its own clock; the watch shows it a moment later.
         let second = Edge {
             at,
@@ -118,8 +118,28 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     b.add(s);
 }
 
+/// The latest moment at which the probes of a container that started at `start` passed: a list may be much newer than the
+/// condition that tells of all containers.
+fn by_then(o: &Evidence, p: &PodSeen, start: Nanos) -> Edge {
+    let ready = ["ContainersReady", "Ready"]
+        .into_iter()
+        .filter_map(|kind| p.condition(kind).filter(|c| c.is_true())?.transition)
+        .find(|at| (start..o.stamp.at).contains(at));
+    ready.map_or_else(
+        || edge(o),
+        |at| Edge {
+            at,
+            precision: SECOND as u32,
+        },
+    )
+}
+
 /// Adds a container's startup and readiness probes, from its start until they first pass.
-fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<&Evidence>) {
+fn probes(
+    b: &mut Build<'_>,
+    c: &kflow_model::pod::ContainerSpec,
+    ready: Option<(&Evidence, &PodSeen)>,
+) {
     let f = b.seen;
     let Some(run) = b
         .runs
@@ -174,9 +194,11 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
                                     }
                             })
                     })
-                    .map(|(o, _)| (edge(o), (*o).clone(), Certainty::Bounded))
+                    .map(|(o, p)| (by_then(o, p, start.at), (*o).clone(), Certainty::Bounded))
             })
-            .or_else(|| ready.map(|o| (edge(o), o.clone(), Certainty::Bounded)));
+            .or_else(|| {
+                ready.map(|(o, p)| (by_then(o, p, start.at), o.clone(), Certainty::Bounded))
+            });
         let failed = f.events_of(&["Unhealthy"]).rfind(|(o, e)| {
             e.container == c.name
                 && o.stamp.at >= start.at

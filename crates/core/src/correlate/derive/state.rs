@@ -421,7 +421,49 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         *since = first.min(*since);
     }
     not_all_up(v, f, t);
+    if let Some((Stage::Start, since)) = &mut v.current
+        && let Some(first) = backed_off_since(f, t)
+    {
+        *since = first.min(*since);
+    }
+    if let Some((Stage::Ready, since)) = &mut v.current
+        && let Some(lost) = lost_readiness(f)
+    {
+        *since = lost.max(*since);
+    }
     killed_by_probe(v, f, t);
+}
+
+/// When a pod that is not Ready was last Ready. The condition is False from the pod's start on, and has a later time only when it was
+/// True in between.
+fn lost_readiness(f: &PodEvidence<'_>) -> Option<Nanos> {
+    let pod = f.newest()?;
+    let ready = pod.condition("Ready").filter(|c| !c.is_true())?;
+    let begun = pod.status.start_time?;
+    let at = ready.transition.filter(|at| *at > begun.plus(SECOND))?;
+    // A container that has ended, or was started anew, has taken the readiness with it: that time is known better.
+    let ends = |s: &ContainerStatus| {
+        s.last.is_some() || !matches!(s.state, ContainerState::Running { .. })
+    };
+    (!pod.statuses().any(ends)).then_some(at)
+}
+
+/// Since when the kubelet has waited again and again before it starts containers, by the Events that count these waits: a
+/// list has the last run only. A run that was long enough for the kubelet to forget the earlier ones begins it anew.
+fn backed_off_since(f: &PodEvidence<'_>, t: &Timeline) -> Option<Nanos> {
+    let waits = f
+        .events_of(&["BackOff"])
+        .filter(|(_, e)| event(&e.reason, &e.message) == Some(Fact::RestartBackedOff));
+    let first = waits.filter_map(|(_, e)| {
+        let began = e.began()?;
+        let forgotten = runs(t, &e.container)
+            .into_iter()
+            .filter_map(|(start, end)| Some((start, end?)))
+            .filter(|(start, end)| end.since(*start) >= FORGOTTEN_NS && *end > began)
+            .map(|(_, end)| end);
+        Some(forgotten.max().unwrap_or(began))
+    });
+    first.min()
 }
 
 /// Since when volumes, a sandbox or the creation of a container have failed, by the first occurrence of the Events

@@ -13,7 +13,7 @@ use kflow_model::{
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
     node::NodeSeen,
-    pod::{Condition, ContainerState, PodSeen, WatchEvent},
+    pod::{Condition, ContainerState, PodPhase, PodSeen, WatchEvent},
     stamp::SECOND,
 };
 
@@ -112,6 +112,9 @@ pub fn proof(o: &Evidence) -> Proof {
     let stated = match &o.body {
         Body::Pod(pod) if pod.event == WatchEvent::Listed => changed(pod),
         Body::Node(n) if n.event == WatchEvent::Listed => telling(n).and_then(|c| c.transition),
+        Body::Object(o) if o.event == WatchEvent::Listed && o.generation == 1 => {
+            Some(o.created).filter(|at| at.0 > 0)
+        }
         _ => None,
     };
     state(&mut p, stated);
@@ -138,7 +141,11 @@ fn changed(p: &PodSeen) -> Option<Nanos> {
     let grace = p.deletion_grace_s.unwrap_or(0).saturating_mul(-SECOND);
     let asked = p.deletion.map(|at| at.plus(grace));
     let all = conditions.chain(containers).chain(asked);
-    all.chain(p.status.start_time).filter(|at| at.0 > 0).max()
+    // Pods begin as Pending. What kubectl prints lacks most times.
+    let new = p.resource_version > 0 && p.status.phase == PodPhase::Pending;
+    let begun = p.status.start_time.into_iter();
+    let begun = begun.chain(new.then_some(p.created));
+    all.chain(begun).filter(|at| at.0 > 0).max()
 }
 
 /// Returns a message as a line of evidence quotes it.

@@ -14,7 +14,7 @@ use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
-use kflow_model::pod::{ContainerState, PodPhase};
+use kflow_model::pod::{ContainerState, PodPhase, WatchEvent};
 use kflow_model::{Body, Nanos, Source, Text, stamp::SECOND};
 use rustc_hash::FxHashMap;
 
@@ -194,7 +194,7 @@ fn backed_off_since(c: &ContainerHistory<'_>) -> Option<Nanos> {
 const BURST: u32 = 25;
 
 /// True when the kubelet has sent so many Events of the pod that it drops some: that a container was killed, say.
-fn is_hushed(f: &PodHistory<'_>) -> bool {
+pub(super) fn is_hushed(f: &PodHistory<'_>) -> bool {
     let mut counts: FxHashMap<&str, u32> = FxHashMap::default();
     for o in f.view.evidence.iter() {
         if let Body::Event(e) = &o.body
@@ -340,13 +340,11 @@ fn crash<'a>(
         x = Some(of_exit);
     }
     let waits_again = !c.runs();
-    let next = c
-        .status
-        .and_then(|s| match &s.state {
-            ContainerState::Waiting { message, .. } => signal::wait_in(message),
-            _ => None,
-        })
-        .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
+    let wait = c.status.and_then(|s| match &s.state {
+        ContainerState::Waiting { message, .. } => signal::wait_in(message),
+        _ => None,
+    });
+    let next = wait.map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
     let next = Some(next).filter(|_| !last.was_before);
     let dead = is_final(f);
     let left = is_left(f, c);
@@ -367,8 +365,17 @@ fn crash<'a>(
             State::CrashLooping
         };
         if let Some(first) = c.exits.first() {
-            x.since = first.at.min(backed_off_since(c).unwrap_or(first.at));
-            x.at_least = first.was_before;
+            let counted = backed_off_since(c);
+            x.since = first.at.min(counted.unwrap_or(first.at));
+            // A list has the last end only, and how often it was.
+            let listed =
+                matches!(&first.evidence.body, Body::Pod(p) if p.event == WatchEvent::Listed);
+            let more = usize::try_from(n).is_ok_and(|n| n > c.exits.len());
+            let unseen = listed && more && counted.is_none();
+            x.at_least = first.was_before || unseen;
+            if unseen {
+                x.since = first.at.plus(-wait.map_or(0, backoff::before));
+            }
         }
     };
     let shown = crate::diagnose::finding::proof(last.evidence);

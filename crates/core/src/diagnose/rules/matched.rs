@@ -3,6 +3,7 @@
 use super::Context;
 use crate::correlate::{ContainerView, RunState};
 use crate::diagnose::cause;
+use crate::diagnose::cluster::NodeHealth;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
@@ -54,7 +55,9 @@ pub(super) fn matched<'a>(
             // A node is ready only while its runtime answers (pkg/kubelet/nodestatus/setters.go, `ReadyCondition`).
             cause::KF515 => {
                 let node = cx.shared.node(&f.view.node);
-                node.is_some_and(|n| n.came_back.is_some_and(|at| at > s.at))
+                let still = |n: &NodeHealth| n.ready.as_ref().is_some_and(|(s, ..)| s == "True");
+                let told = f.now.since(s.at) >= limits::RUNTIME_DOWN.ns;
+                node.is_some_and(|n| n.came_back.is_some_and(|at| at > s.at) || told && still(n))
             }
             _ => false,
         };

@@ -66,9 +66,63 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             continue;
         }
         probes(cx, f, c, flapping, found);
+        found.extend(not_killed_yet(f, c).filter(|x| {
+            !found
+                .iter()
+                .any(|k| k.cause.id == x.cause.id && k.container == c.name)
+        }));
     }
     gates(cx, f, found);
     lag(cx, f, found);
+}
+
+/// Returns the newest failure of a liveness probe that fails each time, and since when, while the container runs: the kubelet kills it
+/// when that was often enough, which takes long where `failureThreshold` is high.
+pub(super) fn fails_liveness<'h, 'a>(
+    f: &PodHistory<'a>,
+    c: &'h ContainerHistory<'a>,
+) -> Option<(&'h ProbeResult<'a>, Nanos)> {
+    let started = c.started.filter(|_| c.runs())?;
+    let p = c.liveness.as_ref();
+    let p = p.filter(|p| !p.errored && p.at >= started)?;
+    let spec = probe(f, &c.name, "liveness")?;
+    let period = i64::from(spec.period_s.max(spec.timeout_s).max(1)) * SECOND;
+    let hushed = super::containers::is_hushed(f);
+    // Each failure is told, until the kubelet drops some.
+    let told = if hushed {
+        limits::EVENTS_REPEAT.ns
+    } else {
+        2 * period + LAG_NS
+    };
+    // An Event that is listed counts all failures, those of earlier runs too.
+    let (count, first) = match &p.evidence.body {
+        Body::Event(e) => (e.count, e.began().unwrap_or(p.at).max(started)),
+        _ => (
+            p.count,
+            p.at.plus(-period * i64::from(p.count.saturating_sub(1))),
+        ),
+    };
+    let count = count.max(p.count);
+    let in_a_row = p.at.since(first) <= period * i64::from(count) + LAG_NS;
+    // A node that is busy for a moment fails a probe once or twice.
+    let often = count >= FAILURES && in_a_row || hushed || c.kills > 0;
+    (often && f.now.since(p.at) <= told).then_some((p, first))
+}
+
+/// Returns a finding for a container that fails its liveness probe and runs.
+fn not_killed_yet<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<Finding<'a>> {
+    let (p, first) = fails_liveness(f, c)?;
+    let x = Finding::new(cause::KF803, f).container(&c.name);
+    let x = x
+        .name("probe", &probe_of(f, &c.name, "liveness"))
+        .name("what", &said(p.text))
+        .state(State::Slow)
+        .since(first)
+        .proof(p.evidence);
+    Some(match c.kills {
+        0 => x,
+        n => x.varying("times", &crate::diagnose::text::times(n)),
+    })
 }
 
 /// Returns what failed probes say of a container of which nothing else is known, as a row or a message of an Event in a ticket:

@@ -89,6 +89,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         let is_event = |o: &Evidence| matches!(o.body, Body::Event(_));
         let has_events = cx.world.coverage().newest_list("events").is_some()
             || f.view.evidence.iter().any(is_event);
+        if !has_events && cx.events_refused() {
+            return;
+        }
         if !has_events {
             // Nothing follows from the silence of what was not read.
             found.extend(unseen(cx, f).map(|x| x.at_most(Confidence::Possible)));
@@ -130,11 +133,14 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<
             .name("volumes", &list(&volumes))
             .varying("detail", &format!("nothing was said for {}", span(waited)))
     };
-    Some(x.proof_if(f.api_evidence).absence(
-        began,
-        Source::Kube,
-        "the kubelet has begun with the pod, and no event of volumes or sandbox since",
-    ))
+    let x = x.proof_if(f.api_evidence);
+    let read = cx.world.coverage().newest_list("events").is_some();
+    let silence = if read {
+        "the kubelet has begun with the pod, and no event of volumes or sandbox since"
+    } else {
+        "the kubelet has begun with the pod; Events were not read"
+    };
+    Some(x.absence(began, Source::Kube, silence))
 }
 
 /// Returns the stage that the pod list shows for a pod that may wait for volumes or for its sandbox.

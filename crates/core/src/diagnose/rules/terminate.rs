@@ -10,8 +10,10 @@ use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
-use kflow_model::pod::PodPhase;
-use kflow_model::{Body, Source, pod::ContainerState, stamp::SECOND, units::seconds};
+use kflow_model::pod::{PodPhase, WatchEvent};
+use kflow_model::{
+    Body, Evidence, Nanos, Source, pod::ContainerState, stamp::SECOND, units::seconds,
+};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
 const HELD_NS: i64 = limits::HELD.ns;
@@ -34,6 +36,21 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     let age = cx.now.since(deleted);
     let grace = f.grace_s.unwrap_or(30) * SECOND;
     found.retain(|k| !matches!(k.cause.id, cause::KF908 | cause::KF909) || age >= KILL_NS);
+    // For a pod that is evicted the kubelet says so after 10 s (pkg/kubelet/pod_workers.go, `killPodNow`), although a grace period
+    // that the pod was given before goes on.
+    let said = |o: &Evidence| {
+        let reason = match &o.body {
+            Body::Event(e) => Some(e.reason.as_str()),
+            Body::Log(l) => l.field("reason"),
+            _ => None,
+        };
+        reason == Some("ExceededGracePeriod")
+    };
+    let only_said = |k: &Finding<'_>| {
+        let mut all = k.proofs.iter().map(|p| p.evidence.as_ref());
+        k.cause.id == cause::KF905 && all.all(|o| o.is_some_and(said))
+    };
+    found.retain(|k| age > grace + KILL_NS || !only_said(k));
     for k in found.iter_mut() {
         k.since = deleted;
         if k.cause.id == cause::KF911 && age > grace + KILL_NS {
@@ -53,7 +70,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     hook(cx, f, age, found);
     stop(cx, f, found);
     finalizers(f, age, found);
-    if !f.has_cri && found.iter().all(|k| k.cause.id == cause::KF911) {
+    if !sees_the_stop(cx, f) && found.iter().all(|k| k.cause.id == cause::KF911) {
         // A kubelet that has just come back has to work off its backlog first.
         let caught_up = cx
             .shared
@@ -82,6 +99,17 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             k.rank = ENDED_BY;
         }
     }
+}
+
+/// True when a StopContainer of the pod would have been seen: the tap was there before the kubelet began to stop it, and lost nothing
+/// since.
+fn sees_the_stop(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
+    let kills = f.containers.iter().filter_map(|c| c.killed);
+    let stops = kills.filter(|(_, why, _)| *why == KillWhy::Stop);
+    let begun = stops.map(|(at, ..)| at).max();
+    let first = cx.world.source(Source::Cri).first;
+    let before = |at: Nanos| first.is_none_or(|first| at < first) || cx.lost_calls_since(at);
+    f.has_cri && (f.in_flight(method::STOP_CONTAINER).is_some() || !begun.is_some_and(before))
 }
 
 /// Adds a finding without the tap: for a deleted pod that still runs, by Events, its status and the hooks in its spec.
@@ -119,7 +147,9 @@ fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'
         .api
         .and_then(|p| p.container(&c.name))
         .is_some_and(|s| !s.pre_stop.is_empty());
-    let late = age > grace + 2 * KILL_NS;
+    // A kubelet that is started anew stops it anew, with the whole grace period.
+    let stopping = f.now.since(at).min(age);
+    let late = stopping > grace + 2 * KILL_NS;
     // The API sets a restart policy in every pod. What kubectl prints has neither that nor the hooks.
     let printed = f.api.is_some_and(|p| p.spec.restart_policy.is_empty());
     if printed && !late {
@@ -135,7 +165,8 @@ fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'
     }
     let x = Finding::new(id, f);
     let x = if late {
-        let what = format!("it still runs {} after its grace period", span(age - grace));
+        let over = span(stopping - grace);
+        let what = format!("it still runs {over} after its grace period");
         x.varying("what", &what)
     } else {
         x.varying("running", &span(f.now.since(at)))
@@ -453,8 +484,17 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
         x.state = State::Slow;
     }
     // A list may be much newer than what it shows.
-    let told = matches!(s.evidence.body, Body::Event(_)).then_some(s.at);
-    if let Some(at) = s.stated.or(told).filter(|_| over && f.deleted.is_none()) {
-        x.since = at;
+    let listed = matches!(&s.evidence.body, Body::Pod(p) if p.event == WatchEvent::Listed);
+    let told = Some(s.at).filter(|_| !listed);
+    if !over || f.deleted.is_some() {
+        return;
+    }
+    let ended = || {
+        let exits = f.containers.iter().filter_map(|c| c.exits.last());
+        exits.filter(|e| !e.was_before).map(|e| e.at).max()
+    };
+    match s.stated.or(told).or_else(ended) {
+        Some(at) => x.since = at,
+        None => (x.since, x.at_least) = (s.at, true),
     }
 }

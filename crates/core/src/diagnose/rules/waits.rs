@@ -19,7 +19,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         found.push(x);
         return;
     }
-    if moved_lately(cx, f) {
+    // Nothing follows from the silence of what may not be read; the kubelet's log repeats its Events.
+    if moved_lately(cx, f) || cx.events_refused() && !f.has_log {
         return;
     }
     let told = if f.deleted.is_some() {
@@ -310,10 +311,11 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         })
         .map(|c| c.name.as_str())
         .collect();
-    let asked = f.signals.iter().any(|s| s.reason == "Killing")
-        || f.containers
-            .iter()
-            .any(|c| c.killed.is_some_and(|(t, ..)| t >= deleted));
+    // A kubelet that was away stops them later than the deletion asks for.
+    let told = f.signals.iter().filter(|s| s.reason == "Killing");
+    let killed = f.containers.iter().filter_map(|c| Some(c.killed?.0));
+    let told = told.map(|s| s.at).chain(killed.filter(|t| *t >= deleted));
+    let asked = told.max().map(|at| at.max(deleted));
     let ended = f
         .containers
         .iter()
@@ -325,9 +327,9 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let (x, since, patience) = if running.is_empty() {
         let what = "its containers have ended, and the kubelet has not let it go: volumes to unmount, a cgroup to remove, or a status to report";
         (x.name("what", what), ended, limits::LET_GO.ns)
-    } else if asked {
+    } else if let Some(asked) = asked {
         let what = format!("container {} still runs", list(&running));
-        (x.name("what", &what), deleted, grace + limits::KILL.ns)
+        (x.name("what", &what), asked, grace + limits::KILL.ns)
     } else {
         let what = format!(
             "container {} still runs, and the kubelet has not said that it stops it",
