@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::args::Input;
+use super::live::is_this_machine;
 use super::out;
 use kflow_engine::ask::{ApiTold, Heard, NodeTold, Past, Patience, Question, Unheard, ask};
 use kflow_engine::live::Config;
@@ -60,7 +61,9 @@ pub(super) fn heard<T: Send + 'static>(
 
 /// Prints a line with the nodes that answered, and one for each reason for which others did not.
 pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
-    let lines = lines(&heard.nodes, namespace, said).into_iter();
+    let mut nodes = heard.nodes.iter().map(|(node, _)| node.as_str());
+    let here = nodes.find(|node| is_this_machine(node));
+    let lines = lines(&heard.nodes, namespace, said, here).into_iter();
     for line in lines.chain(heard.note.clone()) {
         out::tell_later(&line);
     }
@@ -96,7 +99,13 @@ pub(super) struct Said {
     pub(super) silent: &'static str,
 }
 
-fn lines<T>(nodes: &[(Text, Result<T, Unheard>)], namespace: &str, said: Said) -> Vec<String> {
+/// `here` is the node that this machine is.
+fn lines<T>(
+    nodes: &[(Text, Result<T, Unheard>)],
+    namespace: &str,
+    said: Said,
+    here: Option<&str>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     let heard: Vec<&Text> = nodes
         .iter()
@@ -123,7 +132,12 @@ fn lines<T>(nodes: &[(Text, Result<T, Unheard>)], namespace: &str, said: Said) -
             names(like.iter().map(|(node, _)| node.to_string())),
             said.silent
         );
-        if *why == Unheard::None {
+        let here = here.filter(|here| like.iter().any(|(node, _)| node.as_str() == *here));
+        if let (Unheard::None, Some(here)) = (why, here) {
+            line.push_str(&format!(
+                ", but this machine is {here}: with --node {here} kflow reads what it has (CRI calls, kubelet log, cgroups, volumes)"
+            ));
+        } else if *why == Unheard::None {
             line.push_str(&format!(
                 " (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes are seen too; `kflow agent install`"
             ));
@@ -161,12 +175,19 @@ mod tests {
             silent: "are judged by the API alone",
         };
         assert_eq!(
-            lines(&nodes, "kflow", said),
+            lines(&nodes, "kflow", said, None),
             [
                 "what the agents of node1 saw is in the verdicts",
                 "pods of node10, node11 are judged by the API alone: the agent there did not answer: broken",
                 "pods of node2, node3, node4, node5, node6 and 2 more are judged by the API alone: no agent of kflow is there (namespace kflow): with one, CRI calls, kubelet log, cgroups and volumes are seen too; `kflow agent install`",
             ]
+        );
+        let here = lines(&nodes, "kflow", said, Some("node3"));
+        assert!(
+            here.last().is_some_and(|l| l.ends_with(
+                "no agent of kflow is there, but this machine is node3: with --node node3 kflow reads what it has (CRI calls, kubelet log, cgroups, volumes)"
+            )),
+            "{here:?}"
         );
     }
 }

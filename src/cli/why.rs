@@ -2,6 +2,7 @@
 
 mod heard;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,8 +16,8 @@ use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
-    self, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target, Unknown,
-    Verdict, jobs,
+    self, About, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target,
+    Unknown, Verdict, jobs,
 };
 use kflow_core::query::lasted_in;
 use kflow_core::suggest::suggest;
@@ -24,7 +25,7 @@ use kflow_engine::Overview;
 use kflow_export::rows::Rows;
 use kflow_export::why::escaped;
 use kflow_export::{causes, incidents, names, why};
-use kflow_model::units::{clock, date_and_clock};
+use kflow_model::units::{clock, counted, date_and_clock};
 use kflow_model::{Nanos, PodUid};
 
 /// `kflow why`
@@ -332,7 +333,13 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     let Some(query) = &args.pod else {
         let place = asked.scope.map(|s| format!(" in {}", s.name()));
         let place = place.unwrap_or_default();
+        let moving = on_their_way(world);
         return match pods_there(world) {
+            n if n > 0 && !moving.is_empty() => format!(
+                "There {} {}{place}. Nothing has failed, and nothing has taken too long so far; on their way: {moving}.\n",
+                if n == 1 { "is" } else { "are" },
+                counted(n as u64, "pod"),
+            ),
             0 => format!("There are no pods{place}.\n{}", were_there(args, asked)),
             1 => format!("There is 1 pod{place}, and it is well.\n"),
             n => format!("There are {n} pods{place}, and all are well.\n"),
@@ -390,6 +397,22 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
 fn pods_there(world: &World) -> usize {
     let pods = world.pods().iter();
     pods.filter(|p| p.gone.is_none() && !p.past).count()
+}
+
+/// The statuses of pods that start or end, with how many pods have each: `4 Terminating, 1 Init:0/1`.
+fn on_their_way(world: &World) -> String {
+    let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+    let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
+    for p in there.filter(|p| p.current.is_some()) {
+        let status = match p.status.as_str() {
+            "" => "in no status yet",
+            "Running" => "Running and not ready yet",
+            status => status,
+        };
+        *all.entry(status).or_default() += 1;
+    }
+    let all = all.iter().map(|(status, n)| format!("{n} {status}"));
+    kflow_export::text::clean(&all.collect::<Vec<_>>().join(", ")).into_owned()
 }
 
 /// The pods that are gone by the moment of a recording, and how to ask about them; empty when there are none.
@@ -573,7 +596,7 @@ fn of_targets(world: &World, targets: &[Target<'_>], now: Nanos) -> Vec<Arc<Verd
     verdicts.into_iter().map(Arc::new).collect()
 }
 
-/// All verdicts on what is not well, worst first: owners before pods, then by state, then by age.
+/// All verdicts on what is not well, worst first: nodes, owners, pods; then by state, then by age.
 fn all(world: &World, now: Nanos) -> Vec<Arc<Verdict>> {
     let (pods, owners) = Diagnoser::new().update(world, now);
     let mut verdicts: Vec<Arc<Verdict>> = pods
@@ -588,7 +611,12 @@ fn all(world: &World, now: Nanos) -> Vec<Arc<Verdict>> {
 
 fn worst_first(verdicts: &mut [Arc<Verdict>]) {
     verdicts.sort_by(|a, b| {
-        let key = |v: &Verdict| (!v.pod.is_empty(), v.state, v.since);
+        let kind = |v: &Verdict| match v.about() {
+            Some(About::Node(_)) => 0,
+            None => 1,
+            Some(About::Pod(_)) => 2,
+        };
+        let key = |v: &Verdict| (kind(v), v.state, v.since);
         key(a)
             .cmp(&key(b))
             .then_with(|| (&a.namespace, &a.pod, &a.uid).cmp(&(&b.namespace, &b.pod, &b.uid)))

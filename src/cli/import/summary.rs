@@ -260,7 +260,9 @@ fn dated(dating: &Dating) -> Option<String> {
         let file = file.map_or_else(String::new, |off| {
             format!(", and {off} before their file was written")
         });
-        format!("at the newest time in any of them{own}{file}")
+        let at = dating.late.map(|late| late.written.plus(-late.by));
+        let at = at.map_or_else(String::new, |at| format!(" ({})", at.to_rfc3339_seconds()));
+        format!("at the newest time in any of them{at}{own}{file}")
     });
     let parts: Vec<String> = by_file.into_iter().chain(by_list).collect();
     (!parts.is_empty()).then(|| {

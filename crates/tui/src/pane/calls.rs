@@ -362,7 +362,7 @@ impl Pane for Calls {
             } else if ctx.snap.world.calls().is_empty() {
                 (
                     "No CRI call has been seen.",
-                    "Calls come from the tap on the runtime's socket.",
+                    "Calls come from a tap on the runtime's socket (--tap ebpf, or kflow proxy).",
                 )
             } else if self.index.own() > 0 && self.filter.is_all() {
                 (

@@ -377,7 +377,14 @@ impl Pane for Why {
                             age(ctx.snap.now.since(since))
                         )
                     }
-                    _ if p.gone.is_some() => format!("{} is gone.", p.key()),
+                    _ if p.gone.is_some() => match made_anew(ctx.snap, p) {
+                        Some(at) => format!(
+                            "{} is gone. Another pod of that name was made {} ago: it has its own row in Pods.",
+                            p.key(),
+                            age(ctx.snap.now.since(at))
+                        ),
+                        None => format!("{} is gone.", p.key()),
+                    },
                     _ => format!("{} is well.", p.key()),
                 };
                 let mut status = if p.status.is_empty() {
@@ -405,6 +412,17 @@ impl Pane for Why {
         let v = self.current()?;
         says_more(v).then(|| why::markdown(&why::groups([v]), snap.now))
     }
+}
+
+/// Returns when the newest other pod of the same name was created that exists, as a StatefulSet makes one.
+fn made_anew(snap: &Snapshot, gone: &PodView) -> Option<Nanos> {
+    let pods = snap.world.pods();
+    let alike = |p: &&Pod| p.name == gone.name && p.namespace == gone.namespace;
+    let others = pods.iter().filter(alike);
+    others
+        .filter(|p| p.gone.is_none() && p.uid != gone.uid && !p.name.is_empty())
+        .map(|p| p.created)
+        .max()
 }
 
 /// Returns true if a verdict says more than that a pod is well or gone, such as what it went through before.

@@ -197,7 +197,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
             t.faint,
         )]));
         out.push(line(&[(
-            "  and so does the tap on its runtime calls (kflow proxy).",
+            "  and so does a tap on its calls to the runtime (--tap ebpf, or kflow proxy).",
             t.faint,
         )]));
     }

@@ -189,7 +189,7 @@ impl Operations {
     fn operations(&self, blind: bool) -> String {
         let pulls = self.flying(true).count();
         match (blind, self.flying.len(), pulls) {
-            (true, ..) => "not known: only the tap shows them".to_owned(),
+            (true, ..) => "not known: only a tap shows them".to_owned(),
             (_, 0, _) => "none".to_owned(),
             (_, n, 0) => count(n),
             (_, 1, 1) => "1, an image pull".to_owned(),
@@ -340,7 +340,7 @@ impl Operations {
         }
         if self.methods.is_empty() {
             let hint = if blind(ctx.snap) {
-                "  No call was seen: only the tap shows them (kflow proxy)."
+                "  No call was seen: only a tap shows them (--tap ebpf, or kflow proxy)."
             } else {
                 "  none in the last minute"
             };

@@ -184,7 +184,7 @@ pub(super) fn rank(verdict: Option<&Verdict>, p: &PodView) -> u8 {
         Some(State::BackingOff | State::CrashLooping) => 2,
         Some(State::Slow | State::Flapping) => 3,
         Some(State::Blocked) => 4,
-        _ if p.stages.contains(&StageState::Failing) => 5,
+        _ if p.current.is_some() && p.stages.contains(&StageState::Failing) => 5,
         _ if p.current.is_some() => FINE,
         _ if is_finished(p) => 30,
         _ => 20,
