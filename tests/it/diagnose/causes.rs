@@ -6,8 +6,9 @@ use crate::in_repository;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, State, Verdict};
 use kflow_core::flow::Stage;
+use kflow_model::pod::PodSeen;
 use kflow_model::stamp::{MILLI, SECOND};
-use kflow_model::{Body, Source, Stamp};
+use kflow_model::{Body, Observation, Source, Stamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -78,6 +79,51 @@ fn an_owner_that_nothing_touches_waits_since_it_was_created() {
     };
     assert_eq!(waits(75 * SECOND), Some(("KF110".into(), 75 * SECOND)));
     assert_eq!(waits(5 * SECOND), None);
+}
+
+/// Pods that were there before do not show that a controller reacts to a change. The objects are invented, as those of
+/// fixtures/causes/KF110.json.
+#[test]
+fn an_owner_with_pods_waits_since_a_change_that_nothing_takes_up() {
+    let path = in_repository("fixtures/causes/KF110.json");
+    let s = scenario::Scenario::load(&path);
+    let told = |made_before: i64, observed: u64| {
+        let at = s.now().plus(-20 * SECOND);
+        let mut changed = (**s.observations().first().expect("the owner")).clone();
+        changed.stamp = Stamp::exact(at);
+        let Body::Object(o) = &mut changed.body else {
+            return None;
+        };
+        o.created = s.now().plus(-3600 * SECOND);
+        (o.generation, o.observed_generation) = (4, observed);
+        let owner = o.object.clone();
+        let pod = PodSeen {
+            uid: "p1".into(),
+            namespace: "ns".into(),
+            name: "web-1".into(),
+            created: at.plus(-made_before),
+            owner: Some(owner),
+            ..PodSeen::default()
+        };
+        let pod = Observation {
+            stamp: Stamp::exact(at.plus(-SECOND)),
+            source: Source::Kube,
+            body: Body::Pod(Box::new(pod)),
+        };
+        let mut world = World::new();
+        world.observe(&pod.into());
+        world.observe(&changed.into());
+        world.refresh();
+        let target = diagnose::find(&world, &s.target);
+        let v = target.first().and_then(|t| t.verdict(&world, s.now()))?;
+        Some((v.cause_id().to_string(), v.sentence))
+    };
+    let (cause, sentence) = told(600 * SECOND, 3).expect("a verdict");
+    assert_eq!(cause, "KF110", "{sentence}");
+    let why = "its generation 4 was not taken up (its status is of generation 3)";
+    assert!(sentence.contains(why), "{sentence}");
+    assert_eq!(told(600 * SECOND, 4), None);
+    assert_eq!(told(-5 * SECOND, 3), None);
 }
 
 /// A kubelet that was started anew reads objects anew, of pods that run for long.

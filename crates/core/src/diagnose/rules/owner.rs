@@ -435,11 +435,21 @@ fn ignored<'a>(
         }
     }
     let (at, e) = asked?;
-    let worked = answered.is_some_and(|t| t >= at)
-        || !o.pods.is_empty()
-        || children
-            .iter()
-            .any(|c| c.evidence.iter().any(|e| e.stamp.at >= at));
+    // What was there before a change does not show that anything reacts to it.
+    let made = |uid| {
+        let created = cx
+            .world
+            .pod(uid)
+            .and_then(|p| Some(p.api.as_ref()?.created));
+        created.is_none_or(|created| created.plus(SECOND) > at)
+    };
+    let is_later = |e: &Evidence| match &e.body {
+        Body::Object(s) if s.event == WatchEvent::Listed => s.created.plus(SECOND) > at,
+        _ => e.stamp.at >= at,
+    };
+    let mut of_children = children.iter().flat_map(|c| c.evidence.iter());
+    let worked =
+        answered.is_some_and(|t| t >= at) || o.pods.iter().any(made) || of_children.any(is_later);
     // An owner that wants no pods needs no reaction, and a controller needs some time to react.
     if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
         return None;
@@ -453,6 +463,15 @@ fn ignored<'a>(
         ),
     );
     x.proofs.insert(0, proof(e));
+    if let Body::Object(s) = &e.body
+        && s.observed_generation > 0
+    {
+        let (new, seen) = (s.generation, s.observed_generation);
+        x.names.set(
+            "changed",
+            &format!("its generation {new} was not taken up (its status is of generation {seen})"),
+        );
+    }
     if let Some(h) = heard::controllers(cx) {
         let runs = h.at > at && cx.now.since(h.at) < limits::LEADER.ns;
         x = x
