@@ -48,8 +48,7 @@ pub fn text<'w>(
         wide = wide.max(11)
     );
     for i in incidents {
-        let lasts = if i.end.is_none() { "+" } else { "" };
-        let length = format!("{}{lasts}", age(i.length(now)));
+        let length = length(i, now);
         let head = format!(
             "{:wide$}  {length:>LENGTH$}  {:5}  ",
             at(i.begin),
@@ -88,10 +87,9 @@ pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
     let mut out =
         "| begin (UTC) | length | cause | subject | what |\n|---|---|---|---|---|\n".to_owned();
     for i in incidents {
-        let lasts = if i.end.is_none() { "+" } else { "" };
         let row = [
             date_and_clock(i.begin, 0, 0),
-            format!("{}{lasts}", age(i.length(now))),
+            length(i, now),
             i.verdict.cause_id().to_owned(),
             escaped(&subject(i)),
             escaped(&i.verdict.sentence),
@@ -99,6 +97,15 @@ pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
         out.push_str(&format!("| {} |\n", row.join(" | ")));
     }
     out
+}
+
+/// Returns how long an incident lasted: `2m41s`, with a `+` while it lasts; `?` where nothing tells.
+pub fn length(i: &Incident, now: Nanos) -> String {
+    if i.is_undated(now) {
+        return "?".to_owned();
+    }
+    let lasts = if i.end.is_none() { "+" } else { "" };
+    format!("{}{lasts}", age(i.length(now)))
 }
 
 /// Returns the nodes of an incident's pods, or the node that it befell.

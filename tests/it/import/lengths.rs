@@ -118,3 +118,10 @@ fn how_long_ago_is_not_told_where_nothing_tells_it() {
         "{why}"
     );
 }
+
+#[test]
+fn a_length_that_nothing_tells_is_a_question_mark() {
+    let rows = "NAMESPACE NAME READY STATUS RESTARTS AGE\nshop db-0 0/1 CrashLoopBackOff 12 (2m ago) 41m\n";
+    let ever = said(&["why", "--ever"], "pods.txt", rows);
+    assert!(ever.contains("? KF708 shop/db-0"), "{ever}");
+}

@@ -148,6 +148,10 @@ impl Incident {
     pub fn length(&self, now: Nanos) -> i64 {
         self.end.unwrap_or(now).since(self.begin).max(0)
     }
+    /// True when nothing tells since when: the incident was there at the first look.
+    pub fn is_undated(&self, now: Nanos) -> bool {
+        self.verdict.at_least && self.length(now) < SECOND
+    }
     /// Returns the moment in the middle of the longest part, and that part's verdict.
     pub fn middle(&self, now: Nanos) -> (Nanos, &Verdict) {
         let longest = |p: &&Part| p.end.unwrap_or(now).since(p.told);

@@ -10,17 +10,18 @@ pub fn failure(world: &World, o: &ObjectState) -> Option<String> {
     if o.pods.iter().any(is_there) {
         return None;
     }
-    condition(o)
+    why_failed(o)
 }
 
 /// Returns the name of the Job that a pod is of, and why it has failed: no other pod follows.
 pub fn of_pod<'p>(world: &World, pod: &'p PodView) -> Option<(&'p str, String)> {
     let job = pod.owners.first().filter(|o| o.kind == "Job")?;
     let o = world.object("Job", &pod.namespace, &job.name)?;
-    Some((job.name.as_str(), condition(o)?))
+    Some((job.name.as_str(), why_failed(o)?))
 }
 
-fn condition(o: &ObjectState) -> Option<String> {
+/// Returns reason and message of the condition Failed of a Job that exists.
+fn why_failed(o: &ObjectState) -> Option<String> {
     let job = o.api.as_ref().filter(|_| o.object.kind == "Job")?;
     if job.event == WatchEvent::Deleted {
         return None;

@@ -39,7 +39,8 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     // The pod counts as recovered as soon as it runs and is ready again: after a single exit nothing shows that
     // another follows (`crash_loop` needs two), how long the container ran before depends on what failed, and the
     // sentence says how long the pod has been well and how long ago the container ended.
-    let recovered = !gone && (!past.is_empty() || before.is_some());
+    let completed = v.phase == PodPhase::Succeeded;
+    let recovered = !gone && !completed && (!past.is_empty() || before.is_some());
     let since = f.well_since().unwrap_or_else(|| f.since(Stage::Ready));
     let state = match (gone, recovered) {
         (true, _) => State::Gone,
@@ -48,7 +49,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     };
     let sentence = if gone {
         "The pod is gone.".to_owned()
-    } else if v.phase == PodPhase::Succeeded {
+    } else if completed {
         "The pod has completed.".to_owned()
     } else if recovered {
         let mut what: Vec<String> = Vec::new();

@@ -16,7 +16,7 @@ use kflow_core::diagnose::incidents::weight;
 use kflow_core::diagnose::{Incident, Subject};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
-use kflow_model::units::{age, duration};
+use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
 use ratatui::style::Style;
 
@@ -171,8 +171,7 @@ fn row(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16, i: &Incident
     let (word, style) = stage::verdict(ctx, v.state);
     let begin = ctx.time().at(i.begin, 1, 0);
     canvas.text_in(1, y, 8, &begin, t.dim);
-    let lasts = if i.end.is_none() { "+" } else { "" };
-    let length = format!("{}{lasts}", age(i.length(now)));
+    let length = kflow_export::incidents::length(i, now);
     canvas.text_right(c.length + 7, y, 7, &length, t.text);
     let cause = if v.cause_id().is_empty() {
         word
