@@ -14,6 +14,7 @@ use kflow_core::query::Moment;
 use kflow_core::selection::Selection;
 use kflow_engine::replay::Player;
 use kflow_model::session::{Reader, SessionError, Writer, begins};
+use kflow_sources::kube::decode::EMPTY_LIST;
 
 /// Error: what was given, or what was made of it, could not be read.
 const UNREAD: &str = "cannot read it";
@@ -83,6 +84,11 @@ fn imported(path: &Path, node: Option<&str>) -> anyhow::Result<Reader> {
         !observations.is_empty() || found.nodes.is_empty(),
         "beside the captures of several nodes it has nothing that kflow knows: choose one of these with --node: {}",
         summary::some(found.nodes.iter(), summary::MANY)
+    );
+    let mut left_out = imported.summaries.iter().flat_map(|s| s.ignored.keys());
+    ensure!(
+        !observations.is_empty() || !left_out.any(|why| *why == EMPTY_LIST),
+        "a list in it is empty: kubectl found nothing of what it was asked for"
     );
     ensure!(
         !observations.is_empty(),

@@ -368,3 +368,33 @@ fn a_description_without_its_middle_is_of_its_pod() {
     let o = run(&["why", "--all", "-s", &desk.file("claim.txt", claim)]);
     assert!(!text(&o.stdout).contains("POD"), "{}", text(&o.stdout));
 }
+
+#[test]
+fn what_kubectl_says_when_it_has_nothing_is_told_as_that() {
+    let empty = r#"{"kind": "List", "apiVersion": "v1", "items": []}"#;
+    for (given, told) in [
+        (empty, "a list in it is empty"),
+        (
+            "No resources found in default namespace.\n",
+            "kubectl found nothing there",
+        ),
+        (
+            "NAME READY STATUS RESTARTS AGE\n",
+            "a table of kubectl without a row",
+        ),
+        (
+            "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host or port?\n",
+            "kubectl did not reach the cluster",
+        ),
+        (
+            "Error from server (Forbidden): pods is forbidden: User \"dev\" cannot list resource \"pods\"\n",
+            "the apiserver's refusal",
+        ),
+    ] {
+        let desk = Desk::new();
+        let o = run(&["why", "--all", "-s", &desk.file("asked.txt", given)]);
+        assert_eq!(o.status.code(), Some(2));
+        let said = text(&o.stderr);
+        assert!(said.contains(told), "{given}: {said}");
+    }
+}

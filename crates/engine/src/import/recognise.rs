@@ -16,7 +16,7 @@ const TABLE: &str = "it is a table of which kflow reads nothing: ask kubectl for
 const CRICTL: &str = "it is a table of crictl, which kflow does not read: give it the logs of the kubelet and the runtime, or `kubectl get pods -A -o json`";
 const PRINTED: &str = "it is what kubectl prints, and there is nothing in it that kflow reads: give it `kubectl describe pod` of a pod to its end, with the Events, or `kubectl get pods,events -A -o json`";
 /// First bytes of files of other kinds, and what users are told about them.
-const FOREIGN: [(&[u8], &str); 8] = [
+const FOREIGN: [(&[u8], &str); 12] = [
     (b"BZh", "it is compressed with bzip2: unpack it first"),
     (b"PK\x03\x04", "it is a zip archive: give it without a flag"),
     (
@@ -29,7 +29,19 @@ const FOREIGN: [(&[u8], &str); 8] = [
     // What gpg writes first for a passphrase; openssl's salt.
     (b"\x8c\x0d\x04", ENCRYPTED),
     (b"Salted__", ENCRYPTED),
+    // k8s.io/kubectl: pkg/cmd/get/get.go, `Run`; pkg/cmd/util/helpers.go, `StandardErrorMessage` and `checkErr`.
+    (b"No resources found", NOTHING_FOUND),
+    (b"The connection to the server ", UNREACHED),
+    (b"Unable to connect to the server", UNREACHED),
+    (
+        b"Error from server",
+        "it is the apiserver's refusal of what kubectl asked for, which its first line gives the reason of",
+    ),
 ];
+const NOTHING_FOUND: &str =
+    "kubectl found nothing there: ask it for another namespace with -n, or for all with -A";
+const UNREACHED: &str = "kubectl did not reach the cluster, as its first line says";
+const NO_ROW: &str = "it is a table of kubectl without a row";
 
 /// Returns a sentence about an input that gave no observation, from its first bytes. `None` when it is empty or of
 /// the given kind.
@@ -82,7 +94,9 @@ pub(super) fn unnamed(begin: &[u8]) -> Option<String> {
             return Some(CRICTL.to_owned());
         }
         if text.starts_with(TITLES) {
-            return Some(TABLE.to_owned());
+            let rows = text.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+            let what = if rows.count() == 1 { NO_ROW } else { TABLE };
+            return Some(what.to_owned());
         }
         let is_printed = std::str::from_utf8(text).is_ok_and(resembles_printed);
         return is_printed.then(|| PRINTED.to_owned());
