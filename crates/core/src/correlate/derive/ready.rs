@@ -124,7 +124,8 @@ fn by_then(o: &Evidence, p: &PodSeen, start: Nanos) -> Edge {
     let ready = ["ContainersReady", "Ready"]
         .into_iter()
         .filter_map(|kind| p.condition(kind).filter(|c| c.is_true())?.transition)
-        .find(|at| (start..o.stamp.at).contains(at));
+        // Within the second of that time, the observation's own is as good, and finer.
+        .find(|at| *at >= start && o.stamp.at.since(*at) >= SECOND);
     ready.map_or_else(
         || edge(o),
         |at| Edge {
