@@ -41,7 +41,8 @@ const FOREIGN: [(&[u8], &str); 12] = [
 const NOTHING_FOUND: &str =
     "kubectl found nothing there: ask it for another namespace with -n, or for all with -A";
 const UNREACHED: &str = "kubectl did not reach the cluster, as its first line says";
-const NO_ROW: &str = "it is a table of kubectl without a row";
+const NO_ROW: &str =
+    "it is a table of kubectl without a row: ask for pods with -A, or with -o json";
 
 /// Returns a sentence about an input that gave no observation, from its first bytes. `None` when it is empty or of
 /// the given kind.
