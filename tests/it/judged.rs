@@ -299,7 +299,7 @@ fn a_failed_pod_of_a_job_that_has_given_up_says_so() {
     );
 }
 
-/// The API shows a pod that has completed as long as nobody deletes it, though its kubelet has removed it.
+/// A completed pod stays in the API until somebody deletes it. Its kubelet had removed its sandbox and containers.
 #[test]
 fn a_pod_that_completed_is_not_gone() {
     let all = recorded("readmitted.kflow.zst");

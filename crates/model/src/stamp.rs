@@ -32,6 +32,14 @@ impl Nanos {
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
+    /// Returns the precision, ns, of a time whose source is not known: the API's times have whole seconds, others have nanoseconds.
+    pub const fn likely_precision(self) -> u32 {
+        if self.0 % SECOND == 0 {
+            SECOND as u32
+        } else {
+            1
+        }
+    }
     /// Parses RFC 3339 with any number of fractional digits. Returns the moment and its precision in ns by the digits
     /// written: one second for `…:05Z`, a microsecond for six digits, and so on.
     pub fn parse_rfc3339(s: &str) -> Option<(Self, u32)> {

@@ -172,11 +172,7 @@ impl<'a> Finding<'a> {
     pub fn absence(mut self, at: Nanos, source: Source, what: impl Into<String>) -> Self {
         self.proofs.push(Proof {
             at,
-            // The API's times have whole seconds.
-            precision: match at.0 % SECOND {
-                0 => SECOND as u32,
-                _ => 1,
-            },
+            precision: at.likely_precision(),
             source,
             what: what.into(),
             words: None,

@@ -517,7 +517,7 @@ impl<'a> PodHistory<'a> {
         }
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
     }
-    /// When it was read what kubectl printed of the pod, which lacks most times; `None` for an object of the API.
+    /// Returns when the output of kubectl was read that shows the pod; it lacks most timestamps. `None` for an object of the API.
     pub fn printed(&self) -> Option<Nanos> {
         let (p, o) = self.api.zip(self.api_evidence)?;
         (p.resource_version == 0).then_some(o.stamp.seen)

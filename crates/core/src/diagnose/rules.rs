@@ -63,8 +63,8 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// True when Events were asked for and never read, for example because the apiserver does not allow it.
-    fn events_refused(&self) -> bool {
+    /// True when Events were asked for and have never been read, for example because the apiserver does not allow it.
+    fn events_unread(&self) -> bool {
         let coverage = self.world.coverage();
         coverage.newest_list("events").is_none() && coverage.unread("events", self.now).is_some()
     }
@@ -178,11 +178,12 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         }
     };
     let fails = |c: &&history::ContainerHistory<'_>| ready::fails_liveness(f, c).is_some();
-    if !well || !flaps(f) && mains.iter().any(fails) {
-        return Health::Unwell;
-    }
-    if flaps(f) {
+    if !well {
+        Health::Unwell
+    } else if flaps(f) {
         Health::Flapping
+    } else if mains.iter().any(fails) {
+        Health::Unwell
     } else {
         Health::Well
     }

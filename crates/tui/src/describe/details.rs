@@ -15,7 +15,6 @@ use kflow_model::node::NodeSeen;
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::{Condition, ContainerState, ContainerStatus, PodSeen, Terminated};
 use kflow_model::span::SpanRecord;
-use kflow_model::stamp::SECOND;
 use kflow_model::units::{duration, seconds, size};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, Text};
 
@@ -170,9 +169,7 @@ impl Writer<'_> {
         self.facts.group((head, self.dim), facts, self.plain);
     }
     fn time(&self, at: Nanos) -> String {
-        // API timestamps have whole seconds; a time with a fraction is precise to 1 ns.
-        let precision = if at.0 % SECOND == 0 { SECOND as u32 } else { 1 };
-        self.time.full(at, precision)
+        self.time.full(at, at.likely_precision())
     }
     fn optional(&self, at: Option<Nanos>) -> String {
         at.map(|t| self.time(t)).unwrap_or_default()

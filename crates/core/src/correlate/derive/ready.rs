@@ -118,8 +118,8 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     b.add(s);
 }
 
-/// The latest moment at which the probes of a container that started at `start` passed: a list may be much newer than the
-/// condition that tells of all containers.
+/// Returns by when the probes of a container that started at `start` had passed, by a state of its pod: when the pod's containers
+/// became ready, or, without that, when the state was read, which may be much later.
 fn by_then(o: &Evidence, p: &PodSeen, start: Nanos) -> Edge {
     let ready = ["ContainersReady", "Ready"]
         .into_iter()

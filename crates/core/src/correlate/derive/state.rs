@@ -434,14 +434,14 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     killed_by_probe(v, f, t);
 }
 
-/// When a pod that is not Ready was last Ready. The condition is False from the pod's start on, and has a later time only when it was
-/// True in between.
+/// Returns when a pod that is not Ready stopped being Ready. The condition Ready is False from the pod's start on, so a later transition
+/// means that it was True in between.
 fn lost_readiness(f: &PodEvidence<'_>) -> Option<Nanos> {
     let pod = f.newest()?;
     let ready = pod.condition("Ready").filter(|c| !c.is_true())?;
     let begun = pod.status.start_time?;
     let at = ready.transition.filter(|at| *at > begun.plus(SECOND))?;
-    // A container that has ended, or was started anew, has taken the readiness with it: that time is known better.
+    // Where a container has ended, the pod is not ready because of that, and the container's own times are finer.
     let ends = |s: &ContainerStatus| {
         s.last.is_some() || !matches!(s.state, ContainerState::Running { .. })
     };

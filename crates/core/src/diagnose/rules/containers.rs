@@ -382,11 +382,7 @@ fn crash<'a>(
     let ended = match in_short(c, last) {
         Some(what) => Proof {
             at: last.at,
-            // A status has whole seconds, a runtime has not.
-            precision: match last.at.0 % SECOND {
-                0 => SECOND as u32,
-                _ => 1,
-            },
+            precision: last.at.likely_precision(),
             what,
             words: Some(quote(&last.message)).filter(|words| !words.is_empty()),
             ..shown

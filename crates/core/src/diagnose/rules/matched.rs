@@ -59,6 +59,11 @@ pub(super) fn matched<'a>(
                 let told = f.now.since(s.at) >= limits::RUNTIME_DOWN.ns;
                 node.is_some_and(|n| n.came_back.is_some_and(|at| at > s.at) || told && still(n))
             }
+            // Of a pod that is evicted the kubelet says it after 10 s (pkg/kubelet/pod_workers.go, `killPodNow`), although a
+            // grace period that the pod was given before goes on.
+            cause::KF905 => {
+                s.reason == "ExceededGracePeriod" && super::terminate::is_within_grace(f)
+            }
             _ => false,
         };
         if let Some((cause, names)) = told.filter(|told| !over(told)) {

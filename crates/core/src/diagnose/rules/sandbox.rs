@@ -89,11 +89,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         let is_event = |o: &Evidence| matches!(o.body, Body::Event(_));
         let has_events = cx.world.coverage().newest_list("events").is_some()
             || f.view.evidence.iter().any(is_event);
-        if !has_events && cx.events_refused() {
-            return;
-        }
         if !has_events {
             // Nothing follows from the silence of what was not read.
+            if cx.events_unread() {
+                return;
+            }
             found.extend(unseen(cx, f).map(|x| x.at_most(Confidence::Possible)));
         } else if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
             let x = Finding::new(cause::KF401, f);

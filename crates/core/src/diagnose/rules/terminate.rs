@@ -11,9 +11,7 @@ use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::pod::{PodPhase, WatchEvent};
-use kflow_model::{
-    Body, Evidence, Nanos, Source, pod::ContainerState, stamp::SECOND, units::seconds,
-};
+use kflow_model::{Body, Nanos, Source, pod::ContainerState, stamp::SECOND, units::seconds};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
 const HELD_NS: i64 = limits::HELD.ns;
@@ -34,23 +32,8 @@ const ENDED_BY: u8 = 30;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(deleted) = f.deleted else { return };
     let age = cx.now.since(deleted);
-    let grace = f.grace_s.unwrap_or(30) * SECOND;
+    let grace = grace(f);
     found.retain(|k| !matches!(k.cause.id, cause::KF908 | cause::KF909) || age >= KILL_NS);
-    // For a pod that is evicted the kubelet says so after 10 s (pkg/kubelet/pod_workers.go, `killPodNow`), although a grace period
-    // that the pod was given before goes on.
-    let said = |o: &Evidence| {
-        let reason = match &o.body {
-            Body::Event(e) => Some(e.reason.as_str()),
-            Body::Log(l) => l.field("reason"),
-            _ => None,
-        };
-        reason == Some("ExceededGracePeriod")
-    };
-    let only_said = |k: &Finding<'_>| {
-        let mut all = k.proofs.iter().map(|p| p.evidence.as_ref());
-        k.cause.id == cause::KF905 && all.all(|o| o.is_some_and(said))
-    };
-    found.retain(|k| age > grace + KILL_NS || !only_said(k));
     for k in found.iter_mut() {
         k.since = deleted;
         if k.cause.id == cause::KF911 && age > grace + KILL_NS {
@@ -101,8 +84,19 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
-/// True when a StopContainer of the pod would have been seen: the tap was there before the kubelet began to stop it, and lost nothing
-/// since.
+/// The grace period of the pod's deletion, ns.
+fn grace(f: &PodHistory<'_>) -> i64 {
+    f.grace_s.unwrap_or(30) * SECOND
+}
+
+/// True while a deleted pod may take its time to stop.
+pub(super) fn is_within_grace(f: &PodHistory<'_>) -> bool {
+    f.deleted
+        .is_some_and(|deleted| f.now.since(deleted) <= grace(f) + KILL_NS)
+}
+
+/// True when the tap would have shown a StopContainer of the pod: it was there when the kubelet began to stop the containers, and has
+/// lost no call since then.
 fn sees_the_stop(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
     let kills = f.containers.iter().filter_map(|c| c.killed);
     let stops = kills.filter(|(_, why, _)| *why == KillWhy::Stop);

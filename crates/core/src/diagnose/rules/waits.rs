@@ -20,7 +20,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         return;
     }
     // Nothing follows from the silence of what may not be read; the kubelet's log repeats its Events.
-    if moved_lately(cx, f) || cx.events_refused() && !f.has_log {
+    if moved_lately(cx, f) || cx.events_unread() && !f.has_log {
         return;
     }
     let told = if f.deleted.is_some() {
