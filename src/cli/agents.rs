@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::args::Input;
-use super::live::is_this_machine;
+use super::live::this_machine_among;
 use super::out;
 use kflow_engine::ask::{ApiTold, Heard, NodeTold, Past, Patience, Question, Unheard, ask};
 use kflow_engine::live::Config;
@@ -61,8 +61,9 @@ pub(super) fn heard<T: Send + 'static>(
 
 /// Prints a line with the nodes that answered, and one for each reason for which others did not.
 pub(super) fn tell<T>(heard: &Heard<T>, namespace: &str, said: Said) {
-    let mut nodes = heard.nodes.iter().map(|(node, _)| node.as_str());
-    let here = nodes.find(|node| is_this_machine(node));
+    let nodes = heard.nodes.iter();
+    let without = nodes.filter(|(_, answer)| matches!(answer, Err(Unheard::None)));
+    let here = this_machine_among(without.map(|(node, _)| node.as_str()));
     let lines = lines(&heard.nodes, namespace, said, here).into_iter();
     for line in lines.chain(heard.note.clone()) {
         out::tell_later(&line);
@@ -99,7 +100,7 @@ pub(super) struct Said {
     pub(super) silent: &'static str,
 }
 
-/// `here` is the node that this machine is.
+/// `here` is the node without an agent that this machine is.
 fn lines<T>(
     nodes: &[(Text, Result<T, Unheard>)],
     namespace: &str,
@@ -132,7 +133,6 @@ fn lines<T>(
             names(like.iter().map(|(node, _)| node.to_string())),
             said.silent
         );
-        let here = here.filter(|here| like.iter().any(|(node, _)| node.as_str() == *here));
         if let (Unheard::None, Some(here)) = (why, here) {
             line.push_str(&format!(
                 ", but this machine is {here}: with --node {here} kflow reads what it has (CRI calls, kubelet log, cgroups, volumes)"

@@ -78,13 +78,22 @@ pub(super) fn hostname() -> String {
 
 /// True when this machine has the node's name: as its host name, or as the name that its kubelet was given.
 pub(super) fn is_this_machine(node: &str) -> bool {
-    if cfg!(not(target_os = "linux")) {
-        return false;
+    this_machine_among([node]).is_some()
+}
+
+/// Returns the one of these nodes whose name [this machine has](is_this_machine).
+pub(super) fn this_machine_among<'n>(nodes: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let mut nodes = nodes.into_iter().peekable();
+    if cfg!(not(target_os = "linux")) || nodes.peek().is_none() {
+        return None;
     }
     let host = hostname();
-    node.eq_ignore_ascii_case(&host)
-        || host.split('.').next() == Some(node)
-        || doctor::kubelet::node_name(Path::new("/")).as_deref() == Some(node)
+    let given = doctor::kubelet::node_name(Path::new("/"));
+    nodes.find(|node| {
+        node.eq_ignore_ascii_case(&host)
+            || host.split('.').next() == Some(*node)
+            || given.as_deref() == Some(*node)
+    })
 }
 
 /// Longest wait for the Node object; after it, the name alone decides.

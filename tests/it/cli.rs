@@ -535,14 +535,28 @@ fn the_verdict_on_a_pod_says_whom_its_pull_holds_up() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_shows_how_far_the_walk_is() {
-    let kflow = env!("CARGO_BIN_EXE_kflow");
-    let asked = format!("{kflow} why --ever -s {} -o name >/dev/null", s1());
-    let mut script = Command::new("script");
-    script
-        .args(["-qec", &asked, "/dev/null"])
-        .env("TERM", "xterm");
-    let terminal = script.output().expect("script, of util-linux");
-    let shown = String::from_utf8_lossy(&terminal.stdout);
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::io::Read;
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let path = ptsname(&terminal, Vec::new()).unwrap();
+    let screen = std::fs::File::options()
+        .write(true)
+        .open(path.to_str().unwrap())
+        .unwrap();
+    let mut asked = command()
+        .args(["why", "--ever", "-s", &s1(), "-o", "name"])
+        .env("TERM", "xterm")
+        .stdout(std::process::Stdio::null())
+        .stderr(screen)
+        .spawn()
+        .unwrap();
+    let mut shown = Vec::new();
+    // When the program has ended, nobody has the terminal open, which is an error.
+    std::fs::File::from(terminal).read_to_end(&mut shown).ok();
+    assert!(asked.wait().unwrap().code().is_some());
+    let shown = String::from_utf8_lossy(&shown);
     assert!(shown.contains("looking at each moment"), "{shown}");
     let piped = run(&["why", "--ever", "-s", &s1()]);
     assert!(piped.stderr.is_empty(), "{piped:?}");

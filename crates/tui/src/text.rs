@@ -124,7 +124,7 @@ pub fn wrap(s: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a number with the name of what is counted: `1 row`, `12,000 rows`.
+/// Returns a number with what it counts, in the plural unless it is 1: `1 row`, `12 000 rows`.
 pub fn counted(n: usize, what: &str) -> String {
     format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
 }

@@ -35,7 +35,7 @@ const FOREIGN: [(&[u8], &str); 12] = [
     (b"Unable to connect to the server", UNREACHED),
     (
         b"Error from server",
-        "it is the apiserver's refusal of what kubectl asked for, which its first line gives the reason of",
+        "it is the apiserver's refusal of what kubectl asked for: its first line says why",
     ),
 ];
 const NOTHING_FOUND: &str =

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::banner::{Weight, reasons};
 use crate::pane::PaneId;
 use crate::shared::Ctx;
-use crate::text::{count, cut_middle, width};
+use crate::text::{count, counted, cut_middle, width};
 use crate::widget::page::{Lead, Line, column, heading, layers, line, list, lists, right, spark};
 use kflow_core::correlate::Call;
 use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::SourceStatus;
 use kflow_model::cri::{CallKey, method};
-use kflow_model::units::{counted, duration};
+use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Source, Text, stamp::SECOND};
 
 /// Limit on the calls that one search counts: more than a busy node has in a minute.
@@ -331,10 +331,7 @@ impl Operations {
             .to(Lead::List(PaneId::Calls, format!("method:{name}")))
         });
         if self.own_lately > 0 {
-            let text = format!(
-                "  {} of kflow hidden",
-                counted(self.own_lately as u64, "call")
-            );
+            let text = format!("  {} of kflow hidden", counted(self.own_lately, "call"));
             let own = Lead::List(PaneId::Calls, "own".to_owned());
             out.push(line(&[(&text, t.faint)]).to(own));
         }

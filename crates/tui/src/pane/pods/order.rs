@@ -384,3 +384,22 @@ impl Key {
             .then_with(|| named(self, other))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The title of the pane counts pods by their rank: one that is not in a stage any more has no trouble, whatever failed before.
+    #[test]
+    fn a_pod_that_has_completed_is_no_trouble_for_what_failed_before() {
+        let mut p = PodView {
+            phase: PodPhase::Succeeded,
+            ..PodView::default()
+        };
+        p.stages[Stage::Volumes.index()] = StageState::Failing;
+        assert!(rank(None, &p) > FINE);
+        p.phase = PodPhase::Running;
+        p.current = Some((Stage::Volumes, kflow_model::Nanos(0)));
+        assert!(rank(None, &p) < FINE);
+    }
+}
