@@ -190,14 +190,23 @@ pub struct Input {
 }
 
 impl Input {
-    /// The flags that name the recording, each with a space before it, for a command that looks at it too; `None` for
-    /// what runs and for standard input.
+    /// The flags that name the recording and the moment, each with a space before it, for a command that looks at the
+    /// same; `None` for what runs and for standard input.
     pub fn flags(&self) -> Option<String> {
+        let mut all = self.recording()?;
+        if let Some(at) = &self.at {
+            all += &format!(" --at {}", quoted(at));
+        }
+        Some(all)
+    }
+
+    /// [`flags`](Self::flags) without the moment, for a command that looks at another one.
+    pub fn recording(&self) -> Option<String> {
         naming(self.session.as_deref(), &self.store)
     }
 }
 
-/// See [`Input::flags`].
+/// See [`Input::recording`].
 pub fn naming(session: Option<&Path>, store: &store::StoreArgs) -> Option<String> {
     if let Some(url) = &store.store {
         let given = [

@@ -26,7 +26,7 @@ use kflow_export::rows::Rows;
 use kflow_export::why::escaped;
 use kflow_export::{causes, incidents, names, why};
 use kflow_model::units::{clock, counted, date_and_clock};
-use kflow_model::{Nanos, PodUid};
+use kflow_model::{Nanos, ObjectRef, PodUid};
 
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
@@ -58,14 +58,17 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             if args.pod.is_none() {
                 tell_of_unexplained(source.asked(&world), &[]);
                 tell_of_waiting_claims(source.asked(&world), &args.input);
-                tell_of_failed_jobs(source.asked(&world));
+                if tell_of_failed_jobs(source.asked(&world)) {
+                    out::conclude(&u.to_string());
+                    return Ok(VERDICT);
+                }
             }
             Err(u.into())
         }
         Answer::Verdicts(mut verdicts) => {
             let at = heard::heard(args, &source, &world, &mut verdicts)?;
             if source.recorded.is_some() {
-                of_recording(&args.input, &mut verdicts);
+                of_recording(&args.input, source.at, &mut verdicts);
             }
             let asked = Asked {
                 at,
@@ -86,7 +89,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
                 let text = nothing(args, asked);
                 text.lines().for_each(out::tell);
             }
-            Ok(code(&verdicts))
+            Ok(code(args, asked, &verdicts))
         }
     }
 }
@@ -116,23 +119,32 @@ fn tell_of_waiting_claims(asked: Asked<'_>, input: &Input) {
     }
 }
 
-/// Names the Jobs that have failed and have no pods any more, which no verdict is about.
-fn tell_of_failed_jobs(asked: Asked<'_>) {
+/// The Jobs of the scope that have failed and have no pods any more, which no verdict is about, each with the reason.
+fn failed_jobs(asked: Asked<'_>) -> Vec<(&ObjectRef, String)> {
     // Jobs are on no node, and have no labels of pods.
     let namespace = match asked.scope {
         None => None,
-        Some(s) if s.node.is_some() || !s.labels.is_empty() || !s.fields.is_empty() => return,
+        Some(s) if s.node.is_some() || !s.labels.is_empty() || !s.fields.is_empty() => {
+            return Vec::new();
+        }
         Some(s) => s.namespace.as_deref(),
     };
-    for (job, why) in jobs::failed(asked.world) {
-        let job = &job.object;
-        if namespace.is_none_or(|n| job.namespace == n) {
-            out::tell(&format!(
-                "job {}/{} has failed, and has no pods any more: {why}:  kubectl -n {} describe job {}",
-                job.namespace, job.name, job.namespace, job.name
-            ));
-        }
+    let all = jobs::failed(asked.world).into_iter();
+    let all = all.map(|(job, why)| (&job.object, why));
+    all.filter(|(job, _)| namespace.is_none_or(|n| job.namespace == n))
+        .collect()
+}
+
+/// Names these Jobs. Returns true when there are any.
+fn tell_of_failed_jobs(asked: Asked<'_>) -> bool {
+    let failed = failed_jobs(asked);
+    for (job, why) in &failed {
+        out::tell(&format!(
+            "job {}/{} has failed, and has no pods any more: {why}:  kubectl -n {} describe job {}",
+            job.namespace, job.name, job.namespace, job.name
+        ));
     }
+    !failed.is_empty()
 }
 
 /// `kflow why --ever`: all incidents of a recording.
@@ -281,8 +293,17 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
 }
 
-fn code(verdicts: &[Arc<Verdict>]) -> u8 {
-    if verdicts.iter().any(|v| is_bad(v)) {
+/// The exit status: a Job that has failed is not well either, although no verdict is about it when its pods are gone.
+fn code(args: &WhyArgs, asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> u8 {
+    let has_failed = |target: &Target<'_>| match target {
+        Target::Owner(o, _) => jobs::failure(asked.world, o).is_some(),
+        Target::Pod(_) | Target::Node(..) => false,
+    };
+    let failed = || match args.pod.as_deref() {
+        Some(query) => diagnose::find(asked.world, query).iter().any(has_failed),
+        None => !failed_jobs(asked).is_empty(),
+    };
+    if verdicts.iter().any(|v| is_bad(v)) || failed() {
         VERDICT
     } else {
         OK
@@ -417,16 +438,24 @@ fn on_their_way(world: &World) -> String {
 
 /// The pods that are gone by the moment of a recording, and how to ask about them; empty when there are none.
 fn were_there(args: &WhyArgs, asked: Asked<'_>) -> String {
-    let gone = asked.world.pods().iter().filter(|p| p.gone.is_some());
-    let (n, Some(flags)) = (gone.count(), args.input.flags()) else {
+    let gone = asked.world.pods().iter().filter_map(|p| p.gone);
+    let (n, last) = (gone.clone().count(), gone.max());
+    let input = &args.input;
+    let (Some(last), Some(flags), Some(recording)) = (last, input.flags(), input.recording())
+    else {
         return String::new();
     };
-    if n == 0 || asked.recorded.is_none() {
+    if asked.recorded.is_none() {
         return String::new();
     }
+    // The middle of the recording may be after a moment that was named.
+    let earlier = match input.at {
+        None => "50%".to_owned(),
+        Some(_) => last.plus(-1).to_rfc3339(),
+    };
     format!(
         "{} there before {} and gone by then. What was ever not well:  kflow why --ever{flags}\n\
-         As of an earlier moment:  kflow why --all --at 50%{flags}\n",
+         As of an earlier moment:  kflow why --all --at {earlier}{recording}\n",
         if n == 1 {
             "1 pod was".to_owned()
         } else {
@@ -453,8 +482,15 @@ fn origin(when: &str, input: &Input) -> String {
 
 /// Completes the next steps of verdicts on a recording: commands of kflow name it, and what was ever not well of a pod
 /// that is gone can be asked.
-fn of_recording(input: &Input, verdicts: &mut [Arc<Verdict>]) {
-    if input.flags().is_none() {
+fn of_recording(input: &Input, at: Nanos, verdicts: &mut [Arc<Verdict>]) {
+    if input.recording().is_none() {
+        // What the agent of a node kept: of now, a command would say something else.
+        let node = input.live.scope.node.as_ref();
+        let node = node.map(|n| format!(" --node {n}")).unwrap_or_default();
+        let flags = format!("{node} --at {}", at.to_rfc3339());
+        for v in verdicts.iter_mut().filter(|_| input.session.is_none()) {
+            name(&flags, Arc::make_mut(v));
+        }
         return;
     }
     for v in verdicts {
@@ -471,9 +507,14 @@ fn of_recording(input: &Input, verdicts: &mut [Arc<Verdict>]) {
 
 /// Makes commands of kflow among a verdict's next steps name the recording.
 pub(super) fn name_recording(input: &Input, v: &mut Verdict) {
-    let Some(flags) = input.flags() else { return };
+    if let Some(flags) = input.flags() {
+        name(&flags, v);
+    }
+}
+
+fn name(flags: &str, v: &mut Verdict) {
     for next in &mut v.next {
-        next.command = next.of(&flags);
+        next.command = next.of(flags);
     }
 }
 
@@ -508,7 +549,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         let (now, text) = match found {
             Answer::Verdicts(v) => {
-                last = code(&v);
+                last = code(args, asked, &v);
                 let now: Vec<_> = v
                     .iter()
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))

@@ -168,6 +168,54 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(code(&["--help"]), Some(0));
 }
 
+/// Returns what a command printed, without line breaks of text, and its exit code.
+fn told(args: &[&str]) -> (String, Option<i32>) {
+    let out = run(args);
+    let said = [out.stdout, out.stderr].concat();
+    let said = String::from_utf8_lossy(&said).replace("\\\n", " ");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    (words.join(" "), out.status.code())
+}
+
+#[test]
+fn a_hint_is_as_of_the_moment_that_was_asked_about() {
+    let s2 = crate::recording("S2-stuck-early").display().to_string();
+    for (args, file, hint) in [
+        (
+            &["why", "default/smoke", "--at", "50%"][..],
+            &s2,
+            "kflow why --ever default/smoke -s FILE --at 50%",
+        ),
+        (
+            &["why", "default/smoke"],
+            &s2,
+            "kflow why --ever default/smoke -s FILE",
+        ),
+        (
+            &["requests", "--id", "nothing", "--at", "50%"],
+            &s2,
+            "kflow requests --list -s FILE --at 50%",
+        ),
+        (
+            &["why", "--all", "--at", "99.9%"],
+            &s2,
+            "kflow why --ever -s FILE --at 99.9%",
+        ),
+    ] {
+        let (said, _) = told(&[args, &["-s", file]].concat());
+        let hint = hint.replace("FILE", file);
+        assert!(said.contains(&hint), "{args:?}: {said}");
+    }
+    // An earlier moment is one at which there were pods, whatever moment was named.
+    let (said, _) = told(&["why", "--all", "--at", "99.9%", "-s", &s2]);
+    let hint = said.split("As of an earlier moment: kflow ").nth(1);
+    let hint = hint.unwrap_or_default();
+    let args: Vec<&str> = hint.split(' ').take(6).collect();
+    let (said, _) = told(&args);
+    let there = said.starts_with("There is") || said.starts_with("There are");
+    assert!(there && !said.contains("no pods"), "{args:?}: {said}");
+}
+
 #[test]
 fn what_cannot_be_read_is_said_with_what_to_do_next() {
     let dir = tempfile::tempdir().unwrap();

@@ -59,6 +59,31 @@ fn a_job_that_failed_without_pods_is_told() {
     );
     // This one has pods that tell it.
     assert!(!all().contains("job depot/failing-job"), "{}", all());
+    // It is not well, in every form of the answer, also where nothing else is wrong.
+    let desk = Desk::new();
+    let objects = std::fs::read_to_string(in_repository("fixtures/kube/exercises.json")).unwrap();
+    let mut alone: serde_json::Value = serde_json::from_str(&objects).unwrap();
+    let items = alone["items"].as_array_mut().unwrap();
+    items.retain(|o| o["metadata"]["name"] == "timeout-job");
+    assert_eq!(items.len(), 1);
+    let alone = desk.file("alone.json", alone.to_string());
+    let whole = in_repository("fixtures/kube/exercises.json");
+    let whole = whole.display().to_string();
+    for (file, asked) in [
+        (&whole, &["depot/job/timeout-job"][..]),
+        (&whole, &["depot/job/timeout-job", "-o", "json"]),
+        (&alone, &["depot/job/timeout-job"]),
+        (&alone, &["--all"]),
+        (&alone, &["--all", "-o", "json"]),
+        (&alone, &["--all", "-n", "depot"]),
+    ] {
+        let o = run(&[&["why", "-s", file], asked].concat());
+        let said = text(&o.stderr);
+        assert_eq!(o.status.code(), Some(1), "{asked:?}: {said}");
+    }
+    // It is of no other namespace.
+    let o = run(&["why", "--all", "-n", "shop", "-s", &alone]);
+    assert_ne!(o.status.code(), Some(1), "{}", text(&o.stderr));
 }
 
 #[test]
