@@ -24,24 +24,36 @@ pub(super) fn open(path: &Path, node: Option<&str>) -> anyhow::Result<Reader> {
     opened(path, node, || Reader::open(path), |reader| reader)
 }
 
-/// Plays a recording. Notes can be added to a session alone.
+/// Plays a recording, from the moment `begin` or from where it knows what there is. Notes can be added to a session alone.
 pub(super) fn play(
     path: &Path,
     node: Option<&str>,
-    begin: Moment,
+    begin: Option<Moment>,
     selection: Arc<Selection>,
 ) -> anyhow::Result<Player> {
-    let session = || Player::open(path, begin, Arc::clone(&selection));
+    let session = || {
+        let player = Player::open(path, begin.unwrap_or_default(), Arc::clone(&selection))?;
+        Ok(opened_at(player, begin))
+    };
     let captures = |reader| {
         let name = path.file_name().unwrap_or(path.as_os_str());
-        Player::new(
+        let player = Player::new(
             reader,
             &name.to_string_lossy(),
-            begin,
+            begin.unwrap_or_default(),
             Arc::clone(&selection),
-        )
+        );
+        opened_at(player, begin)
     };
     opened(path, node, session, captures)
+}
+
+/// Where no moment was named, nothing is to be seen before the first lists.
+fn opened_at(player: Player, begin: Option<Moment>) -> Player {
+    match begin {
+        Some(_) => player,
+        None => player.once_listed(),
+    }
 }
 
 /// Opens a session, or what `captures` makes of the session that captures are imported into.

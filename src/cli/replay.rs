@@ -63,12 +63,9 @@ pub(super) fn options(theme: Option<String>) -> Options {
     }
 }
 
-/// Parses `--at`; the recording's begin without it.
-fn start(at: Option<&str>) -> anyhow::Result<Moment> {
-    let Some(text) = at else {
-        return Ok(Moment::Begin);
-    };
-    super::moment(text)
+/// Parses `--at`.
+fn start(at: Option<&str>) -> anyhow::Result<Option<Moment>> {
+    at.map(super::moment).transpose()
 }
 
 /// `kflow replay`

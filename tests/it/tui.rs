@@ -11,6 +11,7 @@ mod jobs;
 mod leads;
 mod lengths;
 mod lists;
+mod moment;
 mod node;
 mod nodes;
 mod own;

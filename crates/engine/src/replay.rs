@@ -6,6 +6,7 @@
 //!
 //! The player never reads a clock: [`Player::tick`] is given the time of the monotonic clock.
 
+mod listed;
 mod load;
 mod step;
 
@@ -69,6 +70,8 @@ pub struct Player {
     position: usize,
     cursor: Nanos,
     start: Option<Moment>,
+    /// The begin is passed over until it is known what there is.
+    once_listed: bool,
     /// If the moment to begin at is not in the session: why, and the cursor that is shown instead.
     outside: Option<(Unknown, Nanos)>,
     playing: bool,
@@ -136,6 +139,7 @@ impl Player {
             pipeline: Pipeline::selecting(selection),
             position: 0,
             start: Some(start),
+            once_listed: false,
             outside: None,
             playing: false,
             speed_permille: 1000,
@@ -147,6 +151,13 @@ impl Player {
             version: 1,
             shown: None,
         }
+    }
+
+    /// Opens the session where its first lists have been read, if it was to be opened at its begin.
+    #[must_use]
+    pub const fn once_listed(mut self) -> Self {
+        self.once_listed = true;
+        self
     }
 
     /// The session's header.
@@ -296,10 +307,18 @@ impl Player {
             && !self.is_empty()
         {
             let (begin, end) = self.range();
-            let wanted = start.within((begin, end), None, |_| 0);
+            let whole = self.loaded.report.is_some();
+            let listed = match start {
+                Moment::Begin if self.once_listed => self.loaded.lists.opening(whole),
+                _ => Ok(None),
+            };
+            let wanted = match listed {
+                Ok(Some(at)) => at,
+                Ok(None) | Err(()) => start.within((begin, end), None, |_| 0),
+            };
             let to = wanted.clamp(begin, end);
             let within = match start {
-                Moment::Begin => true,
+                Moment::Begin => listed.is_ok(),
                 Moment::At(_) | Moment::Local(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
                 Moment::End | Moment::Share(_) | Moment::Earlier(_) => false,
             };

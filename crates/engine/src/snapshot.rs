@@ -8,6 +8,7 @@ use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::Asked;
 use kflow_core::diagnose::{About, Verdict};
 use kflow_model::session::Carried;
+use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Text};
 pub use kflow_sources::live::{SourceStatus, Status};
 
@@ -28,6 +29,8 @@ pub mod own {
     pub const MOMENT: &str = "moment";
     /// The trace store that receives spans.
     pub const TRACES: &str = "traces";
+    /// The kubelet at an address of its own, as a source of kind `metrics`.
+    pub const KUBELET: &str = "kubelet";
     /// Reading the kubeconfig, as a source of kind `kube`.
     pub const KUBECONFIG: &str = "kubeconfig";
 
@@ -269,6 +272,18 @@ impl Snapshot {
             }
         }
         verdict
+    }
+    /// Returns true for a recording, read whole, all of which was seen within a second: it shows how everything is at one
+    /// moment, and no time that passes.
+    pub const fn is_of_one_moment(&self) -> bool {
+        let read = matches!(
+            self.mode,
+            Mode::Replay {
+                loading_permille: 1000,
+                ..
+            }
+        );
+        read && self.range.1.since(self.range.0) < SECOND
     }
     /// Input for reporting what is not known.
     pub fn asked(&self) -> Asked<'_> {

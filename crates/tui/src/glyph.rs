@@ -67,6 +67,8 @@ glyphs! {
     unknown: "╱", "/";
     /// End of a bar that is still growing.
     growing: "▶", ">";
+    /// Before a moment: it, or an earlier one.
+    not_after: "≤", "<";
     /// A bar shorter than one column.
     tick: "▏", "|";
     /// A mark.

@@ -223,6 +223,12 @@ pub fn signs(pane: PaneId, g: &Glyphs) -> Vec<(String, &'static str)> {
             format!("{} {}", g.on, g.off),
             "a source that works, that does not",
         )],
+        PaneId::Incidents => vec![
+            one(g.full, "something was not well, and told so"),
+            one(g.bounded, "it was so already, and nothing told it yet"),
+            one(g.growing, "it lasts"),
+            one(g.not_after, "it was so then; it may have begun before"),
+        ],
         _ => Vec::new(),
     }
 }

@@ -138,6 +138,8 @@ pub struct Model {
     /// The panes, in the order of [`PaneId::ALL`].
     pub panes: Vec<Box<dyn Pane>>,
     pub layout: Layout,
+    /// The layout for a recording of one moment; `None` where the user has chosen one.
+    pub of_one_moment: Option<Layout>,
     pub focus: PaneId,
     /// The pane shown beside the pods.
     pub other: PaneId,
@@ -173,6 +175,7 @@ impl Model {
             shared: Shared::default(),
             panes: pane::all(),
             layout: Layout::Single,
+            of_one_moment: None,
             focus: PaneId::Pods,
             other: PaneId::Timeline,
             trail: Vec::new(),
@@ -229,12 +232,8 @@ impl Model {
     }
     /// Brings every visible pane up to date. Must be called after each change and before drawing.
     pub fn sync(&mut self, snap: &Snapshot) {
-        // A recording without any incident opens with its pods instead.
-        if self.focus == PaneId::Incidents
-            && self.trail.is_empty()
-            && pane::incidents::none_ever(snap)
-        {
-            self.focus = PaneId::Pods;
+        if self.focus == PaneId::Incidents && self.trail.is_empty() {
+            self.open_with_pods(snap);
         }
         if let Some(tour) = &mut self.tour {
             tour.arrive(snap, &mut self.shared);
@@ -259,6 +258,17 @@ impl Model {
             let chosen = pods.iter().find(unwell).or(pods.first());
             self.shared.pod = chosen.map(|p| p.uid.clone());
             self.shared.proposed.clone_from(&self.shared.pod);
+        }
+    }
+    /// Shows pods in the place of incidents where a recording was opened that has none, or that is of one moment: how
+    /// everything was then is its pods and their verdicts.
+    fn open_with_pods(&mut self, snap: &Snapshot) {
+        if snap.is_of_one_moment() && !self.shared.touched {
+            self.focus = PaneId::Pods;
+            self.other = PaneId::Why;
+            self.layout = self.of_one_moment.unwrap_or(self.layout);
+        } else if pane::incidents::none_ever(snap) {
+            self.focus = PaneId::Pods;
         }
     }
     /// Brings one pane up to date for a place, whether the pane is on the screen or not.

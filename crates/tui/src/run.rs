@@ -208,6 +208,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     // The incidents of a recording are shown alone, on a large screen too.
     let chosen = config.layout(model.size);
     let alone = options.pane == Some(PaneId::Incidents) && Layout::parse(&config.layout).is_none();
+    model.of_one_moment = (alone && first.layout.is_none()).then_some(chosen);
     let chosen = if alone { Layout::Single } else { chosen };
     model.layout = first.layout.unwrap_or(chosen);
     model.configure(&config);

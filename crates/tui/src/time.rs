@@ -35,6 +35,9 @@ impl Clock {
     }
 }
 
+/// From how far away a moment is told with its year, ns.
+const YEAR: i64 = 360 * units::DAY;
+
 /// Format of moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimeFormat {
@@ -48,25 +51,58 @@ pub struct TimeFormat {
 }
 
 impl TimeFormat {
-    /// Formats a moment with as many fractional digits as `precision` (ns) allows, at most `digits`.
+    /// Formats a moment with as many fractional digits as `precision` (ns) allows, at most `digits`. On the wall clock, one
+    /// that is [far](Self::is_far) has its date.
     pub fn at(&self, at: Nanos, precision: u32, digits: usize) -> String {
         let digits = digits.min(units::digits(precision));
-        let from = match self.clock {
-            Clock::Absolute => return self.wall(at, digits),
-            Clock::Relative => self.now,
-            Clock::SinceCreation => match self.origin {
-                Some(o) => o,
-                None => return self.wall(at, digits),
-            },
-        };
-        signed(at.since(from), digits)
+        match self.from() {
+            Some(from) => signed(at.since(from), digits),
+            None => self.dated(at, digits),
+        }
     }
-    /// Formats a moment like [`at`](Self::at), with as many digits as fit into these columns.
-    pub fn within(&self, at: Nanos, precision: u32, columns: u16) -> String {
+    /// Formats a moment like [`at`](Self::at), with as much of it as fits into these columns: digits are left out first,
+    /// and of a date and time what is finest.
+    pub fn within(&self, at: Nanos, precision: u32, digits: usize, columns: u16) -> String {
         let fits = |text: &String| width(text) <= usize::from(columns);
-        let mut texts = (0..=6).rev().map(|digits| self.at(at, precision, digits));
-        let found = texts.find(fits);
-        found.unwrap_or_else(|| self.at(at, precision, 0))
+        let mut texts = (0..=digits).rev().map(|n| self.at(at, precision, n));
+        if let Some(text) = texts.find(fits) {
+            return text;
+        }
+        let whole = self.at(at, precision, 0);
+        if self.from().is_some() || !self.is_far(at) {
+            return whole;
+        }
+        // Of `2026-11-21 00:24:27`: what tells it from other moments, in fewer and fewer columns.
+        let parts = if at.since(self.now).saturating_abs() < YEAR {
+            [5..19, 5..16, 5..10]
+        } else {
+            [0..16, 0..10, 2..10]
+        };
+        let mut parts = parts.into_iter().filter_map(|part| whole.get(part));
+        let found = parts.find(|text| width(text) <= usize::from(columns));
+        found.map_or_else(|| whole.clone(), str::to_owned)
+    }
+    /// Returns the origin that moments are counted from; `None` for the wall clock.
+    fn from(&self) -> Option<Nanos> {
+        match self.clock {
+            Clock::Absolute => None,
+            Clock::Relative => Some(self.now),
+            Clock::SinceCreation => self.origin,
+        }
+    }
+    /// Returns true for a moment a day or longer away from the shown time: its time of day alone would be taken for that of
+    /// the shown day.
+    pub const fn is_far(&self, at: Nanos) -> bool {
+        at.since(self.now).saturating_abs() >= units::DAY
+    }
+    /// Formats a moment as wall clock, regardless of `clock`, with this many fractional digits; one that is far with its
+    /// date.
+    pub fn dated(&self, at: Nanos, digits: usize) -> String {
+        if self.is_far(at) {
+            units::date_and_clock(at, digits.min(3), self.zone.east(at))
+        } else {
+            self.wall(at, digits)
+        }
     }
     /// Formats a moment as wall clock, regardless of `clock`, with this many fractional digits.
     pub fn wall(&self, at: Nanos, digits: usize) -> String {
@@ -111,9 +147,42 @@ mod tests {
 
     const NOON: Nanos = Nanos(1_790_000_000 * SECOND);
 
+    fn shown_at(now: Nanos) -> TimeFormat {
+        TimeFormat {
+            now,
+            ..TimeFormat::default()
+        }
+    }
+
+    #[test]
+    fn what_is_a_day_away_has_a_date_in_as_many_columns_as_there_are() {
+        let f = shown_at(NOON);
+        let at = NOON.plus(-units::DAY - 3 * SECOND);
+        assert_eq!(f.at(at.plus(4 * SECOND), 1, 0), "14:13:21");
+        assert_eq!(f.at(at, 1, 3), "2026-09-20 14:13:17.000");
+        for (columns, text) in [
+            (23, "2026-09-20 14:13:17.000"),
+            (19, "2026-09-20 14:13:17"),
+            (15, "09-20 14:13:17"),
+            (12, "09-20 14:13"),
+            (8, "09-20"),
+        ] {
+            assert_eq!(f.within(at, 1, 3, columns), text, "{columns}");
+        }
+        let last_year = NOON.plus(-400 * units::DAY);
+        assert_eq!(f.within(last_year, 1, 3, 12), "2025-08-17");
+        assert_eq!(f.within(last_year, 1, 3, 8), "25-08-17");
+        // What is counted from a moment needs none.
+        let f = TimeFormat {
+            clock: Clock::Relative,
+            ..f
+        };
+        assert_eq!(f.within(at, 1, 0, 12), "-24h00m03s");
+        assert_eq!(f.dated(at, 0), "2026-09-20 14:13:17");
+    }
     #[test]
     fn digits_are_never_invented() {
-        let f = TimeFormat::default();
+        let f = shown_at(NOON);
         let at = NOON.plus(123_456_789);
         assert_eq!(f.at(at, 1, 9).len(), "00:00:00.123456789".len());
         assert!(f.at(at, 1_000, 9).ends_with(".123456"));
@@ -122,7 +191,7 @@ mod tests {
     }
     #[test]
     fn a_time_has_as_many_digits_as_fit_and_is_never_cut() {
-        let f = TimeFormat::default();
+        let f = shown_at(NOON);
         let at = NOON.plus(123_456_789);
         for (columns, end) in [
             (15, ".123456"),
@@ -131,7 +200,7 @@ mod tests {
             (9, ":20"),
             (8, ":20"),
         ] {
-            let text = f.within(at, 1, columns);
+            let text = f.within(at, 1, 6, columns);
             assert!(
                 text.len() <= usize::from(columns) && text.ends_with(end),
                 "{columns} {text}"

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::listed::Lists;
 use crate::snapshot::ObservationLog;
 use kflow_core::correlate::{Hindsight, World};
 use kflow_core::selection::Selection;
@@ -31,6 +32,8 @@ pub(super) struct Loaded {
     pub(super) checkpoints: Arc<Vec<Checkpoint>>,
     /// What the log says about losses before the moment at which it says so.
     pub(super) hindsight: Arc<Hindsight>,
+    /// The lists that it begins with.
+    pub(super) lists: Lists,
     /// The result of reading, once it is finished.
     pub(super) report: Option<Report>,
     /// Rises when earlier observations have changed, because late ones were put in their place.
@@ -167,6 +170,7 @@ impl Loader {
     fn add(&mut self, o: Evidence) {
         self.world.observe(&o);
         self.hindsight.observe(&o);
+        self.loaded.lists.observe(&o);
         self.loaded.log.push(o);
         let len = self.loaded.log.len();
         if len.is_multiple_of(EVERY) {

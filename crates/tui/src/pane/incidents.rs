@@ -16,6 +16,7 @@ use kflow_core::diagnose::incidents::weight;
 use kflow_core::diagnose::{Incident, Subject};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
+use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid};
 use ratatui::style::Style;
@@ -59,6 +60,8 @@ pub struct Incidents {
     visited: Option<IncidentId>,
     /// Width of the widest subject, in columns.
     subjects: usize,
+    /// Width of the column of begins.
+    begins: u16,
 }
 
 /// Rows above the list: the headings and the axis of the lanes.
@@ -136,6 +139,7 @@ impl Incidents {
 
 /// Columns at which the parts of a row begin, each pair with its width.
 struct Columns {
+    begin: u16,
     length: u16,
     cause: u16,
     subject: (u16, u16),
@@ -144,11 +148,11 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(w: u16, subjects: usize) -> Self {
-        let lanes = (w >= LANES_FROM).then(|| w * 2 / 5);
+    fn of(w: u16, subjects: usize, begin: u16, has_axis: bool) -> Self {
+        let lanes = (w >= LANES_FROM && has_axis).then(|| w * 2 / 5);
         // One column for the scroll bar.
         let end = w.saturating_sub(lanes.map_or(1, |l| l + 3));
-        let (length, cause) = (10, 18);
+        let (length, cause) = (begin + 2, begin + 10);
         let from = cause + 7;
         let room = end.saturating_sub(from);
         let most = u16::try_from(subjects).unwrap_or(u16::MAX).max(7);
@@ -156,6 +160,7 @@ impl Columns {
         let subject = most.min(share).min(room);
         let what = from + subject + 2;
         Self {
+            begin,
             length,
             cause,
             subject: (from, subject),
@@ -169,8 +174,15 @@ fn row(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16, i: &Incident
     let (t, now) = (ctx.theme, upto(ctx.snap));
     let v = &i.verdict;
     let (word, style) = stage::verdict(ctx, v.state);
-    let begin = ctx.time().at(i.begin, 1, 0);
-    canvas.text_in(1, y, 8, &begin, t.dim);
+    // Of an incident that was there at the first look, it is known only that it began no later.
+    let earlier = if i.verdict.at_least {
+        ctx.glyphs.not_after
+    } else {
+        ""
+    };
+    let room = c.begin - width(earlier) as u16;
+    let begin = ctx.time().within(i.begin, 1, 0, room);
+    canvas.text_in(1, y, c.begin, &format!("{earlier}{begin}"), t.dim);
     let length = kflow_export::incidents::length(i, now);
     canvas.text_right(c.length + 7, y, 7, &length, t.text);
     let cause = if v.cause_id().is_empty() {
@@ -198,16 +210,28 @@ fn row(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16, i: &Incident
     }
 }
 
-/// Returns the time window of the lanes: the whole session.
-fn window(snap: &Snapshot) -> Window {
-    Window::new(snap.range.0, snap.range.1)
+/// Returns the time window of the lanes, and the moment that its labels count from: the whole session from its begin. A
+/// session of one moment has no length; its lanes show how long before that moment each incident began. `None` where
+/// nothing tells it of any.
+fn window(snap: &Snapshot) -> Option<(Window, Nanos)> {
+    let (begin, end) = snap.range;
+    if !snap.is_of_one_moment() {
+        return Some((Window::new(begin, end), begin));
+    }
+    let all = snap.overview.incidents.iter();
+    let first = all.map(|i| i.begin).min()?;
+    let length = end.since(first);
+    // The lanes end at the moment; what begins with the first of them is not at the very edge.
+    (length >= SECOND).then(|| (Window::new(first.plus(-length / 40), end), end))
 }
 
 /// Draws the lane of an incident: lighter until the diagnosis first reported it, with an arrow at the end
 /// if it still lasts.
 fn lane(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident, style: Style) {
     let (g, w) = (ctx.glyphs, canvas.width());
-    let window = window(ctx.snap);
+    let Some((window, _)) = window(ctx.snap) else {
+        return;
+    };
     let cells = |from: Nanos, to: Nanos| {
         let last = w.saturating_sub(1);
         let a = (window.place(from, w).max(0.0) as u16).min(last);
@@ -252,7 +276,7 @@ impl Pane for Incidents {
         if !overview.whole {
             let at = overview.upto.map_or_else(
                 || "the session is being read".to_owned(),
-                |u| format!("looked up to {} so far", ctx.time().wall(u, 0)),
+                |u| format!("looked up to {} so far", ctx.time().dated(u, 0)),
             );
             s.push_str(&format!(" {dot} {at}"));
         }
@@ -294,6 +318,13 @@ impl Pane for Incidents {
                 self.find(snap, &id);
             }
         }
+        let time = shared.time(snap);
+        let begins = snap.overview.incidents.iter();
+        let wide = |i: &Incident| {
+            let time = if time.is_far(i.begin) { 11 } else { 8 };
+            time + u16::from(i.verdict.at_least)
+        };
+        self.begins = begins.map(wide).max().unwrap_or(8);
         let (list, _) = Self::heights(size.1);
         self.scroll.fit(self.rows.len(), usize::from(list));
         self.keep(snap);
@@ -344,7 +375,8 @@ impl Pane for Incidents {
         }
         let (w, t) = (canvas.width(), ctx.theme);
         let (list, below) = Self::heights(canvas.height());
-        let c = Columns::of(w, self.subjects);
+        let axis = window(snap);
+        let c = Columns::of(w, self.subjects, self.begins, axis.is_some());
         let sorted = |by: Sort| {
             if self.sort == by { t.head_on } else { t.head }
         };
@@ -355,10 +387,10 @@ impl Pane for Incidents {
         if c.what.1 >= 10 {
             canvas.text(c.what.0, 0, "WHAT", t.head);
         }
-        if let Some((x, w)) = c.lanes {
+        if let (Some((x, w)), Some((window, zero))) = (c.lanes, axis) {
             let shown = self.scroll.visible().len() as u16;
             let mut lanes = canvas.part(x, 0, w, HEAD + shown);
-            ruler::draw(ctx, &mut lanes, window(snap), snap.range.0, shown);
+            ruler::draw(ctx, &mut lanes, window, zero, shown);
         }
         for (n, r) in self.scroll.visible().enumerate() {
             let y = HEAD + n as u16;
@@ -369,10 +401,10 @@ impl Pane for Incidents {
                 super::calls::select(ctx, canvas, y);
             }
         }
-        if let Some((x, w)) = c.lanes {
+        if let (Some((x, w)), Some((window, _))) = (c.lanes, axis) {
             let shown = self.scroll.visible().len() as u16;
             let mut lanes = canvas.part(x, HEAD, w, shown);
-            if let Some(x) = window(snap).column(snap.now, w) {
+            if let Some(x) = window.column(snap.now, w) {
                 lanes.overlay_column(x, 0, shown, ctx.glyphs.cursor, t.cursor, ctx.glyphs.grid);
             }
         }
@@ -450,13 +482,13 @@ fn nothing(ctx: &Ctx<'_>) -> (String, String) {
         return (
             "Looking for what was ever wrong.".to_owned(),
             match overview.upto {
-                Some(u) => format!("Nothing up to {} so far.", ctx.time().wall(u, 0)),
+                Some(u) => format!("Nothing up to {} so far.", ctx.time().dated(u, 0)),
                 None => "The session is being read.".to_owned(),
             },
         );
     }
     let (from, to) = match overview.knowledge.known() {
-        Ok((from, to)) => (ctx.time().wall(from, 0), ctx.time().wall(to, 0)),
+        Ok((from, to)) => (ctx.time().dated(from, 0), ctx.time().dated(to, 0)),
         Err(u) => {
             return (
                 format!(

@@ -411,7 +411,7 @@ impl Pane for Log {
             };
             let (text, tone) = describe::line(o);
             let style = describe::style(t, tone);
-            let at = time.at(o.stamp.at, o.stamp.precision, digits);
+            let at = time.within(o.stamp.at, o.stamp.precision, digits, clock - 1);
             canvas.text_in(1, y, clock - 1, &at, t.dim);
             canvas.text_in(1 + clock, y, 8, o.source.name(), t.source(o.source));
             let mut x = clock + 10;

@@ -446,13 +446,9 @@ impl Pane for Sequence {
             if n == self.scroll.at {
                 super::calls::select(ctx, canvas, y);
             }
-            canvas.text_in(
-                1,
-                y,
-                time_width - since,
-                &time.at(row.at, row.precision, if w >= 100 { 6 } else { 1 }),
-                t.dim,
-            );
+            let (digits, room) = (if w >= 100 { 6 } else { 1 }, time_width - since);
+            let at = time.within(row.at, row.precision, digits, room);
+            canvas.text_in(1, y, room, &at, t.dim);
             let before = n.checked_sub(1).and_then(|b| self.diagram.rows.get(b));
             if let Some(gap) = before.map(|b| row.at.since(b.at))
                 && since > 0

@@ -119,8 +119,9 @@ impl TimelinePane {
         let trouble = trouble(p, snap).filter(|_| fit == Fit::Trouble);
         if let Some(since) = trouble {
             // After a long life that was well, the trouble would be too small to see.
-            let length = last.since(since).max(SECOND);
-            if since.since(first) > length {
+            let length = last.since(since);
+            // A trouble that has no length yet was seen at one moment, and does not say when it began.
+            if length >= SECOND && since.since(first) > length {
                 begin = since.plus(-length / 10);
             }
         } else if fit != Fit::Whole && due.is_none() {

@@ -15,6 +15,7 @@ use kflow_core::diagnose::pulls::Progress;
 use kflow_core::diagnose::{About, Confidence, InFlightCall, State, Verdict, unknown};
 use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
 use kflow_export::why::{self, standing};
 use kflow_model::cri::CallKey;
 use kflow_model::units::{age, duration};
@@ -195,11 +196,17 @@ impl Why {
         page::gap(&mut out);
         out.push(page::head(ctx, "EVIDENCE"));
         let time = ctx.time();
+        // As wide as a time of day, or as a date and time where one of them has a date.
+        let wide = if v.evidence.iter().any(|p| time.is_far(p.at)) {
+            19
+        } else {
+            15
+        };
         for p in &v.evidence {
-            let at = time.at(p.at, p.precision, 3);
+            let at = time.within(p.at, p.precision, 3, wide);
             let mut start = line(&[
                 (" ", t.text),
-                (&page::column(&at, 15), t.dim),
+                (&page::column(&at, usize::from(wide)), t.dim),
                 (" ", t.text),
             ]);
             // The source of the evidence has a column of its own only if the pane is wide enough.
@@ -227,7 +234,7 @@ impl Why {
                 let start = line(&[(" ", t.text), (g.right, t.accent), (" ", t.text)]);
                 page::wrapped(start, &n.text, t.text, room, &mut out);
                 if !n.command.is_empty() {
-                    let command = n.of(&ctx.shared.recording);
+                    let command = n.of(&flags(ctx));
                     let start = line(&[("   ", t.text)]).to(Lead::Copy(command.clone()));
                     page::wrapped(start, &command, t.key, room, &mut out);
                 }
@@ -423,6 +430,16 @@ fn made_anew(snap: &Snapshot, gone: &PodView) -> Option<Nanos> {
         .filter(|p| p.gone.is_none() && p.uid != gone.uid && !p.name.is_empty())
         .map(|p| p.created)
         .max()
+}
+
+/// Returns the flags by which a command looks at the recording as of the shown moment, each with a space before it.
+fn flags(ctx: &Ctx<'_>) -> String {
+    let (recording, snap) = (&ctx.shared.recording, ctx.snap);
+    let replays = matches!(snap.mode, Mode::Replay { .. });
+    if recording.is_empty() || !replays || snap.now >= snap.range.1 {
+        return recording.clone();
+    }
+    format!("{recording} --at {}", snap.now.to_rfc3339())
 }
 
 /// Returns true if a verdict says more than that a pod is well or gone, such as what it went through before.

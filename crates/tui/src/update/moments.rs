@@ -29,7 +29,7 @@ impl Model {
                 Some(u) if !snap.overview.whole => {
                     format!(
                         " (looked up to {} so far)",
-                        self.shared.time(snap).wall(u, 0)
+                        self.shared.time(snap).dated(u, 0)
                     )
                 }
                 None if !snap.overview.whole => " (the session is being read)".to_owned(),

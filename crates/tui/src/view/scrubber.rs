@@ -4,6 +4,7 @@
 use crate::canvas::Canvas;
 use crate::glyph::Glyphs;
 use crate::shared::Ctx;
+use crate::time::{Clock, TimeFormat};
 use crate::widget::ruler::Window;
 use kflow_engine::{Overview, Snapshot};
 
@@ -15,16 +16,14 @@ pub const fn scrub_bar(w: u16) -> (u16, u16) {
 pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let (t, g, snap) = (ctx.theme, ctx.glyphs, ctx.snap);
     let w = canvas.width();
-    let time = ctx.time();
     let (x, bar) = scrub_bar(w);
-    canvas.text(1, 0, &time.wall(snap.range.0, 0), t.dim);
-    canvas.text_right(
-        w.saturating_sub(1),
-        0,
-        9,
-        &time.wall(snap.range.1, 0),
-        t.dim,
-    );
+    let wall = TimeFormat {
+        clock: Clock::Absolute,
+        ..ctx.time()
+    };
+    let [from, to] = [snap.range.0, snap.range.1].map(|at| wall.within(at, 1, 0, 8));
+    canvas.text(1, 0, &from, t.dim);
+    canvas.text_right(w.saturating_sub(1), 0, 9, &to, t.dim);
     let length = snap.range.1.since(snap.range.0).max(1) as f64;
     let place = |at: kflow_model::Nanos| {
         let share = at.since(snap.range.0) as f64 / length;

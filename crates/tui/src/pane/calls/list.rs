@@ -75,7 +75,7 @@ pub(super) fn draw(
                     let x = p.x + 2;
                     match p.column.id {
                         Col::Time => {
-                            canvas.text_in(x, y, p.w, &time.within(c.start, 1, p.w), t.faint);
+                            canvas.text_in(x, y, p.w, &time.within(c.start, 1, 6, p.w), t.faint);
                         }
                         Col::Method => {
                             canvas.text_in(
@@ -104,7 +104,7 @@ pub(super) fn draw(
                     let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
                     match p.column.id {
                         Col::Time => {
-                            canvas.text_in(x, y, w, &time.within(c.start, 1, w), t.dim);
+                            canvas.text_in(x, y, w, &time.within(c.start, 1, 6, w), t.dim);
                         }
                         Col::Method => {
                             let style = if c.is_noise() {

@@ -12,11 +12,14 @@ use crate::widget::page::{Lead, Line, column, flow, head, line, list};
 use crate::widget::stage;
 use kflow_core::correlate::NodeState;
 use kflow_core::correlate::conditions::History;
-use kflow_core::diagnose::Verdict;
+use kflow_core::diagnose::{Verdict, unknown};
 use kflow_engine::Snapshot;
+use kflow_engine::snapshot::{SourceStatus, own};
 use kflow_export::why::standing;
+use kflow_model::gap::Failure;
+use kflow_model::sample::Sample;
 use kflow_model::units::{age, duration, size};
-use kflow_model::{Body, Evidence, Nanos, Text, pod::Condition};
+use kflow_model::{Body, Evidence, Nanos, Source, Text, pod::Condition};
 
 /// Shortens a Kubernetes quantity in `Ki`: `24581696Ki` is `23G`. Other quantities are returned unchanged.
 fn quantity(v: &str) -> String {
@@ -255,19 +258,66 @@ pub(super) fn nodes(
     }
 }
 
+/// Said of an endpoint of the kubelet that gave no answer while the apiserver gave none either.
+const AWAY: &str = "not known: the apiserver, which is between, does not answer";
+/// Said of what the apiserver answers in the place of a kubelet that it does not reach (apimachinery,
+/// `pkg/util/proxy/transport.go`, `RoundTrip`: 503). A kubelet that is not well answers 500 itself.
+const UNREACHED: &str = "the apiserver does not reach it";
+
+/// What the answer of a health endpoint means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Well,
+    Unknown,
+    Bad,
+}
+
+/// Returns what an endpoint answered, in words. `away`: the apiserver gives no answer, by way of which a kubelet is asked
+/// that has not been given an address.
+fn answer(s: &Sample, away: bool) -> (Answer, String) {
+    let took = duration(i64::try_from(s.took_ns).unwrap_or(i64::MAX));
+    let of_kubelet = s.what.starts_with("kubelet");
+    match s.code {
+        200 => (Answer::Well, format!("200 in {took}")),
+        0 if of_kubelet && away => (Answer::Unknown, AWAY.to_owned()),
+        0 => (Answer::Bad, "no answer".to_owned()),
+        code @ 502..=504 if of_kubelet => (Answer::Bad, format!("{code} in {took}: {UNREACHED}")),
+        code => (Answer::Bad, format!("{code} in {took}")),
+    }
+}
+
+/// True while the apiserver gives no answer at all, and the kubelet is not known to be asked at an address of its own.
+fn apiserver_is_away(snap: &Snapshot) -> bool {
+    let gives_none = |f| {
+        matches!(
+            f,
+            Failure::Unreachable | Failure::TimedOut | Failure::Interrupted
+        )
+    };
+    let direct = |s: &SourceStatus| s.source == Source::Metrics && s.name == own::KUBELET;
+    if snap.sources.iter().any(direct) {
+        return false;
+    }
+    let troubles = unknown::troubles(snap.world.coverage(), snap.now);
+    let mut of_all = troubles.iter().filter(|t| t.concerns("pods"));
+    of_all.any(|t| gives_none(t.failure))
+}
+
 /// Draws the responses of the kubelet's health endpoints, with the checks that fail.
 pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let t = ctx.theme;
     let mut first = true;
+    let away = apiserver_is_away(ctx.snap);
     for h in ctx.snap.world.kubelet().health() {
         let Body::Sample(s) = &h.body else { continue };
         if std::mem::take(&mut first) {
             out.push(head(ctx, "HEALTH ENDPOINTS"));
         }
-        let (style, said) = match s.code {
-            200 => (t.ok, format!("200 in {}", duration(s.took_ns as i64))),
-            0 => (t.fail, "no answer".to_owned()),
-            code => (t.fail, format!("{code} in {}", duration(s.took_ns as i64))),
+        let (answer, said) = answer(s, away);
+        let style = match answer {
+            Answer::Well => t.ok,
+            Answer::Unknown => t.wait,
+            Answer::Bad => t.fail,
         };
         out.push(
             line(&[
@@ -331,5 +381,81 @@ impl Trouble {
             ])
             .to(Lead::Evidence(Arc::clone(e)))
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_engine::Pipeline;
+    use kflow_engine::snapshot::Mode;
+    use kflow_model::gap::{WatchKind, WatchNote};
+    use kflow_model::stamp::SECOND;
+    use kflow_model::{Observation, Stamp};
+
+    fn sample(what: &str, code: u16) -> Sample {
+        Sample {
+            what: what.into(),
+            code,
+            took_ns: 2_000_000,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn a_kubelet_behind_an_apiserver_that_is_away_is_not_known() {
+        for (what, code, away, means, said) in [
+            ("kubelet-healthz", 200, true, Answer::Well, "200 in 2.00ms"),
+            ("kubelet-healthz", 0, true, Answer::Unknown, AWAY),
+            ("kubelet-healthz", 0, false, Answer::Bad, "no answer"),
+            ("apiserver-readyz", 0, true, Answer::Bad, "no answer"),
+            ("kubelet-healthz", 500, true, Answer::Bad, "500 in 2.00ms"),
+            (
+                "kubelet-healthz",
+                503,
+                false,
+                Answer::Bad,
+                "503 in 2.00ms: the apiserver does not reach it",
+            ),
+            ("scheduler-readyz", 503, false, Answer::Bad, "503 in 2.00ms"),
+        ] {
+            assert_eq!(
+                answer(&sample(what, code), away),
+                (means, said.to_owned()),
+                "{what} {code} {away}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_apiserver_that_refuses_is_not_away() {
+        let away = |failure| {
+            let mut pipeline = Pipeline::new();
+            let at = Nanos(100 * SECOND);
+            let note = WatchNote {
+                resource: "pods".into(),
+                kind: WatchKind::Broken,
+                scope: Text::default(),
+                detail: "told".into(),
+                failure: Some(failure),
+            };
+            pipeline.observe(Arc::new(Observation {
+                stamp: Stamp::exact(at),
+                source: Source::Kube,
+                body: Body::Watch(Box::new(note)),
+            }));
+            let later = at.plus(20 * SECOND);
+            apiserver_is_away(&pipeline.snapshot(later, Mode::paused(""), (at, later), Vec::new()))
+        };
+        for failure in [
+            Failure::Unreachable,
+            Failure::TimedOut,
+            Failure::Interrupted,
+        ] {
+            assert!(away(failure), "{failure:?}");
+        }
+        for failure in [Failure::Forbidden, Failure::Throttled, Failure::NotFound] {
+            assert!(!away(failure), "{failure:?}");
+        }
     }
 }

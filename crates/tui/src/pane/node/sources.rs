@@ -81,7 +81,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     }
     for o in ctx.snap.world.clock_steps().iter().rev().take(STEPS) {
         if let Body::ClockStep(c) = &o.body {
-            let at = ctx.shared.time(ctx.snap).wall(o.stamp.at, 0);
+            let at = ctx.shared.time(ctx.snap).dated(o.stamp.at, 0);
             out.push(
                 line(&[(&clock_step(c.by), t.wait), (&format!(" at {at}"), t.dim)])
                     .to(Lead::Moment(o.stamp.at)),

@@ -163,7 +163,7 @@ impl Requests {
                 match p.column.id {
                     Col::Start => {
                         let digits = if w >= 15 { 6 } else { 3 };
-                        let at = clock.at(r.received, r.precision, digits);
+                        let at = clock.within(r.received, r.precision, digits, w);
                         canvas.text_in(x, y, w, &at, t.dim);
                     }
                     Col::Length => {
