@@ -12,7 +12,7 @@ use kube::client::{Body, Client, ClientBuilder};
 use tonic::codegen::http::{HeaderValue, Request, header::AUTHORIZATION};
 use tower::util::MapRequestLayer;
 
-use super::why::{login, provided};
+use super::why::{identity, login, provided};
 use kflow_model::clock;
 use kflow_model::gap::Failure;
 
@@ -60,7 +60,13 @@ pub fn client(mut config: kube::Config) -> Result<Client, NoClient> {
             failure: Failure::Unauthorized,
             why: login(&e, program.as_deref()),
         },
-        (e, _) => format!("cannot make a client: {e}").into(),
+        (e, _) => match identity(&e) {
+            Some(why) => NoClient {
+                failure: Failure::Unauthorized,
+                why,
+            },
+            None => format!("cannot make a client: {e}").into(),
+        },
     })?;
     Ok(match token {
         None => builder.build(),
@@ -183,5 +189,42 @@ mod tests {
         assert_eq!(said(failing), wanted);
         let gcp = said(r#"{"auth-provider":{"name":"gcp","config":{}}}"#);
         assert!(gcp.contains("gke-gcloud-auth-plugin"), "{gcp}");
+    }
+
+    /// Certificates and keys of `fixtures/tls/make.sh`.
+    #[tokio::test]
+    async fn a_client_certificate_that_cannot_be_used_is_told_with_what_to_do() {
+        let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tls/");
+        let made = |certificate: &str, key: &str| {
+            let mut config = kube::Config::new("https://10.0.0.1:6443".parse().unwrap());
+            let file = |name: &str| Some(format!("{tls}{name}"));
+            config.auth_info.client_certificate = file(certificate);
+            config.auth_info.client_key = file(key);
+            client(config).map(drop)
+        };
+        assert_eq!(made("signed.crt", "signed.key"), Ok(()));
+        for (certificate, key, wanted) in [
+            (
+                "version1.crt",
+                "version1.key",
+                "client-certificate is of X.509 version 1, and kflow takes version 3 only: have it signed with an extension",
+            ),
+            (
+                "signed.crt",
+                "other.key",
+                "client-key is not the key of its client-certificate",
+            ),
+            ("signed.crt", "signed.crt", "client-key has no private key"),
+            (
+                "signed.key",
+                "signed.key",
+                "client-certificate has no certificate",
+            ),
+        ] {
+            let no = made(certificate, key).unwrap_err();
+            assert_eq!(no.failure, Failure::Unauthorized, "{no}");
+            let wanted = format!("the kubeconfig's {wanted}");
+            assert!(no.why.starts_with(&wanted), "{no}");
+        }
     }
 }

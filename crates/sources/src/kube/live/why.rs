@@ -138,6 +138,46 @@ pub(super) fn login(e: &AuthError, program: Option<&str>) -> String {
     }
 }
 
+/// Why the kubeconfig's client certificate and key cannot be used, which is found before there is a connection; `None` for
+/// an error about something else.
+pub(super) fn identity(e: &kube::Error) -> Option<String> {
+    use rustls::InconsistentKeys;
+
+    let kube::Error::RustlsTls(tls) = e else {
+        return None;
+    };
+    let mut causes = std::iter::successors(Some(tls as &(dyn Error + 'static)), |e| cause(*e));
+    let why = match causes.find_map(|e| e.downcast_ref::<Tls>()) {
+        // Go, and so kubectl, takes such a certificate.
+        Some(Tls::InvalidCertificate(CertificateError::Other(e)))
+            if e.0.to_string() == "UnsupportedCertVersion" =>
+        {
+            "client-certificate is of X.509 version 1, and kflow takes version 3 only: have it signed with an extension, as with \
+             `openssl x509 -req … -extfile FILE` where FILE has the line extendedKeyUsage=clientAuth"
+                .to_owned()
+        }
+        Some(Tls::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            "client-key is not the key of its client-certificate".to_owned()
+        }
+        Some(Tls::InvalidCertificate(e)) => {
+            format!("client-certificate cannot be used: {e}")
+        }
+        Some(e) => format!("client-key cannot be used: {e}"),
+        // The texts are those of kube-client, whose type is private.
+        None => match tls.to_string() {
+            e if e.contains("missing a private key") => "client-key has no private key".to_owned(),
+            e if e.contains("missing certificate") => {
+                "client-certificate has no certificate".to_owned()
+            }
+            e if e.starts_with("identity PEM") => {
+                format!("client-certificate or client-key cannot be read: {e}")
+            }
+            _ => return None,
+        },
+    };
+    Some(format!("the kubeconfig's {why}"))
+}
+
 /// Why the kubeconfig's `auth-provider` gives no credentials.
 pub(super) fn provided(name: &str, e: &AuthError) -> String {
     match PROVIDERS.iter().find(|(n, _)| *n == name) {
