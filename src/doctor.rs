@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use kflow_engine::live::Config;
-use kflow_model::redact;
+use kflow_model::{patient, redact};
 use kflow_sources::runtime::events;
 use kflow_sources::{cri, tap};
 
@@ -113,6 +113,25 @@ pub fn runtime_socket(root: &Path) -> Result<PathBuf, String> {
         }
         Err(e) => Err(e.to_string()),
     }
+}
+
+/// The socket of the kubelet's runtime, by a path that this process can open; `None` when the kubelet's is not known.
+pub fn reachable_socket(root: &Path) -> Option<PathBuf> {
+    let path = runtime_socket(root).ok()?;
+    // `/var/run` is a link to `/run` on the node; in a container it is a directory.
+    let plain = path
+        .strip_prefix("/var/run")
+        .map(|p| Path::new("/run").join(p));
+    let there = |p: &PathBuf| {
+        let its = p.clone();
+        patient::ask(p, move || its.try_exists()).is_ok_and(|e| e.unwrap_or(false))
+    };
+    let ways = [
+        Some(path.clone()),
+        plain.ok(),
+        Some(root.join(path.strip_prefix("/").unwrap_or(&path))),
+    ];
+    ways.into_iter().flatten().find(there).or(Some(path))
 }
 
 /// Runs all checks. `root` is `/`, or in a test a folder with the relevant files. The texts are redacted, because

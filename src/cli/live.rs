@@ -14,7 +14,7 @@ use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
 use kflow_core::query::{self, Moment};
-use kflow_engine::live::{Agent, Config, Control, KubeletLog, Place, connect};
+use kflow_engine::live::{Agent, Config, Control, Found, KubeletLog, Place, Search, connect};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::log::Component;
@@ -256,6 +256,85 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         agent,
         ..Config::nothing()
     })
+}
+
+/// Adds a search to a run that lasts: for what of this machine's kubelet and runtime was not there when it started.
+pub(super) fn search(config: &mut Config, args: &LiveArgs) {
+    let root = args.root.as_deref().unwrap_or(Path::new("/"));
+    let here = config.kubelet_root.is_some();
+    let runtime = here && config.runtime.is_none();
+    let log = here
+        && args.kubelet_log.is_none()
+        && matches!(config.kubelet_log, KubeletLog::Journal(_))
+        && doctor::kubelet::is_unknown(root);
+    // What a kubelet that does not run was called is not known.
+    let node = args.scope.node.clone().filter(|_| {
+        let elsewhere = args.debugged.is_some() || by_socket(config.agent.as_ref());
+        !here && !elsewhere && doctor::kubelet::is_stopped(root)
+    });
+    if !runtime && !log && node.is_none() {
+        return;
+    }
+    let wanted = Wanted { runtime, log, node };
+    let (root, args) = (root.to_owned(), args.clone());
+    config.search = Some(Search::new(move || wanted.look(&root, &args)));
+    // As for a tap that starts at once: before there are other threads.
+    needs::narrow().ok();
+}
+
+/// What a search is for.
+struct Wanted {
+    runtime: bool,
+    /// The file of the kubelet's log.
+    log: bool,
+    /// All that this machine has itself, if it turns out to be this node.
+    node: Option<String>,
+}
+
+impl Wanted {
+    fn look(&self, root: &Path, args: &LiveArgs) -> Found {
+        let mut found = Found::default();
+        if let Some(node) = &self.node {
+            if doctor::kubelet::is_stopped(root) {
+                found.missing = Some(format!(
+                    "no kubelet runs on this machine, and it is not known whether it is {node}"
+                ));
+                return found;
+            }
+            if !is_the_node(args, node).unwrap_or(false) {
+                return found;
+            }
+            found.kubelet_root = Some(args.kubelet_root.clone());
+        }
+        let mut missing = Vec::new();
+        if self.runtime || self.node.is_some() {
+            match args
+                .runtime
+                .clone()
+                .or_else(|| doctor::reachable_socket(root))
+            {
+                Some(socket) => {
+                    let asked = tap::Asked {
+                        how: args.tap,
+                        proxy: args.proxy.as_deref(),
+                        runtime: Ok(&socket),
+                        here: true,
+                    };
+                    found.ebpf = tap::choose(&asked).ok().and_then(|c| c.ebpf);
+                    found.runtime = Some(socket);
+                }
+                None => missing.extend(doctor::runtime_socket(root).err()),
+            }
+        }
+        if self.log {
+            found.kubelet_log = doctor::kubelet::log_file(root);
+            if found.kubelet_log.is_none() && doctor::kubelet::is_unknown(root) {
+                missing.push("no kubelet runs on this machine".to_owned());
+            }
+        }
+        found.missing = (!missing.is_empty()).then(|| missing.join("; "));
+        found
+    }
 }
 
 /// The agent to follow: on this machine its socket, unless flags name sources that the agent would replace; else the

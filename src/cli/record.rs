@@ -60,6 +60,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         traces: super::traces::store(&args.traces)?,
         ..config(&args.live, args.pod.as_deref())?
     };
+    super::live::search(&mut config, &args.live);
     super::live::since(&mut config, args.since.as_deref())?;
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;

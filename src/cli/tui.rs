@@ -29,6 +29,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
         traces: super::traces::store(&args.traces)?,
         ..super::live::config(&args.live, None)?
     };
+    super::live::search(&mut config, &args.live);
     super::live::since(&mut config, args.since.as_deref())?;
     let whole = config.scope.as_ref().is_some_and(|s| s.node.is_none());
     let looks = whole && !args.live.no_agent;

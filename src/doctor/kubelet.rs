@@ -328,6 +328,12 @@ pub fn is_stopped(root: &Path) -> bool {
     kept && processes(root).is_empty() && unit(root) == "kubelet"
 }
 
+/// True while it is not known where a kubelet of this machine would write its log: none runs, and no unit starts one.
+pub fn is_unknown(root: &Path) -> bool {
+    let has_unit = || unit::command_line(root).is_ok_and(|args| args.is_some());
+    unit(root) == "kubelet" && processes(root).is_empty() && !has_unit()
+}
+
 /// The configuration file of the running kubelet, as given in its flags.
 #[cfg(target_os = "linux")]
 pub fn configuration(root: &Path) -> Option<PathBuf> {

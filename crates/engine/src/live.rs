@@ -10,6 +10,7 @@ mod agents;
 mod context;
 mod control;
 mod kubeconfig;
+mod later;
 mod past;
 mod sources;
 mod traces;
@@ -41,6 +42,7 @@ use kflow_sources::klog::live::Journal;
 use kflow_sources::kube::live::{Pace, Scope};
 use kflow_sources::live::Board;
 use kflow_store::Keeper;
+pub use later::{Found, SEARCH, Search};
 use past::Frozen;
 pub use past::Sought;
 pub use sources::{connect, kubelet};
@@ -104,6 +106,8 @@ pub struct Config {
     pub kubelet_log: KubeletLog,
     /// The kubelet's own address, `http(s)://HOST:PORT`; `None` to reach the kubelet through the apiserver.
     pub kubelet: Option<String>,
+    /// What looks for sources of this node that are not there yet.
+    pub search: Option<Search>,
     /// The kubelet's root folder, when cgroups, volumes and mounts are to be watched.
     pub kubelet_root: Option<PathBuf>,
     /// Receivers, logs of the control plane, scrapes.
@@ -144,6 +148,7 @@ impl Config {
             runtime: None,
             kubelet_log: KubeletLog::Off,
             kubelet: None,
+            search: None,
             kubelet_root: None,
             control: Control::default(),
             traces: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::args::agent::RunArgs;
 use super::super::args::live::{ControlArgs, LiveArgs, ScopeArgs};
-use super::super::live::{config, hostname, stderr_log, wait};
+use super::super::live::{config, hostname, search, stderr_log, wait};
 use super::super::{OK, store};
 use super::place::{Root, own_folder, own_loopback};
 use crate::doctor::{self, kubelet};
@@ -42,6 +42,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<u8> {
         api_spread: SPREAD,
         ..config(&live, None)?
     };
+    search(&mut config, &live);
     config.control.otlp_socket = Some(args.serve.with_file_name(OTLP));
     own_folder(&args.serve);
     let store = match &args.store {
@@ -133,7 +134,10 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<u8> {
 /// Returns the sources of this node as the arguments of a live command. Adds to `found` whether runtime and kubelet
 /// log were found.
 fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs {
-    let runtime = args.runtime.clone().or_else(|| runtime(root));
+    let runtime = args
+        .runtime
+        .clone()
+        .or_else(|| doctor::reachable_socket(root));
     found.findings.push(match &runtime {
         Some(path) => Finding::there("runtime", on_node(root, path)),
         None => Finding::missing(
@@ -170,6 +174,7 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
         kubelet_log: Some(kubelet_log),
         kubelet,
         kubelet_root: root.join("var/lib/kubelet"),
+        root: Some(root.to_owned()),
         scope: ScopeArgs {
             node: Some(node.to_owned()),
             ..ScopeArgs::default()
@@ -183,21 +188,6 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
         },
         ..LiveArgs::default()
     }
-}
-
-/// The socket of the kubelet's runtime, by a path that this process can open; `None` when the kubelet's is not known.
-fn runtime(root: &Path) -> Option<PathBuf> {
-    let path = doctor::runtime_socket(root).ok()?;
-    // `/var/run` is a link to `/run` on the node; in a container it is a directory.
-    let plain = path
-        .strip_prefix("/var/run")
-        .map(|p| Path::new("/run").join(p));
-    let there = |p: &PathBuf| {
-        let its = p.clone();
-        patient::ask(p, move || its.try_exists()).is_ok_and(|e| e.unwrap_or(false))
-    };
-    let ways = [Some(path.clone()), plain.ok(), Some(below(root, &path))];
-    ways.into_iter().flatten().find(there).or(Some(path))
 }
 
 fn below(root: &Path, path: &Path) -> PathBuf {

@@ -130,6 +130,9 @@ pub struct LiveArgs {
     /// The agent that was started for it.
     #[arg(skip)]
     pub debugged: Option<Debugged>,
+    /// The root folder of the node, for an agent that has another one.
+    #[arg(skip)]
+    pub root: Option<PathBuf>,
     /// Namespace of the agents [default: kflow; of --debug-pod that of the kubeconfig's context]
     #[arg(long, value_name = "NAMESPACE")]
     pub agent_namespace: Option<String>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::super::args::live::RecordArgs;
-use super::super::live::{config, hostname, stderr_log, wait};
+use super::super::live::{config, hostname, search, stderr_log, wait};
 use super::super::{ERROR, pods, store, traces};
 use super::{Made, Told, missing};
 use kflow_engine::live::{Config, Live};
@@ -34,10 +34,11 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
         segment_age: keep.segment.unwrap_or(bounds.segment_age),
         ..bounds
     };
-    let config = Config {
+    let mut config = Config {
         traces: traces::store(&args.traces)?,
         ..config(&args.live, args.pod.as_deref())?
     };
+    search(&mut config, &args.live);
     let scope = config.scope.clone();
     let named = &args.live.scope.node;
     let node: Text = match named {

@@ -72,6 +72,11 @@ pub struct Agent {
 pub(super) struct Gives(watch::Receiver<What>);
 
 impl Gives {
+    /// True while an agent is followed that has sources of the node.
+    pub(super) fn anything(&self) -> bool {
+        let gives = *self.0.borrow();
+        gives.known && (gives.kubelet_log || gives.metrics)
+    }
     /// Runs a source while there is no agent that gives the same observations.
     pub(super) async fn unless<F: Future<Output = ()> + Send>(
         mut self,

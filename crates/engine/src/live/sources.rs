@@ -13,6 +13,7 @@ use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 use super::agent::{self, Gives};
 use super::agents;
 use super::kubeconfig::{Found, found};
+use super::later;
 use super::{Config, KubeletLog};
 use crate::snapshot::own;
 use kflow_model::clock;
@@ -58,7 +59,7 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
 
 /// Follows the node's cgroups, folders of pods and mounts.
 #[cfg(target_os = "linux")]
-fn spawn_files(kubelet: &std::path::Path, board: &Board, tasks: &mut JoinSet<()>) {
+pub(super) fn spawn_files(kubelet: &std::path::Path, board: &Board, tasks: &mut JoinSet<()>) {
     use kflow_sources::fs::{Roots, live};
 
     let roots = Roots::of_this_node(kubelet);
@@ -68,38 +69,56 @@ fn spawn_files(kubelet: &std::path::Path, board: &Board, tasks: &mut JoinSet<()>
     tasks.spawn(live::mounts(mountinfo, board.out(Source::Fs, "mounts")));
 }
 
+/// Only a Linux node has them.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn spawn_files(_: &std::path::Path, _: &Board, _: &mut JoinSet<()>) {}
+
+/// Asks a runtime what exists, and follows its pulls and events.
+pub(super) fn spawn_runtime(path: PathBuf, board: &Board, tasks: &mut JoinSet<()>) {
+    let out = board.out(Source::Runtime, "image pulls");
+    tasks.spawn(containerd::live::pulls(path.clone(), out));
+    let out = board.out(Source::Runtime, "events");
+    tasks.spawn(events::follow(path.clone(), out));
+    tasks.spawn(inventory(path, board.out(Source::Runtime, "inventory")));
+}
+
+/// Follows the calls of a runtime's clients by the eBPF tap.
+pub(super) fn spawn_tap(path: PathBuf, config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
+    let out = board.out(Source::Cri, "tap");
+    tasks.spawn(tap::follow(path, Arc::clone(&config.reconnect), out));
+}
+
+/// Follows a kubelet's log in a file.
+pub(super) fn spawn_log_file(path: PathBuf, board: &Board, tasks: &mut JoinSet<()>) {
+    let out = board.out(Source::Kubelet, &path.to_string_lossy());
+    let decoder = Box::new(kubelet_decoder);
+    tasks.spawn(log::file(path, Source::Kubelet, decoder, out));
+}
+
 fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &mut JoinSet<()>) {
-    if let Some(path) = config.proxy.clone() {
+    let follows = config.proxy.clone().map(|path| {
         let out = board.out(Source::Cri, "proxy");
-        tasks.spawn(proxy::follow(path, config.untapped.clone(), out));
-    }
+        let its = out.share();
+        let follows = tasks.spawn(proxy::follow(path, config.untapped.clone(), its));
+        (follows, out)
+    });
     if let Some(path) = config.ebpf.clone() {
-        let out = board.out(Source::Cri, "tap");
-        tasks.spawn(tap::follow(path, Arc::clone(&config.reconnect), out));
+        spawn_tap(path, config, board, tasks);
     }
     if let Some(path) = config.runtime.clone() {
-        let out = board.out(Source::Runtime, "image pulls");
-        tasks.spawn(containerd::live::pulls(path.clone(), out));
-        let out = board.out(Source::Runtime, "events");
-        tasks.spawn(events::follow(path.clone(), out));
-        tasks.spawn(inventory(path, board.out(Source::Runtime, "inventory")));
+        spawn_runtime(path, board, tasks);
     }
-    #[cfg(target_os = "linux")]
+    if let Some(search) = config.search.clone() {
+        let (config, gives, board) = (config.clone(), gives.cloned(), board.clone());
+        tasks.spawn(later::search(search, config, gives, board, follows));
+    }
     if let Some(root) = &config.kubelet_root {
         spawn_files(root, board, tasks);
     }
     let log_of = |name: &str| board.out(Source::Kubelet, name);
     match config.kubelet_log.clone() {
         KubeletLog::Off | KubeletLog::Remote => {}
-        KubeletLog::File(path) => {
-            let out = log_of(&path.to_string_lossy());
-            tasks.spawn(log::file(
-                path,
-                Source::Kubelet,
-                Box::new(kubelet_decoder),
-                out,
-            ));
-        }
+        KubeletLog::File(path) => spawn_log_file(path, board, tasks),
         KubeletLog::Journal(unit) => {
             let out = log_of("journal");
             tasks.spawn(async move {
@@ -121,7 +140,7 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
     }
     config.control.spawn(board, tasks);
     if config.kubelet.is_some() && config.control.scrape {
-        let out = board.out(Source::Metrics, "kubelet");
+        let out = board.out(Source::Metrics, own::KUBELET);
         let config = config.clone();
         tasks.spawn(async move {
             match kubelet(&config).await {
