@@ -369,7 +369,7 @@ fn long_messages_and_the_words_of_help_can_be_read_to_their_end() {
 }
 
 #[test]
-fn a_command_that_is_copied_names_the_recording() {
+fn a_command_that_is_copied_names_the_recording_and_the_moment_that_is_shown() {
     let (mut m, mut snap) = open((120, 40));
     m.shared.recording = " -s incident.kflow.zst".to_owned();
     let verdicts = Arc::make_mut(&mut snap.verdicts).values_mut();
@@ -381,13 +381,21 @@ fn a_command_that_is_copied_names_the_recording() {
     let pod = format!("{}/{}", stuck.namespace, stuck.pod);
     kflow_tui::offscreen::select(&mut m, &snap, &pod);
     press(&mut m, &snap, "5");
-    let mut text = screen(&mut m, &snap);
-    press(&mut m, &snap, "G");
-    text.push_str(&screen(&mut m, &snap));
-    assert!(
-        text.contains("kflow timeline a/b -s incident.kflow.zst"),
-        "{text}"
-    );
+    let mut shown = |snap: &Snapshot| {
+        press(&mut m, snap, "g");
+        let mut text = screen(&mut m, snap);
+        press(&mut m, snap, "G");
+        text.push_str(&screen(&mut m, snap));
+        text
+    };
+    let command = "kflow timeline a/b -s incident.kflow.zst";
+    let text = shown(&snap);
+    let whole = format!("{command} --at {}", snap.now.to_rfc3339());
+    assert!(snap.now < snap.range.1 && text.contains(&whole), "{text}");
+    // A command looks at the end by itself.
+    snap.range.1 = snap.now;
+    let text = shown(&snap);
+    assert!(text.contains(command) && !text.contains("--at"), "{text}");
 }
 
 /// What stands in a column is found by typing it.
