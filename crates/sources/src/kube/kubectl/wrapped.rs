@@ -2,7 +2,10 @@
 //!
 //! A text says nowhere that it was cut. It is known by its lines: no line of a block is longer than the width, those that go on have
 //! just that length (or had no room for the next word), and what follows them begins nothing that any command or log prints.
-//! A message that has several lines of its own has such lines only by chance, so one is not enough.
+//! A message that has several lines of its own has such lines only by chance, so one is not enough. Lines that are alike word by word
+//! (a command that was given twice, a program's log) are of one length without having been cut.
+
+use rustc_hash::FxHashSet;
 
 use super::super::super::{journal, klog};
 use super::Moment;
@@ -117,19 +120,20 @@ impl Widths {
         anywhere.retain(|width| {
             let of_width = blocks.iter().filter(|b| b.longest == *width);
             let of_width = of_width.filter(|b| b.width_of_words().is_none());
-            let (mut cut, mut whole) = (0, 0);
+            let (mut cut, mut whole) = (FxHashSet::default(), 0);
             // Prose may have one line of just that length.
             let mut is_of_row = true;
             for (line, next) in of_width.flat_map(|b| b.read(Cut::Anywhere(*width))) {
                 if line.length == *width && line.has_words() {
                     is_of_row &= line.begins != Begins::Nothing;
-                    *(if next.follows(line) {
-                        &mut cut
+                    if next.follows(line) {
+                        cut.insert(line.shape());
                     } else {
-                        &mut whole
-                    }) += 1;
+                        whole += 1;
+                    }
                 }
             }
+            let cut = cut.len();
             // Few lines of words may be full by chance.
             let is_usual = USUAL.contains(width)
                 && cut > 0
@@ -184,7 +188,8 @@ impl Titles {
             return Some(Self::Ages);
         }
         is_titles(titles).then(|| {
-            if titles.contains("READY") {
+            // In a table of ReplicaSets and DaemonSets it is a number beside that of those that are wanted.
+            if titles.contains("READY") && !titles.contains("DESIRED") {
                 Self::Ready
             } else {
                 Self::Others(cells(titles).len())
@@ -349,6 +354,12 @@ impl Line<'_> {
         }
     }
 
+    /// The lengths of its words.
+    fn shape(&self) -> Vec<usize> {
+        let words = self.text.split_whitespace();
+        words.map(|word| word.chars().count()).collect()
+    }
+
     fn words(&self) -> usize {
         self.text.split_whitespace().count()
     }
@@ -386,8 +397,12 @@ fn is_row(text: &str) -> bool {
     let listed = |of_claims| listed::Table::of_row(text, of_claims, "", Moment(Nanos(0))).is_some();
     let of_kind = || {
         let cells = cells(text);
-        let named = cells.first().and_then(|(_, cell)| cell.split_once('/'));
-        cells.len() > 2 && named.is_some_and(|(kind, name)| is_name(kind) && is_name(name))
+        // The namespace may stand before it.
+        let is_named = |(_, cell): &(usize, &str)| {
+            let named = cell.split_once('/');
+            named.is_some_and(|(kind, name)| is_name(kind) && is_name(name))
+        };
+        cells.len() > 2 && cells.iter().take(2).any(is_named)
     };
     pods::Columns::of_row(text).is_some() || listed(false) || listed(true) || of_kind()
 }
@@ -495,6 +510,11 @@ mod tests {
             // zhangguanzhang.github.io, 2022/02/10 and 2020/10/20: `ps` and `ip a`; no line of it is read.
             "root      5384  0.0  0.0 117656  8956 ?        S    Feb09   0:00 /sangfor/edr/agent/bin/lloader luamodules/isolate_area_tool.lua\nroot      5385  0.0  0.0 117656  8956 ?        S    Feb09   0:01 /sangfor/edr/agent/bin/lloader luamodules/isolate_area_main.lua\nroot      5386  0.0  0.0 117656  8956 ?        S    Feb09   0:01 /sangfor/edr/agent/bin/lloader luamodules/isolate_area_more.lua\nroot     22594  0.0  0.0 112712   976 pts/2    S+   11:37   0:00 grep\n",
             "3: eth0@if10: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP \n    link/ether 42:7d:b0:83:a9:aa brd ff:ff:ff:ff:ff:ff link-netnsid 0\n",
+            // rddevry, cncf/k8s-ai-conformance v1.35 (palette and kops), warmchang/temp and Sheshma515/React-To-do-list: what is alike
+            // word by word, and rows of tables that kubectl pads.
+            "kubectl exec ai-conformance-gpu-pod1 -n k8s-ai-conformance -- nvidia-smi -L\nGPU 0: NVIDIA A10G (UUID: GPU-6e510464-243a-1e9c-874d-fe67c5be771a)\n\nkubectl exec ai-conformance-gpu-pod2 -n k8s-ai-conformance -- nvidia-smi -L\nGPU 0: NVIDIA A10G (UUID: GPU-00b9f588-b3c4-0cc5-b427-9a6f0ce00748)\n",
+            "2026-03-20T12:32:11+00:00 GPU probe alive on cluster-autoscaling-workload-7665f769f7-dj5sd\nNVIDIA L4, 33, 0 %, 0 MiB, 23034 MiB\n2026-03-20T12:33:11+00:00 GPU probe alive on cluster-autoscaling-workload-7665f769f7-dj5sd\nNVIDIA L4, 33, 0 %, 0 MiB, 23034 MiB\n",
+            "NAMESPACE     NAME                                  DESIRED   CURRENT   READY   AGE\ndefault       replicaset.apps/httpd-5d8cbbcd67      2         2         2       3m30s\nkube-system   replicaset.apps/coredns-7748f7f6df    1         1         1       4m36s\ndefault       replicaset.apps/http2-5d8cbbcd67      2         2         2       5m30s\nkube-system   replicaset.apps/coredns               1         1         1       4m36s\nkube-system   replicaset.apps/traefik-5c66c8fc88    10        10        10      4m36s\nkube-system   replicaset.apps/t                     1         1         1       4m36s\n",
             "NAME    READY   STATUS    RESTARTS   AGE\nweb-00  0/1     Pending   0          5m\nweb-01  0/1     Pending   0          5m\nweb-02  0/1     Pending   0          5m\n",
         ] {
             assert_eq!(joined(text), None, "{text}");
