@@ -229,7 +229,7 @@ pub fn naming(session: Option<&Path>, store: &store::StoreArgs) -> Option<String
 }
 
 /// Quotes a word for a shell, where it needs that.
-fn quoted(word: &str) -> String {
+pub(in crate::cli) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+,=@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

@@ -118,7 +118,7 @@ fn imported(path: &Path, node: Option<&str>) -> anyhow::Result<Reader> {
     writer.write_all(observations)?;
     let bytes = writer.finish()?;
     file.rewind().context(UNREAD)?;
-    for note in summary::notes(&imported, &found) {
+    for note in summary::notes(&imported, &found, Some(path)) {
         out::tell_later(&note);
     }
     Ok(Reader::new(&name, Box::new(file), bytes)?)

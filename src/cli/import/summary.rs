@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
+use crate::cli::args::quoted;
 use kflow_engine::import::{Bundle, Dating, Imported, Kind, Left, Summary};
 use kflow_export::text;
 use kflow_model::Nanos;
@@ -33,7 +34,7 @@ pub(super) fn of(
     );
     let printed = printed(&imported.dating);
     let lines = [session].into_iter().chain(printed);
-    for line in lines.chain(notes(imported, found)) {
+    for line in lines.chain(notes(imported, found, None)) {
         writeln!(said, "{}", text::clean(&line))?;
     }
     Ok(said)
@@ -55,9 +56,14 @@ pub(super) fn of_nothing(imported: &Imported, found: &Bundle) -> io::Result<Vec<
     Ok(said)
 }
 
-/// What to know of what was imported: how it was dated, and what it lacks. Not yet escaped.
-pub(in crate::cli) fn notes(imported: &Imported, found: &Bundle) -> Vec<String> {
-    let mut notes: Vec<String> = dated(&imported.dating).into_iter().collect();
+/// What to know of what was imported: how it was dated, and what it lacks. Not yet escaped. `from`: what was named to a command that
+/// does not take the flags of `kflow import`.
+pub(in crate::cli) fn notes(
+    imported: &Imported,
+    found: &Bundle,
+    from: Option<&Path>,
+) -> Vec<String> {
+    let mut notes: Vec<String> = dated(&imported.dating, from).into_iter().collect();
     if imported.has_placeholders() {
         let placeholders =
             "NAMESPACE, POD and the like stand for names that the text does not tell";
@@ -242,7 +248,7 @@ fn short(path: &str, most: usize) -> String {
 }
 
 /// Says how lists were dated that do not tell when they were read.
-fn dated(dating: &Dating) -> Option<String> {
+fn dated(dating: &Dating, from: Option<&Path>) -> Option<String> {
     let by_file = dating.by_file.map(|off| {
         let off = duration(off);
         let when = if dating.by_name {
@@ -273,15 +279,27 @@ fn dated(dating: &Dating) -> Option<String> {
         let which = which.unwrap_or_default();
         let better = match dating.late {
             // The time of a checkout or a copy.
-            Some(late) if late.by > LONG_AFTER => "--taken TIME says it better".to_owned(),
-            Some(late) => {
+            Some(late) if late.by <= LONG_AFTER => {
                 let written = late.written.to_rfc3339_seconds();
-                format!("if that file was written when it was read, import with --taken {written}")
+                let again = again(&written, from);
+                format!("if that file was written when it was read, {again} says so")
             }
-            None => "--taken TIME says it better".to_owned(),
+            Some(_) | None => format!("{} says it better", again("TIME", from)),
         };
         format!("lists count as read {how}{which}; {better}")
     })
+}
+
+/// Returns what says when something was read: the flag, or the command that has it.
+fn again(time: &str, from: Option<&Path>) -> String {
+    let flag = format!("--taken {time}");
+    from.map_or_else(
+        || flag.clone(),
+        |from| {
+            let from = quoted(&from.display().to_string());
+            format!("`kflow import {from} {flag} -O taken.kflow`")
+        },
+    )
 }
 
 /// Says from when the ages count back that kubectl printed.
