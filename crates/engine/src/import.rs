@@ -6,6 +6,7 @@
 //! result does not depend on the order of flags or on threads.
 
 mod bundle;
+mod containers;
 mod kind;
 mod moment;
 mod open;
@@ -19,6 +20,7 @@ mod uids;
 mod utf16;
 mod whole;
 mod yaml;
+mod zone;
 
 pub use bundle::{Bundle, Left, Part, find};
 pub use kind::{Input, Kind, Only};
@@ -163,15 +165,16 @@ pub fn run(
     files.sort_by(|a, b| (a.input.kind, &a.input.path).cmp(&(b.input.kind, &b.input.path)));
     let mut streams = stream::of(files);
 
-    let mut near = None;
+    let (mut near, mut zone) = (None, None);
     let mut done: Vec<Decoded> = Vec::with_capacity(streams.len());
     for round in 0..=2 {
         let (now, later): (Vec<Stream>, Vec<Stream>) =
             streams.into_iter().partition(|s| s.kind.round() == round);
         streams = later;
-        let finished = stream::decode_all(now, options, near)?;
+        let finished = stream::decode_all(now, options, near, zone)?;
         // All captures end when they were taken, which was at about the same time.
         near = near.or_else(|| finished.iter().filter_map(Decoded::near).max());
+        zone = zone.or_else(|| finished.iter().find_map(|d| d.zone));
         done.extend(finished);
     }
 
@@ -193,6 +196,7 @@ pub fn run(
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
     placeholders::resolve(&mut observations);
     uids::resolve(&mut observations);
+    containers::resolve(&mut observations);
     retold::drop_printed(&mut observations);
     moment::drop_late_names(&mut observations);
     moment::put_end(&mut observations);

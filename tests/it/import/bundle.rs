@@ -31,6 +31,79 @@ fn a_dump_of_a_cluster_tells_why_its_pods_are_stuck() {
     }
 }
 
+/// The lists of a dump, as `kubectl cluster-info dump` prints them into one file, each item without its kind (kubectl:
+/// pkg/cmd/clusterinfo/clusterinfo_dump.go, `Run`).
+fn lists_of_a_dump() -> Vec<String> {
+    let dump = fixture("bundle");
+    let list = |name: &str| {
+        let text = std::fs::read_to_string(dump.join(name)).unwrap();
+        let mut list: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for item in list["items"].as_array_mut().into_iter().flatten() {
+            for key in ["kind", "apiVersion"] {
+                item.as_object_mut().unwrap().remove(key);
+            }
+        }
+        serde_json::to_string_pretty(&list).unwrap() + "\n"
+    };
+    let all = ["nodes.json", "handy/events.json", "handy/pods.json"];
+    let mut lists: Vec<String> = all.map(list).into();
+    lists.push("==== START logs for container a of pod handy/a ====\n{\"level\":\"info\"}\nE1012 15\n==== END logs for container a of pod handy/a ====\n".to_owned());
+    lists
+}
+
+/// What stands around the lists is not read, and they are: in a file of any size, by itself and in a folder.
+#[test]
+fn text_around_the_lists_of_a_dump_costs_none_of_them() {
+    let desk = Desk::new();
+    let lists = lists_of_a_dump();
+    // Longer than what is looked through as a paste.
+    let long = format!(
+        "==== START logs for container b of pod handy/b ====\n{}==== END logs for container b of pod handy/b ====\n",
+        "a line of its log\n".repeat(70_000)
+    );
+    let written = "2026-11-21T08:45:09Z";
+    let answers = |name: &str, said: &str, session: &str| {
+        assert!(said.contains(name), "{said}");
+        let all = run(&["why", "--all", "-s", session, "-o", "json"]);
+        let node = run(&["why", "node/kflow", "-s", session, "-o", "json"]);
+        (text(&all.stdout), text(&node.stdout))
+    };
+    let (session, said) = desk.import(
+        "whole.kflow",
+        &[&desk.file_of("cluster-info-dump", lists.concat(), written)],
+    );
+    let want = answers("cluster-info-dump", &said, &session);
+    assert!(want.0.contains("\"KF"), "{}", want.0);
+    for (n, (before, between, behind)) in [
+        ("# generated with kubectl cluster-info dump \n\n", "", ""),
+        ("$ kubectl cluster-info dump\n", "", ""),
+        ("It is so since this morning.\n", "", long.as_str()),
+        ("# dump\n", "\n# more\n", ""),
+        ("# dump\n", "\n# more\n", long.as_str()),
+        ("", "and then\n", "the end\n"),
+        ("", "and then\n", long.as_str()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dump = format!("{before}{}{behind}", lists.join(between));
+        for name in [format!("{n}/cluster-info-dump"), format!("{n}/note.txt")] {
+            std::fs::create_dir_all(desk.dir.path().join(n.to_string())).unwrap();
+            let file = desk.file_of(&name, &dump, written);
+            let (session, said) = desk.import(&format!("{n}.kflow"), &[&file]);
+            let name = name.rsplit('/').next().unwrap();
+            assert_eq!(answers(name, &said, &session), want, "{name} {n}: {said}");
+            // What begins with text is a capture by its name, or by a command in it.
+            if name.starts_with("cluster") {
+                let folder = desk.path(&n.to_string());
+                let (session, said) = desk.import(&format!("{n}-in.kflow"), &[&folder]);
+                assert_eq!(answers(name, &said, &session), want, "{n}: {said}");
+            }
+            std::fs::remove_file(&file).unwrap();
+        }
+    }
+}
+
 #[test]
 fn lists_by_resource_and_namespace_are_the_same_bundle() {
     let desk = Desk::new();

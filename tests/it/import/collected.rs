@@ -557,12 +557,13 @@ I0909 02:11:12.666628       1 replica_set.go:676] \"Finished syncing\" logger=\"
         for told in [
             ": kubelet ",
             "ontroller-manager [85ee59c9d7b1]",
-            "of its sections Audit, Docker, Last Start, container status, storage-provisioner)",
+            "of its sections Audit, Docker, Last Start, storage-provisioner)",
         ] {
             assert!(said.contains(told), "{told}: {said}");
         }
         assert_eq!(node_of(&session), "minikube");
-        let sources = BTreeMap::from([("control".to_owned(), 1), ("kubelet".to_owned(), 1)]);
+        let sources = ["control", "kubelet", "runtime"].map(|s| (s.to_owned(), 1));
+        let sources = BTreeMap::from(sources);
         assert_eq!(observed(&session), sources, "{said}");
         let why = text(&run(&["why", "--all", "-s", &session]).stdout);
         assert!(why.contains("default/product-service"), "{why}");
@@ -573,6 +574,148 @@ I0909 02:11:12.666628       1 replica_set.go:676] \"Finished syncing\" logger=\"
     tree.put("a/minikube_logs.txt", &whole);
     let (_, said) = import(&desk, &tree, &[]);
     assert!(said.contains("minikube_logs.txt: kubelet"), "{said}");
+}
+
+/// Lines of MicroK8s' inspection report (github.com/Sheshma515/React-To-do-list): journals in the host's zone, in which only containerd says
+/// which that is, and beside each what `systemctl status` prints of its unit.
+#[test]
+fn a_journal_is_in_the_zone_that_a_line_of_its_host_tells() {
+    const SUDO: &str = "Oct 29 17:22:59 microk8s-vm sudo[3043]:     root : PWD=/var/snap/microk8s/7231 ; USER=root ; COMMAND=/snap/microk8s/7231/bin/sed\n";
+    const KUBELET: &str = r#"Oct 29 17:23:22 microk8s-vm microk8s.daemon-kubelite[2978]: I1029 17:23:22.351344    2978 reconciler_common.go:258] "operationExecutor.VerifyControllerAttachedVolume started for volume \"var-run-calico\" (UniqueName: \"kubernetes.io/host-path/69b9a2cd-3b81-471b-87cc-dc71c33a5732-var-run-calico\") pod \"calico-node-kwv84\" (UID: \"69b9a2cd-3b81-471b-87cc-dc71c33a5732\") " pod="kube-system/calico-node-kwv84"
+"#;
+    const CONTAINERD: &str = "Oct 29 17:23:22 microk8s-vm microk8s.daemon-containerd[2842]: time=\"2024-10-29T17:23:22.585026663+05:30\" level=info msg=\"RunPodSandbox for &PodSandboxMetadata{Name:calico-node-kwv84,Uid:69b9a2cd-3b81-471b-87cc-dc71c33a5732,Namespace:kube-system,Attempt:0,}\"\n";
+    let status = |log: &str| {
+        format!(
+            "● x.service - Service\n     Loaded: loaded (/etc/systemd/system/x.service; enabled)\n     Active: active (running) since Tue 2024-10-29 17:22:17 IST; 40min ago\n   Main PID: 2978\n\n{}",
+            log.repeat(10)
+        )
+    };
+    let desk = Desk::new();
+    let times = |session: &str, source: &str| -> Vec<String> {
+        let all = text(&super::unpacked(session));
+        let lines = all.lines().skip(1);
+        let of = lines.map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        let of = of.filter(|o| o["src"] == source);
+        of.map(|o| kflow_model::Nanos(o["t"].as_i64().unwrap()).to_rfc3339_seconds())
+            .collect()
+    };
+    let tree = Tree(&desk, "inspection-report");
+    tree.put("kubelite/journal.log", format!("{SUDO}{KUBELET}{KUBELET}"))
+        .put("kubelite/systemctl.log", status(KUBELET))
+        .put("containerd/journal.log", CONTAINERD)
+        .put("containerd/systemctl.log", status(CONTAINERD));
+    let (session, said) = desk.import("a.kflow", &[&tree.path()]);
+    assert!(
+        said.contains("the last lines of a log that is there"),
+        "{said}"
+    );
+    assert!(said.contains("kubelite/journal.log  "), "{said}");
+    assert_eq!(
+        times(&session, "runtime"),
+        ["2024-10-29T11:53:22Z"],
+        "{said}"
+    );
+    assert_eq!(
+        times(&session, "kubelet"),
+        ["2024-10-29T11:53:22Z"; 2],
+        "{said}"
+    );
+    // What the user says holds.
+    let (session, _) = desk.import("b.kflow", &["--utc-offset", "+01:00", &tree.path()]);
+    assert_eq!(times(&session, "kubelet"), ["2024-10-29T16:23:22Z"; 2]);
+    // Nothing else tells of the kubelet.
+    std::fs::remove_file(desk.path("inspection-report/kubelite/journal.log")).unwrap();
+    let (session, said) = desk.import("c.kflow", &[&tree.path()]);
+    assert_eq!(
+        times(&session, "kubelet"),
+        ["2024-10-29T11:53:22Z"; 10],
+        "{said}"
+    );
+}
+
+/// What crictl lists is of the pods that other captures name, under the whole ids that they tell. The line and the rows are of
+/// github.com/ChatchawanSama/poc-minikube (minikube-logs.txt), the line of the runtime is as dockershim and CRI plugins write it.
+#[test]
+fn what_crictl_lists_is_of_the_pods_that_the_node_names() {
+    const KUBELET: &str = r#"Sep 17 09:30:41 minikube kubelet[2334]: E0917 09:30:41.230875    2334 pod_workers.go:1301] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"service-b\" with CreateContainerConfigError: \"secret \\\"my-secret\\\" not found\"" pod="default/service-b-8587c97ccf-tnl8s" podUID="c736a676-97d9-462b-ab31-8b955b42cc71"
+Sep 17 09:32:50 minikube kubelet[2334]: I0917 09:32:50.894820    2334 kubelet.go:2453] "SyncLoop (PLEG): event for pod" pod="default/service-b-8587c97ccf-tnl8s" event={"ID":"c736a676-97d9-462b-ab31-8b955b42cc71","Type":"ContainerStarted","Data":"2e755bb8077e3aa5b23a1d3c2f6a7e8d9c0b1a2f3e4d5c6b7a8f9e0d1c2b3a4f"}
+"#;
+    const PS: &str = "\
+CONTAINER           IMAGE               CREATED             STATE               NAME                      ATTEMPT             POD ID              POD
+2e755bb8077e3       412128b1415a1       4 minutes ago       Running             service-b                 0                   0c70707160cb7       service-b-8587c97ccf-tnl8s
+eebe487fcbe31       4414052a8544c       About a minute ago   Running             service-a                 0                   872d79c051c02       service-a-76bb7cff64-qmmlq
+";
+    // As cri-tools 1.33 prints it.
+    let of_pods = "\
+POD ID              CREATED             STATE               NAME                         NAMESPACE           ATTEMPT             RUNTIME
+0c70707160cb7       4 minutes ago       Ready               service-b-8587c97ccf-tnl8s   default             0                   (default)
+";
+    let with_namespace = PS
+        .replace("POD\n", "POD                          NAMESPACE\n")
+        .replace("tnl8s\n", "tnl8s   default\n")
+        .replace("qmmlq\n", "qmmlq   default\n");
+    let sections =
+        |table: &str| format!("==> kubelet <==\n{KUBELET}\n\n==> container status <==\n{table}\n");
+    let desk = Desk::new();
+    let written = "2024-09-17T09:37:18Z";
+    let listed = |session: &str| -> Vec<serde_json::Value> {
+        let all = text(&super::unpacked(session));
+        let lines = all.lines().filter_map(|l| serde_json::from_str(l).ok());
+        let tables = lines.filter_map(|o: serde_json::Value| o.pointer("/b/inventory/it").cloned());
+        tables
+            .flat_map(|t| t.as_array().cloned().unwrap_or_default())
+            .collect()
+    };
+    let check = |session: &str, said: &str| {
+        let items = listed(session);
+        let of_b: Vec<_> = items
+            .iter()
+            .filter(|i| i["sub"]["pod"]["n"] == "service-b-8587c97ccf-tnl8s")
+            .collect();
+        assert!(!of_b.is_empty(), "{said}");
+        for item in of_b {
+            let uid = &item["sub"]["pod"]["u"];
+            assert_eq!(uid, "c736a676-97d9-462b-ab31-8b955b42cc71", "{said}");
+            let id = item["sub"]["cid"].as_str().unwrap_or_default();
+            assert!(id.is_empty() || id.len() == 64, "{item}");
+            assert_eq!(item["ct"], 1_726_565_598_000_000_000_i64, "{item}");
+        }
+        // Nothing else names its pod.
+        let mut of_a = items.iter().filter(|i| i["sub"]["c"] == "service-a");
+        assert!(
+            of_a.all(|i| i["sub"]["pod"].get("u").is_none()),
+            "{items:?}"
+        );
+        let pod = "default/service-b-8587c97ccf-tnl8s";
+        let timeline = run(&["timeline", pod, "-s", session]);
+        text(&timeline.stdout)
+    };
+    for (n, (table, runs)) in [
+        (PS.to_owned(), true),
+        (format!("* {PS}"), true),
+        (with_namespace, true),
+        (of_pods.to_owned(), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let minikube = desk.file_of(&format!("{n}.txt"), sections(&table), written);
+        let (session, said) = desk.import(&format!("{n}.kflow"), &["--year", "2024", &minikube]);
+        let timeline = check(&session, &said);
+        assert_eq!(timeline.contains("Running"), runs, "{timeline}");
+        // Beside a log, in a folder, and in a ticket.
+        let tree = Tree(&desk, "rke2");
+        tree.put("rke2/crictl/psa", &table);
+        tree.put("journald/kubelet.log", KUBELET);
+        let taken = ["--year", "2024", "--taken", written];
+        let (session, said) = desk.import("tree.kflow", &[&[&*tree.path()], &taken[..]].concat());
+        check(&session, &said);
+        let ticket = format!("Why?\n\n```\n$ sudo crictl ps -a\n{table}```\n");
+        let ticket = desk.file_of("ticket.md", ticket, written);
+        let log = desk.file("kubelet.log", KUBELET);
+        let (session, said) = desk.import("t.kflow", &["--year", "2024", &ticket, &log]);
+        check(&session, &said);
+    }
 }
 
 /// Rows of Rancher's collector (`rke2/kubectl/pods`), which writes when it ran into `systeminfo/date`, and into its name. The files have the

@@ -130,6 +130,8 @@ struct About {
     of_all: bool,
     /// True for a journal that is printed as text.
     printed: bool,
+    /// True for the last lines of a log, as `systemctl status` prints them.
+    is_excerpt: bool,
 }
 
 /// Finds the captures in files, folders and archives. `node` is the one that is asked for, or empty. What is unpacked
@@ -353,6 +355,7 @@ impl Finder {
                 hosts: hosts.clone(),
                 of_all,
                 printed: true,
+                is_excerpt: content::is_of_systemctl(&archive::begin_of(&candidate.raw)),
             };
             self.take(candidate.again(), kind, about);
         }
@@ -389,7 +392,7 @@ impl Finder {
             let about = About {
                 hosts: hosts.clone(),
                 of_all: true,
-                printed: false,
+                ..About::default()
             };
             self.take(candidate.again(), kind, about);
         }

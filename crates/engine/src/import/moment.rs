@@ -202,7 +202,11 @@ pub(super) fn put_end(observations: &mut Vec<Observation>) {
         let last = observations.iter().rev().find(|o| of(o));
         last.map(|o| o.stamp.seen)
     };
-    let end = newest(&|o| !is_listed(o) && o.source != Source::Kube);
+    // crictl lists what exists too.
+    let is_log = |o: &Observation| {
+        !is_listed(o) && o.source != Source::Kube && !matches!(o.body, Body::Inventory(_))
+    };
+    let end = newest(&is_log);
     let read = newest(&|o| is_listed(o) || is_names(o));
     let Some(end) = end.filter(|end| read > Some(*end)) else {
         return;
@@ -481,6 +485,7 @@ mod tests {
             guessed: decoder.guesses_arrival(),
             printed: None,
             by_name: false,
+            zone: None,
             lists_all_of: None,
             written: written.map(time),
         }

@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use kflow_model::{Body, ObjectRef, Observation, PodUid, Text};
-use kflow_sources::kube::decode::{MADE_UID, NAMESPACE, ROW_UID};
+use kflow_sources::kube::decode::{EARLIER, MADE_UID, NAMESPACE, ROW_UID};
 
 const CLAIM: &str = "PersistentVolumeClaim";
 
@@ -50,7 +50,7 @@ pub(super) fn resolve(observations: &mut [Observation]) {
                     let uid = p.uid.as_str();
                     let made = [MADE_UID, ROW_UID].into_iter().find(|m| uid.starts_with(m));
                     if let Some(made) = made {
-                        p.uid = PodUid(format!("{made}{namespace}/{}", p.name).into());
+                        p.uid = PodUid(made_uid(made, &namespace, &p.name, uid));
                     }
                     p.namespace = namespace;
                 }
@@ -64,7 +64,8 @@ pub(super) fn resolve(observations: &mut [Observation]) {
             Body::Event(e) if e.object.namespace == NAMESPACE => {
                 if let Some(namespace) = find(&e.object.kind, &e.object.name) {
                     if e.object.uid.starts_with(MADE_UID) {
-                        e.object.uid = format!("{MADE_UID}{namespace}/{}", e.object.name).into();
+                        let uid = e.object.uid.as_str();
+                        e.object.uid = made_uid(MADE_UID, &namespace, &e.object.name, uid);
                     }
                     e.object.namespace = namespace;
                 }
@@ -77,6 +78,12 @@ pub(super) fn resolve(observations: &mut [Observation]) {
             _ => {}
         }
     }
+}
+
+/// Returns the UID that is made of these names; that of an earlier pod keeps its number.
+fn made_uid(made: &str, namespace: &str, name: &str, uid: &str) -> Text {
+    let number = uid.find(EARLIER).and_then(|at| uid.get(at..));
+    format!("{made}{namespace}/{name}{}", number.unwrap_or_default()).into()
 }
 
 /// Returns the claim that is not bound, if the captures show one alone.

@@ -13,7 +13,7 @@ const LINES: usize = 2_000;
 /// With what a table of kubectl begins. Those of pods, Events, nodes and claims are read.
 const TITLES: &[u8] = b"NAME";
 const TABLE: &str = "it is a table of which kflow reads nothing: ask kubectl for it with -o json, or for pods with -A";
-const CRICTL: &str = "it is a table of crictl, which kflow does not read: give it the logs of the kubelet and the runtime, or `kubectl get pods -A -o json`";
+const CRICTL: &str = "it is a table of crictl of which kflow reads nothing: give it the logs of the kubelet and the runtime, or `kubectl get pods -A -o json`";
 const PRINTED: &str = "it is what kubectl prints, and there is nothing in it that kflow reads: give it `kubectl describe pod` of a pod to its end, with the Events, or `kubectl get pods,events -A -o json`";
 /// First bytes of files of other kinds, and what users are told about them.
 const FOREIGN: [(&[u8], &str); 12] = [

@@ -9,7 +9,7 @@ use super::bundle::archive;
 use super::bundle::nodes::same;
 use super::moment::{self, MadeAt, is_names};
 use super::open::{Closed, Open};
-use super::{ImportError, Input, Kind, Only, Options, Summary, recognise, repeats, yaml};
+use super::{ImportError, Input, Kind, Only, Options, Summary, recognise, repeats, yaml, zone};
 use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, redact};
@@ -45,6 +45,8 @@ pub(super) struct Decoded {
     pub(super) written: Option<Nanos>,
     /// The moment from which ages in it count back, where nothing in it tells one.
     pub(super) printed: Option<Nanos>,
+    /// Seconds east of UTC of its host's local time, where a line tells it.
+    pub(super) zone: Option<i32>,
     /// True if only the date in a name tells when it was written.
     pub(super) by_name: bool,
     /// The namespace of which it lists every pod.
@@ -110,7 +112,12 @@ impl Stream {
         Ok(dated.into_iter().map(|(_, f)| f).collect())
     }
 
-    fn decode(self, options: &Options, near: Option<Nanos>) -> Result<Decoded, ImportError> {
+    fn decode(
+        self,
+        options: &Options,
+        near: Option<Nanos>,
+        zone: Option<i32>,
+    ) -> Result<Decoded, ImportError> {
         let kind = self.kind;
         let mut files = self.open()?;
         let first = files.first();
@@ -123,13 +130,16 @@ impl Stream {
         let is_stdin = first.is_some_and(|f| f.input.is_stdin());
         let written = modified.or(options.fallback.filter(|_| is_stdin));
         let taken = options.taken.filter(|_| kind == Kind::Watch);
+        let zone = zone.or_else(|| files.iter_mut().find_map(|f| zone::of(f.peek())));
+        let is_local = kind.klog() && files.iter_mut().all(|f| zone::is_local(f.peek()));
+        let own_zone = zone.filter(|_| is_local && options.utc_offset_s == 0);
         let dated = || files.iter_mut().find_map(|f| full_date(f.peek()));
         let hint = TimeHint {
             near: near.or_else(dated),
             not_after: taken.or_else(|| [modified, options.fallback].into_iter().flatten().min()),
             grows: false,
             year: options.year,
-            utc_offset_s: options.utc_offset_s,
+            utc_offset_s: own_zone.unwrap_or(options.utc_offset_s),
         };
         let mut decoder = kind.decoder(hint);
         let mut observations = Vec::new();
@@ -177,6 +187,7 @@ impl Stream {
         observations.sort_by_key(|o| o.stamp.seen);
         let whole = summaries.first().filter(|s| s.is_whole());
         Ok(Decoded {
+            zone: zone.filter(|_| kind.component().is_some()),
             by_name,
             lists_all_of: whole.and_then(|s| s.input.lists_all_of.clone()),
             observations,
@@ -400,6 +411,7 @@ pub(super) fn decode_all(
     streams: Vec<Stream>,
     options: &Options,
     near: Option<Nanos>,
+    zone: Option<i32>,
 ) -> Result<Vec<Decoded>, ImportError> {
     let count = streams.len();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -420,7 +432,7 @@ pub(super) fn decode_all(
                     while let Some(n) = n() {
                         let slot = streams.get(n).and_then(|slot| slot.lock().ok());
                         if let Some(stream) = slot.and_then(|mut s| s.take()) {
-                            mine.push((n, stream.decode(options, near)));
+                            mine.push((n, stream.decode(options, near, zone)));
                         }
                     }
                     mine

@@ -9,7 +9,7 @@ use kflow_model::log::Component;
 use kflow_model::pod::{Condition, PodSeen};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, PodUid, Text};
-use kflow_sources::kube::decode::{MADE_UID, ROW_UID};
+use kflow_sources::kube::decode::{EARLIER, MADE_UID, ROW_UID};
 
 /// Captures that are no further apart than this, ns, are of one moment.
 const TOGETHER: i64 = 60 * SECOND;
@@ -23,8 +23,8 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
     rows(observations);
     rows_of_others(observations);
     let made = |o: &Observation| match &o.body {
-        Body::Pod(p) => p.uid.as_str().starts_with(MADE_UID),
-        Body::Event(e) => e.object.uid.starts_with(MADE_UID),
+        Body::Pod(p) => is_made(p.uid.as_str()),
+        Body::Event(e) => is_made(&e.object.uid),
         _ => false,
     };
     if !observations.iter().any(made) {
@@ -61,7 +61,7 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
     }
     observations.retain_mut(|o| {
         match &mut o.body {
-            Body::Pod(p) if p.uid.as_str().starts_with(MADE_UID) => {
+            Body::Pod(p) if is_made(p.uid.as_str()) => {
                 if let Some(uid) = known.get(&(p.namespace.clone(), p.name.clone())) {
                     p.uid = PodUid(uid.clone());
                 }
@@ -73,7 +73,7 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
                     .iter()
                     .all(|(seen, _)| o.stamp.seen.since(*seen).abs() > TOGETHER);
             }
-            Body::Event(e) if e.object.uid.starts_with(MADE_UID) => {
+            Body::Event(e) if is_made(&e.object.uid) => {
                 let key = (e.object.namespace.clone(), e.object.name.clone());
                 if let Some(uid) = known.get(&key) {
                     e.object.uid.clone_from(uid);
@@ -83,6 +83,11 @@ pub(super) fn resolve(observations: &mut Vec<Observation>) {
         }
         true
     });
+}
+
+/// True for the UID of a pod that other captures may tell: not that of an earlier one of its name.
+fn is_made(uid: &str) -> bool {
+    uid.starts_with(MADE_UID) && !uid.contains(EARLIER)
 }
 
 /// Drops rows of `kubectl get nodes` and `get pvc` whose object JSON or `kubectl describe` shows. A description of a node that was
@@ -205,6 +210,7 @@ fn rows(observations: &mut Vec<Observation>) {
                 shown.insert(key, Shown::of(o, p));
                 continue;
             }
+            Body::Pod(p) if p.uid.as_str().contains(EARLIER) => continue,
             Body::Pod(p) => {
                 let state = Told {
                     at: o.stamp.seen,
@@ -241,7 +247,11 @@ fn rows(observations: &mut Vec<Observation>) {
         };
         let key = (p.namespace.clone(), p.name.clone());
         if !of_row(p) {
-            if let Some(row) = shown.get(&key).filter(|_| p.resource_version == 0) {
+            let is_earlier = p.uid.as_str().contains(EARLIER);
+            if let Some(row) = shown
+                .get(&key)
+                .filter(|_| p.resource_version == 0 && !is_earlier)
+            {
                 row.add_to(p, seen);
             }
             return true;

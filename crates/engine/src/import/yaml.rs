@@ -34,7 +34,13 @@ const FIRST: [&[u8]; 7] = [
 
 /// True for what looks like objects of the API in YAML. A note may begin with `---` too, and a list of keys of its own.
 pub(super) fn is(begin: &[u8]) -> bool {
-    let text = begin.trim_ascii_start();
+    let mut text = begin.trim_ascii_start();
+    // A tool, or somebody, says what it is.
+    while text.starts_with(b"#")
+        && let Some(end) = memchr::memchr(b'\n', text)
+    {
+        text = text.get(end..).unwrap_or_default().trim_ascii_start();
+    }
     let is_note = || {
         let mut lines = text.split(|b| *b == b'\n').map(<[u8]>::trim_ascii_end);
         let first = lines.find(|l| !l.is_empty() && !l.starts_with(b"---") && !l.starts_with(b"#"));

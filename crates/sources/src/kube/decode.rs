@@ -31,8 +31,8 @@ mod pod;
 mod renewals;
 
 pub use super::kubectl::{
-    Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, begins_outputs, embedded, has_event,
-    is_printed, joined, outputs, printed_at, resembles_printed,
+    EARLIER, Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, begins_outputs, embedded,
+    has_event, is_printed, joined, outputs, printed_at, resembles_printed,
 };
 pub use begin::{first_kind, group_of};
 pub use event::Occurrences;

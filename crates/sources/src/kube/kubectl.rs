@@ -21,12 +21,14 @@
 //! | `fragment` | rows and messages of Events that stand alone |
 //! | `sentence` | where a message ends within a sentence |
 //! | `attribute` | of which object and container Events are |
+//! | `gone` | pods that are gone by what stands below |
 //! | `age` | `28s (x9 over 6m40s)` |
 //! | `passed`, `printed` | how much time passed between what a text shows, and the text read as of those moments |
 //! | `command` | `$ kubectl get pods -n shop` |
 //! | `pods` | rows of pods, of every release |
 //! | `waiting` | sentences that say that a pod waits |
 //! | `listed` | rows of nodes and of claims |
+//! | `crictl` | rows of `crictl ps` and `crictl pods`, which people print beside it |
 //! | `wrapped` | lines that a terminal or a mail program cut |
 //! | `pod`, `object` | a description as an object of the API |
 
@@ -41,9 +43,11 @@ use kflow_model::{Body, Nanos, Observation, PodUid, Stamp, Text, pod::WatchEvent
 mod age;
 mod attribute;
 mod command;
+mod crictl;
 mod embedded;
 mod events;
 mod fragment;
+mod gone;
 mod held;
 mod line;
 mod listed;
@@ -66,6 +70,7 @@ pub use embedded::{Embedded, Unread, embedded};
 pub use events::is_printed;
 use events::{event, uid};
 pub use fragment::{NAMESPACE, has_event};
+pub use gone::EARLIER;
 use held::Held;
 pub use outputs::{begins_outputs, outputs};
 use passed::Passed;
@@ -83,6 +88,8 @@ pub const MADE_UID: &str = PodUid::DESCRIBED;
 const HEARTBEAT: i64 = 600 * SECOND;
 /// Why a line is left out that is nothing that is read.
 const UNKNOWN: &str = "neither JSON nor what kubectl prints";
+/// Reason of an Event with which an owner's controller reports that it cannot create a pod.
+const FAILED_CREATE: &str = "FailedCreate";
 const CUT: Fed = Fed::Malformed("row that was cut");
 /// Longest description that is taken, bytes.
 const LONGEST: usize = 16 << 20;
@@ -127,6 +134,8 @@ struct KubectlText {
     pods: pods::Table,
     /// The table of nodes or claims that is being read.
     listed: Option<listed::Table>,
+    /// The table of the runtime that is being read.
+    runtime: Option<crictl::Table>,
     /// If these rows have no titles, or are only messages: the first word of the line at which they begin.
     alone: Option<String>,
     /// True in a code block.
@@ -166,6 +175,8 @@ struct KubectlText {
     passed: Passed,
     /// The time that passes until the last output, s. The caller's moment is that of the last one.
     lasts: i64,
+    /// What kubectl answered about pods that are gone.
+    answers: Vec<gone::Given>,
     /// What was left out beside what the results of lines say.
     left: Vec<Fed>,
 }
@@ -190,6 +201,11 @@ impl Moment {
     /// Returns the time that an age counts back to, as the API writes it.
     fn ago(self, text: &str) -> Option<String> {
         age::age(text.trim()).map(|a| self.before(a).to_rfc3339_seconds())
+    }
+    /// Nothing in a text is more exact than a second: what is finer is of the time at which its file was written.
+    fn stamp(self) -> Stamp {
+        let at = Nanos::from_secs(self.0.0.div_euclid(SECOND));
+        Stamp::new(at, SECOND as u32, self.0)
     }
     fn before(self, age: age::Age) -> Nanos {
         Nanos(self.0.0.saturating_sub(age.seconds.saturating_mul(SECOND)))
@@ -253,6 +269,13 @@ impl KubectlText {
         let is_alone = self.alone.take().is_some();
         self.of_others = false;
         self.bytes = 0;
+        if let Some(table) = self.runtime.take() {
+            let moment = self.moment(&[], &[]);
+            let told = table.end(moment);
+            let fed = Fed::Observed(usize::from(told.is_some()));
+            out.extend(told);
+            return fed;
+        }
         if let Some(table) = self.listed.take() {
             let objects = table.end();
             self.passed
@@ -286,24 +309,7 @@ impl KubectlText {
             if is_doubtful {
                 self.namespace.clear();
             }
-            let of_command = Described {
-                namespace: &of_list,
-                ..Described::default()
-            };
-            let told = attribute::Told {
-                described: self.described.as_ref(),
-                pod: self.one(),
-                named: Some(&self.named),
-                logged: self.logged.as_ref(),
-            };
-            attribute::attribute(&mut rows, &of_list, &told);
-            self.named.extend(&rows);
-            // Somebody chose these rows: they ask about their objects, however old the Events are.
-            for row in rows.iter_mut().filter(|_| is_alone) {
-                fragment::name_volume(&mut row.message);
-                row.is_described = true;
-            }
-            return self.events(rows, &of_command, moment, out);
+            return self.events_alone(rows, &of_list, is_alone, moment, out);
         }
         let Some(kind) = object::kind(&lines) else {
             // The middle of a pod's description was left out: its Events still tell of what they are.
@@ -313,6 +319,11 @@ impl KubectlText {
                 }
                 let described = Described::new("Pod", &lines, &rows);
                 return self.events(rows, &described, moment, out);
+            }
+            // An owner whose description was left out but for its Events: its controller names the pods that it cannot create.
+            rows.retain(|row| row.reason == FAILED_CREATE);
+            if !rows.is_empty() {
+                return self.events_alone(rows, "", true, moment, out);
             }
             return Fed::Ignored("description of an object of another kind");
         };
@@ -331,6 +342,35 @@ impl KubectlText {
         self.decode_all(object.into_iter(), moment, out);
         self.events(rows, &described, moment, out);
         Fed::Observed(out.len() - before)
+    }
+
+    /// Decodes rows of Events without the description of their object. `is_chosen`: somebody chose these rows, so they ask about their
+    /// objects, however old the Events are.
+    fn events_alone(
+        &mut self,
+        mut rows: Vec<Row>,
+        of_list: &str,
+        is_chosen: bool,
+        moment: Moment,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let of_command = Described {
+            namespace: of_list,
+            ..Described::default()
+        };
+        let told = attribute::Told {
+            described: self.described.as_ref(),
+            pod: self.one(),
+            named: Some(&self.named),
+            logged: self.logged.as_ref(),
+        };
+        attribute::attribute(&mut rows, of_list, &told);
+        self.named.extend(&rows);
+        for row in rows.iter_mut().filter(|_| is_chosen) {
+            fragment::name_volume(&mut row.message);
+            row.is_described = true;
+        }
+        self.events(rows, &of_command, moment, out)
     }
 
     /// Returns the object of which these are the Events: that of a description, or that of the command before them.
@@ -418,7 +458,7 @@ impl KubectlText {
         for row in rows {
             let n = self.numbers.of(&row, described);
             let event = event(row, described, moment, n);
-            match decode(&event, Stamp::exact(moment.0)) {
+            match decode(&event, moment.stamp()) {
                 Ok(o) => {
                     let seen =
                         matches!(&o.body, Body::Event(e) if !self.occurrences.is_news(e, o.stamp));
@@ -443,7 +483,7 @@ impl KubectlText {
     ) -> Fed {
         let before = out.len();
         for object in objects {
-            match decode(&object, Stamp::exact(moment.0)) {
+            match decode(&object, moment.stamp()) {
                 Ok(o) => out.push(o),
                 Err(why) => self.left.push(why),
             }

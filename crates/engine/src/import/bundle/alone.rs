@@ -175,9 +175,10 @@ impl Finder {
             Some(objects) => moment::of_text(objects, modified),
             None => modified,
         };
-        let text = is_printed.then_some(ticket.text);
+        // Lists are dated with all others, which says by what.
+        let text = is_printed.then_some((Kind::Watch, ticket.text, read));
+        let objects = objects.map(|objects| (Kind::Watch, objects, modified));
         let watches = text.into_iter().chain(objects);
-        let watches = watches.map(|lines| (Kind::Watch, lines, read));
         let logs = logs
             .into_iter()
             .map(|(kind, lines)| (kind, lines, modified));
@@ -254,6 +255,13 @@ fn is_document(begin: &[u8]) -> bool {
 /// False for a paste that begins like objects in YAML or JSON and goes on as something else, or ends within one.
 fn is_whole(candidate: &Candidate) -> io::Result<bool> {
     let begin = archive::begin_of(&candidate.raw);
+    if let Some(behind) = content::behind_text(&begin) {
+        let before = begin.len() - behind.len();
+        let (content, failed) = candidate.content(ticket::LARGEST + 1);
+        let objects = content.get(before..).unwrap_or_default();
+        let is_small = content.len() as u64 <= ticket::LARGEST;
+        return Ok(failed.is_some() || !is_small || recognise::is_whole_json(objects));
+    }
     let is_json =
         begin.trim_ascii_start().starts_with(b"{") || begin.trim_ascii_start().starts_with(b"[");
     if candidate.size > LONGEST_PASTE || !is_json && !yaml::is(&begin) {

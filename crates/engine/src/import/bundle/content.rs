@@ -7,6 +7,7 @@ use std::io::{self, BufRead, Read};
 use super::super::kind::watched;
 use super::super::{Kind, recognise, yaml};
 use kflow_sources::journal::{self, Writer};
+use kflow_sources::klog;
 use kflow_sources::kube::decode::{first_kind, group_of, plural};
 
 /// Bytes in which a document says that it is one of the API.
@@ -46,6 +47,7 @@ pub(super) fn of(path: &str, begin: &[u8]) -> Content {
     if is_journal(begin) {
         return Content::Journal;
     }
+    let begin = behind_text(begin).unwrap_or(begin);
     match promised {
         None => named_by_itself(begin).map_or(Content::Other(None), Content::Capture),
         Some(kind) if fits(kind, begin) => Content::Capture(kind),
@@ -53,7 +55,31 @@ pub(super) fn of(path: &str, begin: &[u8]) -> Content {
     }
 }
 
-/// The same for a file that nothing promises to be a capture: of objects of the API only those count whose kind is read.
+/// Most lines of a text before an object.
+const LINES: usize = 20;
+
+/// Returns what stands behind the text before an object of the API in JSON: a comment, or the command that printed it. `None` where there
+/// is no such text, or something that is read in it.
+pub(super) fn behind_text(begin: &[u8]) -> Option<&[u8]> {
+    let text = begin.trim_ascii_start();
+    if text.starts_with(b"{") || yaml::is(text) {
+        return None;
+    }
+    let mut at = 0;
+    for line in begin.split_inclusive(|b| *b == b'\n').take(LINES) {
+        let (before, rest) = begin.split_at_checked(at)?;
+        if line.starts_with(b"{") && of_the_api(rest) {
+            return (!recognise::has_printed(before)).then_some(rest);
+        }
+        if line.starts_with(b"```") || klog::has_header(line) || journal::writer(line).is_some() {
+            return None;
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// As [`of`] for a file that nothing promises to be a capture: of objects of the API only those count whose kind is read.
 fn named_by_itself(begin: &[u8]) -> Option<Kind> {
     let text = begin.trim_ascii_start();
     // Audit logs and spans are JSON. A bundle may have ten thousand objects in YAML.
@@ -164,10 +190,12 @@ fn is_read(kind: &str, group: &str) -> bool {
     watched(&plural(kind)) && (!group.contains('.') || group.ends_with(".k8s.io"))
 }
 
-/// True for what begins like a description, or a table of Events or pods.
+/// True for what begins like a description, or a table of Events, pods, or crictl's of containers and pods.
 fn printed_by_kubectl(begin: &[u8]) -> bool {
-    const FRONTS: [&[u8]; 3] = [b"Name:", b"LAST SEEN", b"NAME"];
+    const FRONTS: [&[u8]; 5] = [b"Name:", b"LAST SEEN", b"NAME", b"CONTAINER", b"POD ID"];
     let text = begin.trim_ascii_start();
+    // `minikube logs` of 2020 to 2022 put a star before it.
+    let text = text.strip_prefix(b"* ").unwrap_or(text);
     FRONTS.iter().any(|front| text.starts_with(front))
 }
 
@@ -186,6 +214,17 @@ fn is_journal(begin: &[u8]) -> bool {
         }
     }
     of_journal > others
+}
+
+/// True for what `systemctl status` prints of a unit: its state, and the last lines of its journal (systemd: src/systemctl/systemctl-show.c,
+/// `print_status_info`).
+pub(super) fn is_of_systemctl(begin: &[u8]) -> bool {
+    let mut lines = begin
+        .split(|b| *b == b'\n')
+        .take(12)
+        .map(<[u8]>::trim_ascii);
+    lines.any(|line| line.starts_with(b"Loaded: "))
+        && lines.any(|line| line.starts_with(b"Active: "))
 }
 
 /// Who wrote into a journal.

@@ -291,8 +291,24 @@ fn leave_the_systems_own(found: &mut Vec<Found>, bundle: &mut Bundle) {
     });
 }
 
-/// Drops the journals of all units for those logs that are there as files of their own, and all such journals but one.
+/// Drops the journals of all units for those logs that are there as files of their own, and all such journals but one. What
+/// `systemctl status` prints of a log does not stand for it.
 fn leave_what_is_there_twice(found: &mut Vec<Found>, bundle: &mut Bundle) {
+    let whole: BTreeSet<(usize, Kind)> = (found.iter())
+        .filter(|f| !f.about.is_excerpt)
+        .map(|f| (f.input.bundle, f.input.kind))
+        .collect();
+    found.retain(|f| {
+        let is_there = whole.contains(&(f.input.bundle, f.input.kind));
+        let is_left = f.about.is_excerpt && is_there;
+        if is_left {
+            bundle.left.push(Left {
+                name: f.input.name.clone(),
+                why: "the last lines of a log that is there".to_owned(),
+            });
+        }
+        !is_left
+    });
     let own: BTreeSet<Kind> = (found.iter())
         .filter(|f| !f.about.of_all)
         .map(|f| f.input.kind)

@@ -16,6 +16,8 @@ use kflow_model::{Nanos, units::counted};
 
 /// The section with the journal of dockerd and cri-dockerd.
 const DOCKER: &str = "Docker";
+/// The section with what `crictl ps -a` prints, or where there is no crictl, `docker ps -a`.
+const CONTAINERS: &str = "container status";
 /// Most names of sections that are told.
 const NAMES: usize = 12;
 
@@ -123,7 +125,7 @@ impl Finder {
         depth: usize,
     ) -> io::Result<bool> {
         let promised = section.of_what();
-        let is_printed = promised.starts_with("describe ");
+        let is_printed = promised.starts_with("describe ") || promised == CONTAINERS;
         if promised == DOCKER {
             return self.docker(file, section, modified);
         }

@@ -6,7 +6,8 @@
 //! | `kubectl get -o json`: one object or list, on many lines or one | none: the list's selectors are unknown |
 //! | `kubectl describe`, `kubectl get events`: see the module `kubectl` | none |
 //!
-//! Documents are found by their braces, so white space and line feeds do not matter. Neither input has a time of
+//! Documents are found by their braces, so white space and line feeds do not matter. In a text that begins otherwise they begin a
+//! line, and are objects of the API. Neither input has a time of
 //! arrival: the newest time in the document stands for it (never going back), with that time's own precision.
 
 use serde::Deserialize;
@@ -207,6 +208,60 @@ impl KubeLines {
         self.guess(doc)
     }
 
+    /// Takes a line of a text that does not begin with JSON. An object of the API in it is read; all else is what kubectl prints, or
+    /// other text.
+    fn line_of_text(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let begins = begins_object(line);
+        let mut fed = Fed::Partial;
+        let is_too_long = self.pending.len().saturating_add(line.len()) > LONGEST;
+        if begins || is_too_long {
+            fed = self.give_back(out);
+        }
+        if self.pending.is_empty() && (!begins || is_too_long) {
+            let told = self.text_line(line, out);
+            return add(fed, told, &mut self.left);
+        }
+        self.pending.extend_from_slice(line);
+        self.pending.push(b'\n');
+        let Some(end) = self.scan.next_end(&self.pending) else {
+            return fed;
+        };
+        let (document, behind) = self.pending.split_at_checked(end).unwrap_or_default();
+        if !behind.trim_ascii().is_empty() || !is_of_the_api(document) {
+            let told = self.give_back(out);
+            return add(fed, told, &mut self.left);
+        }
+        self.scan = Scan::default();
+        let document = std::mem::take(&mut self.pending);
+        let (guessed, before) = (self.guessed, out.len());
+        let told = self.document(document.trim_ascii(), out);
+        if out.len() == before {
+            self.guessed = guessed;
+        }
+        // What stands above it ends there.
+        self.text_line(b"", out);
+        add(fed, told, &mut self.left)
+    }
+
+    fn text_line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let hint = self.hint;
+        let printed = self.printed.get_or_insert_with(|| Printed::new(hint));
+        printed.line(line, out)
+    }
+
+    /// Takes lines that looked like an object of the API as what they are: other text.
+    fn give_back(&mut self, out: &mut Vec<Observation>) -> Fed {
+        self.scan = Scan::default();
+        let lines = std::mem::take(&mut self.pending);
+        let mut fed = Fed::Partial;
+        let lines = lines.strip_suffix(b"\n").map(|l| l.split(|b| *b == b'\n'));
+        for line in lines.into_iter().flatten() {
+            let told = self.text_line(line, out);
+            fed = add(fed, told, &mut self.left);
+        }
+        fed
+    }
+
     /// Decodes every document in `pending` that is complete.
     fn drain(&mut self, out: &mut Vec<Observation>) -> Fed {
         let mut fed = Fed::Partial;
@@ -240,12 +295,12 @@ fn add(a: Fed, b: Fed, left: &mut Vec<Fed>) -> Fed {
 
 impl LineDecoder for KubeLines {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
-        if let Some(printed) = &mut self.printed {
-            return printed.line(line, out);
-        }
         if self.in_log || (self.pending.is_empty() && line.starts_with(LOG_BEGINS)) {
             self.in_log = !line.starts_with(LOG_ENDS);
             return Fed::Ignored(OF_A_LOG);
+        }
+        if self.printed.is_some() {
+            return self.line_of_text(line, out);
         }
         let mut fed = Fed::Partial;
         let is_in_array = self.pending.first() == Some(&b'[');
@@ -259,9 +314,9 @@ impl LineDecoder for KubeLines {
         if is_in_array && self.pending.trim_ascii() == b"[" && !goes_on_as_array(line) {
             self.pending.clear();
             self.scan = Scan::default();
-            let printed = self.printed.insert(Printed::new(self.hint));
-            fed = printed.line(b"[", out);
-            return add(fed, printed.line(line, out), &mut self.left);
+            fed = self.text_line(b"[", out);
+            let told = self.line_of_text(line, out);
+            return add(fed, told, &mut self.left);
         }
         if self.pending.is_empty() {
             let text = line.trim_ascii();
@@ -270,8 +325,7 @@ impl LineDecoder for KubeLines {
             }
             if text.first() != Some(&b'{') && !begins_array(text) {
                 if self.guessed.is_none() {
-                    let printed = self.printed.insert(Printed::new(self.hint));
-                    return printed.line(line, out);
+                    return self.text_line(line, out);
                 }
                 return add(fed, Fed::Malformed(NO_JSON), &mut self.left);
             }
@@ -311,8 +365,10 @@ impl LineDecoder for KubeLines {
     }
 
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
-        if let Some(printed) = &mut self.printed {
-            return printed.finish(out);
+        if self.printed.is_some() {
+            let fed = self.give_back(out);
+            let told = self.printed.as_mut().map(|printed| printed.finish(out));
+            return add(fed, told.unwrap_or(Fed::Partial), &mut self.left);
         }
         if self.pending.trim_ascii().is_empty() {
             return Fed::Observed(0);
@@ -321,6 +377,21 @@ impl LineDecoder for KubeLines {
         self.scan = Scan::default();
         Fed::Malformed(CUT_OFF)
     }
+}
+
+/// True for a line that may begin an object in JSON which nothing stands before.
+fn begins_object(line: &[u8]) -> bool {
+    let inside = line.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+    inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"\""))
+}
+
+/// True for an object of the API, a list of such or an event of a watch; not for a line of a log in JSON.
+fn is_of_the_api(document: &[u8]) -> bool {
+    let told = serde_json::from_slice::<Envelope<'_>>(document);
+    told.is_ok_and(|e| {
+        let is_named = e.kind.is_some() && e.metadata.is_some();
+        is_named || e.items.is_some() || e.event.is_some() && e.object.is_some()
+    })
 }
 
 /// True for the first line of an array of objects: `[`, `[{"kind":…`. A prompt has more behind the bracket.

@@ -71,6 +71,17 @@ fn of_columns(line: &str) -> Option<Row> {
     described.or_else(|| rests.clone().find_map(row(Columns::without_age())))
 }
 
+/// True for a row that was cut before its message.
+pub(super) fn is_begun(line: &str) -> bool {
+    let all = [
+        Columns::of_kind(),
+        Columns::of_describe(),
+        Columns::of_list(false),
+        Columns::of_list(true),
+    ];
+    all.iter().any(|columns| columns.is_begun(line)) && front(line).is_none()
+}
+
 /// Reads a row that ends behind who reports it: its message was broken off into the next line.
 pub(super) fn front(line: &str) -> Option<Row> {
     let row = Columns::of_describe().row(line.trim())?;

@@ -87,7 +87,7 @@ impl Held {
                 self.lines.push(line.to_owned());
                 Told::Nothing
             }
-            Of::Name if is_beside && SECOND.iter().any(|key| text.starts_with(key)) => {
+            Of::Name if is_beside && is_second(text) => {
                 Told::Description(std::mem::take(&mut self.lines).concat())
             }
             Of::Message { .. } | Of::Name => Told::Neither(std::mem::take(&mut self.lines)),
@@ -98,6 +98,12 @@ impl Held {
     pub(super) fn end(self) -> Vec<String> {
         self.lines
     }
+}
+
+/// True for the second line of a description.
+pub(super) fn is_second(line: &str) -> bool {
+    let key = line.trim_start();
+    SECOND.iter().any(|second| key.starts_with(second))
 }
 
 /// True for the line of a container's state, or its last one, above what tells how it ended.

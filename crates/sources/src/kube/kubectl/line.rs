@@ -3,14 +3,15 @@
 use super::super::super::{Fed, LineDecoder};
 use super::command::{self, Command};
 use super::fragment;
-use super::held::{Held, Told, is_terminated};
+use super::gone::Answer;
+use super::held::{Held, Told, is_second, is_terminated};
 use super::outline::indent;
 use super::piece::{self, Begun, Piece};
 use super::pods::{self, Taken};
 use super::table::{Columns, Row};
 use super::ticket::{self, Other};
 use super::waiting::Waiting;
-use super::{CUT, KubectlText, LONGEST, UNKNOWN, listed, object, sentence};
+use super::{CUT, KubectlText, LONGEST, UNKNOWN, crictl, listed, object, sentence};
 use kflow_model::{Observation, Text};
 
 /// Stands for a node that nothing names.
@@ -106,6 +107,23 @@ impl KubectlText {
         {
             return fed;
         }
+        if !self.is_text()
+            && let Some(answer) = Answer::of(text, &self.namespace)
+        {
+            let fed = self.flush(out);
+            let moment = self.moment(&[], &[]);
+            self.answers.push((answer, out.len(), moment.0));
+            return or_ignored(fed, "answer about an object that is gone");
+        }
+        if let [name] = self.lines.as_mut_slice()
+            && is_name(name)
+            && indent(text) > self.base
+            && is_second(text)
+        {
+            // Whoever copied it began behind the blanks of the first line.
+            self.base = indent(text);
+            *name = format!("{:blanks$}{}", "", name.trim_start(), blanks = self.base);
+        }
         // What a command prints follows it at once.
         let whole = self.whole.take();
         let is_of_claims = std::mem::take(&mut self.lists_claims);
@@ -188,6 +206,11 @@ impl KubectlText {
         if let Some(table) = listed::Table::of_titles(text) {
             let fed = self.begin(text, out);
             self.listed = Some(table);
+            return fed;
+        }
+        if let Some(table) = crictl::Table::of_titles(text) {
+            let fed = self.begin(text, out);
+            self.runtime = Some(table);
             return fed;
         }
         if let Some(columns) = Columns::of_titles(text) {
@@ -308,6 +331,9 @@ impl KubectlText {
             {
                 text.trim().clone_into(&mut last.message);
                 return Fed::Partial;
+            }
+            if fragment::row(text).is_none() && fragment::is_begun(text) {
+                return CUT;
             }
             let begins_alike = first_word(text) == begin;
             let last = self.rows.last();
@@ -449,12 +475,16 @@ impl KubectlText {
     }
 
     fn is_open(&self) -> bool {
-        self.pods.is_open() || self.listed.is_some() || self.is_text()
+        let has_table = self.pods.is_open() || self.listed.is_some() || self.runtime.is_some();
+        has_table || self.is_text()
     }
 
     /// Gives a line to the table that is being read, if there is one.
     fn row(&mut self, text: &str) -> Option<Taken> {
         let moment = self.moment(&[], &[]);
+        if let Some(table) = &mut self.runtime {
+            return Some(table.line(text, moment));
+        }
         match &mut self.listed {
             Some(table) => Some(table.line(text, &self.namespace, moment)),
             None => self.pods.is_open().then(|| self.pods.line(text)),

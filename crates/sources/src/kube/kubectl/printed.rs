@@ -4,7 +4,7 @@
 //! tells ([`super::passed`]): a text of more than one moment is read twice.
 
 use super::super::super::{Fed, LineDecoder, TimeHint};
-use super::KubectlText;
+use super::{KubectlText, gone};
 use kflow_model::Observation;
 
 /// Longest text that is read twice, bytes.
@@ -56,7 +56,12 @@ impl Printed {
     pub(in crate::kube) fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let fed = self.decoder.finish(&mut self.told);
         let lasts = self.decoder.lasts();
-        if let Some(text) = self.text.take().filter(|_| lasts > 0) {
+        let Some(text) = self.text.take() else {
+            out.append(&mut self.told);
+            return fed;
+        };
+        let mut answers = std::mem::take(&mut self.decoder.answers);
+        if lasts > 0 {
             self.told.clear();
             let mut again = KubectlText::over(self.hint, lasts);
             let text = text.strip_suffix(b"\n").unwrap_or(&text);
@@ -64,7 +69,9 @@ impl Printed {
                 again.line(line, &mut self.told);
             }
             again.finish(&mut self.told);
+            answers = again.answers;
         }
+        gone::settle(&mut self.told, &answers);
         out.append(&mut self.told);
         fed
     }

@@ -184,7 +184,11 @@ impl Columns {
         }
         let is_age = |word: &&&str| age(word).is_some();
         let ages = words.iter().take_while(is_age).count();
-        rest.is_empty() && told > 1 && (ages > 1 || words.iter().take(2).any(|w| is_type(w)))
+        // `3m17s (x199 over 46m)  Warning`
+        let behind_age =
+            super::age::ages(line).and_then(|(_, rest)| rest.split_whitespace().next());
+        let has_type = words.iter().take(2).any(|w| is_type(w)) || behind_age.is_some_and(is_type);
+        rest.is_empty() && told > 1 && (ages > 1 || has_type)
     }
 
     /// Takes what stands below each title.

@@ -366,7 +366,7 @@ fn claims_and_volumes_are_read() {
 fn ages_count_from_the_moment_that_the_text_tells() {
     let text = fixture("s2-image-missing-1.36.txt");
     let (told, copied) = ("2026-11-27T00:34:10.376Z", "2027-01-03T10:00:00Z");
-    let at = |moment: &str| read(&text, moment).first().unwrap().stamp.at;
+    let at = |moment: &str| read(&text, moment).first().unwrap().stamp.seen;
     assert_eq!(at(told), Nanos::parse_rfc3339(told).unwrap().0);
     let off = at(copied).since(at(told));
     assert!((-2 * SECOND..=2 * SECOND).contains(&off), "{off}");

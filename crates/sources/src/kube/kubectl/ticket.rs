@@ -25,9 +25,7 @@ pub(super) enum Other {
 }
 
 /// Marks of what was left out.
-const LEFT_OUT: [&str; 10] = [
-    "..", "...", "....", "…", "[...]", "[…]", "(...)", "<...>", "<snip>", "[snip]",
-];
+const LEFT_OUT: [&str; 7] = ["…", "[...]", "[…]", "(...)", "<...>", "<snip>", "[snip]"];
 
 /// Returns what begins at a line, unless it is a command of kubectl ([`super::Command`]).
 pub(super) fn begins_other_text(line: &str) -> Option<Other> {
@@ -37,7 +35,8 @@ pub(super) fn begins_other_text(line: &str) -> Option<Other> {
     }
     let text = line.trim();
     let is_bare = text.ends_with(['$', '#', '%', '❯']) && text.split_whitespace().count() <= 2;
-    if LEFT_OUT.contains(&text) || is_bare || text == "^C" {
+    let is_of_dots = text.len() > 1 && text.bytes().all(|b| b == b'.');
+    if is_of_dots || LEFT_OUT.contains(&text) || is_bare || text == "^C" {
         return Some(Other::Mark);
     }
     let (first, rest) = text.split_once(' ')?;

@@ -96,3 +96,29 @@ fn a_cut_off_document_costs_itself_only() {
     );
     assert_eq!(pods(&out).len(), 1);
 }
+
+/// A text around objects costs none of them, and they cost nothing of what kubectl prints beside them.
+#[test]
+fn objects_within_a_text_are_read() {
+    let object: serde_json::Value = serde_json::from_str(&watch_events()[0]).unwrap();
+    let pretty = serde_json::to_string_pretty(&object["object"]).unwrap();
+    let table = "NAMESPACE   NAME    READY   STATUS    RESTARTS   AGE\nshop        web-0   0/1     Pending   0          5m\n";
+    let config = "{\n  \"a\": {\n    \"b\": 1\n  }\n}\n";
+    for (text, want) in [
+        (format!("# a comment\n\n{pretty}\n"), 1),
+        (format!("a\n{pretty}\nb\n{pretty}\n\nc\n"), 2),
+        (format!("It hangs:\n{table}\n{pretty}\n"), 2),
+        (format!("It hangs:\n{config}{pretty}\n\n{table}"), 2),
+        (format!("a\n{{ we do not know\n{pretty}\n{table}"), 2),
+        (format!("a\n{{\n\"it ends\n{pretty}\n{{\n{table}"), 2),
+        (
+            format!(
+                "==== START logs for container a of pod b/c ====\n{pretty}\n==== END logs for container a of pod b/c ====\n{table}{pretty}\n"
+            ),
+            2,
+        ),
+    ] {
+        let (out, fed) = feed(&text);
+        assert_eq!(pods(&out).len(), want, "{text}\n{fed:?}");
+    }
+}

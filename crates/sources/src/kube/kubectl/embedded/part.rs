@@ -99,7 +99,7 @@ impl<'a> Parts<'a> {
         };
         if let Some(kind) = text(&fields, "kind").filter(|_| is_object(&fields)) {
             if kind.ends_with("List") {
-                self.below(fields, depth);
+                self.below(named(fields), depth);
             } else if is_read(&fields, kind) {
                 let kind = kind.to_owned();
                 self.object(fields, &kind);
@@ -437,6 +437,26 @@ impl Found {
             more => format!("POD-{more}"),
         }
     }
+}
+
+/// Returns a list whose items have the kind and the version that it gives them all: the API writes a list of one kind so.
+fn named(mut list: Fields) -> Fields {
+    let kind = text(&list, "kind").and_then(|kind| kind.strip_suffix("List"));
+    let kind = kind.filter(|kind| !kind.is_empty()).map(str::to_owned);
+    let version = list.get("apiVersion").cloned();
+    let items = list.get_mut("items").and_then(Value::as_array_mut);
+    let (Some(kind), Some(items)) = (kind, items) else {
+        return list;
+    };
+    for item in items.iter_mut().filter_map(Value::as_object_mut) {
+        if !item.contains_key("kind") {
+            item.insert("kind".into(), json!(kind));
+            if let Some(version) = &version {
+                item.entry("apiVersion").or_insert_with(|| version.clone());
+            }
+        }
+    }
+    list
 }
 
 fn of<const N: usize>(fields: [(&str, Value); N]) -> Fields {

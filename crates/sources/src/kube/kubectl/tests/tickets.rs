@@ -565,3 +565,201 @@ fn a_piece_of_a_description_has_what_the_row_of_its_pod_tells() {
         );
     }
 }
+
+/// Of each pod in a text, its name, the number of its UID where it is an earlier one, and whether it is gone at the end.
+fn at_the_end(text: &str) -> Vec<String> {
+    let mut all = std::collections::BTreeMap::new();
+    let mut states: Vec<(Nanos, String, String, WatchEvent)> = Vec::new();
+    for o in ticket(text) {
+        if let Body::Pod(p) = o.body {
+            states.push((
+                o.stamp.seen,
+                p.uid.as_str().to_owned(),
+                p.name.to_string(),
+                p.event,
+            ));
+        }
+    }
+    states.sort_by_key(|(seen, ..)| *seen);
+    for (_, uid, name, event) in states {
+        let number = uid.split_once(super::super::EARLIER);
+        let key = number.map_or(name.clone(), |(_, n)| format!("{name} {n}"));
+        all.insert(
+            key,
+            if event == WatchEvent::Deleted {
+                "gone"
+            } else {
+                "there"
+            },
+        );
+    }
+    all.into_iter()
+        .map(|(pod, is)| format!("{pod} {is}"))
+        .collect()
+}
+
+/// The answers are of github.com/rddevry/devops2_volodymyr (log_aws_EKS-HWork25.md).
+#[test]
+fn what_stands_above_the_end_of_a_pod_is_of_an_earlier_one() {
+    const DELETED: &str = "$ kubectl delete pod web-0\npod \"web-0\" deleted\n";
+    const NONE: &str =
+        "$ kubectl describe pod web-0\nError from server (NotFound): pods \"web-0\" not found\n";
+    let row = |status: &str, age: &str| {
+        format!(
+            "$ kubectl get pods -n shop\nNAME    READY   STATUS    RESTARTS   AGE\nweb-0   0/1     {status}   0          {age}\nweb-1   1/1     Running   0          5h\n"
+        )
+    };
+    let bare = fixture("s2-image-missing-1.36.txt");
+    let bare = bare
+        .replace("image-missing", "web-0")
+        .replace("s02", "shop");
+    let described = format!("$ kubectl describe pod web-0\n{bare}");
+    let pending = |age: &str| row("Pending", age);
+    for (text, want) in [
+        (format!("{described}{DELETED}"), &["web-0 1 gone"][..]),
+        (format!("{described}{NONE}"), &["web-0 1 gone"]),
+        (
+            format!("{described}{DELETED}{NONE}{NONE}"),
+            &["web-0 1 gone"],
+        ),
+        (
+            format!("{}{DELETED}", pending("5m")),
+            &["web-0 1 gone", "web-1 there"],
+        ),
+        // Made again.
+        (
+            format!("{described}{DELETED}{}", pending("15s")),
+            &["web-0 there", "web-0 1 gone", "web-1 there"],
+        ),
+        (
+            format!("{described}{}", pending("15s")),
+            &["web-0 there", "web-0 1 gone", "web-1 there"],
+        ),
+        (
+            format!(
+                "{described}{DELETED}{NONE}{}{DELETED}{NONE}",
+                pending("15s")
+            ),
+            &["web-0 1 gone", "web-0 2 gone", "web-1 there"],
+        ),
+        // It is asked to go, and is still there.
+        (
+            format!("{described}{DELETED}{}", row("Terminating", "33m")),
+            &["web-0 there", "web-1 there"],
+        ),
+        // Not of this pod.
+        (
+            format!("{described}{}", DELETED.replace("web-0", "web-2")),
+            &["web-0 there"],
+        ),
+        (
+            format!(
+                "{described}{}",
+                DELETED.replace("deleted\n", "deleted from other namespace\n")
+            ),
+            &["web-0 there"],
+        ),
+        (
+            format!(
+                "{described}{}",
+                DELETED.replace("pod \"", "persistentvolumeclaim \"")
+            ),
+            &["web-0 there"],
+        ),
+        (format!("{NONE}{described}"), &["web-0 there"]),
+        (
+            format!("{described}$ kubectl delete namespace shop\nnamespace \"shop\" deleted\n"),
+            &["web-0 1 gone"],
+        ),
+        // No pod has the name of another; who pastes may turn the order round.
+        (
+            format!("{described}{}", pending("15s")).replace("web-0", "web-6d5f8c7b9-x2x8k"),
+            &["web-1 there", "web-6d5f8c7b9-x2x8k there"],
+        ),
+    ] {
+        assert_eq!(at_the_end(&text), want, "{text}");
+    }
+}
+
+/// github.com/userbradley/documentation.breadnet.co.uk/issues/618: the text ends within a row. A row that is cut anywhere is no part of the
+/// message above it.
+#[test]
+fn a_cut_row_without_titles_is_no_part_of_the_message_before_it() {
+    const ROWS: [&str; 3] = [
+        "3m18s (x201 over 46m)    Warning   FailedCreatePodSandBox    Pod/kustomize-controller-7bcf986f97-h5c4g                 (combined from similar events): Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: plugin type=\"flannel\" failed (add): loadFlannelSubnetEnv failed: open /run/flannel/subnet.env: no such file or directory",
+        "  Warning  Failed     73s (x4 over 2m33s)  kubelet            Failed to pull image \"docker.io/library/web:9.9\": not found",
+        "shop   3m   Warning   FailedMount   pod/web-0   MountVolume.SetUp failed for volume \"v\" : secret \"a\" not found",
+    ];
+    for row in ROWS {
+        let message = |text: &str| {
+            let of = |o: Observation| match o.body {
+                Body::Event(e) => Some(e.message.to_string()),
+                _ => None,
+            };
+            ticket(text).into_iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let want = message(row);
+        assert_eq!(want.len(), 1, "{row}");
+        let reason = row.find("Failed").unwrap();
+        for length in reason + 1..reason + 6 {
+            // Of another age: a log begins each line alike.
+            let cut = row
+                .get(..length)
+                .unwrap()
+                .replacen("3m", "5m", 1)
+                .replacen("73s", "75s", 1);
+            for text in [
+                format!("{row}\n{cut}\n"),
+                format!("```\n{row}\n{cut}\n```\n"),
+            ] {
+                assert_eq!(message(&text), want, "{text}");
+            }
+        }
+    }
+}
+
+/// cnych/qikqiak.com, on policies of pods: of a description only the name and the Events are left. So may those of any owner be.
+#[test]
+fn who_cannot_create_pods_is_told_by_the_events_alone() {
+    const ROW: &str = "  Warning  FailedCreate  80s (x15 over 2m42s)  replicaset-controller  Error creating: pods \"nginx-hostnetwork-deploy-74c8fbd687-\" is forbidden: unable to validate against any pod security policy: []\n";
+    const TITLES: &str = "Events:\n  Type     Reason        Age                   From                   Message\n  ----     ------        ----                  ----                   -------\n";
+    let name = "Name:           nginx-hostnetwork-deploy-74c8fbd687\n";
+    for before in [
+        format!(
+            "$ kubectl describe rs nginx-hostnetwork-deploy-74c8fbd687\n{name}......\n{TITLES}"
+        ),
+        format!("{name}......\n{TITLES}"),
+        format!("{name}...\n{TITLES}"),
+        format!("{name}Namespace:      default\nSelector:       app=nginx\n{TITLES}"),
+        String::new(),
+    ] {
+        let text = format!("{before}{ROW}");
+        let out = ticket(&text);
+        let of: Vec<String> = out
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::Event(e) => Some(format!("{}/{}", e.object.kind, e.object.name)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            of,
+            ["ReplicaSet/nginx-hostnetwork-deploy-74c8fbd687"],
+            "{text}"
+        );
+    }
+}
+
+/// Azure/aks-engine 2064: whoever copied it began behind the blank of the first line.
+#[test]
+fn a_description_whose_first_line_lost_its_blanks_is_read() {
+    for fixed in ["s2-image-missing-1.36.txt", "s4-node1-1.36.txt"] {
+        let bare = fixture(fixed);
+        let want = ticket(&bare);
+        for blanks in ["  ", " ", "      "] {
+            let lines: Vec<String> = bare.lines().map(|line| format!("{blanks}{line}")).collect();
+            let text = lines.join("\n");
+            assert_eq!(ticket(text.trim_start()), want, "{fixed} {}", blanks.len());
+        }
+    }
+}
