@@ -1,5 +1,6 @@
 //! The correlator on real sessions: it shows what happened, whatever the order in which observations arrive.
 
+mod by_status;
 mod carried;
 mod clocks;
 mod drawn;

@@ -365,8 +365,10 @@ fn waits(p: &PodView, messages: &[Message]) -> Option<Message> {
         Some(s) => format!("waits in {}: {} {}", stage.name(), s.step, s.container),
         None => format!("waits in {}", stage.name()),
     };
-    let at = step.map_or(since, |s| s.start.at);
-    let precision = step.map_or(SECOND as u32, |s| s.start.precision);
+    // A status tells of a wait, and not since when.
+    let timed = step.filter(|s| !s.is_by_status());
+    let at = timed.map_or(since, |s| s.start.at);
+    let precision = timed.map_or(SECOND as u32, |s| s.start.precision);
     Some(Message {
         at,
         precision,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::Stage;
 use kflow_model::cri::{CallKey, method};
-use kflow_model::{Evidence, Nanos, Source, Text};
+use kflow_model::{Body, Evidence, Nanos, Source, Text};
 
 /// How a span ended, or that it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -166,6 +166,17 @@ impl Span {
             }
             _ => false,
         }
+    }
+    /// True for the open wait of a container that only its status in the API tells of. It begins with the first status that was
+    /// read, which may be long after the wait itself began.
+    pub fn is_by_status(&self) -> bool {
+        let by_status = |e: &Evidence| matches!(e.body, Body::Pod(_));
+        self.end.is_none()
+            && self.call.is_none()
+            && (Stage::Image..=Stage::Start).contains(&self.stage)
+            && !self.is_stage()
+            && !self.is_run()
+            && self.evidence.iter().all(by_status)
     }
     pub fn is_stage(&self) -> bool {
         self.step == self.stage.name()

@@ -548,7 +548,8 @@ impl PodSeen {
             self.condition("PodScheduled")
                 .is_some_and(Condition::is_true)
         };
-        !self.spec.node.is_empty() || scheduled()
+        let ran = self.status.phase == PodPhase::Running;
+        !self.spec.node.is_empty() || ran || scheduled()
     }
     /// Returns the container of the spec named `name`, init containers included.
     pub fn container(&self, name: &str) -> Option<&ContainerSpec> {

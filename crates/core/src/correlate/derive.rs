@@ -23,6 +23,7 @@ mod start;
 mod state;
 mod terminate;
 mod volumes;
+mod waits;
 
 pub(crate) use build::Build;
 pub(crate) use evidence::PodEvidence;
@@ -129,6 +130,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     cri::image(&mut build);
     cri::create(&mut build);
     start::derive(&mut build);
+    waits::derive(&mut build);
     ready::derive(&mut build);
     terminate::derive(&mut build);
     node::readmit(&mut build);

@@ -250,10 +250,11 @@ impl Writer<'_> {
         self.fact("created", self.time(p.created));
         self.fact("taken up", self.optional(status.start_time));
         if let Some(due) = p.deletion {
-            let grace = p.deletion_grace_s.unwrap_or_default();
+            let grace = p.deletion_grace_s;
+            let grace = grace.map(|s| format!(", grace {}", seconds(s)));
             self.fact(
                 "deletion due",
-                format!("{}, grace {}", self.time(due), seconds(grace)),
+                format!("{}{}", self.time(due), grace.unwrap_or_default()),
             );
         }
         self.fact("finalizers", list(&p.finalizers));

@@ -10,12 +10,11 @@ use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
-use kflow_model::pod::Condition;
 use kflow_model::{
     Nanos, Text,
     cri::{InventoryItem, RuntimeState},
     event::EventSeen,
-    pod::{ContainerSpec, ContainerState, ContainerStatus},
+    pod::{Condition, ContainerSpec, ContainerState, ContainerStatus, PodPhase},
     stamp::SECOND,
 };
 
@@ -271,9 +270,9 @@ fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
     })
 }
 
-/// Stage of a pod that its kubelet has taken, according to `status.startTime`, and about which the node's sources
-/// show nothing: the next stage that can take long is `volumes` if a volume is remote, else `sandbox`. Otherwise
-/// returns `next` and `since`.
+/// Stage of a pod that its kubelet has taken, according to `status.startTime` or the state of a container, and about which
+/// the node's sources show nothing: the next stage that can take long is `volumes` if a volume is remote, else `sandbox`;
+/// once containers have run, `ready`. Otherwise returns `next` and `since`.
 fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage, Nanos) {
     let on_node = !f.calls.is_empty() || !f.logs.is_empty() || !f.fs.is_empty();
     let Some(api) = v.api.as_deref().filter(|_| !on_node) else {
@@ -285,7 +284,14 @@ fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage,
     } else {
         next
     };
-    match api.status.start_time {
+    if api.status.phase == PodPhase::Running {
+        // When one that does not run has ended is not told.
+        let runs = |s: &ContainerStatus| matches!(s.state, ContainerState::Running { .. });
+        let all_run = api.statuses().all(runs);
+        return (Stage::Ready, if all_run { since } else { v.changed });
+    }
+    let taken = api.status.start_time;
+    match taken.or_else(|| api.statuses().next().map(|_| since)) {
         Some(at) if (Stage::Admit..=Stage::Volumes).contains(&next) => {
             let remote = api.spec.volumes.iter().any(|volume| !volume.is_local());
             let stage = if remote {
@@ -395,7 +401,8 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
                 )
             });
         if let Some(stage) = unfinished {
-            Some((stage, since(f, t, stage).unwrap_or_else(|| v.zero())))
+            let since = since(f, t, stage).unwrap_or_else(|| v.zero());
+            Some((stage, since_gap(t, stage, since)))
         } else {
             let last = t
                 .spans
@@ -599,6 +606,16 @@ fn not_all_up(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
             *s = state;
         }
     }
+}
+
+/// Returns when the last step before a wait that only a status tells of had ended, where the first look at the pod shows it, at
+/// `since`: the container has never run, so it has waited since then. What one waits for that has run before may be new.
+fn since_gap(t: &Timeline, stage: Stage, since: Nanos) -> Nanos {
+    let is_first = |s: &Span| s.attempt == 0 && s.step != "CrashLoopBackOff" && s.is_by_status();
+    let by_status = |s: &Span| s.stage == stage && s.start.at == since && is_first(s);
+    let gap = t.gaps.iter().find(|g| g.end == Some(since));
+    let gap = gap.filter(|_| t.steps().any(by_status));
+    gap.map_or(since, |g| g.start)
 }
 
 /// Since when a stage has been in its state: start of its open step, else of the first of its consecutive failures.

@@ -42,7 +42,9 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             Certainty::Bounded,
             vec![(*o).clone()],
         );
-        s.message = format!("grace {}", seconds(p.deletion_grace_s.unwrap_or_default())).into();
+        if let Some(grace) = p.deletion_grace_s {
+            s.message = format!("grace {}", seconds(grace)).into();
+        }
         b.add(s);
     }
 }

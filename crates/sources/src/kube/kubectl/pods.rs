@@ -335,7 +335,6 @@ impl Row {
                 "deletionTimestamp",
                 Some(&moment.0.to_rfc3339_seconds()),
             );
-            metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
         }
         if told.of_pod {
             put(&mut status, "reason", Some(&self.status));
@@ -348,8 +347,9 @@ impl Row {
         put(&mut status, "nominatedNodeName", some(&self.nominated));
 
         let mut conditions = Vec::new();
-        // The kubelet has taken on a pod with containers that wait, run or have ended.
-        let is_bound = !self.node.is_empty() || told.container.is_some() || told.init.is_some();
+        // The kubelet has taken on a pod with containers that wait, run, are ready or have ended.
+        let taken_on = told.container.is_some() || told.init.is_some() || ready > 0;
+        let is_bound = !self.node.is_empty() || taken_on;
         conditions.push(match self.status.as_str() {
             "SchedulingGated" => {
                 json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"})
@@ -532,7 +532,7 @@ mod tests {
                 "Terminating",
                 "Running",
                 "/metadata/deletionGracePeriodSeconds",
-                json!(0),
+                json!(null),
             ),
             (
                 "SchedulingGated",
