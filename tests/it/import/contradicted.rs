@@ -213,6 +213,20 @@ fn pods_of_a_restarted_node_are_no_crash_loops_and_keep_their_sandboxes() {
     }
 }
 
+/// All containers ended in the same second, which their runtime had not seen, and had run for seconds again when they were listed. A
+/// program that ends with the same code by itself is another thing.
+#[test]
+fn containers_that_their_runtime_has_lost_are_no_crash_loops() {
+    let said = contradicted("lost-by-runtime", "--all");
+    assert!(!said.contains("KF"), "{said}");
+    let file = fixture("kube/contradicted/lost-by-runtime.json");
+    let listed = std::fs::read_to_string(file).expect("the pods");
+    let by_itself = listed.replace(r#""reason":"Unknown""#, r#""reason":"Error""#);
+    assert_ne!(listed, by_itself);
+    let said = said_of("pods.json", &by_itself);
+    assert!(said.contains("KF708"), "{said}");
+}
+
 /// A liveness probe failed 4,688 times in 1,569 restarts; no Event of a kill is left.
 #[test]
 fn as_many_failed_probes_as_it_takes_for_the_restarts_are_their_cause() {

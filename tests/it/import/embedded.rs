@@ -37,7 +37,7 @@ fn a_part_of_an_object_is_enough() {
         (
             "containerStatuses:\n  - name: app\n    state:\n      waiting:\n        reason: CrashLoopBackOff\n        message: >-\n          back-off 5m0s restarting failed container=app\n          pod=nsapp-0_ns-apps(927c8906-679e-4ccb-9e2d-e219eada6de0)\n    lastState:\n      terminated:\n        exitCode: 1\n        reason: Error\n        startedAt: '2023-09-24T11:55:44Z'\n        finishedAt: '2023-09-24T11:55:46Z'\n    ready: false\n    restartCount: 617\n",
             "KF708",
-            "Container app ends with exit code 1 after 2s, 618 times",
+            "Container app ended with exit code 1 after 2s, and has ended 618 times",
         ),
         // Only the state of a container.
         (

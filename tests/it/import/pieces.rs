@@ -20,7 +20,7 @@ fn the_lines_of_one_container_are_a_description() {
     let less = lines(|line| line.get(4..).unwrap_or(line));
     for (text, code, words) in [
         (killed, "KF709", "OOMKilled"),
-        (loops, "KF708", "ends with exit code 1"),
+        (loops, "KF708", "ended with exit code 1"),
     ] {
         for text in [text.to_owned(), less(text), flat(text)] {
             for paste in [

@@ -101,11 +101,15 @@ impl<'a> Finding<'a> {
         self.names.vary(key, value, "");
         self
     }
-    /// Sets the name `what` to how a container ends, in words that also say how often.
+    /// Sets the name `what` to how a container ends, in words that also say how often. One that is started again and again does not
+    /// say the same as one that has ended for good.
     #[must_use]
-    pub fn ends(mut self, how: &str, code: Option<i32>) -> Self {
-        let code = code.map_or_else(|| "ended".to_owned(), |code| format!("exit code {code}"));
-        self.names.vary("what", how, &code);
+    pub fn ends(mut self, how: &str, code: Option<i32>, again: bool) -> Self {
+        let mut end = code.map_or_else(|| "ended".to_owned(), |code| format!("exit code {code}"));
+        if !again {
+            end.push_str(" for good");
+        }
+        self.names.vary("what", how, &end);
         self
     }
     /// Sets a stage other than the catalogue's.

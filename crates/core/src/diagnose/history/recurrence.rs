@@ -8,6 +8,7 @@
 use super::{ContainerHistory, Exit, KillWhy, PodHistory, Turn};
 use crate::backoff::FORGOTTEN_NS;
 use crate::diagnose::Recurrence;
+use crate::diagnose::signal::Signal;
 use crate::timeline::{Outcome, Span};
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
@@ -24,6 +25,8 @@ const PROOF_NS: i64 = 60 * SECOND;
 /// The exit code of a container whose end its runtime has not seen (containerd `internal/cri/server/restart.go`,
 /// `unknownExitCode`; dockerd's is the same).
 const LOST: i32 = 255;
+/// containerd's reason for it (same file, `unknownExitReason`). A container that ends with 255 by itself has `Error`.
+const LOST_REASON: &str = "Unknown";
 
 /// True when a state that has lasted `ns` has lasted long enough to count as the end of a recurrence, in which the
 /// longest such state lasted `longest`, ns.
@@ -90,14 +93,14 @@ impl PodHistory<'_> {
         }
         let recent = |t: Nanos| self.now.since(t) < FORGOTTEN_NS;
         let last = c.exits.last().filter(|e| recent(e.at))?;
-        let of_late = c.exits.iter().filter(|e| recent(e.at)).count();
+        let of_late = || c.exits.iter().filter(|e| recent(e.at));
         let killed = c
             .killed
             .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
-        let again = of_late >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
+        let again = of_late().count() >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
         // A program that works for long and ends, as one that is no leader any more, is started again at once.
-        let works = last.code == Some(0) && c.ran.1 >= FORGOTTEN_NS;
-        if c.runs() && of_late < 2 && (works || self.lost(last)) {
+        let works = last.code == Some(0) && c.ran.1 >= FORGOTTEN_NS && of_late().count() < 2;
+        if c.runs() && (works || of_late().all(|e| self.lost(e))) {
             return None;
         }
         let is_final = self.is_init(&c.name) || self.restarts_after_success() == Some(false);
@@ -108,11 +111,12 @@ impl PodHistory<'_> {
                 .is_some_and(|s| outlasts(self.now.since(s), c.ran.1));
         (again && !done && !over).then(|| self.ended(c, last.at))
     }
-    /// True for a container that its runtime has lost with its sandbox, as by a restart of the node.
-    fn lost(&self, last: &Exit<'_>) -> bool {
-        let after = |at: Nanos| at >= last.at && at.since(last.at) < FORGOTTEN_NS;
-        let mut signals = self.signals.iter();
-        last.code == Some(LOST) && signals.any(|s| s.reason == "SandboxChanged" && after(s.at))
+    /// True for an end that is no failure of the container: its runtime has lost it, as by a restart of the node. containerd says so
+    /// itself, of the others the kubelet's Event that the sandbox has changed does.
+    fn lost(&self, exit: &Exit<'_>) -> bool {
+        let after = |at: Nanos| at >= exit.at && at.since(exit.at) < FORGOTTEN_NS;
+        let changed = |s: &Signal<'_>| s.reason == "SandboxChanged" && after(s.at);
+        exit.code == Some(LOST) && (exit.reason == LOST_REASON || self.signals.iter().any(changed))
     }
     fn ended(&self, c: &ContainerHistory<'_>, last: Nanos) -> Recurrence {
         Recurrence {

@@ -326,8 +326,10 @@ fn crash<'a>(
         .any(|k| may_be_of_it(k) && k.stage >= Stage::Image && k.cause.id != cause::KF613);
     if x.is_none() && !told {
         let id = if init { cause::KF707 } else { cause::KF708 };
+        // A row of a table that shows an error does not tell whether the container is started again.
+        let again = c.runs() || c.backs_off() || (n > 1 && !is_final(f) && !is_left(f, c));
         let mut of_exit = Finding::new(id, f)
-            .ends(&in_words(f, c, last, n), last.code)
+            .ends(&in_words(f, c, last, n), last.code, again)
             .name("held", &list(&held_up(f, &c.name)));
         if let Some(said) = said(&last.message) {
             of_exit = of_exit.varying("said", &said);
@@ -497,7 +499,7 @@ fn in_short(c: &ContainerHistory<'_>, last: &Exit<'_>) -> Option<String> {
 }
 
 /// Returns how a container ends, in words: `ends with exit code 137, killed by SIGKILL (OOMKilled) after 3s, 5 times
-/// so far`.
+/// so far`, or `ended with exit code 1 (Error), and has ended 26 times so far` where only the newest end is known.
 fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
     let Some(exit) = last.code else {
         let (how, codes) = match (last.reason.as_str(), n) {
@@ -542,6 +544,11 @@ fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u3
         );
     }
     let code = format!("exit code {exit}{signal}{reason}");
+    // Of the earlier ends a list has no more than their number.
+    let known = c.exits.iter().filter(|e| e.code == last.code).count();
+    if n > 1 && usize::try_from(n).is_ok_and(|n| n > known) {
+        return format!("ended with {code}{ran}, and has ended {} so far", times(n));
+    }
     format!("ends with {code}{ran}, {} so far", times(n))
 }
 
