@@ -188,10 +188,12 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
             let o = run(&["why", "--all", "-s", &file]);
             let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
             let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(
-                words.starts_with("node stuck in admit, likely KF301"),
-                "{line}\n{said}"
-            );
+            let named = line.rsplit_once(" node=\"");
+            let node = named.map_or_else(String::new, |(_, n)| {
+                format!("/{}", n.trim_end_matches('"'))
+            });
+            let head = format!("node{node} stuck in admit, likely KF301");
+            assert!(words.starts_with(&head), "{line}\n{said}");
             assert!(words.contains(wanted), "{line}\n{said}");
             assert!(words.contains(step), "{line}\n{said}");
         }

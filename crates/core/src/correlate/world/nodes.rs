@@ -41,7 +41,7 @@ const TELLING: [Fact; 14] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Local {
     pub(crate) evidence: Arc<Vec<Evidence>>,
-    /// Hosts in the kubelet's Events, with the number of Events.
+    /// Hosts in the kubelet's Events, and names by which it registers its node, with the number of Events and lines.
     hosts: BTreeMap<Text, u64>,
     /// Nodes of the pods that the node's sources saw, with the number of pods.
     votes: BTreeMap<Text, u64>,
@@ -68,7 +68,7 @@ impl Local {
         }
     }
     /// Name of the local node: the node of most pods that the node's own sources saw, else the only Node object, else
-    /// the host in most of the kubelet's Events.
+    /// the host in most of the kubelet's Events and lines.
     fn name(&self, nodes: &BTreeMap<Text, Arc<NodeState>>) -> Text {
         let most = |m: &BTreeMap<Text, u64>| {
             m.iter()
@@ -100,6 +100,19 @@ fn trim(v: &mut Vec<Evidence>) {
     v.splice(..excess, state);
 }
 
+/// Returns the name by which a kubelet registers its node, or tries to.
+fn registered(o: &Evidence) -> Option<Text> {
+    let Body::Log(l) = &o.body else { return None };
+    let line = flow::line(l)?;
+    let of_it = [
+        Fact::NodeRegistering,
+        Fact::RegistrationFailed,
+        Fact::NodeRegistered,
+    ];
+    let name = line.name("node").filter(|_| of_it.contains(&line.fact()));
+    name.filter(|name| !name.is_empty()).map(Text::from)
+}
+
 /// Inserts evidence in order of time; false when it is already there.
 fn insert(v: &mut Vec<Evidence>, o: &Evidence) -> bool {
     let is_new = insert_once(v, o);
@@ -123,6 +136,9 @@ impl World {
             && !flow::line(l).is_some_and(|l| TELLING.contains(&l.fact()))
         {
             return;
+        }
+        if let Some(node) = registered(o) {
+            self.local.hear_host(&node);
         }
         Arc::make_mut(&mut self.local.evidence).push(Arc::clone(o));
         self.local.dirty = true;
