@@ -235,6 +235,51 @@ fn as_many_failed_probes_as_it_takes_for_the_restarts_are_their_cause() {
     assert_eq!(said.matches("KF803").count(), 2, "{said}");
 }
 
+/// Cause, pod and length, s, of each incident of a recording.
+fn ever(file: &str) -> Vec<(String, i64)> {
+    let o = run(&["why", "--ever", "-o", "jsonl", "-s", file]);
+    let said = text(&o.stdout);
+    let incidents = said.lines().map(|line| {
+        let i: Value = serde_json::from_str(line).expect("an incident");
+        let word = |at: &str| i.pointer(at).and_then(Value::as_str).expect("a word");
+        let pod = word("/subject/name").split('-').next();
+        let what = format!("{} {}", word("/cause"), pod.unwrap_or_default());
+        let ns = i["length_ns"].as_i64().expect("a length");
+        (what, ns / 1_000_000_000)
+    });
+    incidents.collect()
+}
+
+/// The runtime's log says when it had made each sandbox; the list that shows the pods as running was read half an hour later. Without
+/// those lines the list tells when the containers had started.
+#[test]
+fn what_kept_a_sandbox_from_being_made_was_over_when_the_pod_had_one() {
+    let file = fixture("correlate/late-list.kflow.zst");
+    let all = ever(&file.display().to_string());
+    let what: Vec<&str> = all.iter().map(|(what, _)| what.as_str()).collect();
+    let wanted = [
+        "KF501 coredns",
+        "KF906 coredns",
+        "KF906 coredns",
+        "KF906 istiod",
+        "KF504 hostpath",
+    ];
+    assert_eq!(what, wanted, "{all:?}");
+    assert!(all.iter().all(|(_, s)| *s <= 20), "{all:?}");
+
+    let packed = std::fs::read(&file).expect("the recording");
+    let lines = zstd::decode_all(packed.as_slice()).expect("its lines");
+    let lines = String::from_utf8(lines).expect("text");
+    let is_made = |l: &&str| l.contains("returns sandbox id");
+    assert!(lines.lines().any(|l| is_made(&l)));
+    let rest: Vec<&str> = lines.lines().filter(|l| !is_made(l)).collect();
+    let desk = Desk::new();
+    let all = ever(&desk.file("rest.kflow", rest.join("\n")));
+    let hostpath = all.iter().find(|(what, _)| what == "KF504 hostpath");
+    // When its first sandbox was made is not known then.
+    assert!(hostpath.is_some_and(|(_, s)| *s < 600), "{all:?}");
+}
+
 #[test]
 fn a_container_whose_pod_is_initialized_anew_is_no_crash_loop() {
     let desk = Desk::new();

@@ -15,6 +15,8 @@ use rustc_hash::FxHashMap;
 use super::finding::owner_arg;
 use super::{CauseId, State, Verdict, Verdicts, cause};
 use crate::correlate::World;
+use crate::flow::Stage;
+use crate::timeline::Span;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 pub use knowledge::Knowledge;
@@ -90,7 +92,8 @@ pub struct Part {
     pub begin: Nanos,
     /// The first moment of the look that found it.
     pub told: Nanos,
-    /// The first moment looked at at which the verdict was gone; `None` while it lasts.
+    /// The first moment looked at at which the verdict was gone, or when that is known to have passed what it was about; `None`
+    /// while it lasts.
     pub end: Option<Nanos>,
     /// The newest verdict of the interval.
     pub verdict: Arc<Verdict>,
@@ -234,14 +237,15 @@ impl Incidents {
             .open
             .extract_if(|key, _| !told.contains_key(key))
             .map(|(_, part)| Part {
-                end: Some(now),
+                end: Some(over(world, &part, now)),
                 ..part
             })
             .collect();
         self.changed |= !ended.is_empty();
         ended.sort_by(order);
         for part in &ended {
-            self.ended.insert(Key::of(&part.verdict).who(), now);
+            let end = part.end.unwrap_or(now);
+            self.ended.insert(Key::of(&part.verdict).who(), end);
         }
         self.closed.append(&mut ended);
         for (key, v) in told {
@@ -331,6 +335,26 @@ impl Incidents {
         });
         all
     }
+}
+
+/// Returns when the trouble of a part was over that is not told any more at `now`. A list may be read long after it: what kept a
+/// container from its start was over when it started, at the latest.
+fn over(world: &World, part: &Part, now: Nanos) -> Nanos {
+    let v = &part.verdict;
+    if !(Stage::Admit..Stage::Start).contains(&v.stage) {
+        return now;
+    }
+    let runs = world.pod(&v.uid).into_iter().flat_map(|pod| {
+        let of_it =
+            |s: &&Span| s.is_run() && (v.container.is_empty() || s.container == v.container);
+        let starts = pod.timeline.spans.iter().filter(of_it).map(|s| s.start.at);
+        starts
+            .filter(|at| at.plus(SECOND) > part.begin)
+            .collect::<Vec<_>>()
+    });
+    // The API truncates it to the second.
+    runs.min()
+        .map_or(now, |at| at.plus(SECOND).max(part.told).min(now))
 }
 
 /// Returns the topmost owner. A node, which owns the mirrors of static pods, is no workload and does not count.

@@ -16,6 +16,7 @@ use crate::flow::{Fact, Stage, container_error_stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::Text;
 use kflow_model::cri::method;
+use kflow_model::log::Component;
 use kflow_model::pod::{ContainerState, ContainerStatus, Terminated};
 use kflow_model::stamp::SECOND;
 
@@ -110,6 +111,7 @@ fn sandbox_by_log(b: &mut Build<'_>) {
             Fact::SandboxCreated,
             Fact::SandboxFailed,
         ])
+        .filter(|(_, l)| l.line().component == Component::Kubelet)
         .collect();
     let mut attempt = 0;
     for (i, (o, l)) in lines.iter().enumerate() {

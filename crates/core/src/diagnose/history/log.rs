@@ -9,6 +9,9 @@ use kflow_model::{
     log::{Component, LogLine},
 };
 
+/// Reason of a failure to make a sandbox.
+const NO_SANDBOX: &str = "FailedCreatePodSandBox";
+
 impl<'a> PodHistory<'a> {
     pub(super) fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
         // Most lines of a runtime have an id only; those that create a container have its name too.
@@ -51,6 +54,11 @@ impl<'a> PodHistory<'a> {
             Fact::SandboxCreated => {
                 self.begun = true;
                 self.sandbox = self.sandbox.max(Some(at));
+                // A call tells it more exactly.
+                if !self.has_cri {
+                    self.sandbox_since = self.sandbox;
+                    self.sandbox_trying = None;
+                }
             }
             Fact::PlegEvent => {
                 if l.name("event")
@@ -175,6 +183,10 @@ impl<'a> PodHistory<'a> {
         } else {
             container
         };
+        // A pod that had a sandbox waits for the next one since the first attempt failed.
+        if reason == NO_SANDBOX && !self.has_cri && self.sandbox_since.is_some() {
+            self.sandbox_trying.get_or_insert(o.stamp.at);
+        }
         self.push(reason, &container, text, o, 1);
     }
 
