@@ -298,11 +298,10 @@ mod tests {
         };
         until(&board, came).await;
 
-        // A log that is gone and comes anew is followed on.
-        std::fs::remove_file(at("kubelet.log")).unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // A log that another file takes the place of is followed on.
         let line = "I1129 10:00:00.000000       1 kubelet.go:2600] \"SyncLoop ADD\" source=\"api\" pods=[\"shop/a\"]\n";
-        std::fs::write(at("kubelet.log"), line).unwrap();
+        std::fs::write(at("new.log"), line).unwrap();
+        std::fs::rename(at("new.log"), at("kubelet.log")).unwrap();
         let of_log = async {
             while let Some(o) = from.recv().await {
                 if matches!(&o.body, Body::Log(_)) {
