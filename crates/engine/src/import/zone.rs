@@ -63,7 +63,8 @@ fn short_lines(begin: &[u8]) -> impl Iterator<Item = (i64, i64, &[u8])> {
             let mut before = "";
             for word in front.split_ascii_whitespace().take(5) {
                 if let Some(second) = time_of_day(word) {
-                    return Some((before.parse().ok()?, second, text));
+                    let day: u8 = before.parse().ok()?;
+                    return Some((day.into(), second, text));
                 }
                 before = word;
             }
@@ -74,10 +75,10 @@ fn short_lines(begin: &[u8]) -> impl Iterator<Item = (i64, i64, &[u8])> {
 /// `17:42:26`
 fn time_of_day(text: &str) -> Option<i64> {
     let text = text.split('.').next().unwrap_or(text);
-    let mut parts = text.split(':').map(|part| part.parse::<i64>().ok());
+    let mut parts = text.split(':').map(|part| part.parse::<u8>().ok());
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
     let is_time = parts.next().is_none() && hour < 24 && minute < 60 && second <= 60;
-    is_time.then_some(hour * 3600 + minute * 60 + second)
+    is_time.then(|| i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second))
 }
 
 #[cfg(test)]
@@ -118,6 +119,15 @@ mod tests {
                 None,
             ),
             ("time=\"2024-10-29T17:22:59+05:30\" level=info msg=x", None),
+            // Numbers that no clock has.
+            (
+                "Oct -9223372036854775808 17:22:59 n1 containerd[1]: time=\"2024-10-29T11:52:59Z\" level=info msg=x",
+                None,
+            ),
+            (
+                "Oct 29 -9223372036854775:22:59 n1 containerd[1]: time=\"2024-10-29T11:52:59Z\" level=info msg=x",
+                None,
+            ),
             ("", None),
         ] {
             assert_eq!(of(line.as_bytes()), want, "{line}");

@@ -3,6 +3,8 @@
 //!
 //! What stands above is then of an earlier pod. It keeps its story, under a UID of its own, and ends.
 
+use rustc_hash::FxHashMap;
+
 use super::{MADE_UID, NAMESPACE, ROW_UID};
 use kflow_model::pod::{PodSeen, WatchEvent};
 use kflow_model::{Body, Nanos, Observation, PodUid, Source, Stamp, Text, stamp::SECOND};
@@ -11,6 +13,8 @@ use kflow_model::{Body, Nanos, Observation, PodUid, Source, Stamp, Text, stamp::
 pub const EARLIER: char = '#';
 /// What kubectl and the apiserver round, ns: ages are no more exact between two outputs.
 const ROUNDED: i64 = 5 * SECOND;
+/// Most earlier pods of one name that are told apart.
+const MOST: usize = 100;
 
 /// What kubectl answers about an object. `namespace` is empty where neither it nor the command names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,44 +72,67 @@ pub(super) type Given = (Answer, usize, Nanos);
 
 /// Ends the pods of a text that are gone by what stands below them. `answers` are in the order of the text.
 pub(super) fn settle(out: &mut Vec<Observation>, answers: &[Given]) {
-    let mut pods: Vec<(Text, Text)> = Vec::new();
-    for o in out.iter() {
-        if let Body::Pod(p) = &o.body
-            && !pods
-                .iter()
-                .any(|(ns, name)| *ns == p.namespace && *name == p.name)
-        {
-            pods.push((p.namespace.clone(), p.name.clone()));
+    // Where each pod is shown, and each of its Events, in the order of the text.
+    let mut pods: Vec<((Text, Text), Vec<usize>)> = Vec::new();
+    let mut place: FxHashMap<(Text, Text), usize> = FxHashMap::default();
+    for (at, o) in out.iter().enumerate() {
+        let key = match &o.body {
+            Body::Pod(p) => (p.namespace.clone(), p.name.clone()),
+            Body::Event(e) if e.object.kind == "Pod" => {
+                (e.object.namespace.clone(), e.object.name.clone())
+            }
+            _ => continue,
+        };
+        let of_it = *place.entry(key).or_insert_with_key(|key| {
+            pods.push((key.clone(), Vec::new()));
+            pods.len() - 1
+        });
+        if let Some((_, places)) = pods.get_mut(of_it) {
+            places.push(at);
         }
     }
+    let mut by_name: FxHashMap<(bool, &str), Vec<&Given>> = FxHashMap::default();
+    for given in answers {
+        let (answer, ..) = given;
+        let key = (answer.is_of_namespace, answer.name.as_str());
+        by_name.entry(key).or_default().push(given);
+    }
     let mut ended = Vec::new();
-    for (namespace, name) in pods {
-        ended.extend(end(out, &namespace, &name, answers));
+    for ((namespace, name), places) in pods {
+        let mut its: Vec<&Given> = Vec::new();
+        for key in [(false, name.as_str()), (true, namespace.as_str())] {
+            its.extend(by_name.get(&key).into_iter().flatten());
+        }
+        its.sort_by_key(|(_, at, _)| *at);
+        ended.extend(end(out, (&namespace, &name), &places, &its));
     }
     out.retain(|o| !matches!(&o.body, Body::Pod(p) if p.uid.is_empty()));
     out.extend(ended);
 }
 
-/// Ends the earlier pods of these names. Returns the observations that say so; a row that gives way to a description loses its UID.
+/// Ends the earlier pods of these names, which stand at `places` with their Events. Returns the observations that say so; a row that
+/// gives way to a description loses its UID.
 fn end(
     out: &mut [Observation],
-    namespace: &Text,
-    name: &Text,
-    answers: &[Given],
+    (namespace, name): (&Text, &Text),
+    places: &[usize],
+    answers: &[&Given],
 ) -> Vec<Observation> {
     // Each time that it is shown: where, as of which moment, and how old, where that is told.
-    let shown: Vec<(usize, Nanos, Option<i64>)> = (out.iter().enumerate())
-        .filter_map(|(at, o)| match &o.body {
-            Body::Pod(p) if p.namespace == *namespace && p.name == *name => {
-                let age = o.stamp.at.since(p.created);
-                Some((at, o.stamp.at, Some(age).filter(|age| *age >= SECOND)))
-            }
-            _ => None,
+    let shown: Vec<(usize, Nanos, Option<i64>)> = (places.iter())
+        .filter_map(|at| {
+            let o = out.get(*at)?;
+            let Body::Pod(p) = &o.body else { return None };
+            let age = o.stamp.at.since(p.created);
+            Some((*at, o.stamp.at, Some(age).filter(|age| *age >= SECOND)))
         })
         .collect();
     let Some((first, ..)) = shown.first().copied() else {
         return Vec::new();
     };
+    if shown.len() < 2 && answers.is_empty() {
+        return Vec::new();
+    }
     // Where an earlier pod ends, and when.
     let mut ends: Vec<(usize, Nanos)> = Vec::new();
     let is_younger = |old: Option<i64>, new: Option<i64>| {
@@ -122,9 +149,10 @@ fn end(
         let pod = out.get(first).map(|o| &o.body);
         matches!(pod, Some(Body::Pod(p)) if answer.is_of(p))
     };
-    for (answer, at, moment) in answers.iter().filter(|(answer, ..)| is_of(answer)) {
-        let before = shown.iter().rev().find(|(n, ..)| n < at);
-        let after = shown.iter().find(|(n, ..)| n >= at);
+    let its = answers.iter().filter(|(answer, ..)| is_of(answer));
+    for (answer, at, moment) in its {
+        let (above, below) = shown.split_at(shown.partition_point(|(n, ..)| n < at));
+        let (before, after) = (above.last(), below.first());
         // A pod that was asked to go may still be there.
         let is_there = || match (before, after) {
             (Some((_, _, old)), Some((_, _, new))) => !is_younger(*old, *new),
@@ -135,6 +163,7 @@ fn end(
         }
     }
     ends.sort_unstable();
+    ends.truncate(MOST);
     let mut ended = Vec::new();
     let mut from = 0;
     for (until, moment) in ends {
@@ -154,10 +183,11 @@ fn end(
         let rows: Vec<usize> = its().filter(|at| is_told && is_row(at)).collect();
         let earlier = format!("{MADE_UID}{namespace}/{name}{EARLIER}{}", ended.len() + 1);
         let mut last: Option<(PodSeen, Nanos)> = None;
-        for (at, o) in out.iter_mut().enumerate().take(until).skip(from) {
+        for at in places.iter().filter(|at| (from..until).contains(*at)) {
+            let Some(o) = out.get_mut(*at) else { continue };
             match &mut o.body {
-                Body::Pod(p) if p.namespace == *namespace && p.name == *name => {
-                    if rows.contains(&at) {
+                Body::Pod(p) => {
+                    if rows.contains(at) {
                         p.uid = PodUid::default();
                         continue;
                     }
@@ -166,12 +196,7 @@ fn end(
                     }
                     last = Some(((**p).clone(), o.stamp.seen));
                 }
-                Body::Event(e)
-                    if e.object.kind == "Pod"
-                        && e.object.namespace == *namespace
-                        && e.object.name == *name
-                        && is_made(&e.object.uid) =>
-                {
+                Body::Event(e) if is_made(&e.object.uid) => {
                     e.object.uid = earlier.as_str().into();
                 }
                 _ => {}
