@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::args::{CausesArgs, Input, WhyArgs, WhyFormat as Format};
+use super::args::{CausesArgs, Input, WhyArgs, WhyFormat as Format, quoted};
 use super::input::Observations;
 use super::watched::Watched;
 use super::{ERROR, NO_SUCH, OK, VERDICT, bar, out, pods};
@@ -486,7 +486,8 @@ fn of_recording(input: &Input, at: Nanos, verdicts: &mut [Arc<Verdict>]) {
     if input.recording().is_none() {
         // What the agent of a node kept: of now, a command would say something else.
         let node = input.live.scope.node.as_ref();
-        let node = node.map(|n| format!(" --node {n}")).unwrap_or_default();
+        let node = node.map(|n| format!(" --node {}", quoted(n)));
+        let node = node.unwrap_or_default();
         let flags = format!("{node} --at {}", at.to_rfc3339());
         for v in verdicts.iter_mut().filter(|_| input.session.is_none()) {
             name(&flags, Arc::make_mut(v));

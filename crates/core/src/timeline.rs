@@ -167,8 +167,8 @@ impl Span {
             _ => false,
         }
     }
-    /// True for the open wait of a container that only its status in the API tells of. It begins with the first status that was
-    /// read, which may be long after the wait itself began.
+    /// True for the open wait of a container that is known from the container's status in the API alone. Its start is that of the
+    /// first status read, which may be long after the wait began.
     pub fn is_by_status(&self) -> bool {
         let by_status = |e: &Evidence| matches!(e.body, Body::Pod(_));
         self.end.is_none()

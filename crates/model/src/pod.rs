@@ -542,7 +542,7 @@ impl PodSeen {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
-    /// True for a pod that has been bound to a node. A row of a table may not show to which.
+    /// True for a pod that has been bound to a node, as every pod that runs has. A row of a table may not show to which.
     pub fn is_bound(&self) -> bool {
         let scheduled = || {
             self.condition("PodScheduled")

@@ -95,8 +95,7 @@ impl TimeFormat {
     pub const fn is_far(&self, at: Nanos) -> bool {
         at.since(self.now).saturating_abs() >= units::DAY
     }
-    /// Formats a moment as wall clock, regardless of `clock`, with this many fractional digits; one that is far with its
-    /// date.
+    /// As [`wall`](Self::wall), with the date where the moment is [far](Self::is_far).
     pub fn dated(&self, at: Nanos, digits: usize) -> String {
         if self.is_far(at) {
             units::date_and_clock(at, digits.min(3), self.zone.east(at))

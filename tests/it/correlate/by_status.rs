@@ -3,8 +3,8 @@
 use super::{SESSIONS, session, world};
 use kflow_core::flow::Stage;
 use kflow_core::sequence::Diagram;
+use kflow_model::Body;
 use kflow_model::pod::{ContainerState, PodSeen};
-use kflow_model::{Body, Evidence};
 
 /// The reasons that name the stage, and the stages that a container may be in by them.
 const REASONS: [(&str, &[Stage]); 6] = [
@@ -16,19 +16,6 @@ const REASONS: [(&str, &[Stage]); 6] = [
     ("CreateContainerError", &[Stage::Create, Stage::Start]),
     ("RunContainerError", &[Stage::Start]),
 ];
-
-/// The newest status of each pod, as a list has it.
-fn newest(observations: &[Evidence]) -> Vec<&Evidence> {
-    let mut newest: Vec<(&Evidence, &PodSeen)> = Vec::new();
-    for o in observations {
-        let Body::Pod(p) = &o.body else { continue };
-        match newest.iter_mut().find(|(_, known)| known.uid == p.uid) {
-            Some(known) => *known = (o, p),
-            None => newest.push((o, p)),
-        }
-    }
-    newest.into_iter().map(|(o, _)| o).collect()
-}
 
 fn waits(p: &PodSeen) -> Option<(&'static [Stage], &str)> {
     let mut statuses = p.statuses();
@@ -47,18 +34,12 @@ fn waits(p: &PodSeen) -> Option<(&'static [Stage], &str)> {
 fn the_reason_of_a_container_is_the_stage_of_its_pod() {
     let mut looked = std::collections::BTreeMap::new();
     for name in SESSIONS {
-        let all = session(name);
-        let cuts = all.iter().enumerate().filter(|(_, o)| match &o.body {
-            Body::Pod(p) => waits(p).is_some(),
-            _ => false,
-        });
-        for (n, o) in cuts {
+        for o in &session(name) {
             let Body::Pod(p) = &o.body else { continue };
             let Some((stages, reason)) = waits(p) else {
                 continue;
             };
-            let known: Vec<&Evidence> = newest(&all[..=n]);
-            let w = world(known.into_iter().filter(|x| std::sync::Arc::ptr_eq(x, o)));
+            let w = world([o]);
             let pod = w.pod(&p.uid).expect("the pod");
             let (stage, _) = pod.current.expect("a stage");
             assert!(

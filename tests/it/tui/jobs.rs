@@ -14,15 +14,17 @@ use kflow_tui::svg;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
-/// Starts `kflow replay`: at the beginning, with the list of incidents in front, once all incidents are found.
+/// Starts `kflow replay` of a session of the fixtures.
 fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
     let file = format!("fixtures/sessions/{session}.kflow.zst");
     opened(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file), size)
 }
 
-fn opened(path: &Path, size: (u16, u16)) -> Played<Replay> {
+/// Starts `kflow replay` as the program does: where the first lists have been read, with the list of incidents in front. Returns once
+/// all incidents are found.
+pub(super) fn opened(path: &Path, size: (u16, u16)) -> Played<Replay> {
     let player = Player::open(path, Moment::Begin, Arc::default()).expect("session");
-    let mut backend = Replay::new(player);
+    let mut backend = Replay::new(player.once_listed());
     let now = kflow_model::clock::monotonic();
     while !backend.player().overview().whole {
         backend.snapshot(now);

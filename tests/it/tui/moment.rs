@@ -4,19 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kflow_core::query::Moment;
 use kflow_engine::Pipeline;
-use kflow_engine::replay::Player;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::units::{DAY, HOUR};
-use kflow_tui::backend::Backend as _;
 use kflow_tui::banner;
-use kflow_tui::offscreen::played::Played;
 use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::pane::PaneId;
-use kflow_tui::replay::Replay;
 use kflow_tui::svg;
 
+use super::jobs::opened;
 use crate::program::command;
 
 /// Rows of `kubectl get pods -A`, as they are pasted.
@@ -26,26 +22,6 @@ shop        web-1   0/1     CrashLoopBackOff   5 (2m ago)    10m
 shop        web-3   0/1     Pending            0             5m
 shop        web-5   0/1     ImagePullBackOff   0             5m
 ";
-
-/// Starts `kflow tui -s`, and waits until everything is read and all incidents are found.
-fn opened(path: &Path, size: (u16, u16)) -> Played<Replay> {
-    let player = Player::open(path, Moment::Begin, Arc::default()).expect("a session");
-    let mut backend = Replay::new(player.once_listed());
-    let now = kflow_model::clock::monotonic();
-    while !backend.player().overview().whole {
-        backend.snapshot(now);
-        std::thread::yield_now();
-    }
-    let mut model = model(size, "dark").expect("theme");
-    model.begin(PaneId::Incidents);
-    let mut p = Played {
-        model,
-        backend,
-        now,
-    };
-    p.frame();
-    p
-}
 
 fn imported(capture: &Path, to: &Path) -> PathBuf {
     let file = to.join("moment.kflow.zst");

@@ -92,8 +92,7 @@ pub struct Part {
     pub begin: Nanos,
     /// The first moment of the look that found it.
     pub told: Nanos,
-    /// The first moment looked at at which the verdict was gone, or when that is known to have passed what it was about; `None`
-    /// while it lasts.
+    /// The first look without the verdict; earlier, when that look shows since when the trouble is over. `None` while it lasts.
     pub end: Option<Nanos>,
     /// The newest verdict of the interval.
     pub verdict: Arc<Verdict>,
@@ -337,24 +336,22 @@ impl Incidents {
     }
 }
 
-/// Returns when the trouble of a part was over that is not told any more at `now`. A list may be read long after it: what kept a
-/// container from its start was over when it started, at the latest.
+/// Returns when a part ended whose verdict is gone at `now`. What kept a container from its start was over when the container
+/// started, which a list of pods may show only much later.
 fn over(world: &World, part: &Part, now: Nanos) -> Nanos {
     let v = &part.verdict;
     if !(Stage::Admit..Stage::Start).contains(&v.stage) {
         return now;
     }
-    let runs = world.pod(&v.uid).into_iter().flat_map(|pod| {
-        let of_it =
-            |s: &&Span| s.is_run() && (v.container.is_empty() || s.container == v.container);
-        let starts = pod.timeline.spans.iter().filter(of_it).map(|s| s.start.at);
-        starts
-            .filter(|at| at.plus(SECOND) > part.begin)
-            .collect::<Vec<_>>()
-    });
-    // The API truncates it to the second.
-    runs.min()
-        .map_or(now, |at| at.plus(SECOND).max(part.told).min(now))
+    let Some(pod) = world.pod(&v.uid) else {
+        return now;
+    };
+    let of_it = |s: &&Span| s.is_run() && (v.container.is_empty() || s.container == v.container);
+    // The API truncates times to the second.
+    let started = pod.timeline.spans.iter().filter(of_it);
+    let started = started.map(|s| s.start.at.plus(SECOND));
+    let first = started.filter(|at| *at > part.begin).min();
+    first.map_or(now, |at| at.max(part.told).min(now))
 }
 
 /// Returns the topmost owner. A node, which owns the mirrors of static pods, is no workload and does not count.

@@ -1,5 +1,4 @@
-//! When a recording first knows what there is: where a replay opens. Before its first lists have been read, no pane can say
-//! anything.
+//! Where a replay opens: at the end of the recording's first lists. Before that, no pane has anything to show.
 
 use std::collections::BTreeMap;
 

@@ -261,7 +261,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
 }
 
 /// The kubelet's step that reports a reason.
-fn step_of(reason: &str) -> &'static str {
+pub(crate) fn step_of(reason: &str) -> &'static str {
     match reason {
         "CreateContainerConfigError" => "generateContainerConfig",
         "CreateContainerError" => method::CREATE_CONTAINER,

@@ -608,8 +608,9 @@ fn not_all_up(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     }
 }
 
-/// Returns when the last step before a wait that only a status tells of had ended, where the first look at the pod shows it, at
-/// `since`: the container has never run, so it has waited since then. What one waits for that has run before may be new.
+/// Returns the end of the last known step instead of `since`, when the stage is known by a container's status alone and the first
+/// status read, at `since`, shows it already. A container that has never run has waited from that end on; one that has run may wait
+/// for something new.
 fn since_gap(t: &Timeline, stage: Stage, since: Nanos) -> Nanos {
     let is_first = |s: &Span| s.attempt == 0 && s.step != "CrashLoopBackOff" && s.is_by_status();
     let by_status = |s: &Span| s.stage == stage && s.start.at == since && is_first(s);

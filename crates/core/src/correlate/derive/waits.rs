@@ -1,18 +1,18 @@
-//! What a container waits for by its status alone: the Events of a pod that is stuck for more than an hour have expired, and
-//! a table of pods has none.
+//! What a container waits for, where only its status in the API tells it: Events expire after an hour, and a table of pods
+//! has none.
 
 use rustc_hash::FxHashSet;
 
 use super::Build;
+use super::cri;
 use super::span::edge;
 use crate::flow::{Stage, container_error_stage};
 use crate::timeline::{Certainty, Outcome, Span};
-use kflow_model::cri::method;
+use kflow_model::Text;
 use kflow_model::pod::{ContainerState, ContainerStatus, PodSeen};
-use kflow_model::{Evidence, Text};
 
-/// Adds an open step for each container that waits by the pod's newest status, unless another source shows that wait. The
-/// step begins with the first status that has shown the wait ever since: when the wait itself began, no status says.
+/// Adds an open step for each container that waits by the pod's newest status, unless another source shows that wait. No
+/// status says when a wait began: the step begins with the oldest status from which on all show the wait.
 pub(crate) fn derive(b: &mut Build<'_>) {
     let f = b.seen;
     let Some((_, newest)) = f.states.last() else {
@@ -44,7 +44,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         let (Some((o, _)), ContainerState::Waiting { reason, message }) = (since, &c.state) else {
             continue;
         };
-        let evidence: Vec<Evidence> = vec![(*o).clone()];
+        let evidence = vec![(*o).clone()];
         let mut s = Span::new(stage, step, edge(o), None, Certainty::Bounded, evidence);
         s.container.clone_from(&c.name);
         s.attempt = c.restarts;
@@ -56,13 +56,14 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
 }
 
-/// Stage and step of the reason by which a container waits; `None` for one that waits for no step of its own, or that is not the
-/// kubelet's (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/container/sync_result.go).
+/// Returns stage and step of the reason for which a container waits; `None` for one that waits for its turn, and for a reason that
+/// is not the kubelet's (1.36: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go).
 fn step_of(c: &ContainerStatus) -> Option<(Stage, &'static str)> {
     let ContainerState::Waiting { reason, message } = &c.state else {
         return None;
     };
-    Some(match reason.as_str() {
+    let reason = reason.as_str();
+    Some(match reason {
         "ImagePullBackOff" => (Stage::Image, "ImagePullBackOff"),
         "ErrImagePull"
         | "ErrImageNeverPull"
@@ -70,14 +71,11 @@ fn step_of(c: &ContainerStatus) -> Option<(Stage, &'static str)> {
         | "InvalidImageName"
         | "RegistryUnavailable"
         | "SignatureValidationFailed" => (Stage::Image, "EnsureImageExists"),
-        "CreateContainerConfigError" => (Stage::Create, "generateContainerConfig"),
-        "CreateContainerError" => (
-            container_error_stage(reason, message),
-            method::CREATE_CONTAINER,
-        ),
-        "PreCreateHookError" => (Stage::Create, "startContainer"),
-        "RunContainerError" => (Stage::Start, method::START_CONTAINER),
-        "PreStartHookError" => (Stage::Start, "startContainer"),
+        "CreateContainerConfigError"
+        | "CreateContainerError"
+        | "PreCreateHookError"
+        | "RunContainerError" => (container_error_stage(reason, message), cri::step_of(reason)),
+        "PreStartHookError" => (Stage::Start, cri::step_of(reason)),
         "PostStartHookError" => (Stage::Start, "PostStartHook"),
         "CrashLoopBackOff" => (Stage::Start, "CrashLoopBackOff"),
         _ => return None,

@@ -41,7 +41,7 @@ const TELLING: [Fact; 14] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Local {
     pub(crate) evidence: Arc<Vec<Evidence>>,
-    /// Hosts in the kubelet's Events, and names by which it registers its node, with the number of Events and lines.
+    /// Names of the node in the kubelet's Events, and in its lines about the registration, each with how often.
     hosts: BTreeMap<Text, u64>,
     /// Nodes of the pods that the node's sources saw, with the number of pods.
     votes: BTreeMap<Text, u64>,

@@ -6,11 +6,9 @@ use crate::diagnose::signal::{self, Signal};
 use crate::flow::{self, Fact, Line};
 use kflow_model::{
     Evidence, Nanos, Text,
+    cri::method,
     log::{Component, LogLine},
 };
-
-/// Reason of a failure to make a sandbox.
-const NO_SANDBOX: &str = "FailedCreatePodSandBox";
 
 impl<'a> PodHistory<'a> {
     pub(super) fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
@@ -184,7 +182,8 @@ impl<'a> PodHistory<'a> {
             container
         };
         // A pod that had a sandbox waits for the next one since the first attempt failed.
-        if reason == NO_SANDBOX && !self.has_cri && self.sandbox_since.is_some() {
+        let is_of_sandbox = Some(reason.as_ref()) == signal::of_method(method::RUN_POD_SANDBOX);
+        if is_of_sandbox && !self.has_cri && self.sandbox_since.is_some() {
             self.sandbox_trying.get_or_insert(o.stamp.at);
         }
         self.push(reason, &container, text, o, 1);

@@ -326,7 +326,7 @@ fn crash<'a>(
         .any(|k| may_be_of_it(k) && k.stage >= Stage::Image && k.cause.id != cause::KF613);
     if x.is_none() && !told {
         let id = if init { cause::KF707 } else { cause::KF708 };
-        // A row of a table that shows an error does not tell whether the container is started again.
+        // Where nothing tells that it is started again, as in a row of a table, it has ended.
         let again = c.runs() || c.backs_off() || (n > 1 && !is_final(f) && !is_left(f, c));
         let mut of_exit = Finding::new(id, f)
             .ends(&in_words(f, c, last, n), last.code, again)

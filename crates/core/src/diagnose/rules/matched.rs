@@ -76,7 +76,7 @@ pub(super) fn matched<'a>(
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
             let since = match stage {
                 Stage::Ready if f.is_ready() == Some(true) => s.first,
-                // The old sandbox stood until then; an earlier one may have had the same trouble.
+                // `first` is of the stop of an earlier sandbox, which has been replaced since.
                 _ if next && f.sandbox.is_some_and(|made| made > s.first) => s.at,
                 _ if next => f.since(stage).max(s.first),
                 // After a start it is a new story: of a kubelet that was started anew, or of a container's next start.
