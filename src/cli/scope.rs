@@ -45,6 +45,10 @@ pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope
 /// stands for all namespaces.
 pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
     let mut scope = named(&args.scope, pod)?;
+    // The namespace in a pod's name says which pod is meant; with `-A` the others are asked for too.
+    if args.scope.all_namespaces {
+        scope.namespace = None;
+    }
     let whole = args.scope.all_namespaces
         || scope.node.is_some()
         || args.local
