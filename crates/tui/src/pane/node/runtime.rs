@@ -49,8 +49,10 @@ struct Method {
 /// The state of an image pull for which no call in flight is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Waits {
-    /// The kubelet reported the pull, and no source shows its calls.
+    /// The runtime shows that the pull runs.
     Pulling,
+    /// The kubelet reported the pull, and nothing shows whether it runs yet.
+    Announced,
     /// The kubelet reported the pull but has not called the runtime yet, because other pulls go first.
     Queued,
     /// The last pull failed.
@@ -119,20 +121,21 @@ impl Operations {
             }
             self.images
                 .extend(queue.of_pod(p, snap.now).into_iter().map(|w| {
+                    let image = w.evidence.and_then(image_of);
+                    let progress = image
+                        .and_then(|image| Progress::of(&snap.world, &image, w.since, snap.now));
                     Image {
-                        progress: w
-                            .evidence
-                            .and_then(image_of)
-                            .and_then(|image| Progress::of(&snap.world, &image, w.since, snap.now)),
                         behind: match &w.standing {
                             Standing::Queued(ahead) => ahead.pod(),
                             Standing::Pulling | Standing::BackOff => String::new(),
                         },
                         waits: match w.standing {
-                            Standing::Pulling => Waits::Pulling,
+                            Standing::Pulling if progress.is_some() => Waits::Pulling,
+                            Standing::Pulling => Waits::Announced,
                             Standing::Queued(_) => Waits::Queued,
                             Standing::BackOff => Waits::BackOff,
                         },
+                        progress,
                         pod: p.key(),
                         uid: p.uid.clone(),
                         container: w.container,
@@ -218,13 +221,20 @@ impl Operations {
         let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
         let going = self.flying(true).count() + of(Waits::Pulling);
         let (queued, failed) = (of(Waits::Queued), of(Waits::BackOff));
+        let announced = of(Waits::Announced);
         let unread = (reasons(ctx.snap).iter()).any(|r| matches!(r.weight, Weight::Unknown));
-        let about = match (going + queued + failed, failed) {
-            (0, _) if unread && blind(ctx.snap) => {
-                "not known: the tap, Events and the kubelet's log show them".to_owned()
-            }
-            (_, 0) => format!("{going} in progress, {queued} queued"),
-            _ => format!("{going} in progress, {queued} queued, {failed} backing off"),
+        let about = if self.images.is_empty() && going == 0 && unread && blind(ctx.snap) {
+            "not known: the tap, Events and the kubelet's log show them".to_owned()
+        } else {
+            let some = |n: usize, what: &str| match n {
+                0 => String::new(),
+                n => format!(", {n} {what}"),
+            };
+            format!(
+                "{going} in progress{}, {queued} queued{}",
+                some(announced, "announced"),
+                some(failed, "backing off")
+            )
         };
         out.push(heading(ctx, "IMAGE PULLS", &about));
         let told = |p: Option<&Progress>| p.map(|p| p.whole(now)).unwrap_or_default();
@@ -265,6 +275,7 @@ impl Operations {
             let (waits, since, pod, container, what, lead) = lane;
             let (word, glyph, style) = match waits {
                 Waits::Pulling => ("pulling", g.full, t.run),
+                Waits::Announced => ("announced", g.bounded, t.wait),
                 Waits::Queued => ("queued", g.bounded, t.wait),
                 Waits::BackOff => ("back-off", g.bounded, t.fail),
             };
