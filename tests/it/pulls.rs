@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::diagnose::pulls::Progress;
-use kflow_core::diagnose::{self, cause};
+use kflow_core::diagnose::{self, Verdict, cause};
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
 use kflow_export::{calls, timeline};
 use kflow_model::session;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Evidence, Nanos};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source};
 use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::svg;
 
@@ -165,4 +165,167 @@ fn one_look_knows_the_rate_since_each_layer_began() {
     let now = sixth.clone().next().expect("there are more").stamp.at;
     let told = said(&world(sixth, now), now).expect("it is known");
     assert!(told.contains("/s, ") && told.contains(" left; "), "{told}");
+}
+
+/// The recordings of one slow pull, of a pod that waits for it, and of two pods that were deleted while their pulls lasted
+/// (`fixtures/pulls`): which sources are kept of each.
+const TOLD_BY: [(&str, &str, &[Source]); 6] = [
+    ("all sources", "node", &[]),
+    ("no CRI calls", "node", &[Source::Cri]),
+    ("no containerd", "node", &[Source::Runtime]),
+    (
+        "the kubelet's log and the API",
+        "node",
+        &[Source::Cri, Source::Runtime, Source::Fs],
+    ),
+    ("the API", "cluster", &[]),
+    ("the API, one namespace", "namespace", &[]),
+];
+
+/// The pods, each with the moments at which it is looked at: seconds after the begin of the pull.
+const PODS: [(&str, &[i64]); 3] = [
+    ("pull-a/slow", &[20, 62, 100]),
+    ("pull-b/queued", &[20, 100]),
+    ("pull-b/deleted", &[45]),
+];
+
+/// When the kubelet said that it pulls the large image.
+const BEGIN: Nanos = Nanos(1_795_962_881_276_000_000);
+
+fn told_by(file: &str, left_out: &[Source], now: Nanos, pod: &str) -> Option<Verdict> {
+    let path = format!(
+        "{}/fixtures/pulls/{file}.kflow.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let all = session::load(Path::new(&path)).expect("it is a session");
+    let kept = all.observations.iter();
+    let world = world(kept.filter(|o| !left_out.contains(&o.source)), now);
+    let pods = world.pods().iter();
+    let pod = pods.clone().find(|p| p.key() == pod)?;
+    diagnose::why(&world, pod, now)
+}
+
+#[test]
+fn what_a_pull_waits_for_is_told_as_far_as_it_is_known() {
+    let mut text = String::new();
+    for (sources, file, left_out) in TOLD_BY {
+        for (pod, moments) in PODS {
+            for seconds in moments {
+                let now = BEGIN.plus(seconds * SECOND);
+                let said = told_by(file, left_out, now, pod).map(|v| {
+                    let id = v.cause.map(|id| id.to_string()).unwrap_or_default();
+                    format!("{id} {}", v.sentence)
+                });
+                let said = said.unwrap_or_else(|| "-".to_owned());
+                text.push_str(&format!("{sources}, {pod}, {seconds} s: {said}\n"));
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_pull_is_said_to_run_only_where_the_runtime_shows_it() {
+    for (sources, file, left_out) in TOLD_BY {
+        for (pod, moments) in PODS {
+            for seconds in moments {
+                let now = BEGIN.plus(seconds * SECOND);
+                let case = format!("{sources}, {pod}, {seconds} s");
+                let Some(v) = told_by(file, left_out, now, pod) else {
+                    // Another namespace was not asked for.
+                    assert_eq!((file, pod), ("namespace", "pull-a/slow"));
+                    continue;
+                };
+                let said = format!("{case}: {}", v.sentence);
+                // With more sources never less is told.
+                assert!(!v.state.is_well() && v.cause.is_some(), "{said}");
+                let sees = |source| file == "node" && !left_out.contains(&source);
+                let runs = [
+                    "been running",
+                    "being pulled",
+                    "been pulled",
+                    "in flight",
+                    " comes at ",
+                ];
+                if !sees(Source::Cri) && !sees(Source::Runtime) {
+                    assert!(!runs.iter().any(|r| v.sentence.contains(r)), "{said}");
+                }
+                // What may come first and was not asked for.
+                let asks = v.sentence.contains("(-A asks for them)");
+                assert_eq!(asks, file == "namespace", "{said}");
+                // The others wait for the pull that was announced before, and the sentence names it.
+                let first = match (file, pod) {
+                    (_, "pull-a/slow") | ("namespace", "pull-b/deleted") => None,
+                    ("namespace", _) => Some("pull-b/deleted"),
+                    _ => Some("pull-a/slow"),
+                };
+                let behind = v
+                    .behind
+                    .as_ref()
+                    .map(|o| format!("{}/{}", o.namespace, o.name));
+                assert_eq!(behind.as_deref(), first, "{said}");
+                assert!(
+                    first.is_none_or(|first| v.sentence.contains(first)),
+                    "{said}"
+                );
+                // The image comes all the time, and by what the runtime shows it is known how fast.
+                assert!(
+                    !v.sentence.contains("still:") && !v.sentence.contains("stood"),
+                    "{said}"
+                );
+                let known = sees(Source::Runtime) && *seconds > 20;
+                assert_eq!(v.sentence.contains(" left"), known, "{said}");
+                for next in &v.next {
+                    assert!(
+                        !next.command.contains("restart"),
+                        "{said}: {}",
+                        next.command
+                    );
+                    let itself = next.command.contains(&format!("why {pod}"));
+                    assert!(!itself, "{said}: {}", next.command);
+                }
+            }
+        }
+    }
+}
+
+/// As [`one_look_knows_the_rate_since_each_layer_began`], of layers that are opened before their turn comes.
+#[test]
+fn one_look_takes_no_layer_that_waited_for_a_slow_one() {
+    let path = format!(
+        "{}/fixtures/pulls/node.kflow.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let all = session::load(Path::new(&path)).expect("it is a session");
+    let pulls = all.observations.iter();
+    let pulls = pulls.filter(|o| matches!(o.body, Body::Pull(_)));
+    let newest: Vec<&Evidence> = pulls.collect();
+    let last = newest.last().expect("there are some");
+    let now = last.stamp.at.plus(SECOND);
+    let image = "127.0.0.1:5042/pull/model:2";
+    let said = |all: &[&Evidence]| {
+        let world = world(all.iter().copied(), now);
+        let p = Progress::of(&world, image, BEGIN, now).expect("it is known");
+        let each: Vec<String> = p.each(now).map(|(.., text)| text).collect();
+        format!("{}\n{}", p.text(), each.join("\n"))
+    };
+    let watched = said(&newest);
+    assert!(
+        watched.contains("Ki/s, ") && watched.contains(" left"),
+        "{watched}"
+    );
+    // As one who has just come sees it: nothing tells when the layers came that are complete.
+    let mut seen = Observation::clone(last);
+    let Body::Pull(p) = &mut seen.body else {
+        unreachable!("it was looked for");
+    };
+    for l in p.layers.iter_mut().filter(|l| l.is_complete()) {
+        (l.started, l.moved) = (Nanos(0), Nanos(0));
+    }
+    let once = said(&[&Arc::new(seen)]);
+    assert!(
+        once.contains("11Mi of 13Mi; 4 of 5 layers complete"),
+        "{once}"
+    );
+    assert!(!once.contains("/s"), "{once}");
 }

@@ -6,7 +6,7 @@
 
 mod progress;
 
-pub use progress::{Fate, Layer, Progress, Still};
+pub use progress::{Fate, Layer, PIECE, Progress, Still};
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::correlate::{Call, PodView, StageState, World};
 use crate::flow::{self, Stage};
 use crate::timeline::{Outcome, Span};
 use kflow_model::cri::method;
-use kflow_model::{Body, Evidence, Nanos, ObjectRef, PodUid, Source, Text};
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, PodUid, Source, Text, scope};
 
 /// What a container waits for whose image no call in flight pulls.
 #[derive(Clone, Debug)]
@@ -85,7 +85,15 @@ impl Ahead {
             format!(" for {pod}")
         };
         let took = span(now.since(self.since()));
-        format!("behind the pull of {}{of}, {took} so far", self.image())
+        let took = match self {
+            Self::Call(_) => format!("{took} so far"),
+            Self::Announced(_) => format!("announced {took} ago"),
+        };
+        format!("behind the pull of {}{of}, {took}", self.image())
+    }
+    /// Its progress, where the runtime of this node shows it.
+    pub fn progress(&self, world: &World, now: Nanos) -> Option<Progress> {
+        Progress::of(world, self.image(), self.since(), now)
     }
 }
 
@@ -112,6 +120,36 @@ pub struct Wanted<'a> {
     pub evidence: Option<&'a Evidence>,
 }
 
+/// Whether the other pods of a node are known, whose pulls may go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// All pods of the node were listed.
+    Listed,
+    /// Only the pods of some namespaces were asked for.
+    OfNamespaces,
+    /// Only some pods were asked for.
+    Some,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl Others {
+    /// Returns which pods of a node are known.
+    pub fn of(world: &World, node: &str, now: Nanos) -> Self {
+        let coverage = world.coverage();
+        // A list that shows pods of any namespace and name.
+        let whole = |bounds: &str| scope::covers(bounds, "", node, "");
+        let mut bounds = coverage.watches().filter(|(r, ..)| *r == "pods").peekable();
+        match coverage.incomplete_where("pods", whole, now) {
+            Some(None) if !node.is_empty() => Self::Listed,
+            Some(_) => Self::Unknown,
+            None if bounds.peek().is_none() => Self::Unknown,
+            None if bounds.all(|(_, b, _)| scope::namespace_of(b).is_some()) => Self::OfNamespaces,
+            None => Self::Some,
+        }
+    }
+}
+
 /// The pulls on all nodes at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Pulls {
@@ -134,7 +172,7 @@ pub fn image_of(o: &Evidence) -> Option<String> {
 }
 
 /// True for a pod that may wait for an image. Stages before Image count too, because some sources do not show that
-/// they have ended.
+/// they have ended. A pod that was deleted waits on: the kubelet does not cancel its pull.
 ///
 /// The check is cheap for pods without a pull, which are nearly all pods of a node.
 fn may_wait(pod: &PodView) -> bool {
@@ -144,7 +182,8 @@ fn may_wait(pod: &PodView) -> bool {
         pod.stage(Stage::Image),
         StageState::NotReached | StageState::Unseen
     );
-    pod.gone.is_none() && starts && (pod.pull_announced || !nothing)
+    let ends = stage == Some(Stage::Terminate) && pod.pull_announced;
+    pod.gone.is_none() && (ends || starts && (pod.pull_announced || !nothing))
 }
 
 impl Pulls {
@@ -215,17 +254,19 @@ impl Pulls {
         }
     }
 
+    /// True when the tap has lost observations since a moment.
+    pub fn lost_since(&self, since: Nanos) -> bool {
+        self.lost.iter().any(|at| *at >= since)
+    }
+
     /// Returns what a pull of the pod waits for that was announced at `since` and for which no call is in flight.
     fn standing(&self, pod: &PodView, since: Nanos) -> Standing {
-        // The tap may have lost the call of this very pull.
-        if self.lost.iter().any(|at| *at >= since) {
-            return Standing::Pulling;
-        }
         let here = |node: &Text| node.is_empty() || pod.node.is_empty() || *node == pod.node;
-        let call = self
-            .flying
-            .iter()
-            .find(|(c, node)| c.pod_uid != pod.uid && here(node));
+        // Where the tap may have lost the call of this very pull, it waits only for what began before it.
+        let lost = self.lost_since(since);
+        let goes_first = |c: &Call| c.pod_uid != pod.uid && (!lost || c.start < since);
+        let mut flying = self.flying.iter();
+        let call = flying.find(|(c, node)| goes_first(c) && here(node));
         if let Some((call, _)) = call {
             return Standing::Queued(Ahead::Call(Arc::clone(call)));
         }

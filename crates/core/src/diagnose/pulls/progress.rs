@@ -16,9 +16,15 @@ use kflow_model::{Evidence, Nanos};
 const WINDOW_NS: i64 = 10 * SECOND;
 /// The shortest time over which a rate is reported, ns: pieces of 1 MiB make the rate jump over shorter ones.
 const SHORTEST_NS: i64 = SECOND;
+/// Pieces of a pull come at least this close to one another where [`WINDOW_NS`] holds enough of them for a rate, ns.
+const FAST_NS: i64 = WINDOW_NS / 4;
+/// So many layers of an image containerd fetches at a time (docs/cri/config.md, `max_concurrent_downloads`).
+const AT_ONCE: usize = 3;
+/// The rate of a slower pull is computed over the time of so many pieces of its slowest layer.
+const STEPS: i64 = 8;
 /// containerd writes what it fetches in pieces of this many bytes (`content/helpers.go`, bufPool and copyWithBuffer of
 /// 1.6, and `core/content/helpers.go` of 2.x): between two pieces nothing seems to come.
-const PIECE: i128 = 1 << 20;
+pub const PIECE: u64 = 1 << 20;
 /// A pull is observed at least every 5 s while it lasts: a pull that was not observed for this long, ns, may be over.
 const FRESH_NS: i64 = 15 * SECOND;
 
@@ -31,8 +37,8 @@ pub struct Progress {
     pub size: u64,
     /// The layers, the image's base first.
     pub layers: Vec<Layer>,
-    /// Bytes a second over the last ten seconds; while the pull has been observed for less than a second, the average
-    /// since fetching of its layers began. `None` while neither is known.
+    /// Bytes a second: over the last ten seconds; of a slow pull over its last pieces, or since fetching of its layers
+    /// began, as for a pull that has been observed for less than a second. `None` while nothing has come.
     pub rate: Option<u64>,
     /// The layer that has stood still for longest; `None` while no layer stands still.
     pub still: Option<Still>,
@@ -54,11 +60,12 @@ pub struct Layer {
 /// How fetching a layer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Fetching it has not begun: containerd fetches three of an image at a time (`max_concurrent_downloads`).
+    /// Nothing of it has come, and other layers come: containerd fetches three of an image at a time
+    /// (`max_concurrent_downloads`), and since 2.1 opens the others before their turn.
     Waits,
     /// The layer is being fetched, at this many bytes a second; the rate is computed as [`Progress::rate`].
     Comes(Option<u64>),
-    /// Nothing of the layer has come since this moment.
+    /// Nothing of the layer has come since this moment, and nothing of any other for as long as one has to wait.
     Still(Nanos),
     /// All of the layer is fetched.
     Complete,
@@ -75,6 +82,88 @@ pub struct Still {
     pub size: u64,
     /// When a part of the layer was written last, or when fetching began.
     pub since: Nanos,
+}
+
+/// How the layers of a pull come, all together.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    /// When fetching began.
+    begun: Nanos,
+    /// Bytes of the layers that were there before, or whose begin is not known.
+    had: u64,
+    /// The average since fetching began tells the rate: what came in unknown time is little beside the rest. A layer that
+    /// waited for its turn looks slow where the layers before it were complete when they were first seen.
+    is_average_known: bool,
+    /// When the last bytes came, of whichever layer.
+    moved: Nanos,
+    /// How long a piece of the slowest layer takes, ns; `None` while no piece has come.
+    pace: Option<i64>,
+    /// Nothing comes of any layer. While others come, nothing follows from one that does not: it may wait for its
+    /// turn, or for the line that all share.
+    stands_still: bool,
+    /// Something came of a layer that is not complete.
+    some_come: bool,
+}
+
+impl Flow {
+    fn of(newest: &PullSeen, o: &Evidence, before: &[(Nanos, &PullSeen)], now: Nanos) -> Self {
+        let begun = newest.layers.iter().filter(|l| l.started.0 > 0);
+        let moved = begun.clone().map(|l| l.moved).max().unwrap_or(o.stamp.at);
+        // The runtime does not say when the last piece of a complete layer came: the first observation that shows it does.
+        let same = before
+            .iter()
+            .take_while(|(_, p)| p.fetched() == newest.fetched());
+        let oldest = same.clone().last().map_or(o.stamp.at, |(at, _)| *at);
+        let changed = (same.count() < before.len()).then_some(oldest);
+        let moved = changed.map_or(moved, |at| moved.max(at));
+        let pace = |l: &LayerSeen| pieces(l.fetched, l.moved.since(l.started), 1);
+        // A layer of which some came has its turn; one of which nothing came may wait for it as long as another comes.
+        let comes = |l: &&LayerSeen| l.is_fetching() && l.fetched > 0;
+        let coming = newest.layers.iter().filter(comes);
+        let last = coming.clone().map(|l| l.moved).max();
+        let most = match last {
+            Some(_) => coming.map(patience).max(),
+            None => begun.clone().map(patience).max(),
+        };
+        let quiet = now.since(last.unwrap_or(moved));
+        let came = |n: u64, l: &LayerSeen| n.saturating_add(l.fetched.min(l.size));
+        let came = begun.clone().fold(0, came);
+        let had = newest.fetched().saturating_sub(came);
+        let begin = begun.clone().map(|l| l.started).min().unwrap_or(moved);
+        let is_whole = before
+            .last()
+            .is_some_and(|(at, _)| at.since(begin) < FAST_NS);
+        Self {
+            begun: begin,
+            had,
+            is_average_known: is_whole || had <= came || newest.layers.len() <= AT_ONCE,
+            moved,
+            pace: begun.filter(|l| l.fetched > 0).map(pace).max(),
+            stands_still: most.is_some_and(|most| quiet >= most),
+            some_come: last.is_some(),
+        }
+    }
+
+    /// The rate of a slow pull, bytes a second. Its pieces come seconds apart, several at once: it is computed from one
+    /// piece to another.
+    fn rate(
+        self,
+        fetched: u64,
+        before: &[(Nanos, &PullSeen)],
+        pace: i64,
+        now: Nanos,
+    ) -> Option<u64> {
+        // Nothing has to come before the next piece is due.
+        let late = now.since(self.moved) > pace;
+        let end = if late { now } else { self.moved };
+        let window = self.moved.plus(pace.saturating_mul(-STEPS));
+        // The newest change before the window.
+        let mut older = before.iter().zip(before.iter().skip(1));
+        let change = older.find(|((at, p), (_, was))| *at <= window && p.fetched() > was.fetched());
+        let average = self.is_average_known.then_some((self.begun, self.had));
+        let (begin, had) = change.map(|((at, p), _)| (*at, p.fetched())).or(average)?;
+        per_second(fetched.checked_sub(had)?, end.since(begin))
+    }
 }
 
 impl Progress {
@@ -132,15 +221,15 @@ impl Progress {
         now: Nanos,
     ) -> Self {
         let fetched = newest.fetched();
+        let before: Vec<(Nanos, &PullSeen)> = before
+            .take_while(|(_, p)| !p.ended)
+            .map(|(b, p)| (b.stamp.at, p))
+            .collect();
+        let flow = Flow::of(newest, o, &before, now);
         // A pull that is not observed again has not changed: the last observation before the window holds its begin.
         let begin = now.plus(-WINDOW_NS);
-        let mut inside = true;
-        let before = before.take_while(|(b, p)| {
-            let take = inside && !p.ended;
-            inside = b.stamp.at > begin;
-            take
-        });
-        let first = before.last();
+        let older = before.iter().position(|(at, _)| *at <= begin);
+        let first = older.map_or(before.last(), |n| before.get(n));
         // For a pull whose observation has just begun: the average since fetching of each layer began, which the
         // runtime reports.
         let average = |l: &LayerSeen| per_second(l.fetched, now.since(l.started));
@@ -150,15 +239,25 @@ impl Progress {
             all.filter(|all| !all.is_empty())
                 .map(|all| all.iter().sum())
         };
-        let recent = first.and_then(|(b, p)| {
+        let recent = || {
+            let (at, p) = first?;
             let bytes = fetched.checked_sub(p.fetched())?;
-            per_second(bytes, now.since(b.stamp.at.max(begin)))
-        });
-        let rate = recent.or_else(averages);
+            per_second(bytes, now.since((*at).max(begin)))
+        };
+        let rate = match flow.pace {
+            _ if flow.stands_still => Some(0),
+            None => None,
+            Some(pace) if pace > FAST_NS => flow.rate(fetched, &before, pace, now),
+            Some(_) => recent().or_else(averages),
+        };
+        // A layer that waited for its turn came faster than since it was opened.
+        let later = |l: &LayerSeen| l.is_complete() && l.started.0 > 0;
+        let in_turn = flow.is_average_known && !newest.layers.iter().any(later);
         let layer = |(i, l): (usize, &LayerSeen)| {
-            let recent = first.and_then(|(b, p)| {
+            let recent = first.filter(|_| flow.pace.is_some_and(|pace| pace <= FAST_NS));
+            let recent = recent.and_then(|(at, p)| {
                 let was = p.layers.get(i)?.fetched;
-                let since = b.stamp.at.max(begin).max(l.started);
+                let since = (*at).max(begin).max(l.started);
                 per_second(l.fetched.checked_sub(was)?, now.since(since))
             });
             Layer {
@@ -166,12 +265,15 @@ impl Progress {
                 size: l.size,
                 fate: if l.is_complete() {
                     Fate::Complete
-                } else if !l.is_fetching() {
+                } else if !l.is_fetching()
+                    || (l.fetched == 0 && (flow.some_come || !flow.stands_still))
+                {
                     Fate::Waits
-                } else if now.since(l.moved) >= patience(l) {
-                    Fate::Still(l.moved)
+                } else if flow.stands_still {
+                    // A layer may have been opened long before its turn.
+                    Fate::Still(if l.fetched == 0 { flow.moved } else { l.moved })
                 } else {
-                    Fate::Comes(recent.or_else(|| average(l)))
+                    Fate::Comes(recent.or_else(|| average(l).filter(|_| in_turn)))
                 },
             }
         };
@@ -217,6 +319,11 @@ impl Progress {
         (1..)
             .zip(&self.layers)
             .map(move |(n, l)| (l, format!("{n} of {}", self.layers.len()), l.text(now)))
+    }
+
+    /// Time until all is fetched at the present rate, ns; `None` when nothing comes.
+    pub fn left_ns(&self) -> Option<i64> {
+        left_ns(self.fetched, self.size, self.rate)
     }
 
     /// `412Mi of 980Mi, 12Mi/s, 47s left`
@@ -309,14 +416,18 @@ fn per_second(bytes: u64, ns: i64) -> Option<u64> {
     u64::try_from(rate).ok().filter(|_| ns >= SHORTEST_NS)
 }
 
-/// Returns how long nothing may come of a layer before it counts as standing still, ns: longer for a layer that has
-/// come slowly so far.
+/// Returns how long nothing may come of a layer before its pull counts as standing still, ns: longer for a layer that
+/// has come slowly so far.
 fn patience(l: &LayerSeen) -> i64 {
     if l.fetched == 0 {
         return limits::PULL_FIRST_PIECE.ns;
     }
-    let took = i128::from(l.moved.since(l.started).max(0));
-    let piece = took * PIECE / i128::from(l.fetched);
-    let pieces = i64::try_from(3 * piece).unwrap_or(i64::MAX);
-    pieces.max(limits::PULL_STILL.ns)
+    pieces(l.fetched, l.moved.since(l.started), 3).max(limits::PULL_STILL.ns)
+}
+
+/// Returns how long `n` pieces take when `bytes` came in `took` ns; all of that time when nothing came.
+fn pieces(bytes: u64, took: i64, n: i128) -> i64 {
+    let took = i128::from(took.max(0));
+    let all = n * took * i128::from(PIECE) / i128::from(bytes).max(1);
+    i64::try_from(all).unwrap_or(i64::MAX)
 }

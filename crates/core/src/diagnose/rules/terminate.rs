@@ -1,10 +1,11 @@
 //! Pods that were deleted and still exist.
 
-use super::{Context, admit, waits};
+use super::{Context, admit, image, waits};
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::{ContainerHistory, KillWhy, PodCall, PodHistory};
 use crate::diagnose::limits;
+use crate::diagnose::pulls::{Standing, image_of};
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
@@ -50,6 +51,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         admit::runtime(cx, f, Stage::Terminate, found);
     }
     held(cx, f, age, found);
+    pull(cx, f, age, found);
     hook(cx, f, age, found);
     stop(cx, f, found);
     finalizers(f, age, found);
@@ -108,24 +110,6 @@ fn sees_the_stop(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
 
 /// Adds a finding without the tap: for a deleted pod that still runs, by Events, its status and the hooks in its spec.
 fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'a>>) {
-    if let Some((c, at, o)) = f.pulling().next()
-        && age >= HELD_NS
-    {
-        let x = Finding::new(cause::KF913, f);
-        found.push(
-            x.container(&c.name)
-                .name("method", method::PULL_IMAGE)
-                .name(
-                    "image",
-                    &crate::diagnose::pulls::image_of(o).unwrap_or_default(),
-                )
-                .varying("running", &span(f.now.since(at)))
-                .at_most(Confidence::Likely)
-                .proof(o)
-                .absence(at, Source::Kube, "no Pulled event since"),
-        );
-        return;
-    }
     let told = |c: &&ContainerHistory<'_>| {
         c.killed.is_some_and(|(_, why, _)| why == KillWhy::Stop)
             && matches!(
@@ -305,12 +289,60 @@ fn held<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Fi
         return;
     }
     let x = Finding::new(cause::KF913, f);
-    let x = if hook(call) {
-        x.name("method", "ExecSync of a postStart hook")
-    } else {
-        x.name("image", &call.start.subject.image)
+    let x = match call.start.method.as_str() {
+        _ if hook(call) => x.name("method", "ExecSync of a postStart hook"),
+        method::PULL_IMAGE => {
+            let image = call.start.subject.image.as_str();
+            let progress = image::progress(cx, f, image, call.at);
+            let x = x.name("pull", image).name("called", image);
+            match &progress {
+                Some(p) => x.varying("progress", &p.whole(cx.now)).proof(&p.evidence),
+                None => x,
+            }
+        }
+        _ => x,
     };
-    found.push(x.container(&call.container).call(call, cx.now));
+    let mut x = x
+        .name("image", &call.start.subject.image)
+        .container(&call.container)
+        .call(call, cx.now);
+    if x.names.get("pull").is_none() {
+        let call = x.names.get("method").unwrap_or_default().to_owned();
+        x.names.set("call", &call);
+    }
+    found.push(x);
+}
+
+/// Adds a finding for a pull of the pod that was announced, has not ended, and of which no call is seen: its pod worker
+/// waits for it all the same (pkg/kubelet/kubelet.go, `SyncPod`: the runtime is called with `context.WithoutCancel`).
+fn pull<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
+    if age < HELD_NS || found.iter().any(|k| k.cause.id == cause::KF913) {
+        return;
+    }
+    for (w, o) in image::waiting(cx, f) {
+        let image = image_of(o).unwrap_or_default();
+        let x = Finding::new(cause::KF913, f).proof(o);
+        let x = match &w.standing {
+            Standing::BackOff => continue,
+            Standing::Queued(ahead) => {
+                image::behind(x.name("queued", &image), cx, f, ahead, w.since)
+            }
+            Standing::Pulling => {
+                let x = x.absence(w.since, Source::Kube, "no Pulled event since");
+                match image::progress(cx, f, &image, w.since) {
+                    Some(p) => x
+                        .name("pull", &image)
+                        .name("coming", &image)
+                        .varying("running", &span(f.now.since(w.since)))
+                        .varying("progress", &p.whole(cx.now))
+                        .proof(&p.evidence),
+                    None => image::announced(x, cx, f, &image, w.since),
+                }
+            }
+        };
+        found.push(x.container(&w.container));
+        return;
+    }
 }
 
 /// Adds a finding for a preStop hook that runs: the kubelet says so, or an ExecSync without a deadline is in flight.
