@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
@@ -22,6 +23,8 @@ use kflow_serve::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest
 /// Largest message that is accepted, bytes. A message holds at most 256 KiB of lines, or one line; a line is bounded
 /// by the largest CRI response.
 const MAX_MESSAGE: usize = 64 << 20;
+/// After so long without an answer, the proxy or agent hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a proxy or an agent could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,9 @@ pub enum Error {
     /// The connection is gone.
     #[error("{who} cannot be asked any more: {why}")]
     Gone { who: String, why: String },
+    /// The connection was accepted, and a question was not answered.
+    #[error("{who} does not answer: {} went by", wait(*after))]
+    Silent { who: String, after: Duration },
     /// The proxy or agent answered with an error.
     #[error("{who} broke off: {}", status.message())]
     Status {
@@ -58,6 +64,7 @@ pub fn in_part(connections: u64) -> String {
 pub struct Client {
     who: String,
     grpc: Grpc<Channel>,
+    patience: Duration,
 }
 
 impl Client {
@@ -75,6 +82,7 @@ impl Client {
         Self {
             who,
             grpc: Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE),
+            patience: PATIENCE,
         }
     }
 
@@ -82,22 +90,18 @@ impl Client {
     pub async fn subscribe(&mut self, wants: SubscribeRequest) -> Result<Streaming<Batch>, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::SUBSCRIBE);
-        self.grpc
-            .server_streaming(Request::new(wants), path, ProstCodec::default())
-            .await
-            .map(tonic::Response::into_inner)
-            .map_err(|status| self.status(status))
+        let (who, patience) = (self.who.clone(), self.patience);
+        let asked = (self.grpc).server_streaming(Request::new(wants), path, ProstCodec::default());
+        answered(who, patience, asked).await
     }
 
     /// Asks for the state of the proxy or agent.
     pub async fn info(&mut self) -> Result<InfoResponse, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::INFO);
-        self.grpc
-            .unary(Request::new(InfoRequest {}), path, ProstCodec::default())
-            .await
-            .map(tonic::Response::into_inner)
-            .map_err(|status| self.status(status))
+        let (who, patience) = (self.who.clone(), self.patience);
+        let asked = (self.grpc).unary(Request::new(InfoRequest {}), path, ProstCodec::default());
+        answered(who, patience, asked).await
     }
 
     async fn ready(&mut self) -> Result<(), Error> {
@@ -113,6 +117,25 @@ impl Client {
             who: self.who.clone(),
             status: Box::new(status),
         }
+    }
+}
+
+/// Waits for the answer to a question, at most `patience`.
+async fn answered<T>(
+    who: String,
+    patience: Duration,
+    asked: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Error> {
+    match timeout(patience, asked).await {
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) => Err(Error::Status {
+            who,
+            status: Box::new(status),
+        }),
+        Err(_) => Err(Error::Silent {
+            who,
+            after: patience,
+        }),
     }
 }
 
@@ -219,5 +242,26 @@ async fn session(
             turns.done();
         }
         position.passed(out).await.map_err(End::Stopped)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_that_accepts_and_never_answers_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("observations.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let mut client = Client::connect(&path).await.unwrap();
+        client.patience = Duration::from_millis(20);
+        let asked = client.info().await.map(|_| ());
+        let streamed = client.subscribe(SubscribeRequest::default()).await;
+        for answer in [asked, streamed.map(|_| ())] {
+            let why = answer.unwrap_err().to_string();
+            let said = format!("the proxy at {} does not answer: ", path.display());
+            assert!(why.starts_with(&said), "{why}");
+        }
     }
 }

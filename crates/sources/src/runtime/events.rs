@@ -99,17 +99,19 @@ pub async fn follow(path: PathBuf, mut out: Out) {
 /// Returns in words whose events the runtime would send; the error says why it sends none.
 pub async fn probe(path: &Path) -> Result<&'static str, String> {
     let channel = unix::channel(path).await.map_err(|e| e.to_string())?;
+    const CRI: &str = "container events of CRI";
+    const OWN: &str = "containerd's own: containers, tasks, OOM kills, images, snapshots";
     match timeout(SILENT, subscribe(channel)).await {
-        Err(_) | Ok(Ok(_)) => {
-            return Ok("containerd's own: containers, tasks, OOM kills, images, snapshots");
-        }
+        Err(_) => return answers(path).await.map(|()| OWN),
+        Ok(Ok(_)) => return Ok(OWN),
         Ok(Err(e)) if e.code() == Code::Unimplemented => {}
         Ok(Err(e)) => return Err(format!("{} ({:?})", e.message(), e.code())),
     }
     let stream = cri::live::Events::connect(path).await;
     let mut stream = stream.map_err(|e| e.to_string())?;
     match timeout(SILENT, stream.next()).await {
-        Err(_) | Ok(cri::live::Came::Events(_)) => Ok("container events of CRI"),
+        Err(_) => answers(path).await.map(|()| CRI),
+        Ok(cri::live::Came::Events(_)) => Ok(CRI),
         Ok(cri::live::Came::End { code: Some(0), .. }) => Err(OFF.to_owned()),
         Ok(cri::live::Came::End { code, .. }) if code == Some(Code::Unimplemented as u32) => {
             Err(NONE.to_owned())
@@ -125,6 +127,7 @@ async fn session(path: &Path, told: &mut Told, is_on: &mut bool, out: &mut Out) 
     let stream = match timeout(SILENT, asked.as_mut()).await {
         Ok(answer) => answer,
         Err(_) => {
+            answers(path).await.map_err(End::Failed)?;
             begun(path, told, is_on, out).await?;
             asked.await
         }
@@ -139,6 +142,12 @@ async fn session(path: &Path, told: &mut Told, is_on: &mut bool, out: &mut Out) 
         Err(e) if e.code() == Code::Unimplemented => of_cri(path, told, is_on, out).await,
         Err(e) => Err(failed(&e)),
     }
+}
+
+/// Tells a runtime that has no event to send from one that hangs: it answers at least which version it is.
+async fn answers(path: &Path) -> Result<(), String> {
+    let version = cri::live::version(path).await;
+    version.map(|_| ()).map_err(|e| e.to_string())
 }
 
 fn failed(e: &Status) -> End {
@@ -247,6 +256,7 @@ async fn of_cri(path: &Path, told: &mut Told, is_on: &mut bool, out: &mut Out) -
     loop {
         let next = timeout(SILENT, stream.next()).await;
         if !*is_on && !matches!(next, Ok(cri::live::Came::End { .. })) {
+            answers(path).await.map_err(End::Failed)?;
             begun(path, told, is_on, out).await?;
         }
         let Ok(next) = next else { continue };
