@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::text::{clean, cut};
+use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Pod, PodView, World};
 use kflow_core::diagnose::pods_of;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
 use kflow_model::offset::Offset;
-use kflow_model::units::{duration, estimate, time_of_day};
+use kflow_model::units::{duration, estimate};
 use kflow_model::{Nanos, ObjectRef, Text};
 
 /// Width of the axis, columns.
@@ -246,7 +246,8 @@ pub fn text(out: &mut impl Write, lanes: &[Lane], colour: bool) -> io::Result<()
         .collect();
     let width = |all: &[String]| all.iter().map(|n| n.chars().count()).max().unwrap_or(0);
     let (name, node) = (width(&names), width(&nodes));
-    let begin = time_of_day(axis.begin, kflow_model::stamp::MILLI.unsigned_abs() as u32);
+    let begin = Times::of([axis.begin, axis.end()])
+        .at(axis.begin, kflow_model::stamp::MILLI.unsigned_abs() as u32);
     let end = format!("+{}", duration(axis.end().since(axis.begin)));
     let room = usize::from(COLUMNS).saturating_sub(begin.chars().count());
     writeln!(out, "  {:name$}  {:node$}  {begin}{end:>room$}", "", "")?;

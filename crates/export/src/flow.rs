@@ -4,13 +4,13 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 use super::rows::{self, Rows};
-use super::text::{clean, cut};
+use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::flow::map::{Flow, Map, Step, StepId};
 use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_core::flow::signature::SignatureKind;
 use kflow_core::flow::{Stage, docs};
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::units::duration;
 use kflow_model::{Body, Nanos, Observation, Source};
 
 /// One pass of a flow: a start of the flow's component, or the whole flow if nothing begins it anew.
@@ -238,8 +238,15 @@ pub fn lit_text(
             more.push_str(&format!("  {} of {}", pass.number, pass.of));
         }
         title(out, flow, &more, &paint)?;
-        let head = "  STEP FIRST                  AFTER  LONGEST  TIMES   FUNCTION";
-        writeln!(out, "{}", paint.dim(head))?;
+        let firsts = pass.lit.iter().map(|l| l.first.at);
+        let runs = pass.lit.iter().flat_map(|l| l.runs.iter().map(|r| r.start));
+        let times = Times::of(firsts.chain(runs));
+        let wide = times.width(18);
+        let head = format!(
+            "  STEP {:<wide$}     AFTER  LONGEST  TIMES   FUNCTION",
+            "FIRST"
+        );
+        writeln!(out, "{}", paint.dim(&head))?;
         for (id, step, depth) in tree(map, pass.flow) {
             if options.step.is_some_and(|s| s != id) {
                 continue;
@@ -251,6 +258,7 @@ pub fn lit_text(
                         lit,
                         depth,
                         begin,
+                        times,
                         starts: flow.anchor.is_some(),
                     };
                     line(out, &seen, options, &paint)?;
@@ -267,7 +275,13 @@ pub fn lit_text(
                     } else {
                         "not seen"
                     };
-                    let row = format!("  {} {:42} {}  {why}", step.id, "", column(&name, 40));
+                    let row = format!(
+                        "  {} {:width$} {}  {why}",
+                        step.id,
+                        "",
+                        column(&name, 40),
+                        width = wide + 24
+                    );
                     writeln!(out, "{}", paint.dim(&row))?;
                 }
                 None => {}
@@ -287,6 +301,7 @@ struct Seen<'a> {
     depth: usize,
     /// The begin of the pass.
     begin: Nanos,
+    times: Times,
     /// The pass is a start, of which only the first run of each step is shown.
     starts: bool,
 }
@@ -297,8 +312,10 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         lit: l,
         depth,
         begin,
+        times,
         starts,
     } = seen;
+    let wide = times.width(18);
     let failed = l.runs.iter().filter(|r| r.how == RunEnd::Failed).count();
     // In a start only each step's first run matters: loops that begin in it never end.
     let runs = if starts {
@@ -314,7 +331,7 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         .map(duration)
         .unwrap_or_default();
     let open = last.is_some_and(|r| r.how == RunEnd::InFlight);
-    let times = if l.count > 1 && !starts {
+    let often = if l.count > 1 && !starts {
         format!("×{}", l.count)
     } else {
         String::new()
@@ -335,9 +352,9 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
     let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, o)| is_of_the_end(*k, o));
     let kinds: Vec<&str> = l.evidence.iter().map(|(k, _)| k.name()).collect();
     let mut row = format!(
-        "  {} {:<18} {:>9} {took:>8} {times:>6} {sign} {} {}",
+        "  {} {:<wide$} {:>9} {took:>8} {often:>6} {sign} {} {}",
         step.id,
-        time_of_day(l.first.at, l.first.precision),
+        times.at(l.first.at, l.first.precision),
         // The step began before.
         format!(
             "{}{}",
@@ -360,13 +377,13 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
                 .map_or_else(|| "?".to_owned(), duration);
             writeln!(
                 out,
-                "      {:<5} {:<18} {took:>8}  {:<9} {}",
+                "      {:<5} {:<wide$} {took:>8}  {:<9} {}",
                 if named {
                     String::new()
                 } else {
                     format!("#{}", r.attempt)
                 },
-                time_of_day(r.start, r.begin.stamp.precision),
+                times.at(r.start, r.begin.stamp.precision),
                 ended(r.how),
                 clean(&r.what),
             )?;

@@ -10,7 +10,7 @@ use kflow_core::correlate::Request;
 use kflow_core::correlate::requests::{RequestGroup, RequestStep, Webhook};
 use kflow_core::diagnose::CauseId;
 use kflow_core::diagnose::admission::{self, Admission, Called};
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::units::duration;
 use kflow_model::{Nanos, Source};
 
 /// Width of the bar in a waterfall, characters.
@@ -219,7 +219,7 @@ pub fn waterfall(out: &mut impl Write, r: &Request, now: Nanos, colour: bool) ->
         "{}  {}  {}  {}",
         paint.bold(&clean(&format!("{} {} {}", r.verb, r.resource, object(r)))),
         if r.is_error() { paint.red(&code) } else { code },
-        time_of_day(r.received, r.precision),
+        Times::of([r.received, now]).at(r.received, r.precision),
         duration(r.duration(now)),
     )?;
     for (key, value) in facts(r) {

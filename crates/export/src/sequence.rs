@@ -5,10 +5,10 @@
 
 use std::io::{self, Write};
 
-use super::text::clean;
+use super::text::{Times, clean};
 use kflow_core::sequence::{Diagram, Message, Party, What};
 use kflow_model::Nanos;
-use kflow_model::units::{duration, time_of_day};
+use kflow_model::units::duration;
 
 /// What differs between the two languages.
 struct Language {
@@ -87,8 +87,8 @@ fn safe(l: &Language, text: &str) -> String {
 }
 
 /// Returns the text on the arrow of a message.
-fn said(m: &Message, now: Nanos) -> String {
-    let mut text = format!("{} {}", time_of_day(m.at, m.precision), m.text);
+fn said(m: &Message, times: Times, now: Nanos) -> String {
+    let mut text = format!("{} {}", times.at(m.at, m.precision), m.text);
     if m.times > 1 {
         text.push_str(&format!(" ×{}", m.times));
     }
@@ -123,6 +123,7 @@ fn diagram(
     for p in Party::ALL {
         writeln!(out, "{}", (l.participant)(p))?;
     }
+    let times = Times::of(d.messages.iter().map(|m| m.at));
     let mut working: Vec<Party> = Vec::new();
     for row in &d.rows {
         let (m, goes) = match &row.what {
@@ -143,7 +144,7 @@ fn diagram(
                 _ if m.bad && m.end.is_none() => l.bad,
                 _ => l.call,
             };
-            let text = safe(l, &said(m, now));
+            let text = safe(l, &said(m, times, now));
             writeln!(out, "    {}{arrow}{}: {text}", m.from.id(), m.to.id())?;
             if m.open || m.end.is_some() {
                 writeln!(out, "    activate {}", m.to.id())?;

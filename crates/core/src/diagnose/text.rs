@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::signal::cause_in;
-use kflow_model::{Text, units::age};
+use kflow_model::units::{self, age};
+use kflow_model::{Nanos, Text};
 
 /// The values of the names that the templates of sentences and commands use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -262,10 +263,15 @@ pub fn shorten(s: &str, most: usize) -> Text {
     out.into()
 }
 
-/// The time of day of a moment: `23:07:10 UTC`.
-pub fn at(at: kflow_model::Nanos) -> String {
-    let whole = at.to_rfc3339();
-    format!("{} UTC", whole.get(11..19).unwrap_or(&whole))
+/// A moment in a sentence as of `now`: `23:07:10 UTC`, with the date where it was on another day (UTC).
+pub fn at(at: Nanos, now: Nanos) -> String {
+    let day = |t: Nanos| t.0.div_euclid(units::DAY);
+    let text = if day(at) == day(now) {
+        units::clock(at, 0, 0)
+    } else {
+        units::date_and_clock(at, 0, 0)
+    };
+    format!("{text} UTC")
 }
 
 /// A span of time in a sentence: `850ms`, `12s`, `2m41s`, `3h05m`, `2d04h`.

@@ -26,7 +26,7 @@ impl Heard {
         let lost = if self.lost { LOST } else { "" };
         format!(
             "at {}, {} ago ({}{lost})",
-            at(self.at),
+            at(self.at, now),
             span(now.since(self.at)),
             self.by
         )
@@ -122,7 +122,7 @@ pub(super) fn driver_in_words(cx: Context<'_>, l: &Lease) -> String {
     } else {
         String::new()
     };
-    format!("at {}, {} ago{over}", at(l.renewed), span(age))
+    format!("at {}, {} ago{over}", at(l.renewed, cx.now), span(age))
 }
 
 /// True when the watches have delivered something after `since`: they are alive, and what they do not

@@ -21,7 +21,7 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
     let name = &n.name;
     let since = |c: Option<&Condition>| {
         c.and_then(|c| c.transition)
-            .map(|t| format!(" since {}", at(t)))
+            .map(|t| format!(" since {}", at(t, cx.now)))
             .unwrap_or_default()
     };
     let says = |c: Option<&Condition>| {
@@ -43,20 +43,26 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
             let marked = ready.and_then(|c| c.transition);
             match heard::kubelet(cx, name) {
                 Some(h) if marked.is_none_or(|m| h.at <= m) => (
-                    format!("{name}'s kubelet has not reported since {}", at(h.at)),
+                    format!(
+                        "{name}'s kubelet has not reported since {}",
+                        at(h.at, cx.now)
+                    ),
                     h.evidence.or_else(node),
                 ),
                 Some(h) => (
                     format!(
                         "{name}'s kubelet was silent and is heard again (last at {}), and kube-controller-manager has not taken its taint away yet",
-                        at(h.at)
+                        at(h.at, cx.now)
                     ),
                     h.evidence.or_else(node),
                 ),
                 None => (
                     format!(
                         "{name}'s kubelet has not reported{}",
-                        marked.map_or_else(String::new, |m| format!(" since before {}", at(m)))
+                        marked.map_or_else(String::new, |m| format!(
+                            " since before {}",
+                            at(m, cx.now)
+                        ))
                     ),
                     node(),
                 ),
