@@ -17,7 +17,7 @@ use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
     self, About, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target,
-    Unknown, Verdict, jobs,
+    Unknown, Verdict,
 };
 use kflow_core::query::lasted_in;
 use kflow_core::suggest::suggest;
@@ -26,7 +26,7 @@ use kflow_export::rows::Rows;
 use kflow_export::why::escaped;
 use kflow_export::{causes, incidents, names, why};
 use kflow_model::units::{clock, counted, date_and_clock};
-use kflow_model::{Nanos, ObjectRef, PodUid};
+use kflow_model::{Nanos, PodUid};
 
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
@@ -58,10 +58,6 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             if args.pod.is_none() {
                 tell_of_unexplained(source.asked(&world), &[]);
                 tell_of_waiting_claims(source.asked(&world), &args.input);
-                if tell_of_failed_jobs(source.asked(&world)) {
-                    out::conclude(&u.to_string());
-                    return Ok(VERDICT);
-                }
             }
             Err(u.into())
         }
@@ -79,7 +75,6 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             out.flush()?;
             if args.pod.is_none() {
                 tell_of_unexplained(asked, &verdicts);
-                tell_of_failed_jobs(asked);
             }
             if let (None, Some(u)) = (&args.pod, unknown::every(asked)) {
                 // There may be more of them.
@@ -89,7 +84,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
                 let text = nothing(args, asked);
                 text.lines().for_each(out::tell);
             }
-            Ok(code(args, asked, &verdicts))
+            Ok(code(&verdicts))
         }
     }
 }
@@ -117,34 +112,6 @@ fn tell_of_waiting_claims(asked: Asked<'_>, input: &Input) {
             o.namespace, o.name
         ));
     }
-}
-
-/// The Jobs of the scope that have failed and have no pods any more, which no verdict is about, each with the reason.
-fn failed_jobs(asked: Asked<'_>) -> Vec<(&ObjectRef, String)> {
-    // Jobs are on no node, and have no labels of pods.
-    let namespace = match asked.scope {
-        None => None,
-        Some(s) if s.node.is_some() || !s.labels.is_empty() || !s.fields.is_empty() => {
-            return Vec::new();
-        }
-        Some(s) => s.namespace.as_deref(),
-    };
-    let all = jobs::failed(asked.world).into_iter();
-    let all = all.map(|(job, why)| (&job.object, why));
-    all.filter(|(job, _)| namespace.is_none_or(|n| job.namespace == n))
-        .collect()
-}
-
-/// Names these Jobs. Returns true when there are any.
-fn tell_of_failed_jobs(asked: Asked<'_>) -> bool {
-    let failed = failed_jobs(asked);
-    for (job, why) in &failed {
-        out::tell(&format!(
-            "job {}/{} has failed, and has no pods any more: {why}:  kubectl -n {} describe job {}",
-            job.namespace, job.name, job.namespace, job.name
-        ));
-    }
-    !failed.is_empty()
 }
 
 /// `kflow why --ever`: all incidents of a recording.
@@ -293,17 +260,9 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
 }
 
-/// The exit status: a Job that has failed is not well either, although no verdict is about it when its pods are gone.
-fn code(args: &WhyArgs, asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> u8 {
-    let has_failed = |target: &Target<'_>| match target {
-        Target::Owner(o, _) => jobs::failure(asked.world, o).is_some(),
-        Target::Pod(_) | Target::Node(..) => false,
-    };
-    let failed = || match args.pod.as_deref() {
-        Some(query) => diagnose::find(asked.world, query).iter().any(has_failed),
-        None => !failed_jobs(asked).is_empty(),
-    };
-    if verdicts.iter().any(|v| is_bad(v)) || failed() {
+/// The exit status.
+fn code(verdicts: &[Arc<Verdict>]) -> u8 {
+    if verdicts.iter().any(|v| is_bad(v)) {
         VERDICT
     } else {
         OK
@@ -367,7 +326,6 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         };
     };
     let mut text = String::new();
-    let mut failed;
     for target in diagnose::find(world, query) {
         let there = there(&target).count();
         let (head, body) = match target {
@@ -394,9 +352,6 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                     "Its pods are well, or on their way."
                 } else if o.object.kind == "PersistentVolumeClaim" {
                     "No pod mounts it."
-                } else if let Some(why) = jobs::failure(world, o) {
-                    failed = format!("It has failed, and has no pods any more: {why}");
-                    &failed
                 } else if !pods.is_empty() {
                     "Its pods are gone, and nothing says that it is kept from making one."
                 } else {
@@ -550,7 +505,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         let (now, text) = match found {
             Answer::Verdicts(v) => {
-                last = code(args, asked, &v);
+                last = code(&v);
                 let now: Vec<_> = v
                     .iter()
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
@@ -655,8 +610,9 @@ fn worst_first(verdicts: &mut [Arc<Verdict>]) {
     verdicts.sort_by(|a, b| {
         let kind = |v: &Verdict| match v.about() {
             Some(About::Node(_)) => 0,
-            None => 1,
-            Some(About::Pod(_)) => 2,
+            // A Job that has failed is over, as a failed pod is.
+            None if v.state != State::Failed => 1,
+            None | Some(About::Pod(_)) => 2,
         };
         let key = |v: &Verdict| (kind(v), v.state, v.since);
         key(a)

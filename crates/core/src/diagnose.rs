@@ -24,7 +24,6 @@ pub mod cluster;
 pub mod finding;
 pub mod history;
 pub mod incidents;
-pub mod jobs;
 pub mod limits;
 pub mod pulls;
 pub mod quantity;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::abreast::{self, Lane, LaneJson};
 use super::rows::{self, Rows};
-use super::text::{clean, cut};
+use super::text::{Times, clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::owners::deployment_of;
 use kflow_core::correlate::{ObjectState, Pod, World};
@@ -15,7 +15,7 @@ use kflow_core::diagnose::pods_of;
 use kflow_model::audit::AuditStage;
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
-use kflow_model::units::{counted, duration, time_of_day};
+use kflow_model::units::{counted, duration};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, Stamp};
 
 /// An event in the life of an object.
@@ -80,13 +80,18 @@ pub fn story<'a>(world: &'a World, state: &'a ObjectState, now: Nanos) -> Story<
     }
 }
 
-/// Says that a pod was created (or first seen, where the API never showed it), and how it is as of `now`.
+/// Says that a pod was created (or first seen, where the API never showed it), and how it is as of `now`, or since when it
+/// is gone.
 fn begun(p: &Pod, now: Nanos) -> String {
     if p.api.is_none() {
         return "first seen".to_owned();
     }
+    if let Some(gone) = p.gone {
+        let at = Times::of([p.created, gone]).at(gone, SECOND as u32);
+        return format!("created; gone since {at}");
+    }
     let (ready, of) = p.ready;
-    let at = time_of_day(now, SECOND as u32);
+    let at = Times::of([p.created, now]).at(now, SECOND as u32);
     format!("created; at {at} {}, {ready}/{of} ready", p.status)
 }
 
@@ -219,12 +224,13 @@ pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result
         let line = format!("  controls {}/{}", c.object.kind, c.object.name);
         writeln!(out, "{}", paint.dim(&clean(&line)))?;
     }
+    let times = Times::of(story.happenings.iter().map(|h| h.at.at));
     for h in &story.happenings {
         let took = h.took_ns.map(duration).unwrap_or_default();
         writeln!(
             out,
-            "  {:<18} {took:>8} {} {} {}  {}",
-            time_of_day(h.at.at, h.at.precision),
+            "  {:<width$} {took:>8} {} {} {}  {}",
+            times.at(h.at.at, h.at.precision),
             if h.bad {
                 paint.red("!")
             } else {
@@ -233,6 +239,7 @@ pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result
             clean(&format!("{}/{}", h.object.kind, h.object.name)),
             cut(&clean(&h.text), 240),
             paint.dim(&format!("({})", h.source.name())),
+            width = times.width(18),
         )?;
     }
     abreast::text(out, &story.lanes, colour)

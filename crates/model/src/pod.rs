@@ -500,6 +500,20 @@ impl ContainerState {
     pub fn backs_off(&self) -> bool {
         matches!(self, Self::Waiting { reason, .. } if reason == "CrashLoopBackOff")
     }
+    /// Returns reason and message of what holds the container up; `None` while it is just being made, and where it does not
+    /// wait.
+    pub fn held_up_by(&self) -> Option<(&Text, &Text)> {
+        match self {
+            Self::Waiting { reason, message } => {
+                let made = matches!(
+                    reason.as_str(),
+                    "" | "ContainerCreating" | "PodInitializing"
+                );
+                (!made).then_some((reason, message))
+            }
+            Self::Running { .. } | Self::Terminated(_) => None,
+        }
+    }
 }
 
 impl Default for ContainerState {

@@ -46,7 +46,7 @@ pub struct Shared {
     pub pod: Option<PodUid>,
     /// The pod that was selected for the user because a pane needs one, until the user looks at it.
     pub proposed: Option<PodUid>,
-    /// The selected owner, if no pod is selected: one that cannot create pods, or a node.
+    /// The selected owner, if no pod is selected: one that has a verdict of its own, or a node.
     pub owner: Option<ObjectRef>,
     /// Whether the selection was made at another moment than the shown one. It then stays, even if the shown world
     /// does not have the pod yet.

@@ -45,20 +45,20 @@ fn a_job_that_failed_without_pods_is_told() {
     let why_not = "DeadlineExceeded: Job was active longer than specified deadline";
     assert!(
         all().contains(&format!(
-            "job depot/timeout-job has failed, and has no pods any more: {why_not}"
+            "job/timeout-job has failed, and no pod of it is left: {why_not}."
         )),
         "{}",
         all()
     );
-    let said = why(&["depot/job/timeout-job"]);
-    assert!(
-        said.contains(&format!(
-            "It has failed, and has no pods any more: {why_not}"
-        )),
-        "{said}"
-    );
+    // It is over: what is stuck stands before it.
+    let place = |of: &str| all().find(of).unwrap();
+    assert!(place("depot/no-path stuck") < place("job/timeout-job (depot) failed in terminate"));
+    for asked in [&["depot/job/timeout-job"][..], &["--all", "--ever"]] {
+        let said = why(asked);
+        assert!(said.contains("KF115") && said.contains(why_not), "{said}");
+    }
     // This one has pods that tell it.
-    assert!(!all().contains("job depot/failing-job"), "{}", all());
+    assert!(!all().contains("job/failing-job has failed, and no"), "{}", all());
     // It is not well, in every form of the answer, also where nothing else is wrong.
     let desk = Desk::new();
     let objects = std::fs::read_to_string(in_repository("fixtures/kube/exercises.json")).unwrap();

@@ -22,8 +22,8 @@ use kflow_model::{
 /// Causes of a pod that are a trouble of its node.
 const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
 
-/// A second sentence of any cause: what the scheduler says beside it.
-const BESIDE: &str = "[ {beside}]";
+/// Further sentences of any cause: what the scheduler says beside it, and what it means for other pods of the owner.
+const BESIDE: &str = "[ {beside}][ {siblings}]";
 
 /// One cause that is true of a pod.
 #[derive(Clone, Debug)]

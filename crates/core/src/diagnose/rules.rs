@@ -9,6 +9,7 @@ mod cni;
 mod containers;
 mod heard;
 mod image;
+mod jobs;
 mod kueue;
 mod matched;
 pub(in crate::diagnose) mod no_node;
@@ -17,6 +18,7 @@ mod owner;
 mod ready;
 mod sandbox;
 mod schedule;
+mod stateful_sets;
 mod taints;
 mod terminate;
 mod waits;
@@ -38,7 +40,7 @@ use super::history::{self, PodHistory};
 use super::signal::Signal;
 use super::text::span;
 use super::told::Texts;
-use super::{Catalogue, State, cause, jobs, limits};
+use super::{Catalogue, State, cause, limits};
 use crate::backoff;
 use crate::correlate::World;
 use crate::flow::{Fact, Map, Stage};
@@ -304,13 +306,15 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     if health == Health::Flapping {
         comes_and_goes(f, &mut found);
     }
-    if failed && let Some((job, why)) = jobs::of_pod(cx.world, f.view) {
-        let why = why.trim_end_matches('.');
+    let siblings = if failed {
+        let job = jobs::of_pod(cx.world, f.view);
+        job.map(|(job, why)| format!("Job {job} has failed, so no other pod follows: {why}."))
+    } else {
+        stateful_sets::waiting_for(cx.world, f.view)
+    };
+    if let Some(siblings) = siblings {
         for x in &mut found {
-            x.names.set(
-                "beside",
-                &format!("Job {job} has failed, so no other pod follows: {why}."),
-            );
+            x.names.set("siblings", &siblings);
         }
     }
     order(&mut found);

@@ -79,17 +79,11 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         return node(world, name).into_iter().collect();
     }
     let Some((of, kind, name)) = owner_asked(query) else {
-        let pods = world.find(query);
+        let pods = pods_named(world, query);
         if pods.is_empty() {
             return of_another_kind(world, query);
         }
-        // Of a pod that was made anew under its name, the one that is there is meant.
-        let there = |p: &Pod| {
-            let alike = |o: &&&Pod| o.name == p.name && o.namespace == p.namespace;
-            pods.iter().filter(alike).any(|o| o.gone.is_none())
-        };
-        let meant = pods.iter().filter(|p| p.gone.is_none() || !there(p));
-        return meant.copied().map(Target::Pod).collect();
+        return pods;
     };
     let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     let mut out: Vec<Target<'w>> = world
@@ -104,7 +98,22 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         let of_it = pods.filter(|p| within(&p.namespace) && belongs(p, kind, name));
         out.extend(of_it.map(Target::Pod));
     }
+    // A namespace can have the name of a kind: `jobs/NAME`.
+    if out.is_empty() {
+        out = pods_named(world, query);
+    }
     out
+}
+
+/// Returns the pods that a query names. Of a pod that was made anew under its name, the one that is there is meant.
+fn pods_named<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
+    let pods = world.find(query);
+    let there = |p: &Pod| {
+        let alike = |o: &&&Pod| o.name == p.name && o.namespace == p.namespace;
+        pods.iter().filter(alike).any(|o| o.gone.is_none())
+    };
+    let meant = pods.iter().filter(|p| p.gone.is_none() || !there(p));
+    meant.copied().map(Target::Pod).collect()
 }
 
 /// Returns the owners that a query `kind/name` or `ns/kind/name` names, of a kind that is not Kubernetes' own: those that

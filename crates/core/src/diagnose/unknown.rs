@@ -17,7 +17,6 @@ mod missing;
 mod trouble;
 mod warned;
 
-use super::jobs;
 use super::target::{self, Target, node_asked, owner_asked, pods_of};
 use super::text::list;
 use crate::correlate::{BLINK, Incomplete, Lost, PodView, Presence, World};
@@ -408,13 +407,6 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
 pub fn known_owner(asked: Asked<'_>, owner: &ObjectRef) -> Option<Unknown> {
     if let Some(known) = claims::known(asked, owner) {
         return known.err();
-    }
-    let known = asked
-        .world
-        .object(&owner.kind, &owner.namespace, &owner.name);
-    // What the Job itself says of its end needs no list of its pods.
-    if known.is_some_and(|o| jobs::failure(asked.world, o).is_some()) {
-        return None;
     }
     let what = || format!("how the pods of {} are", owner.name);
     let Some(why) = of_these(asked, owner) else {

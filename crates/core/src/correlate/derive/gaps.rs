@@ -4,7 +4,6 @@ use super::Build;
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
 use kflow_model::cri::method;
-use kflow_model::pod::ContainerState;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Source, Text};
 
@@ -190,13 +189,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 /// started again), or when the newest mount failed.
 fn told(b: &Build<'_>) -> bool {
     let waits = b.seen.newest().is_some_and(|p| {
-        p.statuses().any(|c| match &c.state {
-            ContainerState::Waiting { reason, .. } => !matches!(
-                reason.as_str(),
-                "" | "ContainerCreating" | "PodInitializing"
-            ),
-            _ => false,
-        })
+        p.statuses().any(|c| c.state.held_up_by().is_some())
     });
     let failed = |container: &Text| {
         let newest = b.runs.iter().rfind(|r| r.container == *container);

@@ -111,12 +111,7 @@ impl PodHistory<'_> {
             {
                 self.push(told, "", message.as_str(), o, 0);
             }
-            if let ContainerState::Waiting { reason, message } = &s.state
-                && !matches!(
-                    reason.as_str(),
-                    "" | "ContainerCreating" | "PodInitializing"
-                )
-            {
+            if let Some((reason, message)) = s.state.held_up_by() {
                 // kubectl prints the reason without the message, which is in the Event of the failure.
                 let of_event = |x: &Signal<'_>| {
                     message.is_empty()

@@ -1,10 +1,10 @@
-//! Owners that cannot create their pods, and owners that no controller works on.
+//! Owners that cannot create their pods, owners that no controller works on, and Jobs that have failed.
 
 use crate::diagnose::cause;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
-use super::{Context, heard, kueue};
+use super::{Context, heard, jobs, kueue};
 use crate::correlate::owners::{CLAIM, may_be_of};
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
@@ -27,7 +27,8 @@ const KINDS: [&str; 6] = [
     "ReplicationController",
 ];
 
-/// Returns the verdicts on all selected owners that cannot create pods, by namespace and owner.
+/// Returns the verdicts on all selected owners that cannot create pods, or have failed without a pod that tells it, by
+/// namespace and owner.
 pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     let mut out: Vec<Verdict> = Vec::new();
     let objects = cx.world.objects();
@@ -196,12 +197,22 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
         // What a controller of another project does at once is not known.
         .or_else(|| is_built_in(o).then(|| ignored(cx, &f, o, children))?)
         .or_else(|| kueue::suspended(cx, &f, o))
-        .or_else(|| kueue::alone(cx, &f, o))?;
-    let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
-    v.owner = Some(o.object.clone());
-    // A table of Events, or a message alone, may not say since when.
-    let undated = |e: &Evidence| matches!(&e.body, Body::Event(e) if e.first.is_none());
-    v.at_least |= o.api.is_none() && o.evidence.first().is_some_and(undated);
+        .or_else(|| kueue::alone(cx, &f, o));
+    let of = |x: Finding<'_>| {
+        let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
+        v.owner = Some(o.object.clone());
+        // A table of Events, or a message alone, may not say since when.
+        let undated = |e: &Evidence| matches!(&e.body, Body::Event(e) if e.first.is_none());
+        v.at_least |= o.api.is_none() && o.evidence.first().is_some_and(undated);
+        v
+    };
+    // Nothing is tried any more for a Job that has failed.
+    if let Some(failed) = jobs::without_pods(cx, &f, o) {
+        let mut v = of(failed);
+        v.also.extend(x.map(of));
+        return Some(v);
+    }
+    let mut v = of(x?);
     v.not_reached = vec!["create a pod".into()];
     Some(v)
 }

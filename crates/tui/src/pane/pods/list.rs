@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::order::{self, GroupBy, Hidden, Key, Widths};
 use super::wanted::{NotShown, Wanted};
 use kflow_core::correlate::world::{LazyPod, Pod};
-use kflow_core::diagnose::Verdict;
+use kflow_core::diagnose::{State, Verdict};
 use kflow_engine::Snapshot;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, ObjectRef, PodUid};
@@ -19,7 +19,7 @@ use kflow_model::{Nanos, ObjectRef, PodUid};
 /// A row of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Row {
-    /// An owner that cannot create pods, by its index in the verdicts on owners.
+    /// An owner that has a verdict of its own, by its index in the verdicts on owners.
     Owner(u32),
     /// A group: its name, the number of its pods, and how many of them are in trouble.
     Group(String, usize, usize),
@@ -83,7 +83,7 @@ pub(super) struct List {
     pub(super) total: usize,
     /// Number of shown pods that need attention.
     pub(super) trouble: usize,
-    /// Number of shown owners, which cannot create pods.
+    /// Number of shown owners.
     pub(super) owners: usize,
     /// Numbers of pods that match the filter but are hidden for another reason.
     pub(super) not_shown: NotShown,
@@ -388,11 +388,14 @@ impl List {
         }
         self.total = keys.len() - self.not_shown.past;
         self.rows.clear();
-        // Owners that cannot create pods come first: their pods do not exist, and so have no rows.
-        for (n, v) in (0..).zip(self.owner_verdicts.iter()) {
-            if wanted.keeps_owner(v, now) {
-                self.rows.push(Row::Owner(n));
-                self.widths = self.widths.max(Widths::of_owner(v));
+        // Owners that cannot create pods come first: their pods do not exist, and so have no rows. After them Jobs that
+        // have failed and have no pods any more.
+        for over in [false, true] {
+            for (n, v) in (0..).zip(self.owner_verdicts.iter()) {
+                if (v.state == State::Failed) == over && wanted.keeps_owner(v, now) {
+                    self.rows.push(Row::Owner(n));
+                    self.widths = self.widths.max(Widths::of_owner(v));
+                }
             }
         }
         self.owners = self.rows.len();

@@ -278,7 +278,7 @@ fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &V
     }
 }
 
-/// Draws the row of an owner that cannot create pods.
+/// Draws the row of an owner that has a verdict of its own.
 pub(super) fn owner(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
