@@ -397,7 +397,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
                     .collect();
                 // That all are well is not that the last one is gone.
-                let now = (now, pods_there(asked.world) == 0);
+                let now = (now, well::pods_there(asked.world) == 0);
                 if matches!(&told, Some(Ok(told)) if *told == now) {
                     return true;
                 }
@@ -470,8 +470,10 @@ fn of_targets(world: &World, targets: &[Target<'_>], now: Nanos) -> Vec<Arc<Verd
     let mut verdicts = Vec::new();
     for target in targets {
         verdicts.extend(target.verdict(world, now));
-        if let Target::Pod(_) = target {
-            continue;
+        match target {
+            Target::Pod(_) => continue,
+            Target::Owner(o, _) => verdicts.extend(diagnose::why_below(world, o, now)),
+            Target::Node(..) => {}
         }
         let pods = there(target).filter_map(|p| diagnose::why(world, p, now));
         verdicts.extend(pods.filter(is_bad));

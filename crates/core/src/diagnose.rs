@@ -464,6 +464,11 @@ pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict
     asked(world, now, |cx| rules::owner(cx, object))
 }
 
+/// Returns the verdicts on the owners that this one has made: on the Jobs of a CronJob.
+pub fn why_below(world: &World, owner: &ObjectState, now: Nanos) -> Vec<Verdict> {
+    asked(world, now, |cx| rules::below(cx, owner))
+}
+
 /// The claims that wait and that no known pod mounts, beside those of [`Verdicts`]: the verdicts on those that are well,
 /// as they wait for their first pod; and those of which nothing tells what they wait for.
 pub fn claims_alone(world: &World, now: Nanos) -> (Vec<Verdict>, Vec<&ObjectState>) {

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use super::super::args::WhyArgs;
 use super::there;
-use kflow_core::correlate::World;
+use kflow_core::correlate::owners::CLAIM;
+use kflow_core::correlate::{ObjectState, Pod, World};
 use kflow_core::diagnose::finding::owner_arg;
-use kflow_core::diagnose::unknown::Asked;
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{self, Target};
+use kflow_model::Body;
+use kflow_model::pod::PodPhase;
 use kflow_model::units::{clock, counted};
 
 /// The text without a verdict: all pods are well, or the pods of the query are on their way.
@@ -29,6 +32,7 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         };
     };
     let mut text = String::new();
+    let mut body_of_owner;
     for target in diagnose::find(world, query) {
         let there = there(&target).count();
         let (head, body) = match target {
@@ -51,17 +55,12 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                 (format!("node/{name}"), body)
             }
             Target::Owner(o, pods) => {
-                let body = if there > 0 {
-                    "Its pods are well, or on their way."
-                } else if o.object.kind == "PersistentVolumeClaim" {
-                    "No pod mounts it."
-                } else if !pods.is_empty() {
-                    "Its pods are gone, and nothing says that it is kept from making one."
-                } else {
-                    "It has no pods, and nothing says that it was kept from making one."
-                };
+                body_of_owner = owner(asked, o, &pods);
                 let o = &o.object;
-                (format!("{} ({})", owner_arg(o), o.namespace), body)
+                (
+                    format!("{} ({})", owner_arg(o), o.namespace),
+                    &*body_of_owner,
+                )
             }
         };
         text.push_str(&kflow_export::text::clean(&head));
@@ -72,8 +71,69 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     text
 }
 
+/// What is known of an owner or claim that is not kept from anything.
+fn owner(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
+    let api = o.api.as_deref();
+    let fact = |key| api.and_then(|api| api.fact(key));
+    let holds = |condition: &str| {
+        let mut all = api.iter().flat_map(|api| &api.conditions);
+        all.any(|c| c.kind == condition && c.is_true())
+    };
+    let there = pods.iter().filter(|p| p.gone.is_none());
+    let number = there.clone().count();
+    let is_suspended = fact("suspend") == Some("true");
+    if unknown::is_deleted(asked, o) {
+        let end = o.evidence.iter().rev().find_map(|e| match &e.body {
+            Body::Event(e) => Some(format!(" Its last Event: {}: {}", e.reason, e.message)),
+            _ => None,
+        });
+        return format!("It does not exist any more.{}", end.unwrap_or_default());
+    }
+    match o.object.kind.as_str() {
+        "Job" if holds("Complete") => "It is complete.".to_owned(),
+        "Job" if is_suspended && number == 0 => {
+            "It is suspended (spec.suspend), so it makes no pod.".to_owned()
+        }
+        "CronJob" if is_suspended => format!(
+            "It is suspended (spec.suspend), so it makes no Job.{}",
+            last_run(fact)
+        ),
+        _ if number > 0 => {
+            let over = there.clone().filter(|p| p.phase == PodPhase::Succeeded);
+            let ready = there.filter(|p| p.current.is_none() && p.phase != PodPhase::Succeeded);
+            let (over, ready) = (over.count(), ready.count());
+            let rest = number.saturating_sub(over + ready);
+            let parts = [(ready, "well"), (over, "completed"), (rest, "on their way")];
+            let parts = parts.iter().filter(|(n, _)| *n > 0);
+            let parts: Vec<String> = parts.map(|(n, how)| format!("{n} {how}")).collect();
+            format!("Of its pods, {}.", parts.join(", "))
+        }
+        CLAIM => "No pod mounts it.".to_owned(),
+        "CronJob" => format!(
+            "It has no pods now, and nothing says that it is kept from making a Job.{}",
+            last_run(fact)
+        ),
+        _ if fact("replicas") == Some("0") => "It wants no pods (spec.replicas is 0).".to_owned(),
+        _ if pods.is_empty() => {
+            "It has no pods, and nothing says that it was kept from making one.".to_owned()
+        }
+        _ => "Its pods are gone, and nothing says that it is kept from making one.".to_owned(),
+    }
+}
+
+/// When a CronJob starts its Jobs, and when it has last started one.
+fn last_run<'f>(fact: impl Fn(&'static str) -> Option<&'f str>) -> String {
+    let Some(schedule) = fact("schedule") else {
+        return String::new();
+    };
+    match fact("lastScheduleTime") {
+        Some(at) => format!(" Its schedule is {schedule}, and its last Job started at {at}."),
+        None => format!(" Its schedule is {schedule}, and it has started no Job yet."),
+    }
+}
+
 /// The number of pods that exist.
-fn pods_there(world: &World) -> usize {
+pub(super) fn pods_there(world: &World) -> usize {
     let pods = world.pods().iter();
     pods.filter(|p| p.gone.is_none() && !p.past).count()
 }

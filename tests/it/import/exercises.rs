@@ -58,7 +58,11 @@ fn a_job_that_failed_without_pods_is_told() {
         assert!(said.contains("KF115") && said.contains(why_not), "{said}");
     }
     // This one has pods that tell it.
-    assert!(!all().contains("job/failing-job has failed, and no"), "{}", all());
+    assert!(
+        !all().contains("job/failing-job has failed, and no"),
+        "{}",
+        all()
+    );
     // It is not well, in every form of the answer, also where nothing else is wrong.
     let desk = Desk::new();
     let objects = std::fs::read_to_string(in_repository("fixtures/kube/exercises.json")).unwrap();

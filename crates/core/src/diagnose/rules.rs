@@ -31,8 +31,8 @@ pub(in crate::diagnose) use containers::killed_before;
 pub use kueue::Workloads;
 pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use node::{node, nodes};
-pub(in crate::diagnose) use owner::cannot_create;
-pub use owner::{owner, owners};
+pub use owner::{below, owner, owners};
+pub(in crate::diagnose) use owner::{cannot_create, events_alone, gone};
 
 use super::cluster::Cluster;
 use super::finding::Finding;

@@ -19,7 +19,7 @@ mod warned;
 
 use super::target::{self, Target, node_asked, owner_asked, pods_of};
 use super::text::list;
-use crate::correlate::{BLINK, Incomplete, Lost, PodView, Presence, World};
+use crate::correlate::{BLINK, Incomplete, Lost, ObjectState, PodView, Presence, World};
 use alone::{unheard, unready};
 pub use claims::claims_unexplained;
 use kflow_model::gap::{Failure, Gap, WatchNote};
@@ -594,6 +594,22 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     }
     let why = unread(&resource)?;
     Some(asked.because(what, &resource, &why))
+}
+
+/// True for an owner that was deleted, or of which only Events are left while the list of its kind is complete.
+pub fn is_deleted(asked: Asked<'_>, owner: &ObjectState) -> bool {
+    let world = asked.world;
+    let listed = || {
+        let resource = format!("{}s", owner.object.kind.to_lowercase());
+        let scope = world.selection().scope();
+        let coverage = world.coverage();
+        let is_listed = coverage.newest_list(&resource).is_some();
+        is_listed
+            && coverage
+                .incomplete(&resource, Some(scope), asked.at)
+                .is_none()
+    };
+    super::rules::gone(owner) || (super::rules::events_alone(owner) && listed())
 }
 
 /// Returns when the newest list was read that was imported and has every pod of the namespace, or else of the scope.

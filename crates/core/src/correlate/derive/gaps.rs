@@ -188,9 +188,10 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 /// True when the newest status states what a container waits for, when the newest run of a container failed (it is
 /// started again), or when the newest mount failed.
 fn told(b: &Build<'_>) -> bool {
-    let waits = b.seen.newest().is_some_and(|p| {
-        p.statuses().any(|c| c.state.held_up_by().is_some())
-    });
+    let waits = b
+        .seen
+        .newest()
+        .is_some_and(|p| p.statuses().any(|c| c.state.held_up_by().is_some()));
     let failed = |container: &Text| {
         let newest = b.runs.iter().rfind(|r| r.container == *container);
         newest.is_some_and(|r| r.end.is_some() && r.exit_code.is_some_and(|code| code != 0))

@@ -59,7 +59,9 @@ fn last_seen(pod: &Pod) -> Option<(&Pod, String)> {
             ContainerState::Terminated(end) => Some(end),
             ContainerState::Waiting { .. } | ContainerState::Running { .. } => c.last.as_ref(),
         };
-        let code = ended.and_then(|end| end.exit_code).filter(|code| *code != 0);
+        let code = ended
+            .and_then(|end| end.exit_code)
+            .filter(|code| *code != 0);
         match (code, c.state.held_up_by()) {
             (Some(code), _) => Some(format!("container {} ended with exit code {code}", c.name)),
             (None, Some((reason, _))) => Some(format!("container {} was in {reason}", c.name)),

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
 use super::{Context, heard, jobs, kueue};
-use crate::correlate::owners::{CLAIM, may_be_of};
+use crate::correlate::owners::{self, CLAIM, may_be_of};
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
@@ -165,6 +165,29 @@ pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
     told(cx, o, &Owners::of(cx, &cx.world.objects()))
 }
 
+/// Returns the verdicts on what an owner has made and what makes its pods, but for a Deployment's ReplicaSets, which its own
+/// verdict covers: on the Jobs of a CronJob.
+pub fn below(cx: Context<'_>, o: &ObjectState) -> Vec<Verdict> {
+    let objects = cx.world.objects();
+    let all = Owners::of(cx, &objects);
+    let above = |of: &ObjectRef| {
+        let object = cx.world.object(&of.kind, &of.namespace, &of.name)?;
+        object.api.as_ref()?.owner.clone()
+    };
+    let is_below = |c: &&ObjectState| {
+        let made = c.api.as_ref().and_then(|api| api.owner.as_ref());
+        let all = made.map(|made| owners::chain(made, &c.object.namespace, above));
+        let is_it = |x: &ObjectRef| {
+            x.kind == o.object.kind && x.name == o.object.name && x.namespace == o.object.namespace
+        };
+        all.is_some_and(|all| all.iter().any(is_it)) && parent(cx, c).is_none()
+    };
+    let mut below: Vec<&ObjectState> = objects.iter().copied().filter(is_below).collect();
+    below.retain(|c| is_built_in(c) || cannot_create(c));
+    let told = below.into_iter().filter_map(|c| told(cx, c, &all));
+    told.collect()
+}
+
 fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdict> {
     if gone(o) || unlisted(all, o) {
         return None;
@@ -218,7 +241,7 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
 }
 
 /// True when the object was deleted and no other one of its name was created since.
-pub(super) fn gone(o: &ObjectState) -> bool {
+pub(in crate::diagnose) fn gone(o: &ObjectState) -> bool {
     o.api
         .as_ref()
         .is_some_and(|a| a.event == WatchEvent::Deleted)
@@ -251,11 +274,14 @@ fn of_this_one(o: &ObjectState) -> impl Iterator<Item = &Evidence> {
     o.evidence.iter().filter(is_later)
 }
 
+/// True when nothing but Events tells of the owner.
+pub(in crate::diagnose) fn events_alone(o: &ObjectState) -> bool {
+    o.api.is_none() && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
+}
+
 /// True when only Events of the owner are left: the API lists owners of its kind, and it is not among them.
 fn unlisted(all: &Owners<'_>, o: &ObjectState) -> bool {
-    o.api.is_none()
-        && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
-        && all.listed.contains(o.object.kind.as_str())
+    events_alone(o) && all.listed.contains(o.object.kind.as_str())
 }
 
 fn plural_is(resource: &str, o: &ObjectRef) -> bool {
