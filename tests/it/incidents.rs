@@ -311,6 +311,7 @@ fn verdict(pod: &str, cause: &str, since: i64) -> Arc<Verdict> {
         same: String::new(),
         evidence: Vec::new(),
         not_reached: Vec::new(),
+        owner_state: None,
         next: Vec::new(),
         confidence: Confidence::Certain,
         also: Vec::new(),

@@ -30,6 +30,7 @@ pub mod quantity;
 pub mod rules;
 pub mod scheduler;
 pub mod signal;
+mod standing;
 mod target;
 pub mod text;
 mod told;
@@ -360,6 +361,10 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
     };
     let mut first = first.verdict(f);
     first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
+    if let Some(owner) = standing::of_pod(cx.world, f.view) {
+        first.owner_state = standing::said(owner);
+        first.next.extend(standing::undo(owner));
+    }
     Some(first)
 }
 

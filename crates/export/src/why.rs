@@ -146,6 +146,9 @@ pub fn text(v: &Verdict, now: Nanos) -> String {
             .collect();
         field(&mut out, "not yet", &names.join(", "));
     }
+    if let Some(stands) = &v.owner_state {
+        field(&mut out, "owner", &clean(stands));
+    }
     for (i, n) in v.next.iter().enumerate() {
         let label = if i == 0 { "do" } else { "" };
         let text = clean(&n.text);

@@ -22,8 +22,8 @@ use kflow_model::{
 /// Causes of a pod that are a trouble of its node.
 const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
 
-/// Further sentences of any cause: what the scheduler says beside it, and what it means for other pods of the owner.
-const BESIDE: &str = "[ {beside}][ {siblings}]";
+/// A second sentence of any cause: what the scheduler says beside it.
+const BESIDE: &str = "[ {beside}]";
 
 /// One cause that is true of a pod.
 #[derive(Clone, Debug)]
@@ -442,6 +442,7 @@ impl<'a> Finding<'a> {
             sentence: unnamed(sentence) + &again(self.state, self.recurrence, f.now),
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
+            owner_state: None,
             next,
             confidence: self.confidence,
             also: Vec::new(),

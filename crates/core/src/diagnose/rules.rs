@@ -18,7 +18,6 @@ mod owner;
 mod ready;
 mod sandbox;
 mod schedule;
-mod stateful_sets;
 mod taints;
 mod terminate;
 mod waits;
@@ -305,17 +304,6 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     tries_again(f, &mut found);
     if health == Health::Flapping {
         comes_and_goes(f, &mut found);
-    }
-    let siblings = if failed {
-        let job = jobs::of_pod(cx.world, f.view);
-        job.map(|(job, why)| format!("Job {job} has failed, so no other pod follows: {why}."))
-    } else {
-        stateful_sets::waiting_for(cx.world, f.view)
-    };
-    if let Some(siblings) = siblings {
-        for x in &mut found {
-            x.names.set("siblings", &siblings);
-        }
     }
     order(&mut found);
     found

@@ -188,6 +188,9 @@ pub struct Verdict {
     pub evidence: Vec<Proof>,
     /// Steps of the pod's start that were not reached, as CRI methods or words.
     pub not_reached: Vec<Text>,
+    /// How the pod's owner stands: `deployment/web: 1 of 3 pods is ready`; `None` where that is not known, and for a pod that
+    /// is well.
+    pub owner_state: Option<String>,
     /// What to do next.
     pub next: Vec<NextStep>,
     /// How sure the cause is.

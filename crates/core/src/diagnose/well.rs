@@ -125,6 +125,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         sentence,
         evidence: past.iter().map(|s| finding::signal_proof(s)).collect(),
         not_reached: Vec::new(),
+        owner_state: None,
         next: Vec::new(),
         confidence: Confidence::Certain,
         also: waiting.into_iter().map(|x| x.verdict(f)).collect(),

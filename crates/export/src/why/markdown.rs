@@ -89,6 +89,9 @@ fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
         let steps = v.not_reached.join(", ");
         push(out, &format!("- not reached: {}", escaped(&steps)));
     }
+    if let Some(stands) = &v.owner_state {
+        push(out, &format!("- owner: {}", escaped(stands)));
+    }
     if !others.is_empty() {
         push(out, &format!("- the same: {}", escaped(&alike(v, others))));
     }

@@ -94,6 +94,7 @@ struct JsonVerdict<'a> {
     sentence: &'a str,
     evidence: Vec<JsonProof>,
     not_reached: Vec<&'a str>,
+    owner_state: Option<&'a str>,
     next: Vec<JsonStep<'a>>,
     confidence: &'static str,
     also: Vec<JsonVerdict<'a>>,
@@ -144,6 +145,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
             .iter()
             .map(kflow_model::Text::as_str)
             .collect(),
+        owner_state: v.owner_state.as_deref(),
         next: v
             .next
             .iter()

@@ -2,10 +2,11 @@
 //! `deleteActivePods`), so no pod may be left that tells it.
 
 use super::Context;
-use crate::correlate::{ObjectState, Pod, PodView, World};
+use crate::correlate::{ObjectState, Pod, World};
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, owner_arg};
 use crate::diagnose::history::PodHistory;
+use crate::diagnose::standing::condition;
 use crate::diagnose::text::span;
 use kflow_model::pod::{Condition, ContainerState, WatchEvent};
 use kflow_model::{Body, Nanos};
@@ -24,7 +25,7 @@ pub(super) fn without_pods<'a>(
     let mut evidence = o.evidence.iter().rev();
     let shown = evidence.find(|e| matches!(e.body, Body::Object(_)));
     let mut x = Finding::new(cause::KF115, f)
-        .name("what", &in_words(failed))
+        .name("what", &condition(failed))
         .name("job", &o.object.name)
         .proof_if(shown);
     x = match failed.transition {
@@ -78,13 +79,6 @@ fn cron_job<'w>(world: &'w World, job: &ObjectState) -> Option<&'w ObjectState> 
     is_cron_job.then(|| world.object(&made.kind, &job.object.namespace, &made.name))?
 }
 
-/// Returns the name of the Job that a pod is of, and why it has failed: no other pod follows.
-pub(super) fn of_pod<'p>(world: &World, pod: &'p PodView) -> Option<(&'p str, String)> {
-    let job = pod.owners.first().filter(|o| o.kind == "Job")?;
-    let o = world.object("Job", &pod.namespace, &job.name)?;
-    Some((job.name.as_str(), in_words(failed(o)?)))
-}
-
 /// Returns the condition Failed of a Job that exists.
 fn failed(o: &ObjectState) -> Option<&Condition> {
     let job = o.api.as_ref().filter(|_| o.object.kind == "Job")?;
@@ -93,12 +87,4 @@ fn failed(o: &ObjectState) -> Option<&Condition> {
     }
     let mut conditions = job.conditions.iter();
     conditions.find(|c| c.kind == "Failed" && c.is_true())
-}
-
-/// Returns reason and message of such a condition, as a part of a sentence.
-fn in_words(failed: &Condition) -> String {
-    match failed.message.trim_end_matches('.') {
-        "" => failed.reason.to_string(),
-        message => format!("{}: {message}", failed.reason),
-    }
 }

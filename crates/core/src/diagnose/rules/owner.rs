@@ -11,7 +11,7 @@ use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::signal;
-use crate::diagnose::{Catalogue, Confidence, Verdict};
+use crate::diagnose::{Catalogue, Confidence, State, Verdict, standing};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
 /// A controller that runs reacts within a second.
@@ -227,6 +227,7 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
         // A table of Events, or a message alone, may not say since when.
         let undated = |e: &Evidence| matches!(&e.body, Body::Event(e) if e.first.is_none());
         v.at_least |= o.api.is_none() && o.evidence.first().is_some_and(undated);
+        v.owner_state = standing::said(o).filter(|_| v.state != State::Failed);
         v
     };
     // Nothing is tried any more for a Job that has failed.

@@ -1,0 +1,150 @@
+//! How the owner of a pod stands, by its status: how many of its pods are ready, whether a rollout hangs, which pods are not
+//! made. It says what the trouble of one pod means for the others.
+
+use kflow_model::object::ObjectSeen;
+use kflow_model::pod::{Condition, WatchEvent};
+use kflow_model::units::counted;
+
+use super::NextStep;
+use super::finding::owner_arg;
+use super::text::shorten;
+use crate::correlate::{ObjectState, PodView, World};
+
+/// Length of the longest message of a condition that is repeated, characters.
+const LONGEST: usize = 160;
+
+/// Returns the owner of a pod whose status tells most: the Deployment, not the ReplicaSet.
+pub(super) fn of_pod<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
+    let object = |kind: &str, name: &str| world.object(kind, &pod.namespace, name);
+    let known = pod.owners.iter().filter_map(|o| object(&o.kind, &o.name));
+    known.filter(|o| said(o).is_some()).last()
+}
+
+/// Says how an owner stands; `None` for one that has no pods of its own, or of which no status is known.
+pub(super) fn said(o: &ObjectState) -> Option<String> {
+    let api = there(o)?;
+    let said = match o.object.kind.as_str() {
+        "Deployment" => deployment(api),
+        "ReplicaSet" | "ReplicationController" => ready(api, "readyReplicas", "replicas"),
+        "StatefulSet" => stateful_set(api),
+        "DaemonSet" => ready(api, "numberReady", "desiredNumberScheduled"),
+        "Job" => job(api),
+        _ => None,
+    };
+    Some(format!("{}: {}", owner_arg(&o.object), said?))
+}
+
+/// Returns how to end the rollout of a Deployment of whose former template pods are left.
+pub(super) fn undo(o: &ObjectState) -> Option<NextStep> {
+    let api = there(o).filter(|_| o.object.kind == "Deployment")?;
+    let ready = count(api, "readyReplicas").unwrap_or(0);
+    (former(api) > 0 && ready > 0).then(|| NextStep {
+        text: "or go back to the former template, whose pods still run".to_owned(),
+        command: format!(
+            "kubectl -n {} rollout undo {}",
+            o.object.namespace,
+            owner_arg(&o.object)
+        ),
+    })
+}
+
+fn there(o: &ObjectState) -> Option<&ObjectSeen> {
+    let api = o.api.as_deref();
+    api.filter(|api| api.event != WatchEvent::Deleted)
+}
+
+/// The number of a Deployment's pods that are of a template before the newest; 0 until its controller has looked at a change.
+fn former(api: &ObjectSeen) -> u32 {
+    if api.generation > api.observed_generation {
+        return 0;
+    }
+    let all = count(api, "statusReplicas").unwrap_or(0);
+    all.saturating_sub(count(api, "updatedReplicas").unwrap_or(0))
+}
+
+fn count(api: &ObjectSeen, fact: &str) -> Option<u32> {
+    api.fact(fact)?.parse().ok()
+}
+
+/// `1 of 3 pods is ready`.
+fn ready(api: &ObjectSeen, ready: &str, wanted: &str) -> Option<String> {
+    let wanted = count(api, wanted)?;
+    // A status leaves out a count of zero.
+    Some(match (count(api, ready).unwrap_or(0), wanted) {
+        (0, 1) => "its pod is not ready".to_owned(),
+        (0, n) => format!("none of {} is ready", counted(n.into(), "pod")),
+        (1, n) => format!("1 of {} is ready", counted(n.into(), "pod")),
+        (ready, n) => format!("{ready} of {} are ready", counted(n.into(), "pod")),
+    })
+}
+
+fn deployment(api: &ObjectSeen) -> Option<String> {
+    let mut said = ready(api, "readyReplicas", "replicas")?;
+    let updated = count(api, "updatedReplicas").unwrap_or(0);
+    let former = former(api);
+    if former > 0 {
+        said.push_str(&format!(
+            "; of its new template there {}, of the former {former}",
+            there_are(updated)
+        ));
+    }
+    if api.fact("paused") == Some("true") {
+        said.push_str("; it is paused (spec.paused)");
+    }
+    let progress = api.conditions.iter().find(|c| c.kind == "Progressing");
+    if let Some(c) = progress.filter(|c| c.status == "False") {
+        said.push_str(&format!("; its rollout does not go on: {}", c.reason));
+    }
+    Some(said)
+}
+
+fn there_are(n: u32) -> String {
+    match n {
+        1 => "is 1 pod".to_owned(),
+        n => format!("are {}", counted(n.into(), "pod")),
+    }
+}
+
+/// With the policy `OrderedReady` the controller makes the next pod only when all before it are running and ready
+/// (Kubernetes 1.36 `pkg/controller/statefulset/stateful_set_control.go`, `processReplica`).
+fn stateful_set(api: &ObjectSeen) -> Option<String> {
+    let mut said = ready(api, "readyReplicas", "replicas")?;
+    let made = count(api, "statusReplicas").unwrap_or(0);
+    let missing = count(api, "replicas")?.saturating_sub(made);
+    if made > 0 && missing > 0 && api.fact("podManagementPolicy") == Some("OrderedReady") {
+        let which = match missing {
+            1 => "the last one is".to_owned(),
+            n => format!("the next {n} are"),
+        };
+        said.push_str(&format!(
+            "; {which} not made until all before are ready (podManagementPolicy OrderedReady)"
+        ));
+    }
+    Some(said)
+}
+
+fn job(api: &ObjectSeen) -> Option<String> {
+    let holds = |c: &&Condition| c.kind == "Failed" && c.is_true();
+    if let Some(failed) = api.conditions.iter().find(holds) {
+        return Some(format!(
+            "it has failed, so no other pod follows ({})",
+            condition(failed)
+        ));
+    }
+    let failed = count(api, "failed").filter(|n| *n > 0)?;
+    let limit = api.fact("backoffLimit");
+    let limit = limit.map_or_else(String::new, |n| format!(" (backoffLimit {n})"));
+    let have = if failed == 1 { "has" } else { "have" };
+    Some(format!(
+        "{} {have} failed{limit}",
+        counted(failed.into(), "pod")
+    ))
+}
+
+/// Reason and message of a condition, as a part of a sentence.
+pub(super) fn condition(c: &Condition) -> String {
+    match c.message.trim_end_matches('.') {
+        "" => c.reason.to_string(),
+        message => format!("{}: {}", c.reason, shorten(message, LONGEST)),
+    }
+}
