@@ -312,6 +312,7 @@ fn verdict(pod: &str, cause: &str, since: i64) -> Arc<Verdict> {
         evidence: Vec::new(),
         not_reached: Vec::new(),
         owner_state: None,
+        node_state: None,
         next: Vec::new(),
         confidence: Confidence::Certain,
         also: Vec::new(),

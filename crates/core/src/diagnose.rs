@@ -365,6 +365,10 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
         first.owner_state = standing::said(owner);
         first.next.extend(standing::undo(owner));
     }
+    let is_behind_node = first.behind.as_ref().is_some_and(|b| b.kind == "Node");
+    if !is_behind_node {
+        first.node_state = cx.shared.idle(cx, &f.view.node).map(str::to_owned);
+    }
     Some(first)
 }
 

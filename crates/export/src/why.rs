@@ -146,8 +146,10 @@ pub fn text(v: &Verdict, now: Nanos) -> String {
             .collect();
         field(&mut out, "not yet", &names.join(", "));
     }
-    if let Some(stands) = &v.owner_state {
-        field(&mut out, "owner", &clean(stands));
+    for (label, state) in [("owner", &v.owner_state), ("node", &v.node_state)] {
+        if let Some(state) = state {
+            field(&mut out, label, &clean(state));
+        }
     }
     for (i, n) in v.next.iter().enumerate() {
         let label = if i == 0 { "do" } else { "" };

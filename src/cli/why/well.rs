@@ -48,9 +48,14 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                 )
             }
             Target::Node(name, _) => {
-                let body = match there {
-                    0 => "It is well, and has no pods.",
-                    _ => "It is well, and its pods are well or on their way.",
+                let api = world.node(name).and_then(|n| n.api.as_deref());
+                let body = match (there, api.is_some_and(|n| n.unschedulable)) {
+                    (0, false) => "It is well, and has no pods.",
+                    (_, false) => "It is well, and its pods are well or on their way.",
+                    (0, true) => "It is well, but cordoned (spec.unschedulable), and has no pods.",
+                    (_, true) => {
+                        "It is well, but cordoned (spec.unschedulable): no new pod comes. Its pods are well or on their way."
+                    }
                 };
                 (format!("node/{name}"), body)
             }
@@ -103,10 +108,14 @@ fn owner(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             let ready = there.filter(|p| p.current.is_none() && p.phase != PodPhase::Succeeded);
             let (over, ready) = (over.count(), ready.count());
             let rest = number.saturating_sub(over + ready);
-            let parts = [(ready, "well"), (over, "completed"), (rest, "on their way")];
+            let parts = [(ready, "well"), (over, "completed"), (rest, "on the way")];
             let parts = parts.iter().filter(|(n, _)| *n > 0);
             let parts: Vec<String> = parts.map(|(n, how)| format!("{n} {how}")).collect();
-            format!("Of its pods, {}.", parts.join(", "))
+            format!(
+                "Its {}: {}.",
+                counted(number as u64, "pod"),
+                parts.join(", ")
+            )
         }
         CLAIM => "No pod mounts it.".to_owned(),
         "CronJob" => format!(
@@ -114,6 +123,12 @@ fn owner(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             last_run(fact)
         ),
         _ if fact("replicas") == Some("0") => "It wants no pods (spec.replicas is 0).".to_owned(),
+        "DaemonSet" if fact("desiredNumberScheduled") == Some("0") => {
+            "It wants no pods: no node fits its node selector, affinity and tolerations.".to_owned()
+        }
+        _ if fact("paused") == Some("true") && pods.is_empty() => {
+            "It is paused (spec.paused), so it makes no pod.".to_owned()
+        }
         _ if pods.is_empty() => {
             "It has no pods, and nothing says that it was kept from making one.".to_owned()
         }

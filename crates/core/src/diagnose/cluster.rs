@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use super::limits;
 use super::pulls::Pulls;
-use super::rules::{Attachments, ClaimWaits, Storage, Workloads};
+use super::rules::{self, Attachments, ClaimWaits, Context, Storage, Workloads};
 use super::scheduler::Usage;
+use super::{CauseId, Verdict, cause, limits};
 use crate::correlate::{Call, Pod, World};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
@@ -70,6 +70,8 @@ pub struct Cluster {
     claims: OnceLock<ClaimWaits>,
     storage: OnceLock<Storage>,
     workloads: OnceLock<Workloads>,
+    /// Why nodes do nothing for their pods, by name.
+    idle: OnceLock<FxHashMap<Text, String>>,
 }
 
 /// A pod that is preempted or deleted to make room for another one, and that still exists.
@@ -186,6 +188,20 @@ impl Cluster {
         s.has_pods = objects.clone().next().is_some();
         s.has_objects = objects.any(|p| p.resource_version > 0);
         s
+    }
+    /// Returns why a node does nothing for its pods, in a sentence: its kubelet or its runtime stands still.
+    pub fn idle(&self, cx: Context<'_>, node: &str) -> Option<&str> {
+        const STANDS: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
+        let all = self.idle.get_or_init(|| {
+            let stands = |v: &Verdict| v.cause.is_some_and(|c| STANDS.contains(&c));
+            let names = self.nodes.keys();
+            names
+                .filter_map(|name| {
+                    Some((name.clone(), rules::node(cx, name).filter(stands)?.sentence))
+                })
+                .collect()
+        });
+        all.get(node).map(String::as_str)
     }
     /// Returns the resources that the pods of each node request. Like the following facts, it is computed when it is
     /// first needed.

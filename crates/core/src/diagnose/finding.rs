@@ -443,6 +443,7 @@ impl<'a> Finding<'a> {
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
             owner_state: None,
+            node_state: None,
             next,
             confidence: self.confidence,
             also: Vec::new(),

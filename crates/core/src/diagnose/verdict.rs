@@ -191,6 +191,8 @@ pub struct Verdict {
     /// How the pod's owner stands: `deployment/web: 1 of 3 pods is ready`; `None` where that is not known, and for a pod that
     /// is well.
     pub owner_state: Option<String>,
+    /// Why the pod's node does nothing for it now, where that is not the verdict itself: what is said of the pod is of before.
+    pub node_state: Option<String>,
     /// What to do next.
     pub next: Vec<NextStep>,
     /// How sure the cause is.

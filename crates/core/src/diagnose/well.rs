@@ -126,6 +126,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         evidence: past.iter().map(|s| finding::signal_proof(s)).collect(),
         not_reached: Vec::new(),
         owner_state: None,
+        node_state: None,
         next: Vec::new(),
         confidence: Confidence::Certain,
         also: waiting.into_iter().map(|x| x.verdict(f)).collect(),

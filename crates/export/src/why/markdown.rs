@@ -89,8 +89,10 @@ fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
         let steps = v.not_reached.join(", ");
         push(out, &format!("- not reached: {}", escaped(&steps)));
     }
-    if let Some(stands) = &v.owner_state {
-        push(out, &format!("- owner: {}", escaped(stands)));
+    for (label, state) in [("owner", &v.owner_state), ("node", &v.node_state)] {
+        if let Some(state) = state {
+            push(out, &format!("- {label}: {}", escaped(state)));
+        }
     }
     if !others.is_empty() {
         push(out, &format!("- the same: {}", escaped(&alike(v, others))));

@@ -95,6 +95,7 @@ struct JsonVerdict<'a> {
     evidence: Vec<JsonProof>,
     not_reached: Vec<&'a str>,
     owner_state: Option<&'a str>,
+    node_state: Option<&'a str>,
     next: Vec<JsonStep<'a>>,
     confidence: &'static str,
     also: Vec<JsonVerdict<'a>>,
@@ -146,6 +147,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
             .map(kflow_model::Text::as_str)
             .collect(),
         owner_state: v.owner_state.as_deref(),
+        node_state: v.node_state.as_deref(),
         next: v
             .next
             .iter()

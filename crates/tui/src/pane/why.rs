@@ -225,9 +225,10 @@ impl Why {
             let start = line(&[(" not reached: ", t.dim)]);
             page::wrapped(start, &steps.join(", "), t.faint, room, &mut out);
         }
-        if let Some(stands) = &v.owner_state {
-            let start = line(&[(" owner: ", t.dim)]);
-            page::wrapped(start, stands, t.faint, room, &mut out);
+        for (label, state) in [(" owner: ", &v.owner_state), (" node: ", &v.node_state)] {
+            if let Some(state) = state {
+                page::wrapped(line(&[(label, t.dim)]), state, t.faint, room, &mut out);
+            }
         }
         if !v.next.is_empty() {
             page::gap(&mut out);

@@ -112,6 +112,10 @@ pub fn proof(o: &Evidence) -> Proof {
     let stated = match &o.body {
         Body::Pod(pod) if pod.event == WatchEvent::Listed => changed(pod),
         Body::Node(n) if n.event == WatchEvent::Listed => telling(n).and_then(|c| c.transition),
+        Body::Object(o) if o.object.kind == "Lease" => {
+            let renewed = o.fact("renewTime").and_then(Nanos::parse_rfc3339);
+            renewed.map(|(at, _)| at)
+        }
         Body::Object(o) if o.event == WatchEvent::Listed && o.generation == 1 => {
             Some(o.created).filter(|at| at.0 > 0)
         }
@@ -195,6 +199,7 @@ fn quoted(o: &Evidence) -> (String, Option<Text>) {
                 size(p.size())
             )
         }
+        Body::Object(s) if s.object.kind == "Lease" => format!("Lease {} renewed", s.object.name),
         Body::Object(s) => format!("{} {}", s.object.kind, s.object.name),
         Body::Fs(c) => {
             let what = match c.object {

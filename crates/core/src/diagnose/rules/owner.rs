@@ -11,6 +11,7 @@ use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::signal;
+use crate::diagnose::text::span;
 use crate::diagnose::{Catalogue, Confidence, State, Verdict, standing};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
@@ -357,6 +358,15 @@ fn refused<'a, 'w>(
     if let Some(excess) = excess(&x) {
         x.names.set("excess", &excess);
     }
+    if x.cause.id == cause::KF104
+        && let Some((_, what)) = message.split_once(VIOLATES)
+        && let Some((_, what)) = what.split_once(": ")
+    {
+        x.names.replace("what", &violations(what));
+    }
+    if let Some(tries) = tries(cx.now, at, tried_for) {
+        x.names.vary("beside", &tries, "");
+    }
     // The apiserver did not say what it waited for.
     if x.names.get("late").is_some() {
         x = x.at_most(Confidence::Likely);
@@ -401,6 +411,44 @@ fn forgotten(now: Nanos, tried_for: i64, last: Nanos) -> bool {
     let tried_for = tried_for.min(limits::CONTROLLER_RETRY.ns);
     // The next try comes after no more than all the time that was spent so far.
     now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
+}
+
+/// Says when the controller tried last and tries again: what kept it may be repaired since, and it does not look before. It
+/// waits twice as long after each failure, and so no longer than it has tried. `None` while it tries often.
+fn tries(now: Nanos, last: Nanos, tried_for: i64) -> Option<String> {
+    const OFTEN_NS: i64 = 5 * SECOND;
+    let ago = now.since(last);
+    let wait = tried_for.min(limits::CONTROLLER_RETRY.ns);
+    let next = last.plus(wait).since(now);
+    (ago >= OFTEN_NS && next > 0).then(|| {
+        format!(
+            "It was refused last {} ago; its controller tries again within {}.",
+            span(ago),
+            span(next)
+        )
+    })
+}
+
+/// Before the level, in what the apiserver says of Pod Security (k8s.io/pod-security-admission `admission/admission.go`,
+/// EvaluatePod).
+const VIOLATES: &str = "violates PodSecurity ";
+
+/// Returns what a pod violates, without the fields that each container has to set, which would fill the sentence:
+/// `runAsNonRoot != true (pod or container "app" must set securityContext.runAsNonRoot=true)` without `must set …`.
+fn violations(what: &str) -> String {
+    let mut parts = what.trim_end_matches('.').split(" must set ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((_, rest)) => {
+                out.push(')');
+                out.push_str(rest);
+            }
+            // The message is cut.
+            None => out.push_str(" …"),
+        }
+    }
+    out
 }
 
 /// Returns the resources that exceed a quota, the one that exceeds it most first: `pods over by 1, requests.cpu over by 50m`.
