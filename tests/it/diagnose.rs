@@ -20,6 +20,7 @@ mod degraded;
 mod ended;
 mod heard;
 mod lives;
+mod owners;
 mod scenario;
 mod silence;
 mod versions;

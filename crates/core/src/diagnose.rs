@@ -361,10 +361,7 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
     };
     let mut first = first.verdict(f);
     first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
-    if let Some(owner) = standing::of_pod(cx.world, f.view) {
-        first.owner_state = standing::said(owner);
-        first.next.extend(standing::undo(owner));
-    }
+    standing::add(cx.world, f.view, &mut first);
     let is_behind_node = first.behind.as_ref().is_some_and(|b| b.kind == "Node");
     if !is_behind_node {
         first.node_state = cx.shared.idle(cx, &f.view.node).map(str::to_owned);

@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::rows::{self, Rows};
 use crate::text::{clean, cut};
 use crate::why::{WIDTH, escaped, wrap};
-use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
+use kflow_core::diagnose::finding::owner_arg;
+use kflow_core::diagnose::{CauseId, Incident, Part, Subject, Verdict};
 use kflow_model::units::{DAY, age, clock, counted, date_and_clock};
 use kflow_model::{Nanos, PodUid};
 
@@ -71,7 +72,7 @@ pub fn text<'w>(
             out.push_str(&line);
             out.push('\n');
         }
-        if matches!(i.subject, Subject::Owner(_)) && i.pods() > 0 {
+        if matches!(i.subject, Subject::Owner(_)) && (i.pods() > 0 || i.parts.len() > 1) {
             for line in wrap(&clean(&names(i)), WIDTH - 4) {
                 out.push_str("    ");
                 out.push_str(&line);
@@ -129,19 +130,24 @@ pub fn subject(i: &Incident) -> String {
     }
 }
 
-/// Names the pods of an owner's incident: `pods: web-1, web-2, … and 3 more`.
+/// Names the pods of an owner's incident, or the Jobs of a CronJob: `pods: web-1, web-2, … and 3 more`.
 fn names(i: &Incident) -> String {
-    let mut pods: Vec<&str> = i.parts.iter().map(|p| p.verdict.pod.as_str()).collect();
+    let name = |v: &Verdict| match &v.owner {
+        Some(o) if v.pod.is_empty() => owner_arg(o),
+        _ => v.pod.to_string(),
+    };
+    let mut pods: Vec<String> = i.parts.iter().map(|p| name(&p.verdict)).collect();
     pods.sort_unstable();
     pods.dedup();
-    let shown: Vec<&str> = pods.iter().take(NAMED).copied().collect();
+    let shown: Vec<&str> = pods.iter().take(NAMED).map(String::as_str).collect();
     let more = pods.len().saturating_sub(NAMED);
     let rest = if more > 0 {
         format!(" and {more} more")
     } else {
         String::new()
     };
-    format!("pods: {}{rest}", shown.join(", "))
+    let what = if i.pods() > 0 { "pods" } else { "of it" };
+    format!("{what}: {}{rest}", shown.join(", "))
 }
 
 #[derive(Serialize)]

@@ -26,6 +26,9 @@ const NAMED: usize = 20;
 /// Most pods of one owner that are named below such a verdict.
 const NAMED_OF_OWNER: usize = 3;
 
+/// Most further owners of which it is said how they stand below such a verdict.
+const NAMED_OWNERS: usize = 4;
+
 /// Returns groups of verdicts as text. Of verdicts that say the same, the first is written in full and the others by
 /// name; with `each`, every one is written in full.
 pub fn report(groups: &[Group<'_>], now: Nanos, each: bool) -> String {
@@ -42,6 +45,9 @@ pub fn report(groups: &[Group<'_>], now: Nanos, each: bool) -> String {
         let mut told = text(first, now);
         if !others.is_empty() {
             field(&mut told, "same", &alike(first, others));
+            for stands in owners(first, others) {
+                field(&mut told, "owner", &clean(stands));
+            }
         }
         let mut label = "";
         for behind in &group.behind {
@@ -128,6 +134,20 @@ fn alike(first: &Verdict, others: &[&Verdict]) -> String {
         value.push_str(&format!(" and {left} others"));
     }
     value + " (--each tells each)"
+}
+
+/// How the owners of the others stand, where they are other owners than the first's.
+fn owners<'v>(first: &Verdict, others: &[&'v Verdict]) -> Vec<&'v str> {
+    let mut owners: Vec<&str> = Vec::new();
+    for v in others.iter().filter(|v| v.root != first.root) {
+        if let Some(stands) = v.owner_state.as_deref()
+            && owners.len() < NAMED_OWNERS
+            && !owners.contains(&stands)
+        {
+            owners.push(stands);
+        }
+    }
+    owners
 }
 
 /// Returns the verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).

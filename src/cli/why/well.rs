@@ -70,7 +70,7 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         };
         text.push_str(&kflow_export::text::clean(&head));
         text.push('\n');
-        text.push_str(body);
+        text.push_str(&kflow_export::text::clean(body));
         text.push('\n');
     }
     text
@@ -103,20 +103,15 @@ fn owner(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             "It is suspended (spec.suspend), so it makes no Job.{}",
             last_run(fact)
         ),
-        _ if number > 0 => {
-            let over = there.clone().filter(|p| p.phase == PodPhase::Succeeded);
-            let ready = there.filter(|p| p.current.is_none() && p.phase != PodPhase::Succeeded);
-            let (over, ready) = (over.count(), ready.count());
-            let rest = number.saturating_sub(over + ready);
-            let parts = [(ready, "well"), (over, "completed"), (rest, "on the way")];
-            let parts = parts.iter().filter(|(n, _)| *n > 0);
-            let parts: Vec<String> = parts.map(|(n, how)| format!("{n} {how}")).collect();
+        "CronJob" if number > 0 => {
+            let policy = fact("concurrencyPolicy").unwrap_or("Allow");
             format!(
-                "Its {}: {}.",
-                counted(number as u64, "pod"),
-                parts.join(", ")
+                "{}{} (concurrencyPolicy {policy})",
+                of_its_pods(pods),
+                last_run(fact).trim_end_matches('.')
             )
         }
+        _ if number > 0 => of_its_pods(pods),
         CLAIM => "No pod mounts it.".to_owned(),
         "CronJob" => format!(
             "It has no pods now, and nothing says that it is kept from making a Job.{}",
@@ -133,6 +128,31 @@ fn owner(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             "It has no pods, and nothing says that it was kept from making one.".to_owned()
         }
         _ => "Its pods are gone, and nothing says that it is kept from making one.".to_owned(),
+    }
+}
+
+/// How many of the pods that exist are well, have completed, or are on the way: `Its 3 pods: 2 well, 1 on the way.`
+fn of_its_pods(pods: &[&Pod]) -> String {
+    let there: Vec<&&Pod> = pods.iter().filter(|p| p.gone.is_none()).collect();
+    let is_over = |p: &Pod| p.phase == PodPhase::Succeeded;
+    let over = there.iter().filter(|p| is_over(p)).count();
+    let ready = there.iter().filter(|p| p.current.is_none() && !is_over(p));
+    let ready = ready.count();
+    let rest = there.len().saturating_sub(over + ready);
+    let all = |one: &str, many: &str| match there.len() {
+        1 => format!("Its pod {one}."),
+        n => format!("Its {n} pods {many}."),
+    };
+    match (ready, over, rest) {
+        (_, 0, 0) => all("is well", "are well"),
+        (0, _, 0) => all("has completed", "have completed"),
+        (0, 0, _) => all("is on its way", "are on their way"),
+        _ => {
+            let parts = [(ready, "well"), (over, "completed"), (rest, "on their way")];
+            let parts = parts.iter().filter(|(n, _)| *n > 0);
+            let parts: Vec<String> = parts.map(|(n, how)| format!("{n} {how}")).collect();
+            format!("Of its {} pods: {}.", there.len(), parts.join(", "))
+        }
     }
 }
 

@@ -67,7 +67,7 @@ fn bound(s: &Story<'_>) -> Value {
 }
 
 /// Sentences and quoted evidence that say that something is absent, and what contradicts each.
-const ABSENCES: [(&str, &[Against]); 24] = [
+const ABSENCES: [(&str, &[Against]); 25] = [
     (
         "no event and no pod of it exist",
         &[
@@ -79,6 +79,13 @@ const ABSENCES: [(&str, &[Against]); 24] = [
         &[
             |_| json!({"event": {"reason": "ScalingReplicaSet", "message": "m", "by": "deployment-controller", "on": "Deployment", "name": "web", "w": false}}),
         ],
+    ),
+    (
+        "and no pod of it is left",
+        &[|s| {
+            json!({"other": {"u": "22222222-0000-4000-8000-000000000002", "ns": "ns", "n": "report-x2k4d", "rv": 1, "ev": "added", "ct": 1, "ow": {"k": "Job", "ns": "ns", "n": s.after("job/"), "u": "j1"},
+                "sp": {"rp": "Never", "node": "n1", "cs": [{"n": "c", "img": "i"}]}, "st": {"ph": "Failed"}}})
+        }],
     ),
     (
         "no sign of the kubelet since",

@@ -140,7 +140,7 @@ fn what_makes_pods_is_asked_about_as_a_pod_is() {
             "burst",
             half,
             0,
-            "deployment/burst (s19)\nIts pods are well",
+            "deployment/burst (s19)\nIts 40 pods are well.",
         ),
         (
             "../causes/real/early",

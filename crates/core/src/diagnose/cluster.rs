@@ -9,11 +9,11 @@ use super::pulls::Pulls;
 use super::rules::{self, Attachments, ClaimWaits, Context, Storage, Workloads};
 use super::scheduler::Usage;
 use super::{CauseId, Verdict, cause, limits};
-use crate::correlate::{Call, Pod, World};
+use crate::correlate::{Call, Pod, PodView, World};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::gap::WatchNote;
-use kflow_model::{Body, Nanos, PodUid, Source, Text};
+use kflow_model::{Body, Nanos, Source, Text};
 
 mod node;
 
@@ -112,20 +112,31 @@ impl Victim {
         })
     }
     /// Returns the evidence that it makes room for the pod `of`. `nominated` is the node that the scheduler has
-    /// nominated for that pod, empty for none yet.
-    pub fn proof(&self, of: &PodUid, nominated: &str) -> Option<&Evidence> {
+    /// nominated for that pod, empty for none yet. An Event that names another pod shows that it does not.
+    pub fn proof(&self, of: &PodView, nominated: &str) -> Option<&Evidence> {
+        let uid = of.uid.as_str();
+        let key = of.key();
         let names = |o: &&Evidence| match &o.body {
+            // Before Kubernetes 1.26 the message has namespace and name.
             Body::Event(e) => {
-                e.message.contains(of.as_str())
-                    || e.related.as_ref().is_some_and(|r| r.uid == of.as_str())
+                e.message.contains(uid)
+                    || e.message.contains(&key)
+                    || e.related.as_ref().is_some_and(|r| r.uid == uid)
             }
             _ => false,
         };
-        let marked = self.marked && (nominated.is_empty() || self.pod.node == nominated);
-        self.told
-            .iter()
-            .find(names)
-            .or_else(|| self.pod.evidence.last().filter(|_| marked))
+        let may_be_for = || {
+            let priority = |p: &PodView| p.api.as_ref().map(|p| p.spec.priority);
+            self.marked
+                && self.told.is_empty()
+                && if nominated.is_empty() {
+                    priority(of) > priority(&self.pod)
+                } else {
+                    self.pod.node == nominated
+                }
+        };
+        let told = self.told.iter().find(names);
+        told.or_else(|| self.pod.evidence.last().filter(|_| may_be_for()))
     }
 }
 

@@ -527,12 +527,13 @@ impl<'a> PodHistory<'a> {
         let status = self.api.map(|p| &p.status);
         status.is_some_and(|s| s.phase == PodPhase::Failed && s.reason == reason)
     }
-    /// True when the kubelet ended the pod, by its condition. The containers of such a pod may end with 0 when they are
+    /// True when the kubelet ended the pod, by its condition or its Event. The containers of such a pod may end with 0 when they are
     /// asked to, and a later status then says that it succeeded, without the reason
     /// (`pkg/kubelet/status/generate.go`, `generatePodReadyConditionForTerminalPhase`; kubelet_pods.go, `getPhase`).
     pub fn ended_by_kubelet(&self) -> bool {
         let condition = self.api.and_then(|p| p.condition("DisruptionTarget"));
         condition.is_some_and(|c| c.is_true() && c.reason == "TerminationByKubelet")
+            || self.signals.iter().any(|s| s.reason == "Evicted")
     }
     /// True when the pod has ended, by the node's own sources alone.
     pub fn is_over_on_node(&self) -> bool {

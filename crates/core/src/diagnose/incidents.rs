@@ -256,6 +256,8 @@ impl Incidents {
                 continue;
             }
             let root = world.pod(&key.uid).and_then(|p| root(&p.owners));
+            // Of a Job that makes no pod, its CronJob.
+            let root = root.or_else(|| v.root.clone().filter(|_| v.uid.is_empty()));
             let before = self.ended.get(&key.who()).copied();
             self.changed = true;
             self.open.insert(
@@ -398,7 +400,8 @@ fn incident(parts: Vec<Part>, root: Option<&ObjectRef>) -> Option<Incident> {
     let ends = |p: &&Part| (p.end.unwrap_or(Nanos(i64::MAX)), p.told);
     let newest = parts.iter().max_by_key(ends)?;
     let verdict = Arc::clone(&newest.verdict);
-    let one = parts.iter().all(|p| p.verdict.uid == verdict.uid);
+    let who = Key::of(&verdict).who();
+    let one = parts.iter().all(|p| Key::of(&p.verdict).who() == who);
     let subject = match root {
         Some(root) if !one => Subject::Owner(root.clone()),
         _ => newest.subject(),

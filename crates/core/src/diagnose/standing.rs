@@ -2,22 +2,77 @@
 //! made. It says what the trouble of one pod means for the others.
 
 use kflow_model::object::ObjectSeen;
-use kflow_model::pod::{Condition, WatchEvent};
+use kflow_model::pod::{Condition, PodPhase, WatchEvent};
 use kflow_model::units::counted;
 
-use super::NextStep;
 use super::finding::owner_arg;
 use super::text::shorten;
+use super::{NextStep, Verdict};
 use crate::correlate::{ObjectState, PodView, World};
 
 /// Length of the longest message of a condition that is repeated, characters.
 const LONGEST: usize = 160;
 
 /// Returns the owner of a pod whose status tells most: the Deployment, not the ReplicaSet.
-pub(super) fn of_pod<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
+fn of_pod<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
     let object = |kind: &str, name: &str| world.object(kind, &pod.namespace, name);
     let known = pod.owners.iter().filter_map(|o| object(&o.kind, &o.name));
     known.filter(|o| said(o).is_some()).last()
+}
+
+/// Adds to a verdict how the owner of its pod stands, and what that suggests.
+pub(super) fn add(world: &World, pod: &PodView, v: &mut Verdict) {
+    let Some(owner) = of_pod(world, pod) else {
+        return;
+    };
+    v.owner_state = said(owner);
+    v.next.extend(undo(owner));
+    if let (Some(said), Some((words, step))) = (
+        &mut v.owner_state,
+        left_over(owner, pod).or_else(|| outdated(owner, pod)),
+    ) {
+        said.push_str("; ");
+        said.push_str(&words);
+        v.next.insert(0, step);
+    }
+}
+
+/// Of a pod that has failed while all that its owner wants are ready: nothing waits for it. The garbage collector of the
+/// controller-manager leaves 12,500 such pods (`--terminated-pod-gc-threshold`).
+fn left_over(owner: &ObjectState, pod: &PodView) -> Option<(String, NextStep)> {
+    let api = there(owner)?;
+    let ready = count(api, "readyReplicas").or_else(|| count(api, "numberReady"))?;
+    let wanted = count(api, "replicas").or_else(|| count(api, "desiredNumberScheduled"))?;
+    let over = pod.phase == PodPhase::Failed && pod.deletion_requested.is_none();
+    (over && wanted > 0 && ready >= wanted).then(|| {
+        (
+            "this failed pod is left over".to_owned(),
+            delete("nothing needs it any more", pod),
+        )
+    })
+}
+
+/// Of a pod of a StatefulSet whose template was changed since: with `OrderedReady` the controller replaces no pod before
+/// this one is ready, which it may never be (Kubernetes, StatefulSets, "Forced rollback").
+fn outdated(owner: &ObjectState, pod: &PodView) -> Option<(String, NextStep)> {
+    let set = there(owner).filter(|_| owner.object.kind == "StatefulSet")?;
+    let newest = set.fact("updateRevision")?;
+    let mut labels = pod.api.as_ref()?.labels.iter();
+    let (_, own) = labels.find(|(key, _)| key == "controller-revision-hash")?;
+    let held = set.fact("podManagementPolicy") == Some("OrderedReady");
+    (held && own != newest && set.generation <= set.observed_generation).then(|| {
+        (
+            "this pod is of a former template, and is not replaced until it is ready".to_owned(),
+            delete("let it be made anew by the newest template", pod),
+        )
+    })
+}
+
+fn delete(text: &str, pod: &PodView) -> NextStep {
+    NextStep {
+        text: text.to_owned(),
+        command: format!("kubectl -n {} delete pod {}", pod.namespace, pod.name),
+    }
 }
 
 /// Says how an owner stands; `None` for one that has no pods of its own, or of which no status is known.
@@ -35,7 +90,7 @@ pub(super) fn said(o: &ObjectState) -> Option<String> {
 }
 
 /// Returns how to end the rollout of a Deployment of whose former template pods are left.
-pub(super) fn undo(o: &ObjectState) -> Option<NextStep> {
+fn undo(o: &ObjectState) -> Option<NextStep> {
     let api = there(o).filter(|_| o.object.kind == "Deployment")?;
     let ready = count(api, "readyReplicas").unwrap_or(0);
     (former(api) > 0 && ready > 0).then(|| NextStep {

@@ -20,6 +20,12 @@ pub(super) fn unexplained(f: &PodHistory<'_>) -> Verdict {
     v
 }
 
+/// True for the Event that says that a pod is not evicted after all (Kubernetes 1.36 `pkg/controller/tainteviction/taint_eviction.go`,
+/// `emitCancelPodDeletionEvent`).
+fn is_cancelled(s: &signal::Signal<'_>) -> bool {
+    s.reason == "TaintManagerEviction" && s.text.starts_with("Cancelling deletion")
+}
+
 /// The verdict on a pod that is well, which says whether it always was; or, with `gone`, on one that no longer exists.
 pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     let v = f.view;
@@ -28,6 +34,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         .iter()
         .filter(|s| s.source != kflow_model::Source::Runtime)
         .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
+        .filter(|s| !is_cancelled(s))
         .filter(|s| Catalogue::get().knows(&s.reason) && !f.is_of_ephemeral(s))
         .collect();
     let waiting: Vec<Finding<'_>> = if gone {

@@ -11,7 +11,7 @@ use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::Names;
 use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
-use kflow_model::{Evidence, ObjectRef, Source, stamp::SECOND};
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, stamp::SECOND};
 
 /// Adds a finding for each signal that matches the catalogue and that no later progress has overtaken.
 pub(super) fn matched<'a>(
@@ -119,6 +119,9 @@ pub(super) fn matched<'a>(
     }
     for x in found.iter_mut().filter(|x| is_of_pressure(x)) {
         x.behind = low_node(cx, f);
+        if let Some(at) = evicted_at(f).filter(|_| failed) {
+            (x.since, x.at_least) = (at, false);
+        }
     }
 }
 
@@ -181,6 +184,16 @@ fn is_of_pressure(x: &Finding<'_>) -> bool {
             what.starts_with("The node was low on resource")
                 || what.starts_with("The node had condition")
         })
+}
+
+/// Returns when the kubelet evicted the pod, by its Event: the times in the status are of the containers' ends, which may be
+/// long before, or of the pod's start.
+fn evicted_at(f: &PodHistory<'_>) -> Option<Nanos> {
+    let events = f
+        .signals
+        .iter()
+        .filter(|s| s.reason == "Evicted" && !matches!(&s.evidence.body, Body::Pod(_)));
+    events.map(|s| s.at).min()
 }
 
 /// Returns the pod's node, if it is low on a resource now.

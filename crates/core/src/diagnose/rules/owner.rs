@@ -171,22 +171,26 @@ pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
 pub fn below(cx: Context<'_>, o: &ObjectState) -> Vec<Verdict> {
     let objects = cx.world.objects();
     let all = Owners::of(cx, &objects);
-    let above = |of: &ObjectRef| {
-        let object = cx.world.object(&of.kind, &of.namespace, &of.name)?;
-        object.api.as_ref()?.owner.clone()
+    let is_it = |x: &ObjectRef| {
+        x.kind == o.object.kind && x.name == o.object.name && x.namespace == o.object.namespace
     };
-    let is_below = |c: &&ObjectState| {
-        let made = c.api.as_ref().and_then(|api| api.owner.as_ref());
-        let all = made.map(|made| owners::chain(made, &c.object.namespace, above));
-        let is_it = |x: &ObjectRef| {
-            x.kind == o.object.kind && x.name == o.object.name && x.namespace == o.object.namespace
-        };
-        all.is_some_and(|all| all.iter().any(is_it)) && parent(cx, c).is_none()
-    };
+    let is_below = |c: &&ObjectState| above(cx, c).iter().any(is_it) && parent(cx, c).is_none();
     let mut below: Vec<&ObjectState> = objects.iter().copied().filter(is_below).collect();
     below.retain(|c| is_built_in(c) || cannot_create(c));
     let told = below.into_iter().filter_map(|c| told(cx, c, &all));
     told.collect()
+}
+
+/// Returns the owners of an owner, upwards: the CronJob of a Job.
+fn above(cx: Context<'_>, o: &ObjectState) -> Vec<ObjectRef> {
+    let above = |of: &ObjectRef| {
+        let object = cx.world.object(&of.kind, &of.namespace, &of.name)?;
+        object.api.as_ref()?.owner.clone()
+    };
+    let made = o.api.as_ref().and_then(|api| api.owner.as_ref());
+    made.map_or_else(Vec::new, |made| {
+        owners::chain(made, &o.object.namespace, above)
+    })
 }
 
 fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdict> {
@@ -225,6 +229,7 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
     let of = |x: Finding<'_>| {
         let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
         v.owner = Some(o.object.clone());
+        v.root = above(cx, o).last().cloned();
         // A table of Events, or a message alone, may not say since when.
         let undated = |e: &Evidence| matches!(&e.body, Body::Event(e) if e.first.is_none());
         v.at_least |= o.api.is_none() && o.evidence.first().is_some_and(undated);

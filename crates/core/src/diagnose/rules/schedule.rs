@@ -397,7 +397,7 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
     }
     for v in cx.shared.victims(cx.world) {
         if v.pod.uid != f.view.uid
-            && let Some(o) = v.proof(&f.view.uid, nominated)
+            && let Some(o) = v.proof(f.view, nominated)
         {
             victims.push((&v.pod, o));
         }
