@@ -291,12 +291,9 @@ fn a_liveness_probe_that_always_fails_is_told_before_it_kills() {
 #[test]
 fn a_failed_pod_of_a_job_that_has_given_up_says_so() {
     let v = told("05:40:30", "shop", "migrate");
-    assert!(
-        v.sentence
-            .contains("Job migrate has failed, so no other pod follows: BackoffLimitExceeded"),
-        "{}",
-        v.sentence
-    );
+    let stands = v.owner_state.unwrap_or_default();
+    let failed = "job/migrate: it has failed, so no other pod follows (BackoffLimitExceeded";
+    assert!(stands.starts_with(failed), "{stands}");
 }
 
 /// A completed pod stays in the API until somebody deletes it. Its kubelet had removed its sandbox and containers.

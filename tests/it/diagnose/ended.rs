@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::program::kflow;
+
 use kflow_core::correlate::{Hindsight, World};
 use kflow_core::diagnose::{self, CauseId, Incident, Walk, cause};
 use kflow_model::gap::Gap;
@@ -125,4 +127,14 @@ fn what_was_so_before_a_log_begins_has_been_so_at_least_as_long() {
         !at_least && said.starts_with("stuck in image for 1m0"),
         "{said}"
     );
+}
+
+/// The kubelet says of pods that run, too, that the network is not ready, and says nothing more of them once it is back.
+#[test]
+fn a_network_that_is_back_keeps_no_pod_waiting() {
+    let file = crate::in_repository("fixtures/correlate/network-was-away.kflow.zst");
+    let file = file.display().to_string();
+    let said = kflow(["why", "start/gate-ready", "-s", &file]);
+    assert!(said.out.contains("KF804"), "{}", said.out);
+    assert!(!said.out.contains("KF310"), "{}", said.out);
 }

@@ -78,6 +78,8 @@ pub struct SourceState {
     /// Arrival of the newest call of CRI: a kubelet lists its pods every second. The runtime's own services are for others, kflow
     /// among them.
     pub called: Option<Nanos>,
+    /// The newest time that the kubelet's lines and calls have themselves: what it did in the past arrives when a source begins.
+    pub spoke: Option<Nanos>,
     /// True once a tap reported a connection or a call; lists that kflow itself requests from the runtime are neither.
     pub tapped: bool,
 }

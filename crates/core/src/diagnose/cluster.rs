@@ -41,6 +41,8 @@ pub struct Cluster {
     pub local: Text,
     /// Time of the newest call that the tap saw, or of the newest line of the kubelet's log; `None` where they are of several nodes.
     pub node_last: Option<Nanos>,
+    /// The newest time that the kubelet's lines and calls have themselves, which may be long before they arrived.
+    pub node_spoke: Option<Nanos>,
     /// Since when no observation of the tap or of the kubelet's log came or was lost.
     pub node_quiet: Option<Nanos>,
     /// The tap or the kubelet's log has been read.
@@ -178,6 +180,8 @@ impl Cluster {
         }
         let last = |source| world.source(source).last;
         s.node_last = last(Source::Kubelet).max(world.source(Source::Cri).called);
+        let spoke = |source| world.source(source).spoke;
+        s.node_spoke = spoke(Source::Kubelet).max(spoke(Source::Cri));
         let lost = |source| world.source(source).lost_last();
         s.node_quiet = s.node_last.map(|last| {
             let node = lost(Source::Kubelet).max(lost(Source::Cri));
@@ -191,7 +195,7 @@ impl Cluster {
         s.several = locals > 1;
         if s.several {
             // Which of the nodes was heard is not kept.
-            (s.node_last, s.node_quiet) = (None, None);
+            (s.node_last, s.node_spoke, s.node_quiet) = (None, None, None);
         }
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();

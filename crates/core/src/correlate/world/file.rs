@@ -24,7 +24,9 @@ impl World {
     /// Files one observation. Views are out of date until [`refresh`](Self::refresh).
     pub fn observe(&mut self, o: &Evidence) {
         self.now = self.now.max(o.stamp.seen);
-        self.sources.observe(o);
+        let is_own = |conn| self.clients.is_own(conn);
+        let own = matches!(&o.body, Body::CallStart(c) if is_own(c.key.conn));
+        self.sources.observe(o, own);
         if matches!(o.body, Body::Watch(_) | Body::Gap(_)) {
             Arc::make_mut(&mut self.coverage).observe(o);
         }

@@ -24,13 +24,18 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn observe(&mut self, o: &Evidence) {
+    /// Takes an observation; `own` tells that it is of a call that kflow itself made, which is no sign of a kubelet.
+    pub(crate) fn observe(&mut self, o: &Evidence, own: bool) {
         if let Some(s) = self.states.get_mut(o.source as usize) {
             s.count += 1;
             s.first = Some(s.first.map_or(o.stamp.seen, |f| f.min(o.stamp.seen)));
             s.last = s.last.max(Some(o.stamp.seen));
-            if matches!(&o.body, Body::CallStart(c) if c.service != Service::Other) {
+            if matches!(&o.body, Body::CallStart(c) if c.service != Service::Other && !own) {
                 s.called = s.called.max(Some(o.stamp.seen));
+                s.spoke = s.spoke.max(Some(o.stamp.at.min(o.stamp.seen)));
+            }
+            if o.source == Source::Kubelet && matches!(&o.body, Body::Log(_)) {
+                s.spoke = s.spoke.max(Some(o.stamp.at.min(o.stamp.seen)));
             }
             s.tapped |= matches!(
                 o.body,
@@ -42,6 +47,7 @@ impl Sources {
             for s in &mut self.states {
                 s.last = s.last.map(|l| l.min(o.stamp.seen));
                 s.called = s.called.map(|c| c.min(o.stamp.seen));
+                s.spoke = s.spoke.map(|c| c.min(o.stamp.seen));
             }
             let at = self.steps.partition_point(|e| e < o);
             if self.steps.get(at) != Some(o) {
@@ -77,6 +83,7 @@ impl Sources {
             lost: 0,
             gaps: Vec::new(),
             called: None,
+            spoke: None,
             tapped: false,
         };
         self.states.get(source as usize).unwrap_or(&NONE)
@@ -206,15 +213,18 @@ mod tests {
         })
     }
 
-    /// kflow reads the progress of pulls by services of containerd's own, every second: it is no sign of a kubelet.
+    /// kflow lists what the runtime has, and reads the progress of pulls by services of containerd's own: neither is a sign of a
+    /// kubelet.
     #[test]
     fn only_calls_of_cri_are_a_kubelets() {
         let mut sources = Sources::default();
-        sources.observe(&call(Service::Runtime, "ListPodSandbox", 1));
+        sources.observe(&call(Service::Runtime, "ListPodSandbox", 1), false);
+        sources.observe(&call(Service::Runtime, "ListPodSandbox", 8), true);
         let own = "/containerd.services.content.v1.Content/ListStatuses";
-        sources.observe(&call(Service::Other, own, 9));
+        sources.observe(&call(Service::Other, own, 9), false);
         let state = sources.get(Source::Cri);
         assert_eq!(state.called, Some(Nanos::from_secs(1)));
         assert_eq!(state.last, Some(Nanos::from_secs(9)));
+        assert_eq!(state.spoke, Some(Nanos::from_secs(1)));
     }
 }

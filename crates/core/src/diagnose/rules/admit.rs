@@ -143,7 +143,7 @@ fn idle<'a>(
 ) -> Option<Finding<'a>> {
     let absence = "bound, and no sign of the kubelet since: no status, no event";
     let last = last.in_words(cx.now);
-    let calls = cx.world.source(Source::Cri).called;
+    let calls = cx.world.source(Source::Cri).spoke;
     let answers = cx.shared.is_local(node_of(f.view, f.api))
         && cx.shared.hanging.is_empty()
         && calls.is_some_and(|t| cx.now.since(t) < SILENT_NS);

@@ -60,7 +60,7 @@ pub(super) fn kubelet(cx: Context<'_>, node: &str) -> Option<Heard> {
     let told = sign(cx, &Actor::Kubelet(node.into()));
     let local = cx
         .shared
-        .node_last
+        .node_spoke
         .filter(|_| cx.shared.is_local(node))
         .map(|at| Heard {
             at,

@@ -5,12 +5,13 @@ use super::Context;
 use crate::backoff;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
-use crate::diagnose::history::PodHistory;
+use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span, times as words};
 use crate::diagnose::{Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
+use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Source};
 
 /// RunPodSandbox takes a second or two; forty pods at once take seven seconds (recording 19).
@@ -23,6 +24,18 @@ const BLIND_NS: i64 = limits::SANDBOX_BLIND.ns;
 
 /// After this long the kubelet has said which volumes it waits for.
 const VOLUMES_TOLD_NS: i64 = limits::VOLUMES_TOLD.ns;
+
+/// True while the node's network can be what the pod waits for: the node has not turned Ready since it was said, and the pod
+/// has no container that runs. The kubelet skips pods that run as well, and says no more of them once the network is back.
+fn lacks_network(cx: Context<'_>, f: &PodHistory<'_>, x: &Finding<'_>) -> bool {
+    let said = x.proofs.iter().map(|p| p.at).max();
+    let ready = cx.shared.node(&f.view.node).filter(|n| !n.not_ready());
+    let turned = ready.and_then(|n| n.ready_since);
+    let is_over = said
+        .zip(turned)
+        .is_some_and(|(said, at)| at.plus(SECOND) > said);
+    !is_over && !f.containers.iter().any(ContainerHistory::runs)
+}
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
@@ -51,6 +64,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         }
         return;
     }
+    found.retain(|x| x.cause.id != cause::KF310 || lacks_network(cx, f, x));
     flapping(f, found);
     if !found.is_empty() || f.sandbox.is_some() {
         return;
