@@ -639,8 +639,13 @@ impl<'a> PodHistory<'a> {
         self.containers.iter().filter_map(|c| {
             let (at, o) = c.pulling?;
             let over = c.pulled.max(c.created).max(c.started) >= Some(at);
-            let failed =
-                |s: &Signal<'_>| s.reason == "ErrImagePull" && s.container == c.name && s.at >= at;
+            // A kubelet with many Events drops some: a back-off that it reports tells of the failure too. A status keeps
+            // that of the last try.
+            let failed = |s: &Signal<'_>| {
+                let tells = s.reason == "ErrImagePull"
+                    || s.reason == "ImagePullBackOff" && !matches!(s.evidence.body, Body::Pod(_));
+                tells && s.container == c.name && s.at >= at
+            };
             let called = |x: &PodCall<'_>| {
                 x.start.method == method::PULL_IMAGE
                     && (x.container == c.name || x.container.is_empty())
