@@ -191,7 +191,7 @@ fn a_pod_whose_row_tells_of_its_container_does_not_wait_for_the_scheduler() {
 fn a_sentence_of_a_word_is_whole() {
     let desk = Desk::new();
     for (status, sentence) in [
-        ("Unknown", "The kubelet of its node does not report"),
+        ("NodeLost", "The kubelet of its node does not report"),
         ("ImageInspectError", "does not say whether it has the image"),
         (
             "TopologyAffinityError",
@@ -205,5 +205,48 @@ fn a_sentence_of_a_word_is_whole() {
         let said = told(&desk, &row);
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(sentence), "{status}\n{said}");
+    }
+}
+
+fn row(ready: &str, status: &str, restarts: &str, age: &str) -> String {
+    format!(
+        "$ kubectl get pods\nNAME    READY   STATUS   RESTARTS   AGE\nweb-0   {ready}   {status}   {restarts}   {age}\n"
+    )
+}
+
+/// kubectl prints `Unknown` for a deleted pod of a lost node, whose containers are as its kubelet last reported them, and for a container
+/// whose end containerd has not seen.
+#[test]
+fn an_unknown_that_may_be_a_containers_is_no_lost_node() {
+    let desk = Desk::new();
+    for (ready, status, lost) in [
+        ("1/1", "Unknown", true),
+        ("0/1", "NodeLost", true),
+        ("0/1", "Unknown", false),
+        ("2/3", "Unknown", false),
+    ] {
+        let said = told(&desk, &row(ready, status, "0", "18h"));
+        assert_eq!(said.contains("KF902"), lost, "{ready} {status}\n{said}");
+        assert!(lost || said.contains("web-0 (Unknown)"), "{said}");
+    }
+}
+
+/// A container that ends for the first time is started again at once: later it has ended for good.
+#[test]
+fn a_container_that_ended_long_ago_and_was_never_started_again_has_failed() {
+    let desk = Desk::new();
+    for status in ["Error", "OOMKilled", "ExitCode:3"] {
+        for (ready, restarts, age, failed) in [
+            ("0/1", "0", "46d", true),
+            ("0/1", "0", "4s", false),
+            ("0/1", "5", "46d", false),
+            ("1/2", "0", "46d", false),
+        ] {
+            let said = told(&desk, &row(ready, status, restarts, age));
+            let head = said.lines().take(2).collect::<Vec<_>>().join(" ");
+            assert!(head.contains("KF70"), "{status}\n{said}");
+            let has = head.contains("failed in start");
+            assert_eq!(has, failed, "{ready} {status} {restarts} {age}\n{said}");
+        }
     }
 }

@@ -326,9 +326,9 @@ impl Row {
         put(&mut spec, "nodeName", some(&self.node));
         let (ready, all) = self.ready;
         let all_ready = ready == all && all > 0;
-        let told = Told::of(&self.status, self.restarts, all_ready);
+        let told = Told::of_row(self, all_ready);
         put(&mut status, "phase", Some(told.phase));
-        if told.is_deleted {
+        if told.is_deleted || told.is_lost {
             // Since when is not told: now, at the latest.
             put(
                 &mut metadata,
@@ -339,8 +339,7 @@ impl Row {
         if told.of_pod {
             put(&mut status, "reason", Some(&self.status));
         }
-        // So kubectl prints a deleted pod with this reason.
-        if matches!(self.status.as_str(), "Unknown" | "NodeLost") {
+        if told.is_lost {
             put(&mut status, "reason", Some("NodeLost"));
         }
         put(&mut status, "podIP", some(&self.ip));

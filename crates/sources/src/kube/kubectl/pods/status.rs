@@ -9,6 +9,8 @@ use super::fraction;
 pub(super) struct Told {
     pub(super) phase: &'static str,
     pub(super) is_deleted: bool,
+    /// True for a deleted pod whose node does not report: kubectl prints its reason `NodeLost`, since 1.5 as `Unknown`.
+    pub(super) is_lost: bool,
     /// State of the init container that the pod waits for.
     pub(super) init: Option<Value>,
     /// State of a container.
@@ -57,7 +59,27 @@ pub(in super::super) const WAITS: [&str; 17] = [
     "RestartingAllContainers",
 ];
 
+/// The kubelet starts a container again at once when it has ended for the first time. In a pod that is older, s, one that has ended and
+/// was never started again is not started again.
+const SETTLED: i64 = 60;
+
 impl Told {
+    /// The same where the row also tells the age of the pod, and how many of its containers are ready.
+    pub(super) fn of_row(row: &super::Row, is_ready: bool) -> Self {
+        let mut told = Self::of(&row.status, row.restarts, is_ready);
+        let ended = |state: &Value| state.get("terminated").is_some();
+        let is_old = row.age.is_some_and(|age| age.seconds >= SETTLED);
+        let none_runs = row.ready.0 == 0 && row.restarts == 0;
+        if is_old
+            && none_runs
+            && told.phase == "Running"
+            && told.container.as_ref().is_some_and(ended)
+        {
+            told.phase = "Failed";
+        }
+        told
+    }
+
     /// `is_ready`: all containers are.
     pub(super) fn of(status: &str, restarts: i32, is_ready: bool) -> Self {
         let phase = |phase| Self {
@@ -84,9 +106,15 @@ impl Told {
                 is_deleted: true,
                 ..phase("Running")
             },
-            // `NodeLost` is how old releases print it.
-            "Unknown" | "NodeLost" => Self {
-                is_deleted: true,
+            "NodeLost" => Self {
+                is_lost: true,
+                ..phase("Unknown")
+            },
+            // What the kubelet of a lost node last reported stays: its containers may be ready. Otherwise this is as well the reason
+            // with which containerd ends a container whose end it has not seen, as by a restart of the node
+            // (internal/cri/server/restart.go, `unknownExitReason`): which of the two is not told.
+            "Unknown" => Self {
+                is_lost: is_ready,
                 ..phase("Unknown")
             },
             _ => match status.strip_prefix("Init:") {
