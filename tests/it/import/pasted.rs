@@ -362,3 +362,48 @@ fn an_import_of_nothing_shows_lines_that_it_left_out() {
         "{said}"
     );
 }
+
+/// minikube's list of the problems that it finds in the kubelet's log (kubernetes/minikube 11105).
+#[test]
+fn a_list_of_lines_of_a_log_is_read() {
+    let desk = Desk::new();
+    let line = "Apr 15 17:20:59 minikube kubelet[46838]: E0415 17:20:59.573652   46838 pod_workers.go:191] Error syncing pod e9e9e53797e35b959b763a2796bbb4b4 (\"etcd-minikube_kube-system(e9e9e53797e35b959b763a2796bbb4b4)\"), skipping: failed to \"StartContainer\" for \"etcd\" with CrashLoopBackOff: \"back-off 1m20s restarting failed container=etcd pod=etcd-minikube_kube-system(e9e9e53797e35b959b763a2796bbb4b4)\"";
+    for mark in ["", "- ", "  - ", "* ", "    * "] {
+        let paste = format!("X Problems detected in kubelet:\n{mark}{line}\n");
+        let o = run(&["why", "--all", "-s", &desk.file("issue.md", &paste)]);
+        let said = text(&o.stdout);
+        assert!(said.contains("KF708"), "{mark:?}\n{said}");
+        assert!(said.contains("etcd-minikube"), "{mark:?}\n{said}");
+    }
+}
+
+/// Ansible's `k8s_info` prints whole objects as a member of its own result.
+#[test]
+fn objects_within_another_are_read() {
+    let desk = Desk::new();
+    let pod = |kind: &str| {
+        format!(
+            r#"{{{kind}"metadata": {{"name": "filebeat-xl5n4", "namespace": "filebeat", "uid": "b759e5db", "creationTimestamp": "2022-07-13T21:58:20Z"}}, "spec": {{"containers": [{{"name": "filebeat", "image": "filebeat"}}]}}, "status": {{"phase": "Pending", "containerStatuses": [{{"name": "filebeat", "ready": false, "restartCount": 0, "image": "filebeat", "imageID": "", "state": {{"waiting": {{"reason": "ErrImagePull", "message": "not found"}}}}}}]}}}}"#
+        )
+    };
+    let named = pod(r#""apiVersion": "v1", "kind": "Pod", "#);
+    for (result, is_read) in [
+        (
+            format!(r#"{{"changed": false, "resources": [{named}], "failed": false}}"#),
+            true,
+        ),
+        (format!(r#"{{"resources": [], "result": [{named}]}}"#), true),
+        (
+            r#"{"changed": false, "resources": [{"metadata": {"name": "x"}}]}"#.to_owned(),
+            false,
+        ),
+    ] {
+        let o = run(&["why", "--all", "-s", &desk.file("pod_info.txt", &result)]);
+        let said = text(&o.stdout);
+        assert_eq!(
+            said.contains("filebeat/filebeat-xl5n4"),
+            is_read,
+            "{result}\n{said}"
+        );
+    }
+}

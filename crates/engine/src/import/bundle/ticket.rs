@@ -199,6 +199,12 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
     let text = std::str::from_utf8(line)
         .ok()?
         .trim_start_matches(['>', ' ', '\t']);
+    // minikube lists the lines in which it finds a problem (`Problems detected in kubelet:`).
+    let item = text.strip_prefix("- ").or_else(|| text.strip_prefix("* "));
+    let item = item
+        .map(str::trim_start)
+        .filter(|item| journal(item).is_some() || klog::has_header(item.as_bytes()));
+    let text = item.unwrap_or(text);
     // Controllers log the Events that they make; those are read as Events.
     if has_event(text) {
         return None;

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::super::super::{Fed, LineDecoder, TimeHint};
 use super::super::kubectl::Printed;
@@ -130,7 +131,10 @@ impl KubeLines {
                     let r = printed(doc, kind, stamp);
                     self.take(r, out)
                 }
-                None => Fed::Malformed("neither an object nor a watch event"),
+                None => match members(doc) {
+                    Some(items) => self.items(doc, &items, out),
+                    None => Fed::Malformed("neither an object nor a watch event"),
+                },
             },
         }
     }
@@ -564,6 +568,29 @@ fn printed(doc: &[u8], kind: &str, stamp: Stamp) -> Result<Observation, Fed> {
         Ok(o) if is_of_a_manifest(&o, doc) => Err(Fed::Ignored(MANIFEST)),
         decoded => decoded,
     }
+}
+
+/// Returns the objects of the API that are a member of another object, as Ansible's `k8s_info` puts them
+/// (ansible-collections/kubernetes.core: plugins/modules/k8s_info.py, `resources`).
+fn members(doc: &[u8]) -> Option<Vec<&RawValue>> {
+    let all: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(doc).ok()?;
+    let names_itself = |item: &RawValue| {
+        serde_json::from_str::<Named<'_>>(item.get())
+            .is_ok_and(|n| !n.api_version.is_empty() && !n.kind.is_empty())
+    };
+    let lists = all.values().filter(|v| v.get().starts_with('['));
+    let mut lists = lists.filter_map(|v| serde_json::from_str::<Vec<&RawValue>>(v.get()).ok());
+    lists.find(|items| !items.is_empty() && items.iter().all(|item| names_itself(item)))
+}
+
+/// What an object says that it is.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
 }
 
 /// Decodes a pod without a UID, if it has a status: under one that is made of its names.
