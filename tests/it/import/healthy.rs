@@ -244,3 +244,122 @@ NAMESPACE   LAST SEEN   TYPE      REASON                    OBJECT       MESSAGE
     let said = told(&desk, &format!("{head}{low}"));
     assert!(said.contains("KF318"), "{said}");
 }
+
+/// The kubelet's and containerd's lines of a pod of two containers, from the notes of somebody who read the log of a node of AKS.
+#[test]
+fn a_pod_whose_containers_a_log_shows_has_some() {
+    const SANDBOX: &str = "9782e0cf6742898144c14978eabdbed4af963d2f8eb9d857d4832d98986cf361";
+    const CONTAINER: &str = "ee80536be282db884ee5f5a7db9fbc9d2c4fad4ae80569175641377743b3716b";
+    let desk = Desk::new();
+    let kubelet = |at: &str, message: &str| {
+        format!(
+            "Nov 29 {at} node-0 kubelet[2983]: I1129 {at}.449865    2983 kubelet.go:2433] {message}\n"
+        )
+    };
+    let containerd = |at: &str, message: &str| {
+        format!(
+            "Nov 29 {at} node-0 containerd[2699]: time=\"2024-11-29T{at}.775569203Z\" level=info msg=\"{message}\"\n"
+        )
+    };
+    let started = |at: &str, id: &str| {
+        let event = format!(
+            "event={{\"ID\":\"ecf6beca-4e57-4562-8f89-b6e72312b3fd\",\"Type\":\"ContainerStarted\",\"Data\":\"{id}\"}}"
+        );
+        kubelet(
+            at,
+            &format!("\"SyncLoop (PLEG): event for pod\" pod=\"default/multiple\" {event}"),
+        )
+    };
+    let metadata = "&PodSandboxMetadata{Name:multiple,Uid:ecf6beca-4e57-4562-8f89-b6e72312b3fd,Namespace:default,Attempt:0,}";
+    let begin = [
+        kubelet(
+            "18:33:25",
+            "\"SyncLoop ADD\" source=\"api\" pods=[\"default/multiple\"]",
+        ),
+        containerd("18:33:25", &format!("RunPodSandbox for {metadata}")),
+        containerd(
+            "18:33:26",
+            &format!("RunPodSandbox for {metadata} returns sandbox id \\\"{SANDBOX}\\\""),
+        ),
+        started("18:33:26", SANDBOX),
+    ]
+    .concat();
+    let later = kubelet(
+        "18:34:33",
+        "\"SyncLoop ADD\" source=\"api\" pods=[\"default/other\"]",
+    );
+    let said = told(&desk, &format!("```\n{begin}{later}```\n"));
+    assert!(said.contains("KF713"), "{said}");
+    for line in [
+        started("18:33:27", CONTAINER),
+        containerd(
+            "18:33:26",
+            &format!(
+                "CreateContainer within sandbox \\\"{SANDBOX}\\\" for &ContainerMetadata{{Name:nginx,Attempt:0,}} returns container id \\\"{CONTAINER}\\\""
+            ),
+        ),
+        kubelet(
+            "18:34:33",
+            "\"Observed pod startup duration\" pod=\"default/multiple\" podStartE2EDuration=\"1m8.8s\"",
+        ),
+    ] {
+        quiet(&desk, &format!("```\n{begin}{line}{later}```\n"));
+    }
+}
+
+/// `az aks command invoke` says above each output when it ran: what one file shows is not as of another.
+#[test]
+fn an_output_is_as_of_when_its_command_ran() {
+    let desk = Desk::new();
+    let ran = |at: &str| {
+        format!(
+            "command started at 2026-03-09 {at}+00:00, finished at 2026-03-09 {at}+00:00 with exitcode=0\n"
+        )
+    };
+    let described = "Name:             listener
+Namespace:        arc-system
+Node:             aks-general-vmss000001/10.10.1.141
+Start Time:       Mon, 09 Mar 2026 02:45:37 +0000
+Status:           Pending
+Containers:
+  listener:
+    Image:          ghcr.io/actions/gha-runner-scale-set-controller:0.13.1
+    State:          Waiting
+      Reason:       ContainerCreating
+    Ready:          False
+    Restart Count:  0
+Conditions:
+  Type              Status
+  Ready             False
+  PodScheduled      True
+Events:
+  Type    Reason     Age   From               Message
+  ----    ------     ----  ----               -------
+  Normal  Scheduled  1s    default-scheduler  Successfully assigned arc-system/listener to aks-general-vmss000001
+  Normal  Created    0s    kubelet            Created container listener
+  Normal  Started    0s    kubelet            Started container listener
+";
+    let rows = "NAME      READY   STATUS              RESTARTS   AGE
+runner-a  0/1     Pending             0          1s
+runner-b  0/1     ContainerCreating   0          1s
+runner-c  0/1     Terminating         0          1s
+";
+    let folder = desk.path("evidence");
+    std::fs::create_dir(&folder).unwrap();
+    let file = |name: &str, content: &str| {
+        desk.file_of(&format!("evidence/{name}"), content, "2026-03-21T03:17:10Z");
+    };
+    for (first, second) in [
+        (String::new(), String::new()),
+        (ran("02:22:43"), ran("02:45:38")),
+    ] {
+        file("pods.txt", &format!("{first}{rows}"));
+        file("listener.txt", &format!("{second}{described}"));
+        let o = run(&["why", "--all", "-s", &folder]);
+        let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
+        assert!(!said.contains("KF"), "{said}");
+        assert!(said.contains("runner-a (Pending)"), "{said}");
+        let is_told = !first.is_empty();
+        assert_eq!(said.contains("2026-03-09T02:45:38Z"), is_told, "{said}");
+    }
+}

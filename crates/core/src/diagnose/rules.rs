@@ -64,6 +64,10 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// True when Events come by a watch, and not as kubectl lists them.
+    fn events_followed(&self) -> bool {
+        self.world.coverage().newest_list("events").is_some()
+    }
     /// True when Events were asked for and have never been read, for example because the apiserver does not allow it.
     fn events_unread(&self) -> bool {
         let coverage = self.world.coverage();

@@ -169,8 +169,10 @@ struct KubectlText {
     is_end: bool,
     /// True once something was read as of the moment that the caller told.
     is_dated: bool,
-    /// The latest moment at which the newest description was printed, as far as one tells that.
+    /// The latest moment at which the newest output was printed, as far as one tells that.
     latest: Option<Nanos>,
+    /// When the command ended of which the output is being read, where the text tells it.
+    ran: Option<Nanos>,
     /// The time that passed since the first output.
     passed: Passed,
     /// The time that passes until the last output, s. The caller's moment is that of the last one.
@@ -513,6 +515,10 @@ impl KubectlText {
 
     /// Returns when kubectl ran.
     fn moment(&mut self, lines: &[outline::Line<'_>], rows: &[Row]) -> Moment {
+        if let Some(ran) = self.ran {
+            self.latest = self.latest.max(Some(ran));
+            return Moment(ran);
+        }
         // The kubelet takes a pod on as soon as it is bound: the Event is as old as the start.
         let start = outline::value(lines, "Start Time").and_then(Nanos::parse_rfc2822);
         let bound = rows.iter().find(|r| r.reason == "Scheduled");
@@ -524,6 +530,9 @@ impl KubectlText {
             // One second more, as the kubelet is a moment later than the scheduler.
             (from, from.plus((age.unit + 1).saturating_mul(SECOND)))
         });
+        // Events tell more of when it was than the end of a container does.
+        let of_end = || while_it_waits(lines).filter(|_| rows.is_empty());
+        let by_start = by_start.or_else(of_end);
         self.latest = self.latest.max(by_start.map(|(_, to)| to));
         Moment(match (by_start, told) {
             (Some((from, to)), Some(told)) if (from..=to).contains(&told) => told,
@@ -532,6 +541,20 @@ impl KubectlText {
             (None, None) => start.unwrap_or_default(),
         })
     }
+}
+
+/// Returns from when until when a description can have been printed of which a container waits in CrashLoopBackOff: the kubelet does not
+/// wait for longer than five minutes (pkg/kubelet/kubelet.go, `MaxCrashLoopBackOff`), and then starts it.
+fn while_it_waits(lines: &[outline::Line<'_>]) -> Option<(Nanos, Nanos)> {
+    const LONGEST_WAIT: i64 = 300 * SECOND;
+    let ended = |c: &outline::Line<'_>| {
+        let waits = c.get("State").and_then(|s| s.value("Reason")) == Some("CrashLoopBackOff");
+        let last = c.get("Last State").filter(|_| waits)?;
+        last.value("Finished").and_then(Nanos::parse_rfc2822)
+    };
+    let all = outline::get(lines, "Containers")?;
+    let from = all.below.iter().filter_map(ended).max()?;
+    Some((from, from.plus(LONGEST_WAIT)))
 }
 
 /// What a description is about.

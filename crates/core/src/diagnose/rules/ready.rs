@@ -369,11 +369,14 @@ fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) 
     found.push(x);
 }
 
-/// True if the API's state of the pod is of a list that was read before that, and not of a watch, which shows what comes later.
+/// True if the API's state of the pod is of a list that was read before it had to show a start at this moment, and not of a watch,
+/// which shows what comes later.
 fn was_read_before(cx: Context<'_>, f: &PodHistory<'_>, at: Nanos) -> bool {
     let is_plain = matches!(f.api, Some(p) if p.event == WatchEvent::Listed)
         && !may_be_listed(cx.world, f.view);
-    is_plain && f.api_evidence.is_some_and(|o| o.stamp.seen < at)
+    is_plain
+        && f.api_evidence
+            .is_some_and(|o| o.stamp.seen.since(at) < LAG_NS)
 }
 
 fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {

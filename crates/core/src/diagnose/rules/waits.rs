@@ -9,12 +9,28 @@ use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::unknown::may_be_listed;
-use crate::flow::Stage;
+use crate::flow::{self, Fact, Stage};
 use kflow_model::cri::method;
 use kflow_model::pod::{ContainerState, WatchEvent};
 use kflow_model::{Body, Nanos, Source};
 
+/// The same as of the moment up to which the pod was followed. Of a pod that a plain list shows nothing is heard after that list was
+/// read, whatever has happened: another file of the same folder may be of hours later.
+fn as_followed<'a>(cx: Context<'a>, f: &PodHistory<'_>) -> Context<'a> {
+    let is_plain =
+        f.api.is_some_and(|p| p.event == WatchEvent::Listed) && !may_be_listed(cx.world, f.view);
+    if !is_plain || cx.shared.node_last.is_some() || cx.events_followed() {
+        return cx;
+    }
+    let last = f.view.evidence.iter().map(|o| o.stamp.seen).max();
+    Context {
+        now: last.map_or(cx.now, |last| last.min(cx.now)),
+        ..cx
+    }
+}
+
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
+    let cx = as_followed(cx, f);
     if let Some(x) = goes_on(cx, f) {
         found.push(x);
         return;
@@ -41,6 +57,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
 
 /// For a deleted pod of which is known who ended it, but not why it is still there.
 pub(super) fn lingers<'a>(cx: Context<'a>, f: &'a PodHistory<'a>) -> Option<Finding<'a>> {
+    let cx = as_followed(cx, f);
     let x = (!moved_lately(cx, f)).then(|| deleted(cx, f)).flatten();
     x.map(|x| x.at_most(Confidence::Possible))
 }
@@ -59,7 +76,7 @@ const STEPS: [&str; 8] = [
 
 /// True when something was done for the pod a moment ago, or its state changed: it does not stand still.
 fn moved_lately(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
-    let fresh = |at: Nanos| f.now.since(at) < limits::MOVES.ns;
+    let fresh = |at: Nanos| cx.now.since(at) < limits::MOVES.ns;
     let steps: Vec<_> = f
         .view
         .evidence
@@ -163,6 +180,9 @@ fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
 /// For a pod whose sandbox exists when no source shows a container, not even in a spec.
 fn empty<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let since = moved(f).filter(|_| f.containers.is_empty() && f.api.is_none())?;
+    if shows_container(f) {
+        return None;
+    }
     if cx.now.since(since) < limits::CREATE_BLIND.ns || f.sandbox_stopped.is_some() {
         return None;
     }
@@ -182,6 +202,26 @@ fn empty<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
             "no CreateContainer call since",
         );
     Some(on_node(cx, f, x))
+}
+
+/// True when a log shows that the pod has a container: the runtime names one, or the kubelet has found one that is not the sandbox,
+/// or all to run.
+fn shows_container(f: &PodHistory<'_>) -> bool {
+    let logs = || {
+        f.view.evidence.iter().filter_map(|o| match &o.body {
+            Body::Log(l) => Some(l),
+            _ => None,
+        })
+    };
+    let sandboxes: Vec<&str> = logs().filter_map(|l| l.field("sandbox")).collect();
+    logs().any(|l| match flow::line(l).map(|said| said.fact()) {
+        Some(Fact::StartObserved) => true,
+        Some(Fact::PlegEvent) => {
+            let id = l.container_id.as_str();
+            !id.is_empty() && !sandboxes.is_empty() && !sandboxes.contains(&id)
+        }
+        _ => !l.container.is_empty() && l.field("sandbox").is_some(),
+    })
 }
 
 /// Returns when the node last made progress with the pod.

@@ -12,12 +12,22 @@ use super::table::{Columns, Row};
 use super::ticket::{self, Other};
 use super::waiting::Waiting;
 use super::{CUT, KubectlText, LONGEST, UNKNOWN, crictl, listed, object, sentence};
-use kflow_model::{Observation, Text};
+use kflow_model::{Nanos, Observation, Text};
 
 /// Stands for a node that nothing names.
 pub(super) const NODE: &str = "NODE";
 
 const TOO_LONG: Fed = Fed::Malformed("description is too long");
+
+/// Returns when a command ended whose output stands below this line (azure-cli: src/azure-cli/azure/cli/command_modules/acs/custom.py,
+/// `_print_command_result`).
+fn ran_until(line: &str) -> Option<Nanos> {
+    let rest = line.strip_prefix("command started at ")?;
+    let (_, rest) = rest.split_once(", finished at ")?;
+    let (at, _) = rest.split_once(" with exitcode=")?;
+    let (at, _) = Nanos::parse_rfc3339(&at.replacen(' ', "T", 1))?;
+    Some(at)
+}
 
 impl LineDecoder for KubectlText {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
@@ -89,6 +99,11 @@ impl KubectlText {
             let ended = self.end(out);
             return both(ended, self.text(text, out), &mut self.left);
         }
+        if let Some(ran) = ran_until(text) {
+            let fed = self.flush(out);
+            self.ran = Some(ran);
+            return or_ignored(fed, "when the command below ran");
+        }
         let command = Command::of(text);
         let is_command = command.is_some();
         if let Some(command) = command {
@@ -100,6 +115,7 @@ impl KubectlText {
                 self.lists_claims = command.of_claims;
                 self.logged = command.logged;
                 self.whole = command.scope_if_complete;
+                self.ran = None;
                 return or_ignored(fed, "command");
             }
         } else if let Some(other) = ticket::begins_other_text(text)
