@@ -472,3 +472,133 @@ Events:
         }
     }
 }
+
+/// A server that handles SIGTERM ends with 0, also where the kubelet kills it for a probe.
+#[test]
+fn a_kill_by_a_probe_is_told_whatever_the_exit_code() {
+    let desk = Desk::new();
+    let kill = "  Normal   Killing    39s                 kubelet            Container django failed liveness probe, will be restarted\n";
+    for (reason, code, kill, told) in [
+        ("Completed", 0, kill, true),
+        ("Error", 137, kill, true),
+        ("Error", 143, kill, true),
+        ("Completed", 0, "", false),
+    ] {
+        let described = format!(
+            "Name:             django-qqhtl
+Namespace:        atena
+Node:             pedro-pc/192.168.127.2
+Start Time:       Tue, 06 Jan 2026 23:10:26 -0300
+Status:           Running
+Controlled By:    ReplicaSet/django
+Containers:
+  django:
+    State:          Running
+      Started:      Tue, 06 Jan 2026 23:11:52 -0300
+    Last State:     Terminated
+      Reason:       {reason}
+      Exit Code:    {code}
+      Started:      Tue, 06 Jan 2026 23:10:29 -0300
+      Finished:     Tue, 06 Jan 2026 23:11:51 -0300
+    Ready:          False
+    Restart Count:  1
+    Liveness:       http-get http://:8000/ delay=30s timeout=1s period=20s #success=1 #failure=3
+Conditions:
+  Type              Status
+  Ready             False
+  PodScheduled      True
+Events:
+  Type     Reason     Age                 From               Message
+  ----     ------     ----                ----               -------
+  Normal   Scheduled  2m                  default-scheduler  Successfully assigned atena/django-qqhtl to pedro-pc
+  Warning  Unhealthy  39s (x3 over 79s)   kubelet            Liveness probe failed: Get \"http://10.42.0.158:8000/\": context deadline exceeded
+{kill}  Normal   Started    35s (x2 over 118s)  kubelet            Started container django
+"
+        );
+        let said = super::fragments::told(&desk, &described);
+        assert_eq!(said.contains("KF803"), told, "{reason} {code}\n{said}");
+    }
+}
+
+/// tektoncd/pipeline 4784: the pod has ended, and what stands above its containers is an init container.
+#[test]
+fn a_part_of_a_description_of_a_pod_that_has_ended_waits_for_nothing() {
+    let desk = Desk::new();
+    let state = |message: &str| {
+        format!(
+            "    State:          Terminated
+      Reason:       Error
+      Exit Code:    126
+      Started:      Fri, 13 May 2022 23:34:24 +0300
+      Finished:     Fri, 13 May 2022 23:34:24 +0300
+    Ready:          False
+    Restart Count:  0
+Containers:
+  step-echo:
+    Image:         alpine
+    State:          Terminated
+      Reason:       ContainerStatusUnknown
+      Message:      {message}
+      Exit Code:    137
+      Started:      Mon, 01 Jan 0001 00:00:00 +0000
+      Finished:     Mon, 01 Jan 0001 00:00:00 +0000
+    Ready:          False
+    Restart Count:  0
+"
+        )
+    };
+    let ended = "The container could not be located when the pod was terminated";
+    let said = super::fragments::told(&desk, &format!("```\n{}```\n", state(ended)));
+    assert!(said.contains("failed in start"), "{said}");
+    assert!(
+        said.contains("KF707") && said.contains("step-echo"),
+        "{said}"
+    );
+    assert!(!said.contains("KF708"), "{said}");
+    // Whether the pod goes on is not told: its container is not started again, as it would have been at once.
+    let said = super::fragments::told(&desk, &format!("```\n{}```\n", state("x")));
+    assert!(said.contains("stuck in start"), "{said}");
+    assert!(!said.contains("backing off"), "{said}");
+}
+
+/// Of a container that waits in CrashLoopBackOff the last end was at most five minutes before; without its time nothing is known of how
+/// long it ran.
+#[test]
+fn a_description_of_a_crash_loop_claims_no_more_than_its_times() {
+    let desk = Desk::new();
+    let described = |finished: &str, events: &str| {
+        format!(
+            "Name:             iis-vscxm
+Namespace:        default
+Node:             knnode3w/10.244.2.2
+Start Time:       Tue, 08 Jan 2019 15:10:33 -0500
+Status:           Running
+Containers:
+  iis:
+    State:          Waiting
+      Reason:       CrashLoopBackOff
+    Last State:     Terminated
+      Reason:       Error
+      Exit Code:    1
+{finished}    Ready:          False
+    Restart Count:  21
+{events}"
+        )
+    };
+    let finished = "      Started:      Tue, 08 Jan 2019 15:53:00 -0500\n      Finished:     Tue, 08 Jan 2019 15:53:00 -0500\n";
+    let events = "Events:
+  Type     Reason     Age                    From               Message
+  ----     ------     ----                   ----               -------
+  Normal   Started    2m00s (x6 over 4m56s)  kubelet            Started container iis
+  Warning  BackOff    11s (x22 over 4m45s)   kubelet            Back-off restarting failed container iis in pod iis-vscxm_default
+";
+    let said = super::fragments::told(&desk, &described(finished, ""));
+    assert!(said.contains("KF708"), "{said}");
+    assert!(!said.contains("0d"), "{said}");
+    let said = super::fragments::told(&desk, &described("", events));
+    assert!(
+        said.contains("KF708") && said.contains("exit code 1"),
+        "{said}"
+    );
+    assert!(!said.contains(" after "), "{said}");
+}

@@ -109,6 +109,8 @@ limits! {
     POST_START = "start: a postStart hook is called after the container's start", 2, "pkg/kubelet/kuberuntime/kuberuntime_container.go, startContainer: the hook follows StartContainer at once; measured: 1 to 2.2 ms (S1-basics, S3-crashes)";
     /// For the time between the sandbox and a running container, when nothing says what happens.
     CREATE_BLIND = "image, create, start: nothing was heard of the container", 30, "measured: Ready at most 3.49 s after the sandbox (S5-burst)";
+    /// For a container that a list shows as ended for the first time, which is started again at once or not at all.
+    RESTART = "start: a container that has ended for the first time, and is not started again", 30, "pkg/kubelet/kuberuntime/kuberuntime_manager.go, doBackOff: no back-off before the first restart; pkg/kubelet/pod_workers.go, completeWork: a worker is called again after at most 15 s (backOffPeriod 10 s, jitter 0.5); chosen: twice that";
     /// For an init container that runs.
     INIT = "start: an init container runs", 30, "chosen: what is usual for an init container is not known, so the longest that nobody may wait without a sentence";
     /// For a sidecar without a startup probe that does not count as started.

@@ -99,7 +99,8 @@ impl PodHistory<'_> {
             .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
         let again = of_late().count() >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
         // A program that works for long and ends, as one that is no leader any more, is started again at once.
-        let works = last.code == Some(0) && c.ran.1 >= FORGOTTEN_NS && of_late().count() < 2;
+        let ended = last.code == Some(0) && !killed;
+        let works = ended && c.ran.1 >= FORGOTTEN_NS && of_late().count() < 2;
         if c.runs() && (works || of_late().all(|e| self.lost(e))) {
             return None;
         }

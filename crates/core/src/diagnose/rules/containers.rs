@@ -137,7 +137,13 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             .filter(|e| f.now.since(e.at) < backoff::FORGOTTEN_NS)
             .count();
         let again = recent.max(c.restarts as usize);
+        // A server that handles SIGTERM ends with 0 where the kubelet kills it for a probe.
+        let by_kubelet = restarts != Some(false)
+            && c.killed.is_some_and(|(t, why, _)| {
+                why != KillWhy::Stop && last.at.since(t) < backoff::KILLED_NS
+            });
         let fine = last.code == Some(0)
+            && !by_kubelet
             && (init
                 || restarts == Some(false)
                 || (restarts.is_none() && again < 2 && !c.backs_off()));
@@ -154,11 +160,21 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         // A container that never ran cannot have been stopped.
         let stopped = stopped && !never_ran(&last.reason);
         let dead = f.api.is_some_and(|p| p.status.phase == PodPhase::Failed);
-        if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
+        // The kubelet says so of a container that it has never started too, as behind an init container that failed.
+        let unfound = last.reason == "ContainerStatusUnknown" && c.started.is_none();
+        let is_behind =
+            unfound && !init && f.containers.iter().any(|o| f.is_init(&o.name) && failed(o));
+        if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) || is_behind {
             continue;
         }
         crash(f, c, last, init, found);
     }
+}
+
+/// True for a container that has ended last with a code that is not 0.
+fn failed(c: &ContainerHistory<'_>) -> bool {
+    let last = c.exits.last().filter(|_| !c.runs());
+    last.is_some_and(|e| e.code.is_some_and(|code| code != 0))
 }
 
 /// True when the newest failure of a probe is of the container's run that the back-off follows, or may be.
@@ -172,6 +188,18 @@ fn of_late(f: &PodHistory<'_>, probe: Option<&ProbeResult<'_>>) -> bool {
 fn is_left(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
     let never = f.api.is_some_and(|p| p.spec.restart_policy == "Never");
     never && !c.runs() && !f.is_sidecar(&c.name)
+}
+
+/// True when a list shows that the container has ended for the first time, long after that: the kubelet starts such a container again at
+/// once, if at all.
+fn stays_ended(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>) -> bool {
+    let is_listed = f.api.is_some_and(|p| p.event == WatchEvent::Listed);
+    let read = f.api_evidence.map(|o| o.stamp.seen);
+    let first = c
+        .status
+        .is_some_and(|s| s.restarts == 0 && matches!(s.state, ContainerState::Terminated(_)));
+    let is_long = read.is_some_and(|read| read.since(last.at) >= limits::RESTART.ns);
+    is_listed && first && is_long && !last.was_before && !c.runs()
 }
 
 /// True when nothing starts the pod's containers again.
@@ -349,7 +377,7 @@ fn crash<'a>(
     let next = wait.map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
     let next = Some(next).filter(|_| !last.was_before);
     let dead = is_final(f);
-    let left = is_left(f, c);
+    let left = is_left(f, c) || stays_ended(f, c, last);
     let over = |x: &mut Finding<'a>| {
         x.attempt = n;
         x.next_retry = next.filter(|_| waits_again && !dead && !left);
@@ -529,9 +557,10 @@ fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u3
     } else {
         format!(" ({})", last.reason)
     };
+    // When it ended may not be told.
     let ran = c
         .started
-        .filter(|s| *s < last.at)
+        .filter(|s| *s < last.at && !last.was_before)
         .map(|s| format!(" after {}", span(last.at.since(s))))
         .unwrap_or_default();
     let policy = f.api.map_or("Never", |p| p.spec.restart_policy.as_str());

@@ -215,13 +215,27 @@ impl Piece {
             || has("State:", "Terminated")
             || has("Last State:", "Terminated")
             || has("Reason:", "CrashLoopBackOff");
-        let phase = if has_run { "Running" } else { "Pending" };
+        // The kubelet says so of the containers of a pod that has ended (pkg/kubelet/status/status_manager.go, `TerminatePod`).
+        let has_ended = has(
+            "Message:",
+            "The container could not be located when the pod was terminated",
+        );
+        let phase = match (has_ended, has_run) {
+            (true, _) => "Failed",
+            (false, true) => "Running",
+            (false, false) => "Pending",
+        };
         // A container that is ready runs.
         if is_silent("State:")
             && !of_row.iter().any(|line| line.starts_with("State:"))
             && has("Ready:", "True")
         {
             of_row.push("State:  Running".to_owned());
+        }
+        // What stands before the pod's containers are its init containers.
+        let mut titles = lines.iter_mut().filter(|line| *line == "Containers:");
+        if let (Some(of_head), Some(_)) = (titles.next(), titles.next()) {
+            "Init Containers:".clone_into(of_head);
         }
         let at = lines.len().min(HEAD);
         let of_row = of_row
