@@ -417,3 +417,103 @@ fn a_node_that_is_not_ready_is_told_without_a_pod() {
     let said = described(network, "13:53:50");
     assert!(!said.contains("KF"), "{said}");
 }
+
+/// What a kubelet repeats of itself while its node is not ready: of its network every five seconds, of its node more often.
+#[test]
+fn what_a_kubelet_repeats_of_its_node_is_told_of_the_node() {
+    let desk = Desk::new();
+    let line = |at: &str, message: &str| {
+        format!(
+            "Sep 15 17:{at} instance kubelet[6443]: E0915 17:{at}.631091    6443 kubelet.go:2448] {message}\n"
+        )
+    };
+    let network = |field: &str| {
+        let all = (0..9).map(|n| {
+            let at = format!("29:{:02}", 5 * n);
+            line(
+                &at,
+                &format!("\"Container runtime network not ready\" networkReady={field}"),
+            )
+        });
+        all.collect::<String>()
+    };
+    let whole = network(
+        "\"NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized\"",
+    );
+    let cut = network("\"N>");
+    let node = line(
+        "29:35",
+        "\"Error getting node\" err=\"node \\\"instance\\\" not found\"",
+    );
+    let unread = "\"Error getting node\" err=\"nodes have not yet been read at least once, cannot construct node object\"";
+    let before = line(
+        "29:33",
+        "\"Successfully registered node\" node=\"instance\"",
+    );
+    let registered = line(
+        "29:46",
+        "\"Successfully registered node\" node=\"instance\"",
+    );
+    let start = line("29:10", "\"Kubelet version\" kubeletVersion=\"v1.30.1\"");
+    let later = line(
+        "30:20",
+        "\"SyncLoop ADD\" source=\"api\" pods=[\"default/other\"]",
+    );
+    let short = whole.lines().take(3).collect::<Vec<_>>().join("\n");
+    for (paste, code, said) in [
+        (whole.clone(), "KF310", "cni plugin not initialized"),
+        (cut, "KF310", "is not ready"),
+        (node.clone(), "KF301", "node \"instance\" not found"),
+        // A kubelet that starts, that has registered its node or does not say it any more.
+        (short, "", ""),
+        (format!("{start}{node}"), "", ""),
+        (line("29:35", unread), "", ""),
+        (format!("{node}{registered}"), "", ""),
+        (format!("{before}{node}"), "", ""),
+        (format!("{whole}{later}"), "", ""),
+    ] {
+        let told = told(&desk, &format!("```\n{paste}```\n"));
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        if code.is_empty() {
+            assert!(
+                !told.contains("KF310") && !told.contains("KF301"),
+                "{paste}\n{told}"
+            );
+        } else {
+            assert!(told.starts_with("node"), "{paste}\n{told}");
+            assert!(
+                told.contains(code) && told.contains(said),
+                "{paste}\n{told}"
+            );
+        }
+    }
+}
+
+/// Kubernetes 1.10 and 1.11 had no taints for the conditions of nodes (pkg/scheduler/algorithm/predicates/error.go); an identity that the
+/// machine does not have (Azure's instance metadata service) is refused, whatever the code of the answer.
+#[test]
+fn what_an_event_says_of_a_node_is_its_cause() {
+    let desk = Desk::new();
+    let head = "Events:\n  Type     Reason            Age                From               Message\n  ----     ------            ----               ----               -------\n";
+    for (row, code, says) in [
+        (
+            "  Warning  FailedScheduling  5s (x701 over 3h)  default-scheduler  0/2 nodes are available: 2 node(s) were not ready.\n",
+            "KF203",
+            "with this condition: not ready",
+        ),
+        (
+            "  Warning  FailedScheduling  5s (x701 over 3h)  default-scheduler  0/2 nodes are available: 2 node(s) were out of disk space.\n",
+            "KF203",
+            "with this condition: out of disk space",
+        ),
+        (
+            "  Warning  FailedMount       5s (x16 over 18m)  kubelet            MountVolume.SetUp failed for volume \"secrets-store-inline\" : rpc error: code = Unknown desc = failed to mount secrets store objects for pod default/backend, err: rpc error: code = Unknown desc = failed to mount objects, error: failed to get objectType:secret, objectName:db-url, objectVersion:: ManagedIdentityCredential authentication failed. the requested identity isn't assigned to this resource\n",
+            "KF418",
+            "the requested identity isn't assigned to this resource",
+        ),
+    ] {
+        let said = told(&desk, &format!("{head}{row}"));
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(code) && said.contains(says), "{row}\n{said}");
+    }
+}

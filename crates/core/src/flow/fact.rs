@@ -224,6 +224,8 @@ facts! {
     RuntimeNotReady,
     /// The container runtime reports that its network is not ready.
     NetworkNotReady,
+    /// The apiserver does not have the kubelet's node, or the kubelet has not heard of it.
+    NodeNotFound,
     /// The kubelet learned its cgroup driver from the container runtime.
     CgroupDriverKnown,
     /// The kubelet is about to register its node.

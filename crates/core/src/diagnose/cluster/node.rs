@@ -113,8 +113,13 @@ pub struct NodeHealth {
     pub unlisted: Vec<Unlisted>,
     /// The newest failure of each of the kubelet's credential providers for an image.
     pub credentials: Vec<NoCredentials>,
-    /// The kubelet's newest line that says that the runtime's network is not ready.
-    pub network: Option<(Nanos, Evidence)>,
+    /// The kubelet's newest line that says that the runtime's network is not ready: when, and what the runtime says of it; and when it
+    /// said so first.
+    pub network: Option<(Nanos, Text, Evidence)>,
+    network_since: Option<Nanos>,
+    /// The kubelet's newest line that says that the apiserver does not have its node: when, and in which words; and when it said so first.
+    pub unfound: Option<(Nanos, Text, Evidence)>,
+    unfound_since: Option<Nanos>,
     /// The node's pressure conditions that are true.
     pub pressures: Vec<Condition>,
     /// The kubelet's newest line or Event that says that it reclaims a resource: when, and which.
@@ -277,7 +282,13 @@ impl NodeHealth {
                 }
             }
             Fact::NetworkNotReady => {
-                self.network.get_or_insert_with(|| (at, o.clone()));
+                let why = || Text::from(l.line().field("networkReady").unwrap_or(text));
+                self.network.get_or_insert_with(|| (at, why(), o.clone()));
+                self.network_since = Some(at);
+            }
+            Fact::NodeNotFound => {
+                self.unfound.get_or_insert_with(why);
+                self.unfound_since = Some(at);
             }
             Fact::ReclaimBegan => {
                 let resource = || Text::from(l.name("resourceName").unwrap_or_default());
@@ -345,6 +356,29 @@ impl NodeHealth {
         let is_over = |at: Nanos| self.registered.is_some_and(|r| r >= at);
         let failed = self.unregistered.as_ref();
         failed.filter(|(at, ..)| self.is_last(*at) && !is_over(*at))
+    }
+    /// Returns the kubelet's newest line that says that the runtime's network is not ready, what the runtime says of it, and since when
+    /// that is. It repeats the line every five seconds (pkg/kubelet/kubelet.go, `updateRuntimeUp`).
+    pub fn lacks_network(&self, now: Nanos) -> Option<(&Evidence, &str, Nanos)> {
+        let (at, why, o) = self.network.as_ref()?;
+        let since = self.network_since.unwrap_or(*at);
+        let told = self.is_last(*at) && now.since(*at) < limits::SKIPPING.ns;
+        let lasts = told && at.since(since) >= limits::NODE_STARTS.ns;
+        (lasts && !self.starts(now) && !self.is_ready()).then_some((o, why.as_str(), since))
+    }
+    /// The same of the line that says that the apiserver does not have the kubelet's node. A kubelet that has just registered it has not
+    /// heard of it yet.
+    pub fn not_found(&self, now: Nanos) -> Option<(&Evidence, &str, Nanos)> {
+        let (at, why, o) = self.unfound.as_ref()?;
+        let since = self.unfound_since.unwrap_or(*at);
+        let near = |r: Nanos| r >= *at || at.since(r) < limits::NODE_STARTS.ns;
+        let is_new = self.registered.is_some_and(near);
+        let told = self.is_last(*at) && now.since(*at) < limits::SKIPPING.ns;
+        let lasts = told && !is_new;
+        (lasts && !self.starts(now) && !self.is_ready()).then_some((o, why.as_str(), since))
+    }
+    fn is_ready(&self) -> bool {
+        self.ready.as_ref().is_some_and(|(s, _, _)| s == "True")
     }
     /// True for a line that the kubelet repeats every few seconds, if it has logged nothing for long after it.
     fn is_last(&self, at: Nanos) -> bool {

@@ -12,7 +12,7 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::network_missing;
 use crate::diagnose::text::{list, shorten, span};
-use crate::diagnose::{Catalogue, Confidence, InFlightCall, Verdict, cause, limits};
+use crate::diagnose::{Catalogue, Cause, Confidence, InFlightCall, Verdict, cause, limits};
 use kflow_model::{Nanos, ObjectRef, Source, Text, stamp::SECOND};
 
 /// A kubelet that is alive calls the runtime or logs a line every second.
@@ -187,6 +187,21 @@ fn reported<'a>(
     if let Some((at, why, o)) = health.not_registered() {
         let x = kubelet_error(x, "cannot register its node with the apiserver", why);
         return Some((x.proof(o), *at));
+    }
+    if let Some((o, why, since)) = health.lacks_network(cx.now) {
+        let of_network = |c: &Cause| c.id == cause::KF310;
+        let told = Catalogue::get().best("NetworkNotReady", why, of_network);
+        // A line that was cut at the screen does not say what the runtime does.
+        let mut x = Finding::new(cause::KF310, f).at_most(Confidence::Likely);
+        if let Some((_, names)) = told {
+            x = Finding::new(cause::KF310, f);
+            x.names = names;
+        }
+        return Some((x.proof(o), since));
+    }
+    if let Some((o, why, since)) = health.not_found(cx.now) {
+        let x = kubelet_error(x, "does not find its node at the apiserver", why);
+        return Some((x.proof(o), since));
     }
     let (_, reason, message) = health.ready.as_ref().filter(|_| health.not_ready())?;
     // A row of a table of nodes does not say why.
