@@ -7,7 +7,7 @@ use crate::in_repository;
 use crate::program::{Said, kflow};
 
 fn recording(name: &str) -> String {
-    let file = in_repository(&format!("fixtures/correlate/{name}.kflow.zst"));
+    let file = in_repository(format!("fixtures/correlate/{name}.kflow.zst"));
     file.display().to_string()
 }
 

@@ -16,8 +16,8 @@ const LONGEST: usize = 160;
 /// Returns the owner of a pod whose status tells most: the Deployment, not the ReplicaSet.
 fn of_pod<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
     let object = |kind: &str, name: &str| world.object(kind, &pod.namespace, name);
-    let known = pod.owners.iter().filter_map(|o| object(&o.kind, &o.name));
-    known.filter(|o| said(o).is_some()).last()
+    let mut known = pod.owners.iter().filter_map(|o| object(&o.kind, &o.name));
+    known.rfind(|o| said(o).is_some())
 }
 
 /// Adds to a verdict how the owner of its pod stands, and what that suggests.

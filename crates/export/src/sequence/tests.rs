@@ -250,6 +250,7 @@ proptest! {
         }).collect();
         let d = Diagram::new(messages, |_, _| meanwhile.clone());
         let now = Nanos(30_000_000_000);
+        let times = Times::of(d.messages.iter().map(|m| m.at));
         let count = |f: fn(&What, Option<&Message>) -> bool| {
             d.rows.iter().filter(|r| f(&r.what, d.message(r))).count()
         };
@@ -261,7 +262,7 @@ proptest! {
             prop_assert_eq!(found.delays, count(|w, _| matches!(w, What::Delay { .. })));
             let want = std::iter::once(title.clone()).chain(d.rows.iter().map(|r| match (&r.what, d.message(r)) {
                 (What::Delay { until, text }, _) => format!("{} {text}", duration(until.since(r.at))),
-                (What::Out(_), Some(m)) => said(m, now),
+                (What::Out(_), Some(m)) => said(m, times, now),
                 (_, Some(m)) => answered(m, r.apart, now),
                 (_, None) => String::new(),
             }));

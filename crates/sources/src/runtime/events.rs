@@ -98,9 +98,9 @@ pub async fn follow(path: PathBuf, mut out: Out) {
 
 /// Returns in words whose events the runtime would send; the error says why it sends none.
 pub async fn probe(path: &Path) -> Result<&'static str, String> {
-    let channel = unix::channel(path).await.map_err(|e| e.to_string())?;
     const CRI: &str = "container events of CRI";
     const OWN: &str = "containerd's own: containers, tasks, OOM kills, images, snapshots";
+    let channel = unix::channel(path).await.map_err(|e| e.to_string())?;
     match timeout(SILENT, subscribe(channel)).await {
         Err(_) => return answers(path).await.map(|()| OWN),
         Ok(Ok(_)) => return Ok(OWN),

@@ -165,13 +165,11 @@ fn coming<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, p: &Progress) -> Finding<'
         .varying("all", &came)
         .proof(&p.evidence);
     // The runtime counts whole pieces.
-    match p
-        .layers
-        .iter()
-        .all(|l| l.fetched == 0 || l.fate == Fate::Complete)
-    {
-        true => x.name("piece", &size(PIECE)),
-        false => x,
+    let mut layers = p.layers.iter();
+    if layers.all(|l| l.fetched == 0 || l.fate == Fate::Complete) {
+        x.name("piece", &size(PIECE))
+    } else {
+        x
     }
 }
 
