@@ -177,7 +177,7 @@ fn an_owner_without_pods_has_a_story() {
     assert_eq!(burst[0]["pods"].as_array().unwrap().len(), 40);
     assert_eq!(burst[0]["controls"].as_array().unwrap().len(), 1);
     // A pod is created once; what it is like has a moment of its own.
-    for (at, like) in [("00:42:52", "at 00:42:52 "), ("end", "at 00:4")] {
+    for (at, like) in [("00:42:52", "at 00:42:52 "), ("end", "gone since 00:4")] {
         let args = [
             "timeline",
             "deploy/burst",

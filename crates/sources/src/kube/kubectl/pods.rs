@@ -464,12 +464,15 @@ mod tests {
     #[test]
     fn a_status_is_the_state_that_it_stands_for() {
         let moment = Moment(Nanos::from_secs(1_000_000));
-        let of = |status: &str, ready: &str| {
+        let aged = |status: &str, ready: &str, age: &str| {
             let text =
-                format!("NAMESPACE NAME READY STATUS RESTARTS AGE\na b {ready} {status} 0 60s");
+                format!("NAMESPACE NAME READY STATUS RESTARTS AGE\na b {ready} {status} 0 {age}");
             let row = rows(&text).remove(0).unwrap();
             row.object(moment)
         };
+        let of = |status: &str, ready: &str| aged(status, ready, "60s");
+        // It may be started again, in ten seconds at most.
+        assert_eq!(aged("Error", "0/1", "5s")["status"]["phase"], "Running");
         for (status, phase, pointer, want) in [
             (
                 "Pending",
@@ -485,19 +488,19 @@ mod tests {
             ),
             (
                 "OOMKilled",
-                "Running",
+                "Failed",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}}),
             ),
             (
                 "ExitCode:3",
-                "Running",
+                "Failed",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"exitCode": 3}}),
             ),
             (
                 "Signal:9",
-                "Running",
+                "Failed",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"exitCode": 137, "signal": 9}}),
             ),
@@ -521,7 +524,7 @@ mod tests {
             ),
             (
                 "Error",
-                "Running",
+                "Failed",
                 "/status/containerStatuses/0/state",
                 json!({"terminated": {"reason": "Error"}}),
             ),
