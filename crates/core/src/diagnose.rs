@@ -41,6 +41,7 @@ mod well;
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
+pub use standing::at_rest;
 pub use target::{Target, find, namespace_of, node_asked, owner_asked, pods_of};
 pub use unknown::Unknown;
 pub use verdict::{About, Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
@@ -363,7 +364,7 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
     first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
     standing::add(cx.world, f.view, &mut first);
     let is_behind_node = first.behind.as_ref().is_some_and(|b| b.kind == "Node");
-    if !is_behind_node {
+    if !is_behind_node && !f.view.phase.is_over() {
         first.node_state = cx.shared.idle(cx, &f.view.node).map(str::to_owned);
     }
     Some(first)

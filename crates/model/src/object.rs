@@ -51,4 +51,12 @@ impl ObjectSeen {
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.as_str())
     }
+    /// Returns the condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| c.kind == kind)
+    }
+    /// True for a condition that the object has, and that is true.
+    pub fn holds(&self, kind: &str) -> bool {
+        self.condition(kind).is_some_and(Condition::is_true)
+    }
 }

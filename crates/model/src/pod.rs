@@ -500,8 +500,7 @@ impl ContainerState {
     pub fn backs_off(&self) -> bool {
         matches!(self, Self::Waiting { reason, .. } if reason == "CrashLoopBackOff")
     }
-    /// Returns reason and message of what holds the container up; `None` while it is just being made, and where it does not
-    /// wait.
+    /// Returns reason and message of the state Waiting; `None` while the container is just being made, and in other states.
     pub fn held_up_by(&self) -> Option<(&Text, &Text)> {
         match self {
             Self::Waiting { reason, message } => {

@@ -15,14 +15,12 @@ use std::time::{Duration, Instant};
 
 use kube::client::Client as Kube;
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
 use tracing::debug;
 
 use crate::live::{Backoff, Out, Stopped, gap};
 use crate::position::Position;
 use kflow_model::offset::Offset;
 use kflow_model::session::format::{self, Line};
-use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
@@ -280,13 +278,9 @@ enum End {
     Failed(String),
 }
 
-async fn in_time<T>(
-    answer: impl Future<Output = Result<T, crate::proxy::Error>>,
-) -> Result<T, End> {
-    match timeout(ANSWER, answer).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(e)) => Err(End::Failed(e.to_string())),
-        Err(_) => Err(End::Failed(format!("no answer for {}", wait(ANSWER)))),
+impl From<crate::proxy::Error> for End {
+    fn from(e: crate::proxy::Error) -> Self {
+        Self::Failed(e.to_string())
     }
 }
 
@@ -297,14 +291,15 @@ async fn session(
     backoff: &mut Backoff,
     out: &mut Out,
 ) -> Result<(), End> {
-    let (info, offset) = match in_time(ask::clocked(&mut reached.client)).await {
-        Err(End::Failed(e)) => {
+    let (info, offset) = match ask::clocked(&mut reached.client).await {
+        Err(e) => {
+            let e = e.to_string();
             return Err(End::Failed(match reached.broken.take() {
                 Some(broken) => broken.why(e).await,
                 None => e,
             }));
         }
-        other => other?,
+        Ok(answer) => answer,
     };
     let compare = |offset: Option<Offset>| {
         if let Some(offset) = offset {
@@ -321,19 +316,19 @@ async fn session(
     // The agent compares it with its own clock.
     let ahead_ns = follow.mark.clock().map_or(0, Offset::certain_ns);
     let since = (following.since).map_or(0, |at| u64::try_from(at.plus(ahead_ns).0).unwrap_or(0));
-    let mut stream = in_time(reached.client.subscribe(SubscribeRequest {
+    let wants = SubscribeRequest {
         from: following.position.next,
         epoch: following.position.epoch,
         only_new: false,
         since,
-    }))
-    .await?;
+    };
+    let mut stream = reached.client.subscribe(wants).await?;
     let mut look = tokio::time::interval(LOOK);
     loop {
         let message = tokio::select! {
             message = stream.message() => message,
             _ = look.tick() => {
-                let (info, offset) = in_time(ask::clocked(&mut reached.client)).await?;
+                let (info, offset) = ask::clocked(&mut reached.client).await?;
                 compare(offset);
                 let gives = Gives::of(&info);
                 follow.gives.send_if_modified(|g| std::mem::replace(g, gives) != gives);

@@ -88,20 +88,32 @@ impl Client {
 
     /// Subscribes to observations; those in the ring come first.
     pub async fn subscribe(&mut self, wants: SubscribeRequest) -> Result<Streaming<Batch>, Error> {
-        self.ready().await?;
         let path = PathAndQuery::from_static(wire::SUBSCRIBE);
         let (who, patience) = (self.who.clone(), self.patience);
-        let asked = (self.grpc).server_streaming(Request::new(wants), path, ProstCodec::default());
-        answered(who, patience, asked).await
+        let asked = async {
+            self.ready().await?;
+            let asked = Request::new(wants);
+            let answer = (self.grpc).server_streaming(asked, path, ProstCodec::default());
+            answer.await.map_err(|status| self.status(status))
+        };
+        in_time(who, patience, asked)
+            .await
+            .map(Response::into_inner)
     }
 
     /// Asks for the state of the proxy or agent.
     pub async fn info(&mut self) -> Result<InfoResponse, Error> {
-        self.ready().await?;
         let path = PathAndQuery::from_static(wire::INFO);
         let (who, patience) = (self.who.clone(), self.patience);
-        let asked = (self.grpc).unary(Request::new(InfoRequest {}), path, ProstCodec::default());
-        answered(who, patience, asked).await
+        let asked = async {
+            self.ready().await?;
+            let asked = Request::new(InfoRequest {});
+            let answer = (self.grpc).unary(asked, path, ProstCodec::default());
+            answer.await.map_err(|status| self.status(status))
+        };
+        in_time(who, patience, asked)
+            .await
+            .map(Response::into_inner)
     }
 
     async fn ready(&mut self) -> Result<(), Error> {
@@ -121,22 +133,16 @@ impl Client {
 }
 
 /// Waits for the answer to a question, at most `patience`.
-async fn answered<T>(
+async fn in_time<T>(
     who: String,
     patience: Duration,
-    asked: impl Future<Output = Result<Response<T>, Status>>,
+    asked: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    match timeout(patience, asked).await {
-        Ok(Ok(answer)) => Ok(answer.into_inner()),
-        Ok(Err(status)) => Err(Error::Status {
-            who,
-            status: Box::new(status),
-        }),
-        Err(_) => Err(Error::Silent {
-            who,
-            after: patience,
-        }),
-    }
+    let late = Error::Silent {
+        who,
+        after: patience,
+    };
+    timeout(patience, asked).await.unwrap_or(Err(late))
 }
 
 /// Shortest and longest pause between attempts to reach the proxy.

@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use super::super::args::WhyArgs;
 use super::there;
-use kflow_core::correlate::owners::CLAIM;
-use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_core::correlate::World;
 use kflow_core::diagnose::finding::owner_arg;
-use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::diagnose::unknown::Asked;
 use kflow_core::diagnose::{self, Target};
-use kflow_model::Body;
-use kflow_model::pod::PodPhase;
 use kflow_model::units::{clock, counted};
 
 /// The text without a verdict: all pods are well, or the pods of the query are on their way.
@@ -60,7 +57,7 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                 (format!("node/{name}"), body)
             }
             Target::Owner(o, pods) => {
-                body_of_owner = owner(asked, o, &pods);
+                body_of_owner = diagnose::at_rest(asked, o, &pods);
                 let o = &o.object;
                 (
                     format!("{} ({})", owner_arg(o), o.namespace),
@@ -74,97 +71,6 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         text.push('\n');
     }
     text
-}
-
-/// What is known of an owner or claim that is not kept from anything.
-fn owner(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
-    let api = o.api.as_deref();
-    let fact = |key| api.and_then(|api| api.fact(key));
-    let holds = |condition: &str| {
-        let mut all = api.iter().flat_map(|api| &api.conditions);
-        all.any(|c| c.kind == condition && c.is_true())
-    };
-    let there = pods.iter().filter(|p| p.gone.is_none());
-    let number = there.clone().count();
-    let is_suspended = fact("suspend") == Some("true");
-    if unknown::is_deleted(asked, o) {
-        let end = o.evidence.iter().rev().find_map(|e| match &e.body {
-            Body::Event(e) => Some(format!(" Its last Event: {}: {}", e.reason, e.message)),
-            _ => None,
-        });
-        return format!("It does not exist any more.{}", end.unwrap_or_default());
-    }
-    match o.object.kind.as_str() {
-        "Job" if holds("Complete") => "It is complete.".to_owned(),
-        "Job" if is_suspended && number == 0 => {
-            "It is suspended (spec.suspend), so it makes no pod.".to_owned()
-        }
-        "CronJob" if is_suspended => format!(
-            "It is suspended (spec.suspend), so it makes no Job.{}",
-            last_run(fact)
-        ),
-        "CronJob" if number > 0 => {
-            let policy = fact("concurrencyPolicy").unwrap_or("Allow");
-            format!(
-                "{}{} (concurrencyPolicy {policy})",
-                of_its_pods(pods),
-                last_run(fact).trim_end_matches('.')
-            )
-        }
-        _ if number > 0 => of_its_pods(pods),
-        CLAIM => "No pod mounts it.".to_owned(),
-        "CronJob" => format!(
-            "It has no pods now, and nothing says that it is kept from making a Job.{}",
-            last_run(fact)
-        ),
-        _ if fact("replicas") == Some("0") => "It wants no pods (spec.replicas is 0).".to_owned(),
-        "DaemonSet" if fact("desiredNumberScheduled") == Some("0") => {
-            "It wants no pods: no node fits its node selector, affinity and tolerations.".to_owned()
-        }
-        _ if fact("paused") == Some("true") && pods.is_empty() => {
-            "It is paused (spec.paused), so it makes no pod.".to_owned()
-        }
-        _ if pods.is_empty() => {
-            "It has no pods, and nothing says that it was kept from making one.".to_owned()
-        }
-        _ => "Its pods are gone, and nothing says that it is kept from making one.".to_owned(),
-    }
-}
-
-/// How many of the pods that exist are well, have completed, or are on the way: `Its 3 pods: 2 well, 1 on the way.`
-fn of_its_pods(pods: &[&Pod]) -> String {
-    let there: Vec<&&Pod> = pods.iter().filter(|p| p.gone.is_none()).collect();
-    let is_over = |p: &Pod| p.phase == PodPhase::Succeeded;
-    let over = there.iter().filter(|p| is_over(p)).count();
-    let ready = there.iter().filter(|p| p.current.is_none() && !is_over(p));
-    let ready = ready.count();
-    let rest = there.len().saturating_sub(over + ready);
-    let all = |one: &str, many: &str| match there.len() {
-        1 => format!("Its pod {one}."),
-        n => format!("Its {n} pods {many}."),
-    };
-    match (ready, over, rest) {
-        (_, 0, 0) => all("is well", "are well"),
-        (0, _, 0) => all("has completed", "have completed"),
-        (0, 0, _) => all("is on its way", "are on their way"),
-        _ => {
-            let parts = [(ready, "well"), (over, "completed"), (rest, "on their way")];
-            let parts = parts.iter().filter(|(n, _)| *n > 0);
-            let parts: Vec<String> = parts.map(|(n, how)| format!("{n} {how}")).collect();
-            format!("Of its {} pods: {}.", there.len(), parts.join(", "))
-        }
-    }
-}
-
-/// When a CronJob starts its Jobs, and when it has last started one.
-fn last_run<'f>(fact: impl Fn(&'static str) -> Option<&'f str>) -> String {
-    let Some(schedule) = fact("schedule") else {
-        return String::new();
-    };
-    match fact("lastScheduleTime") {
-        Some(at) => format!(" Its schedule is {schedule}, and its last Job started at {at}."),
-        None => format!(" Its schedule is {schedule}, and it has started no Job yet."),
-    }
 }
 
 /// The number of pods that exist.

@@ -189,6 +189,11 @@ fn an_owner_without_a_verdict_says_what_it_waits_for() {
             "jobs/cj/cj-susp",
             "It is suspended (spec.suspend), so it makes no Job. Its schedule is * * * * *, and it has started no Job yet.",
         ),
+        (
+            "jobs",
+            "jobs/cj/cj-forbid",
+            "Its pod is well. Its schedule is * * * * * (concurrencyPolicy Forbid), and its last Job started at 2026-11-29T14:20:00Z.",
+        ),
         // It was deleted when its time to live was over.
         (
             "jobs",

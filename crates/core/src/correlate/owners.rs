@@ -7,7 +7,8 @@ use kflow_model::{ObjectRef, Text};
 /// Longest chain that is followed; a longer one must be a cycle.
 const MOST: usize = 8;
 
-pub const CLAIM: &str = "PersistentVolumeClaim";
+/// The kind of claims, which own no pods and are asked about like owners.
+pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
 
 /// Kinds that a query may name, by which pods are found, and the words for each: short, as a query has it before a
 /// slash, and the plural.

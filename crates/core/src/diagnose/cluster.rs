@@ -72,8 +72,8 @@ pub struct Cluster {
     claims: OnceLock<ClaimWaits>,
     storage: OnceLock<Storage>,
     workloads: OnceLock<Workloads>,
-    /// Why nodes do nothing for their pods, by name.
-    idle: OnceLock<FxHashMap<Text, String>>,
+    /// The verdicts on nodes that are not well, by name.
+    told: OnceLock<Vec<(Text, Verdict)>>,
 }
 
 /// A pod that is preempted or deleted to make room for another one, and that still exists.
@@ -204,19 +204,24 @@ impl Cluster {
         s.has_objects = objects.any(|p| p.resource_version > 0);
         s
     }
+    /// Returns the verdicts on nodes that are not well, by name.
+    pub fn told(&self, cx: Context<'_>) -> &[(Text, Verdict)] {
+        self.told.get_or_init(|| {
+            let mut names: Vec<&Text> = self.nodes.keys().collect();
+            names.sort_unstable();
+            let told = names.into_iter();
+            told.filter_map(|name| Some((name.clone(), rules::node(cx, name)?)))
+                .collect()
+        })
+    }
     /// Returns why a node does nothing for its pods, in a sentence: its kubelet or its runtime stands still.
     pub fn idle(&self, cx: Context<'_>, node: &str) -> Option<&str> {
         const STANDS: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
-        let all = self.idle.get_or_init(|| {
-            let stands = |v: &Verdict| v.cause.is_some_and(|c| STANDS.contains(&c));
-            let names = self.nodes.keys();
-            names
-                .filter_map(|name| {
-                    Some((name.clone(), rules::node(cx, name).filter(stands)?.sentence))
-                })
-                .collect()
-        });
-        all.get(node).map(String::as_str)
+        let all = self.told(cx);
+        let place = all.binary_search_by(|(name, _)| name.as_str().cmp(node));
+        let (_, v) = all.get(place.ok()?)?;
+        let stands = v.cause.is_some_and(|c| STANDS.contains(&c));
+        stands.then_some(v.sentence.as_str())
     }
     /// Returns the resources that the pods of each node request. Like the following facts, it is computed when it is
     /// first needed.

@@ -1,14 +1,17 @@
 //! How the owner of a pod stands, by its status: how many of its pods are ready, whether a rollout hangs, which pods are not
-//! made. It says what the trouble of one pod means for the others.
+//! made. It says what the trouble of one pod means for the others, and of an owner without trouble what is known of it.
 
+use kflow_model::Body;
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::{Condition, PodPhase, WatchEvent};
 use kflow_model::units::counted;
 
 use super::finding::owner_arg;
 use super::text::shorten;
+use super::unknown::{self, Asked};
 use super::{NextStep, Verdict};
-use crate::correlate::{ObjectState, PodView, World};
+use crate::correlate::owners::CLAIM;
+use crate::correlate::{ObjectState, Pod, PodView, World};
 
 /// Length of the longest message of a condition that is repeated, characters.
 const LONGEST: usize = 160;
@@ -38,7 +41,7 @@ pub(super) fn add(world: &World, pod: &PodView, v: &mut Verdict) {
 }
 
 /// Of a pod that has failed while all that its owner wants are ready: nothing waits for it. The garbage collector of the
-/// controller-manager leaves 12,500 such pods (`--terminated-pod-gc-threshold`).
+/// controller-manager leaves 12,500 such pods (Kubernetes 1.36, `--terminated-pod-gc-threshold`).
 fn left_over(owner: &ObjectState, pod: &PodView) -> Option<(String, NextStep)> {
     let api = there(owner)?;
     let ready = count(api, "readyReplicas").or_else(|| count(api, "numberReady"))?;
@@ -103,9 +106,16 @@ fn undo(o: &ObjectState) -> Option<NextStep> {
     })
 }
 
+/// The newest state of an owner that the API has not shown as deleted.
 fn there(o: &ObjectState) -> Option<&ObjectSeen> {
     let api = o.api.as_deref();
     api.filter(|api| api.event != WatchEvent::Deleted)
+}
+
+/// Returns the condition Failed of a Job that exists.
+pub(super) fn failed(o: &ObjectState) -> Option<&Condition> {
+    let job = there(o).filter(|_| o.object.kind == "Job")?;
+    job.condition("Failed").filter(|c| c.is_true())
 }
 
 /// The number of a Deployment's pods that are of a template before the newest; 0 until its controller has looked at a change.
@@ -146,8 +156,7 @@ fn deployment(api: &ObjectSeen) -> Option<String> {
     if api.fact("paused") == Some("true") {
         said.push_str("; it is paused (spec.paused)");
     }
-    let progress = api.conditions.iter().find(|c| c.kind == "Progressing");
-    if let Some(c) = progress.filter(|c| c.status == "False") {
+    if let Some(c) = api.condition("Progressing").filter(|c| c.status == "False") {
         said.push_str(&format!("; its rollout does not go on: {}", c.reason));
     }
     Some(said)
@@ -179,8 +188,7 @@ fn stateful_set(api: &ObjectSeen) -> Option<String> {
 }
 
 fn job(api: &ObjectSeen) -> Option<String> {
-    let holds = |c: &&Condition| c.kind == "Failed" && c.is_true();
-    if let Some(failed) = api.conditions.iter().find(holds) {
+    if let Some(failed) = api.condition("Failed").filter(|c| c.is_true()) {
         return Some(format!(
             "it has failed, so no other pod follows ({})",
             condition(failed)
@@ -201,5 +209,89 @@ pub(super) fn condition(c: &Condition) -> String {
     match c.message.trim_end_matches('.') {
         "" => c.reason.to_string(),
         message => format!("{}: {}", c.reason, shorten(message, LONGEST)),
+    }
+}
+
+/// Says what is known of an owner or claim that no verdict is about.
+pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
+    let api = o.api.as_deref();
+    let fact = |key| api.and_then(|api| api.fact(key));
+    let number = pods.iter().filter(|p| p.gone.is_none()).count();
+    let is_suspended = fact("suspend") == Some("true");
+    if unknown::is_deleted(asked, o) {
+        let end = o.evidence.iter().rev().find_map(|e| match &e.body {
+            Body::Event(e) => Some(format!(" Its last Event: {}: {}", e.reason, e.message)),
+            _ => None,
+        });
+        return format!("It does not exist any more.{}", end.unwrap_or_default());
+    }
+    match o.object.kind.as_str() {
+        "Job" if api.is_some_and(|api| api.holds("Complete")) => "It is complete.".to_owned(),
+        "Job" if is_suspended && number == 0 => {
+            "It is suspended (spec.suspend), so it makes no pod.".to_owned()
+        }
+        "CronJob" if is_suspended => format!(
+            "It is suspended (spec.suspend), so it makes no Job.{}",
+            last_run(fact)
+        ),
+        "CronJob" if number > 0 => format!("{}{}", of_its_pods(pods), last_run(fact)),
+        _ if number > 0 => of_its_pods(pods),
+        CLAIM => "No pod mounts it.".to_owned(),
+        "CronJob" => format!(
+            "It has no pods now, and nothing says that it is kept from making a Job.{}",
+            last_run(fact)
+        ),
+        _ if fact("replicas") == Some("0") => "It wants no pods (spec.replicas is 0).".to_owned(),
+        "DaemonSet" if fact("desiredNumberScheduled") == Some("0") => {
+            "It wants no pods: no node fits its node selector, affinity and tolerations.".to_owned()
+        }
+        _ if fact("paused") == Some("true") && pods.is_empty() => {
+            "It is paused (spec.paused), so it makes no pod.".to_owned()
+        }
+        _ if pods.is_empty() => {
+            "It has no pods, and nothing says that it was kept from making one.".to_owned()
+        }
+        _ => "Its pods are gone, and nothing says that it is kept from making one.".to_owned(),
+    }
+}
+
+/// How many of the pods that exist are well, have completed, or are on their way: `Of its 3 pods: 2 well, 1 on their way.`
+fn of_its_pods(pods: &[&Pod]) -> String {
+    let there: Vec<&&Pod> = pods.iter().filter(|p| p.gone.is_none()).collect();
+    let is_over = |p: &Pod| p.phase == PodPhase::Succeeded;
+    let over = there.iter().filter(|p| is_over(p)).count();
+    let ready = there.iter().filter(|p| p.current.is_none() && !is_over(p));
+    let ready = ready.count();
+    let rest = there.len().saturating_sub(over + ready);
+    let all = |one: &str, many: &str| match there.len() {
+        1 => format!("Its pod {one}."),
+        n => format!("Its {n} pods {many}."),
+    };
+    match (ready, over, rest) {
+        (_, 0, 0) => all("is well", "are well"),
+        (0, _, 0) => all("has completed", "have completed"),
+        (0, 0, _) => all("is on its way", "are on their way"),
+        _ => {
+            let parts = [(ready, "well"), (over, "completed"), (rest, "on their way")];
+            let parts = parts.iter().filter(|(n, _)| *n > 0);
+            let parts: Vec<String> = parts.map(|(n, how)| format!("{n} {how}")).collect();
+            format!("Of its {} pods: {}.", there.len(), parts.join(", "))
+        }
+    }
+}
+
+/// When a CronJob starts its Jobs, and when it has last started one.
+fn last_run<'f>(fact: impl Fn(&'static str) -> Option<&'f str>) -> String {
+    let Some(schedule) = fact("schedule") else {
+        return String::new();
+    };
+    // It decides whether a run begins while the last one goes on.
+    let policy = fact("concurrencyPolicy").filter(|policy| *policy != "Allow");
+    let policy = policy.map_or_else(String::new, |p| format!(" (concurrencyPolicy {p})"));
+    match fact("lastScheduleTime") {
+        Some(at) => {
+            format!(" Its schedule is {schedule}{policy}, and its last Job started at {at}.")
+        }
+        None => format!(" Its schedule is {schedule}{policy}, and it has started no Job yet."),
     }
 }

@@ -30,11 +30,12 @@ impl Sources {
             s.count += 1;
             s.first = Some(s.first.map_or(o.stamp.seen, |f| f.min(o.stamp.seen)));
             s.last = s.last.max(Some(o.stamp.seen));
-            if matches!(&o.body, Body::CallStart(c) if c.service != Service::Other && !own) {
+            let calls =
+                matches!(&o.body, Body::CallStart(c) if c.service != Service::Other && !own);
+            if calls {
                 s.called = s.called.max(Some(o.stamp.seen));
-                s.spoke = s.spoke.max(Some(o.stamp.at.min(o.stamp.seen)));
             }
-            if o.source == Source::Kubelet && matches!(&o.body, Body::Log(_)) {
+            if calls || o.source == Source::Kubelet && matches!(&o.body, Body::Log(_)) {
                 s.spoke = s.spoke.max(Some(o.stamp.at.min(o.stamp.seen)));
             }
             s.tapped |= matches!(
@@ -213,8 +214,7 @@ mod tests {
         })
     }
 
-    /// kflow lists what the runtime has, and reads the progress of pulls by services of containerd's own: neither is a sign of a
-    /// kubelet.
+    /// kflow lists what the runtime has, and reads by services of containerd's own how pulls come. Neither shows that a kubelet lives.
     #[test]
     fn only_calls_of_cri_are_a_kubelets() {
         let mut sources = Sources::default();

@@ -91,8 +91,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
-/// Returns the containers whose pull was announced, has not ended, and is not seen as a call, each with the
-/// announcement.
+/// Returns the containers whose image the kubelet has said that it pulls (Event Pulling), where the pull has not ended and no call
+/// of it is seen, each with that Event.
 pub(super) fn waiting<'a>(
     cx: Context<'_>,
     f: &'a PodHistory<'a>,

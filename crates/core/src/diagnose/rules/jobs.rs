@@ -6,9 +6,9 @@ use crate::correlate::{ObjectState, Pod, World};
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, owner_arg};
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::standing::condition;
+use crate::diagnose::standing::{condition, failed};
 use crate::diagnose::text::span;
-use kflow_model::pod::{Condition, ContainerState, WatchEvent};
+use kflow_model::pod::{ContainerState, WatchEvent};
 use kflow_model::{Body, Nanos};
 
 /// Returns a finding for a Job that has failed and has no pods any more; `None` for every other object.
@@ -77,14 +77,4 @@ fn cron_job<'w>(world: &'w World, job: &ObjectState) -> Option<&'w ObjectState> 
     let made = job.api.as_ref()?.owner.as_ref()?;
     let is_cron_job = made.kind == "CronJob";
     is_cron_job.then(|| world.object(&made.kind, &job.object.namespace, &made.name))?
-}
-
-/// Returns the condition Failed of a Job that exists.
-fn failed(o: &ObjectState) -> Option<&Condition> {
-    let job = o.api.as_ref().filter(|_| o.object.kind == "Job")?;
-    if job.event == WatchEvent::Deleted {
-        return None;
-    }
-    let mut conditions = job.conditions.iter();
-    conditions.find(|c| c.kind == "Failed" && c.is_true())
 }

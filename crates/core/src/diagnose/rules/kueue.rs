@@ -171,10 +171,7 @@ fn told<'a>(
     });
     if let Some((w, proof)) = api.filter(|_| !admitted) {
         let checks = checks(w);
-        let refused = w
-            .conditions
-            .iter()
-            .find(|c| c.kind == "QuotaReserved" && !c.is_true());
+        let refused = w.condition("QuotaReserved").filter(|c| !c.is_true());
         let inactive = w.fact("active") == Some("false");
         if inactive || !checks.is_empty() {
             let says: Vec<String> = checks.iter().map(|(_, says)| says.clone()).collect();
@@ -274,11 +271,8 @@ pub(super) fn suspended<'a>(
 /// True for a Workload that is not admitted, where nothing of what it stands for tells that: an object of a kind that was not read,
 /// or a paste of the Workload alone.
 pub(super) fn is_alone(cx: Context<'_>, o: &ObjectState) -> bool {
-    let waits = |w: &ObjectSeen| {
-        let mut conditions = w.conditions.iter();
-        let is_over = conditions.any(|c| c.kind == "Finished" && c.is_true());
-        !is_over && cx.now.since(w.created) >= limits::CONTROLLER.ns
-    };
+    let waits =
+        |w: &ObjectSeen| !w.holds("Finished") && cx.now.since(w.created) >= limits::CONTROLLER.ns;
     o.object.kind == "Workload"
         && o.api.as_deref().is_some_and(waits)
         && admitted(o) == Some(false)
@@ -350,10 +344,8 @@ impl Workloads {
             let Some((api, by)) = api.and_then(|a| Some((a, a.owner.as_ref()?))) else {
                 continue;
             };
-            let mut conditions = api.conditions.iter();
-            let ended = conditions.any(|c| c.kind == "Finished" && c.is_true());
             let new = Newest {
-                age: (!ended, api.created),
+                age: (!api.holds("Finished"), api.created),
                 name: name.clone(),
             };
             let key = (ns.clone(), by.kind.clone(), by.name.clone());

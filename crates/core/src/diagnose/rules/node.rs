@@ -13,7 +13,7 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::network_missing;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Catalogue, Cause, Confidence, InFlightCall, Verdict, cause, limits};
-use kflow_model::{Nanos, ObjectRef, Source, Text, stamp::SECOND};
+use kflow_model::{Nanos, ObjectRef, Source, stamp::SECOND};
 
 /// A kubelet that is alive calls the runtime or logs a line every second.
 const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
@@ -27,12 +27,10 @@ const EXPIRED: &str = "its client certificate has expired";
 
 /// Returns the verdicts on nodes that are not well, by name. The owner of such a verdict is the node, its pod is empty.
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
-    let mut names: Vec<&Text> = cx.shared.nodes.keys().collect();
-    names.sort_unstable();
     if !cx.world.selection().admits_owner("") {
         return Vec::new();
     }
-    names.into_iter().filter_map(|n| node(cx, n)).collect()
+    cx.shared.told(cx).iter().map(|(_, v)| v.clone()).collect()
 }
 
 /// Returns the verdict on a node; `None` when it is well, does not exist or is not known.

@@ -281,7 +281,7 @@ fn of_this_one(o: &ObjectState) -> impl Iterator<Item = &Evidence> {
     o.evidence.iter().filter(is_later)
 }
 
-/// True when nothing but Events tells of the owner.
+/// True for an owner that the API has not shown, and that is named by Events alone.
 pub(in crate::diagnose) fn events_alone(o: &ObjectState) -> bool {
     o.api.is_none() && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
 }
@@ -413,18 +413,20 @@ fn lacks(o: &ObjectState) -> bool {
 /// (client-go's item exponential failure rate limiter): when no failure follows for much longer than that, the owner
 /// is gone or its trouble is over.
 fn forgotten(now: Nanos, tried_for: i64, last: Nanos) -> bool {
-    let tried_for = tried_for.min(limits::CONTROLLER_RETRY.ns);
-    // The next try comes after no more than all the time that was spent so far.
-    now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
+    now.since(next_try(tried_for, last)) > limits::CONTROLLER_LATE.ns
 }
 
-/// Says when the controller tried last and tries again: what kept it may be repaired since, and it does not look before. It
-/// waits twice as long after each failure, and so no longer than it has tried. `None` while it tries often.
+/// When the controller tries again, at the latest: as it waits twice as long after each failure, no longer than it has tried.
+fn next_try(tried_for: i64, last: Nanos) -> Nanos {
+    last.plus(tried_for.min(limits::CONTROLLER_RETRY.ns))
+}
+
+/// Says when the controller tried last and tries again: what kept it may be repaired since, and it does not look before. `None`
+/// while it tries often.
 fn tries(now: Nanos, last: Nanos, tried_for: i64) -> Option<String> {
     const OFTEN_NS: i64 = 5 * SECOND;
     let ago = now.since(last);
-    let wait = tried_for.min(limits::CONTROLLER_RETRY.ns);
-    let next = last.plus(wait).since(now);
+    let next = next_try(tried_for, last).since(now);
     (ago >= OFTEN_NS && next > 0).then(|| {
         format!(
             "It was refused last {} ago; its controller tries again within {}.",

@@ -1,6 +1,8 @@
 //! Findings for pods that wait when no other rule knows why: they name the component that has to act next, and its
 //! newest sign of life. So every wait has a verdict.
 
+use rustc_hash::FxHashSet;
+
 use super::{Context, heard, sandbox};
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
@@ -213,12 +215,12 @@ fn shows_container(f: &PodHistory<'_>) -> bool {
             _ => None,
         })
     };
-    let sandboxes: Vec<&str> = logs().filter_map(|l| l.field("sandbox")).collect();
+    let sandboxes: FxHashSet<&str> = logs().filter_map(|l| l.field("sandbox")).collect();
     logs().any(|l| match flow::line(l).map(|said| said.fact()) {
         Some(Fact::StartObserved) => true,
         Some(Fact::PlegEvent) => {
             let id = l.container_id.as_str();
-            !id.is_empty() && !sandboxes.is_empty() && !sandboxes.contains(&id)
+            !id.is_empty() && !sandboxes.is_empty() && !sandboxes.contains(id)
         }
         _ => !l.container.is_empty() && l.field("sandbox").is_some(),
     })

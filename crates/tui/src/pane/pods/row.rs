@@ -302,8 +302,11 @@ pub(super) fn owner(
                 canvas.text_in(x, y, w, word, *style);
             }
             Col::Stages => {
-                let node = v.owner.as_ref().is_some_and(|o| o.kind == "Node");
-                let text = if node { "node" } else { "no pod yet" };
+                let text = match &v.owner {
+                    Some(o) if o.kind == "Node" => "node",
+                    _ if v.state == State::Failed => "no pod left",
+                    _ => "no pod yet",
+                };
                 canvas.text_in(x, y, w, text, t.faint);
             }
             Col::Since => {
