@@ -222,12 +222,15 @@ fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Short kinds, as written before a slash, and their API kinds.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 11] = [
     ("cj", "CronJob"),
     ("deploy", "Deployment"),
     ("ds", "DaemonSet"),
+    ("hpa", "HorizontalPodAutoscaler"),
     ("job", "Job"),
     ("node", "Node"),
+    ("ns", "Namespace"),
+    ("pdb", "PodDisruptionBudget"),
     ("pvc", "PersistentVolumeClaim"),
     ("rs", "ReplicaSet"),
     ("sts", "StatefulSet"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 
 use super::args::live::{LiveArgs, ScopeArgs};
-use kflow_core::diagnose::{namespace_of, node_asked};
+use kflow_core::diagnose::{namespace_asked, namespace_of, node_asked};
 use kflow_core::selection::Selection;
 use kflow_engine::live::context_namespace;
 use kflow_model::Scope;
@@ -48,6 +48,13 @@ pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<S
     // The namespace in a pod's name says which pod is meant; with `-A` the others are asked for too.
     if args.scope.all_namespaces {
         scope.namespace = None;
+    }
+    // A pod of a namespace that is called `ns` is named `pod/ns/NAME`.
+    if let Some(namespace) = pod.and_then(namespace_asked)
+        && scope.namespace.is_none()
+        && !args.scope.all_namespaces
+    {
+        scope.namespace = Some(namespace.to_owned());
     }
     let whole = args.scope.all_namespaces
         || scope.node.is_some()

@@ -30,7 +30,7 @@ type Want = (
 );
 
 /// Must be the same as in `deploy/rbac.yaml`.
-const WANTED: [Want; 19] = {
+const WANTED: [Want; 22] = {
     const ALL: &[&str] = &["get", "list", "watch"];
     const WATCH: &[&str] = &["list", "watch"];
     const STORAGE: &str = "storage.k8s.io";
@@ -49,6 +49,21 @@ const WANTED: [Want; 19] = {
         (WATCH, "", "persistentvolumes", "", "volumes"),
         (WATCH, STORAGE, "storageclasses", "", "provisioners"),
         (WATCH, STORAGE, "volumeattachments", "", "nodes of volumes"),
+        (WATCH, "", "namespaces", "", "namespaces that are deleted"),
+        (
+            WATCH,
+            "policy",
+            "poddisruptionbudgets",
+            "",
+            "budgets that hold a drain",
+        ),
+        (
+            WATCH,
+            "autoscaling",
+            "horizontalpodautoscalers",
+            "",
+            "autoscalers of owners",
+        ),
         (WATCH, "kueue.x-k8s.io", "workloads", "", "Kueue's queues"),
         (
             WATCH,

@@ -19,6 +19,7 @@ mod causes;
 mod degraded;
 mod ended;
 mod heard;
+mod held;
 mod lives;
 mod owners;
 mod scenario;

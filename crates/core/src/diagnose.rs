@@ -41,8 +41,9 @@ mod well;
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
+pub use rules::held_on_node;
 pub use standing::at_rest;
-pub use target::{Target, find, namespace_of, node_asked, owner_asked, pods_of};
+pub use target::{Target, find, namespace_asked, namespace_of, node_asked, owner_asked, pods_of};
 pub use unknown::Unknown;
 pub use verdict::{About, Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
@@ -169,8 +170,12 @@ impl Diagnoser {
         };
         let mut claims = rules::claims(cx);
         claims.retain(|claim| !pods.values().any(|of: &Arc<Verdict>| tells(of, claim)));
-        let others = rules::nodes(cx).into_iter().chain(rules::owners(cx));
-        let owners = Arc::new(others.chain(claims).map(Arc::new).collect());
+        let others = rules::nodes(cx).into_iter().chain(rules::namespaces(cx));
+        let others = others
+            .chain(rules::owners(cx))
+            .chain(rules::autoscalers(cx));
+        let others = others.chain(claims).chain(rules::claims_deleted(cx));
+        let owners = Arc::new(others.map(Arc::new).collect());
         self.last = (pods, owners);
         self.last.clone()
     }
@@ -260,7 +265,9 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         && api.condition("PodResizePending").is_none();
     let refused = || {
         let mut last = view.evidence.iter().rev().take(LAST);
-        last.any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a)))
+        last.any(|o| {
+            matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a) || history::refused_eviction(a))
+        })
     };
     // Ready for longer than the time for which a loss of readiness counts, or never unready since
     // it first became ready.
@@ -272,7 +279,9 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
     let probed = |c: &Condition| {
         let ready_then = |t| c.transition.is_some_and(|ready| ready >= t);
         let recent = |t| now.since(t) < limits::EVENTS_REPEAT.ns && !ready_then(t);
-        view.probe_failed.is_none_or(|t| !recent(t))
+        let killed = view.oom_killed;
+        let is_over = |t| now.since(t) >= limits::EVENTS_REPEAT.ns;
+        view.probe_failed.is_none_or(|t| !recent(t)) && killed.is_none_or(is_over)
     };
     let ready = |c: &Condition| probed(c) && ready(c);
     calm && !refused() && api.condition("Ready").is_some_and(ready)
@@ -419,7 +428,13 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
         Health::Well => {
             // The API shows a pod that has completed after its runtime has removed it.
             let gone = f.view.gone.is_some() || f.api.is_none() && f.removed.is_some();
-            Some(again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, gone))))
+            let mut told =
+                again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, gone)));
+            let beside = (!gone).then(|| rules::held_from_eviction(cx.world, pod));
+            if let Some(beside) = beside.flatten() {
+                told.sentence = format!("{} {beside}", told.sentence);
+            }
+            Some(told)
         }
         health => worst(cx, &f, health),
     }

@@ -76,7 +76,8 @@ impl Scope {
 
 /// True for a resource that kflow watches and whose objects have no namespace: `-n` does not narrow it.
 pub fn is_of_cluster(resource: &str) -> bool {
-    const ALL: [&str; 5] = [
+    const ALL: [&str; 6] = [
+        "namespaces",
         "nodes",
         "persistentvolumes",
         "storageclasses",

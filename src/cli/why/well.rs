@@ -29,7 +29,7 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         };
     };
     let mut text = String::new();
-    let mut body_of_owner;
+    let (mut body_of_owner, mut body_of_node);
     for target in diagnose::find(world, query) {
         let there = there(&target).count();
         let (head, body) = match target {
@@ -54,15 +54,22 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                         "It is well, but cordoned (spec.unschedulable): no new pod comes. Its pods are well or on their way."
                     }
                 };
-                (format!("node/{name}"), body)
+                let held = api.filter(|n| n.unschedulable);
+                let held = held.and_then(|_| diagnose::held_on_node(world, name));
+                body_of_node = match held {
+                    Some(held) => format!("{body} {held}"),
+                    None => body.to_owned(),
+                };
+                (format!("node/{name}"), &*body_of_node)
             }
             Target::Owner(o, pods) => {
                 body_of_owner = diagnose::at_rest(asked, o, &pods);
                 let o = &o.object;
-                (
-                    format!("{} ({})", owner_arg(o), o.namespace),
-                    &*body_of_owner,
-                )
+                let head = match o.namespace.as_str() {
+                    "" => owner_arg(o),
+                    namespace => format!("{} ({namespace})", owner_arg(o)),
+                };
+                (head, &*body_of_owner)
             }
         };
         text.push_str(&kflow_export::text::clean(&head));

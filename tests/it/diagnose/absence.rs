@@ -302,8 +302,8 @@ const WORDS: [&str; 15] = [
     "not running",
 ];
 
-/// What the scheduler or an autoscaler says itself.
-const OWN: [&str; 7] = [
+/// What the scheduler, an autoscaler, the apiserver or a kubelet says itself.
+const OWN: [&str; 9] = [
     "No node has enough ",
     "No node has the host port",
     "No node has the name",
@@ -311,6 +311,8 @@ const OWN: [&str; 7] = [
     "adds no node for the pod",
     "finds no node for the pod",
     "places no pod of a group",
+    "lets no pod go now",
+    "makes no pod of manifest",
 ];
 
 #[test]

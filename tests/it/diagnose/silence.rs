@@ -112,11 +112,16 @@ const DEADLINES: [(&str, &str, &str); 12] = [
 
 /// Scenarios of `fixtures/causes` for which one source alone tells no cause although it has observations: the reason,
 /// the source, and the files. The recordings have what these stories leave out ([`KNOWN`]).
-const UNTOLD: [(&str, Sources, &[&str]); 6] = [
+const UNTOLD: [(&str, Sources, &[&str]); 7] = [
     (
         "no line of the story's log names the node that is asked about",
         Sources::Node,
-        &["KF318"],
+        &["KF318", "KF320"],
+    ),
+    (
+        "only the kubelet's log tells of a manifest that is no pod",
+        Sources::Api,
+        &["KF320"],
     ),
     (
         "the kubelet has not begun with the pod: nothing on the node names it",

@@ -37,7 +37,7 @@ use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Timeline, summary};
 use kflow_model::{
     Body, Evidence, Nanos, PodUid, Source, Text,
-    cri::RuntimeState,
+    cri::{ContainerEventKind, RuntimeState},
     pod::{PodSeen, WatchEvent},
     stamp::SECOND,
 };
@@ -143,6 +143,9 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     let timeline = build.finish();
     let failed = seen.events_of(&["Unhealthy"]).next_back();
     v.probe_failed = failed.map(|(o, _)| o.stamp.at);
+    let killed = seen.container_events.iter().rev();
+    let mut killed = killed.filter(|(_, e)| e.kind == ContainerEventKind::Oom);
+    v.oom_killed = killed.next().map(|(o, _)| o.stamp.at);
     state::containers(&mut v, &seen, &work);
     state::exits(&mut v, &runs);
     if v.api.is_none() {

@@ -10,9 +10,14 @@ const MOST: usize = 8;
 /// The kind of claims, which own no pods and are asked about like owners.
 pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
 
+/// Kinds that make no pods either, and are asked about like owners: by the pods in them, scaled by them, or selected by them.
+pub(crate) const NAMESPACE: &str = "Namespace";
+pub(crate) const AUTOSCALER: &str = "HorizontalPodAutoscaler";
+pub(crate) const BUDGET: &str = "PodDisruptionBudget";
+
 /// Kinds that a query may name, by which pods are found, and the words for each: short, as a query has it before a
 /// slash, and the plural.
-pub(crate) const KINDS: [(&str, &[&str]); 8] = [
+pub(crate) const KINDS: [(&str, &[&str]); 11] = [
     ("Deployment", &["deploy", "deployment", "deployments"]),
     ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
     ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
@@ -27,6 +32,15 @@ pub(crate) const KINDS: [(&str, &[&str]); 8] = [
         CLAIM,
         &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
     ),
+    (NAMESPACE, &["ns", "namespace", "namespaces"]),
+    (
+        AUTOSCALER,
+        &["hpa", "horizontalpodautoscaler", "horizontalpodautoscalers"],
+    ),
+    (
+        BUDGET,
+        &["pdb", "poddisruptionbudget", "poddisruptionbudgets"],
+    ),
 ];
 
 /// Returns the kind of [`KINDS`] that a word stands for.
@@ -35,18 +49,21 @@ pub(crate) fn kind_of(word: &str) -> Option<&'static str> {
     KINDS.iter().find(of_it).map(|(kind, _)| *kind)
 }
 
-/// Returns the word for a kind before a slash: the one that is asked with for a claim, whose own is long; else the kind in
+/// Returns the word for a kind before a slash: the one that is asked with where the kind's own is long; else the kind in
 /// lower case. kubectl takes both.
 pub fn word(kind: &str) -> String {
     match kind {
         CLAIM => "pvc".to_owned(),
+        AUTOSCALER => "hpa".to_owned(),
+        BUDGET => "pdb".to_owned(),
         kind => kind.to_lowercase(),
     }
 }
 
 /// True for a kind, or its plural, that makes pods, or makes what makes them.
 pub fn makes_pods(word: &str) -> bool {
-    kind_of(word).is_some_and(|kind| kind != CLAIM)
+    let others = [CLAIM, NAMESPACE, AUTOSCALER, BUDGET];
+    kind_of(word).is_some_and(|kind| !others.contains(&kind))
 }
 
 /// The chain of owners from a controller of an object in `namespace` upwards, as far as `above` knows them.
@@ -82,6 +99,7 @@ pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     let named = |o: &ObjectRef| o.kind == owner.kind && o.name == owner.name;
     match owner.kind {
         "Node" => pod.spec.node == owner.name,
+        NAMESPACE => pod.namespace == owner.name,
         CLAIM => {
             let mut claims = pod.spec.volumes.iter().filter_map(|v| v.claim(&pod.name));
             claims.any(|c| c == owner.name)

@@ -146,6 +146,8 @@ pub struct PodView {
     pub pull_announced: bool,
     /// When a probe of a container last failed, by an Event.
     pub probe_failed: Option<Nanos>,
+    /// When the kernel last killed a process of the pod for lack of memory, by the runtime's event.
+    pub oom_killed: Option<Nanos>,
     /// Init containers, then main, then ephemeral containers.
     pub containers: Vec<ContainerView>,
     /// The newest state from the API.

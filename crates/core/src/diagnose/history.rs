@@ -113,6 +113,14 @@ pub fn refused_delete(a: &AuditRecord) -> bool {
     a.verb == "delete" && a.resource == "pods" && a.code >= 400 && a.code != 404 && a.code != 409
 }
 
+/// True for a request to evict a pod that was refused, for example by a disruption budget (429).
+pub fn refused_eviction(a: &AuditRecord) -> bool {
+    a.verb == "create"
+        && a.resource == "pods/eviction"
+        && a.code >= 400
+        && !matches!(a.code, 404 | 409)
+}
+
 /// True for a request to create a pod that was refused. 409 does not count: the pod exists already.
 pub fn refused_create(a: &AuditRecord) -> bool {
     a.verb == "create" && a.resource == "pods" && a.code >= 400 && a.code != 409
@@ -151,6 +159,14 @@ impl<'a> PodHistory<'a> {
                 .signals
                 .iter()
                 .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
+    }
+    /// True when a request to evict the pod was refused lately.
+    pub fn eviction_refused(&self) -> bool {
+        self.deleted.is_none()
+            && self
+                .signals
+                .iter()
+                .any(|s| s.reason == "@evict" && self.now.since(s.at) < REFUSED_NS)
     }
     /// True for a pod that was never created: all that is known about it is that its creation was refused, longer ago
     /// than such a refusal is reported.
@@ -356,6 +372,8 @@ impl<'a> PodHistory<'a> {
                     self.bound.get_or_insert(at);
                 } else if refused_delete(a) {
                     self.push("@delete", "", a.message.as_str(), o, 1);
+                } else if refused_eviction(a) {
+                    self.push("@evict", "", a.message.as_str(), o, 1);
                 } else if refused_create(a) && self.view.api.is_none() {
                     self.push("FailedCreate", "", a.message.as_str(), o, 1);
                 }

@@ -61,6 +61,8 @@ limits! {
     PICK_UP = "admit: the kubelet has not begun with the pod", 10, "measured: status.startTime shown at most 0.89 s after the binding (S5-burst)";
     /// As [`PICK_UP`], when nothing else is known about the kubelet.
     PICK_UP_BLIND = "admit: the same, and nothing shows whether the kubelet lives", 30, "measured as above; by then a kubelet that lives has renewed its lease three times (LEASE_MISSED)";
+    /// How long the kubelet's line counts that says that a manifest is no pod.
+    MANIFESTS = "admit: the kubelet said that it can make no pod of a manifest", 50, "pkg/kubelet/apis/config/v1beta1/defaults.go, SetDefaults_KubeletConfiguration: FileCheckFrequency 20 s, at each of which it says so; two of them, and chosen: ten seconds for the line to come";
     /// How long the kubelet's line counts that says that it reclaims a resource.
     RECLAIMING = "admit: the kubelet said that it gets a resource back", 30, "pkg/kubelet/kubelet.go: evictionMonitoringPeriod 10 s; pkg/kubelet/eviction/eviction_manager.go, synchronize: each turn says so while a threshold is met, and waits up to 30 s (podCleanupTimeout) for a pod that it ended";
     /// How long the kubelet's word counts that it found no more images to remove.
@@ -137,6 +139,10 @@ limits! {
     KILL = "terminate: the kill after the grace period", 5, "measured: StopContainer returns at most 1.34 s after its timeout, StopPodSandbox after at most 2.99 s (S5-burst)";
     /// For a deleted pod whose containers have all ended.
     LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
+    /// For a namespace that is emptied.
+    NAMESPACE = "terminate: a deleted namespace is still there", 30, "core/v1 types.go, DefaultTerminationGracePeriodSeconds 30: by then the pods in it that do not say otherwise have stopped";
+    /// For an autoscaler that has no metrics of pods that have just started.
+    METRICS = "api: an autoscaler has no metrics", 60, "cmd/kube-controller-manager/app/options/hpacontroller.go: HorizontalPodAutoscalerSyncPeriod 15 s; kubernetes-sigs/metrics-server cmd/metrics-server/app/options/options.go, MetricResolution 60 s";
     /// For a failure after which the kubelet tries again at once, and a back-off, which it reports in each sync of the pod.
     LOG_RETRY = "any stage: the kubelet's log does not tell any more of what each sync of the pod would report: it is over", 120, "pkg/kubelet/pod_workers.go, completeWork: a worker that failed is called again after at most 15 s (backOffPeriod 10 s, jitter 0.5), and logs it; chosen: a worker that has to wait for its turn";
     /// For any other failure of which only the kubelet's log tells.

@@ -4,6 +4,7 @@
 mod admit;
 mod attached;
 mod autoscaler;
+mod budget;
 mod claims;
 mod cni;
 mod containers;
@@ -12,11 +13,13 @@ mod image;
 mod jobs;
 mod kueue;
 mod matched;
+mod namespace;
 pub(in crate::diagnose) mod no_node;
 mod node;
 mod owner;
 mod ready;
 mod sandbox;
+mod scale;
 mod schedule;
 mod taints;
 mod terminate;
@@ -24,14 +27,24 @@ mod waits;
 mod webhook;
 
 pub use attached::Attachments;
+pub use budget::Budget;
+pub use budget::of_node as held_on_node;
+pub(in crate::diagnose) use budget::{at_rest as budget_at_rest, of_pod as held_from_eviction};
 pub use claims::{ClaimWaits, Storage};
-pub(in crate::diagnose) use claims::{alone as claims_alone, claims, own as claim};
+pub(in crate::diagnose) use claims::{
+    alone as claims_alone, claims, deleted as claims_deleted, own as claim,
+};
 pub(in crate::diagnose) use containers::killed_before;
 pub use kueue::Workloads;
 pub(super) use matched::of_ephemeral;
+pub(in crate::diagnose) use namespace::namespaces;
 pub(in crate::diagnose) use node::{node, nodes};
 pub use owner::{below, owner, owners};
 pub(in crate::diagnose) use owner::{cannot_create, events_alone, gone};
+pub use scale::target_of;
+pub(in crate::diagnose) use scale::{
+    at_rest as autoscaler_at_rest, autoscalers, of_target as autoscaler_of,
+};
 
 use super::cluster::Cluster;
 use super::finding::Finding;
@@ -41,11 +54,11 @@ use super::text::span;
 use super::told::Texts;
 use super::{Catalogue, State, cause, limits};
 use crate::backoff;
-use crate::correlate::World;
+use crate::correlate::{ObjectState, PodView, World};
 use crate::flow::{Fact, Map, Stage};
 use kflow_model::cri::method;
 use kflow_model::pod::{PodPhase, WatchEvent};
-use kflow_model::{Body, Nanos, Source};
+use kflow_model::{Body, Evidence, Nanos, Source};
 
 /// The reason of a line of a container's own log that says why it ended.
 const CONTAINER_LOG: &str = "ContainerLog";
@@ -78,6 +91,23 @@ impl Context<'_> {
         let gaps = &self.world.source(Source::Cri).gaps;
         gaps.iter().any(|g| g.stamp.at >= at)
     }
+}
+
+/// Returns what a finding about an object needs in place of a pod: one that does not exist, with nothing but its namespace and
+/// owner.
+fn without_pod(o: &ObjectState, namespace: &str, since: Nanos) -> PodView {
+    PodView {
+        namespace: namespace.into(),
+        created: since,
+        owners: vec![o.object.clone()],
+        ..PodView::default()
+    }
+}
+
+/// Returns the newest state of an object among its evidence.
+fn newest_state(o: &ObjectState) -> Option<&Evidence> {
+    let is_state = |e: &&Evidence| matches!(e.body, Body::Object(_));
+    o.evidence.iter().rev().find(is_state)
 }
 
 /// The health of a pod, before any cause is looked for.
@@ -122,7 +152,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     if f.deleted.is_some() && !is_static {
         return Health::Unwell;
     }
-    if f.deletion_refused() {
+    if f.deletion_refused() || f.eviction_refused() {
         return Health::Unwell;
     }
     let mains: Vec<_> = f
@@ -187,7 +217,10 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         Health::Unwell
     } else if flaps(f) {
         Health::Flapping
-    } else if mains.iter().any(fails) {
+    } else if mains
+        .iter()
+        .any(|c| fails(c) || containers::loses_processes(f, c))
+    {
         Health::Unwell
     } else {
         Health::Well

@@ -9,8 +9,8 @@ use kflow_model::units::counted;
 use super::finding::owner_arg;
 use super::text::shorten;
 use super::unknown::{self, Asked};
-use super::{NextStep, Verdict};
-use crate::correlate::owners::CLAIM;
+use super::{NextStep, Verdict, rules};
+use crate::correlate::owners::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
 use crate::correlate::{ObjectState, Pod, PodView, World};
 
 /// Length of the longest message of a condition that is repeated, characters.
@@ -29,6 +29,13 @@ pub(super) fn add(world: &World, pod: &PodView, v: &mut Verdict) {
         return;
     };
     v.owner_state = said(owner);
+    if let (Some(said), Some(autoscaler)) = (
+        &mut v.owner_state,
+        rules::autoscaler_of(world, &owner.object),
+    ) {
+        said.push_str("; ");
+        said.push_str(autoscaler.trim_end_matches('.'));
+    }
     v.next.extend(undo(owner));
     if let (Some(said), Some((words, step))) = (
         &mut v.owner_state,
@@ -85,7 +92,7 @@ pub(super) fn said(o: &ObjectState) -> Option<String> {
         "Deployment" => deployment(api),
         "ReplicaSet" | "ReplicationController" => ready(api, "readyReplicas", "replicas"),
         "StatefulSet" => stateful_set(api),
-        "DaemonSet" => ready(api, "numberReady", "desiredNumberScheduled"),
+        "DaemonSet" => daemon_set(api),
         "Job" => job(api),
         _ => None,
     };
@@ -107,7 +114,7 @@ fn undo(o: &ObjectState) -> Option<NextStep> {
 }
 
 /// The newest state of an owner that the API has not shown as deleted.
-fn there(o: &ObjectState) -> Option<&ObjectSeen> {
+pub(super) fn there(o: &ObjectState) -> Option<&ObjectSeen> {
     let api = o.api.as_deref();
     api.filter(|api| api.event != WatchEvent::Deleted)
 }
@@ -184,7 +191,50 @@ fn stateful_set(api: &ObjectSeen) -> Option<String> {
             "; {which} not made until all before are ready (podManagementPolicy OrderedReady)"
         ));
     }
+    said.extend(kept(api).map(|words| format!("; {words}")));
     Some(said)
+}
+
+fn daemon_set(api: &ObjectSeen) -> Option<String> {
+    let mut said = ready(api, "numberReady", "desiredNumberScheduled")?;
+    said.extend(kept(api).map(|words| format!("; {words}")));
+    Some(said)
+}
+
+/// Says which pods are of a former template because the update strategy of their owner replaces none of them by itself (Kubernetes
+/// 1.36 `pkg/controller/statefulset/stateful_set_control.go`, `updateStatefulSetAfterInvariantEstablished`;
+/// `pkg/controller/daemon/daemon_controller.go`, `updateDaemonSet`).
+fn kept(api: &ObjectSeen) -> Option<String> {
+    if api.generation > api.observed_generation {
+        return None;
+    }
+    let (all, updated) = match api.object.kind.as_str() {
+        "DaemonSet" => (
+            count(api, "currentNumberScheduled")?,
+            count(api, "updatedNumberScheduled"),
+        ),
+        _ if api.fact("currentRevision") == api.fact("updateRevision") => return None,
+        _ => (count(api, "statusReplicas")?, count(api, "updatedReplicas")),
+    };
+    let former = all.saturating_sub(updated.unwrap_or(0));
+    let of_former = match former {
+        0 => return None,
+        1 => "1 pod is of a former template".to_owned(),
+        n => format!("{} are of a former template", counted(n.into(), "pod")),
+    };
+    match (api.fact("strategy")?, count(api, "partition")) {
+        ("OnDelete", _) => Some(format!(
+            "{of_former} until somebody deletes it (updateStrategy OnDelete)"
+        ))
+        .map(|said| match former {
+            1 => said,
+            _ => said.replace("deletes it", "deletes them"),
+        }),
+        ("RollingUpdate", Some(least)) if least > 0 && former <= least => Some(format!(
+            "{of_former}, as pods below the partition {least} are not replaced (updateStrategy.rollingUpdate.partition)"
+        )),
+        _ => None,
+    }
 }
 
 fn job(api: &ObjectSeen) -> Option<String> {
@@ -235,7 +285,19 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             last_run(fact)
         ),
         "CronJob" if number > 0 => format!("{}{}", of_its_pods(pods), last_run(fact)),
-        _ if number > 0 => of_its_pods(pods),
+        AUTOSCALER => scaled(o, pods),
+        BUDGET => {
+            let said = rules::budget_at_rest(asked.world, o);
+            said.unwrap_or_else(|| "What it lets happen is not known.".to_owned())
+        }
+        NAMESPACE if number == 0 => "It has no pods.".to_owned(),
+        _ if number > 0 => {
+            let kept = api.and_then(kept);
+            let kept = kept.map_or_else(String::new, |words| format!(" {}.", capital(&words)));
+            let scaled = rules::autoscaler_of(asked.world, &o.object);
+            let scaled = scaled.map_or_else(String::new, |said| format!(" {said}"));
+            format!("{}{kept}{scaled}", of_its_pods(pods))
+        }
         CLAIM => "No pod mounts it.".to_owned(),
         "CronJob" => format!(
             "It has no pods now, and nothing says that it is kept from making a Job.{}",
@@ -253,6 +315,23 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
         }
         _ => "Its pods are gone, and nothing says that it is kept from making one.".to_owned(),
     }
+}
+
+/// Says how an autoscaler stands, and the pods that it scales.
+fn scaled(o: &ObjectState, pods: &[&Pod]) -> String {
+    let said = rules::autoscaler_at_rest(o);
+    let said = said.unwrap_or_else(|| "Its controller has not written its status yet.".to_owned());
+    if pods.iter().all(|p| p.gone.is_some()) {
+        return said;
+    }
+    format!("{said} {}", of_its_pods(pods))
+}
+
+/// The text with its first letter in upper case.
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), rest.as_str())
 }
 
 /// How many of the pods that exist are well, have completed, or are on their way: `Of its 3 pods: 2 well, 1 on their way.`

@@ -1,7 +1,7 @@
 //! What a user can ask about: a pod, an owner that creates pods, a claim that pods mount, or a node.
 
 use super::{Verdict, rules, why, why_node, why_owner};
-use crate::correlate::owners::{CLAIM, KINDS, kind_of};
+use crate::correlate::owners::{AUTOSCALER, BUDGET, CLAIM, KINDS, NAMESPACE, kind_of};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use crate::suggest::suggest;
 use kflow_model::scope::pod_asked;
@@ -36,17 +36,14 @@ impl<'w> Target<'w> {
 }
 
 /// Words for kinds that have no pods of their own.
-const WITHOUT_PODS: [&str; 18] = [
+const WITHOUT_PODS: [&str; 15] = [
     "cm",
     "configmap",
     "endpoints",
-    "hpa",
     "ing",
     "ingress",
-    "namespace",
     "netpol",
     "networkpolicy",
-    "ns",
     "pv",
     "quota",
     "resourcequota",
@@ -89,7 +86,7 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     let mut out: Vec<Target<'w>> = world
         .objects()
         .into_iter()
-        .filter(|o| o.object.kind == kind && o.object.name == name && within(&o.object.namespace))
+        .filter(|o| o.object.kind == kind && o.object.name == name && within(place(&o.object)))
         .map(|o| Target::Owner(o, pods_of(world, &o.object)))
         .collect();
     // An owner that is not known as an object may be known from its pods.
@@ -186,20 +183,52 @@ pub fn namespace_of(query: &str) -> Option<&str> {
     (!is_kind).then_some(namespace)
 }
 
-/// Returns the pods of an owner, or those that mount a claim, also those that are gone; oldest first.
+/// The namespace that an object is in: a Namespace is in itself.
+pub(super) fn place(o: &ObjectRef) -> &str {
+    match o.kind.as_str() {
+        NAMESPACE => &o.name,
+        _ => &o.namespace,
+    }
+}
+
+/// Returns the pods of an owner, those that mount a claim, that are in a namespace, that an autoscaler scales or that a budget
+/// selects, also those that are gone; oldest first.
 pub fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
+    let object = || world.object(&owner.kind, &owner.namespace, &owner.name);
     let pods = world.pods().iter();
-    let of_it =
-        pods.filter(|p| p.namespace == owner.namespace && belongs(p, &owner.kind, &owner.name));
-    of_it.collect()
+    let within = pods.filter(|p| p.namespace == place(owner));
+    match owner.kind.as_str() {
+        AUTOSCALER => {
+            let target = object().and_then(rules::target_of);
+            target.map_or_else(Vec::new, |target| pods_of(world, &target))
+        }
+        BUDGET => {
+            let Some(selects) = object().and_then(rules::Budget::of) else {
+                return Vec::new();
+            };
+            within.filter(|p| selects.has(p)).collect()
+        }
+        kind => within.filter(|p| belongs(p, kind, &owner.name)).collect(),
+    }
 }
 
 fn belongs(pod: &PodView, kind: &str, name: &str) -> bool {
-    if kind == CLAIM {
-        return mounts(pod, name);
+    match kind {
+        CLAIM => mounts(pod, name),
+        NAMESPACE => pod.namespace == name,
+        _ => {
+            let mut owners = pod.owners.iter();
+            owners.any(|o| o.kind == kind && o.name == name)
+        }
     }
-    let mut owners = pod.owners.iter();
-    owners.any(|o| o.kind == kind && o.name == name)
+}
+
+/// Returns the namespace in a query `ns/NAME`.
+pub fn namespace_asked(query: &str) -> Option<&str> {
+    match owner_asked(query)? {
+        (None, NAMESPACE, name) => Some(name),
+        _ => None,
+    }
 }
 
 /// True for a pod with a volume from this claim.

@@ -17,7 +17,7 @@ mod missing;
 mod trouble;
 mod warned;
 
-use super::target::{self, Target, node_asked, owner_asked, pods_of};
+use super::target::{self, Target, namespace_asked, node_asked, owner_asked, pods_of};
 use super::text::list;
 use crate::correlate::{BLINK, Incomplete, Lost, ObjectState, PodView, Presence, World};
 use alone::{unheard, unready};
@@ -28,7 +28,7 @@ use kflow_model::scope::{OfOwner, covers, excludes, includes, is_of, namespace_o
 use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub use listed::all_unexplained;
 pub(super) use listed::resting;
-pub use missing::elsewhere;
+pub use missing::{elsewhere, without_namespace};
 use trouble::help;
 pub use trouble::{Trouble, troubles};
 use warned::warned;
@@ -63,6 +63,8 @@ pub enum Reason {
     OutOfScope,
     /// The cluster has no such node.
     NoSuchNode,
+    /// The cluster has no such namespace.
+    NoSuchNamespace,
     /// It is of no cause that kflow knows.
     NoCause,
 }
@@ -77,6 +79,7 @@ impl Reason {
             Self::Lost => "lost",
             Self::OutOfScope => "out-of-scope",
             Self::NoSuchNode => "no-such-node",
+            Self::NoSuchNamespace => "no-such-namespace",
             Self::NoCause => "no-cause",
         }
     }
@@ -566,6 +569,14 @@ pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     }
     if let Some(node) = node_asked(query).filter(|_| !is_there) {
         return absent_node(asked, node);
+    }
+    if let Some(namespace) = namespace_asked(query).filter(|_| !is_there) {
+        let why = asked
+            .world
+            .coverage()
+            .incomplete("namespaces", None, asked.at)?;
+        let what = format!("whether there is a namespace {namespace}");
+        return Some(asked.because(what, "namespaces", &why));
     }
     let scope = asked.world.selection().scope();
     let coverage = asked.world.coverage();

@@ -4,8 +4,12 @@ use super::finding::{self, Finding};
 use super::history::{self, KillWhy, PodHistory};
 use super::{Catalogue, Confidence, Recurrence, State, Verdict, incidents, rules, signal, text};
 use crate::backoff;
+use crate::correlate::RunState;
 use crate::flow::Stage;
 use kflow_model::pod::PodPhase;
+
+/// Length of the longest message of a container that is repeated, characters.
+const LONGEST: usize = 160;
 
 /// The verdict on a pod whose readiness comes and goes for a reason that no rule knows.
 pub(super) fn unexplained(f: &PodHistory<'_>) -> Verdict {
@@ -87,13 +91,19 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
             text::span(f.now.since(since)),
             what.join(", and ")
         )
-    } else if let Some(x) = waiting.first() {
-        format!(
-            "The pod is well; its ephemeral container {} does not start.",
-            x.container
-        )
     } else {
         "The pod is well.".to_owned()
+    };
+    let beside = match waiting.first() {
+        Some(x) => Some(format!(
+            "its ephemeral container {} does not start",
+            x.container
+        )),
+        None => ephemeral(f).filter(|_| !gone && !completed),
+    };
+    let sentence = match beside {
+        Some(said) => format!("{}; {said}.", sentence.trim_end_matches('.')),
+        None => sentence,
     };
     Verdict {
         uid: v.uid.clone(),
@@ -137,6 +147,36 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         next: Vec::new(),
         confidence: Confidence::Certain,
         also: waiting.into_iter().map(|x| x.verdict(f)).collect(),
+    }
+}
+
+/// Says of the newest ephemeral container that it has not started, or could not be started; `None` where it runs or has run.
+fn ephemeral(f: &PodHistory<'_>) -> Option<String> {
+    let c = f.view.containers.iter().rfind(|c| c.ephemeral)?;
+    let name = &c.name;
+    match &c.state {
+        RunState::Waiting(reason) if !reason.is_empty() => Some(format!(
+            "its ephemeral container {name} has not started yet ({reason})"
+        )),
+        RunState::Waiting(_) | RunState::Created => Some(format!(
+            "its ephemeral container {name} has not started yet"
+        )),
+        RunState::Unseen => Some(format!(
+            "the kubelet has not told anything of its ephemeral container {name} yet"
+        )),
+        RunState::Terminated(reason) if history::never_ran(reason) => {
+            let end = f.known(name).and_then(|c| c.exits.last());
+            let why = end.map_or("", |e| e.message.trim_end_matches(['.', '\n', ' ']));
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", text::shorten(why, LONGEST))
+            };
+            Some(format!(
+                "its ephemeral container {name} could not be started ({reason}){why}"
+            ))
+        }
+        RunState::Terminated(_) | RunState::Running => None,
     }
 }
 

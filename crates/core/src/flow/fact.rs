@@ -228,6 +228,8 @@ facts! {
     NodeNotFound,
     /// The kubelet learned its cgroup driver from the container runtime.
     CgroupDriverKnown,
+    /// The kubelet can make no static pod of a manifest; `path` is the manifest's.
+    ManifestRefused,
     /// The kubelet is about to register its node.
     NodeRegistering,
     NodeRegistered,

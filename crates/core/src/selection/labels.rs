@@ -51,6 +51,10 @@ impl Wanted {
 pub(crate) struct LabelSelector(Vec<(String, Wanted)>);
 
 impl LabelSelector {
+    /// Parses a selector as kubectl takes it; `None` for what is none.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        parse(text).ok()
+    }
     /// Reads a selector of an API object: its `matchLabels` and `matchExpressions`.
     pub(crate) fn of_json(selector: &Value) -> Self {
         let pairs = selector.get("matchLabels").and_then(Value::as_object);

@@ -17,6 +17,7 @@ const REMEMBERED: usize = 1 << 16;
 enum Whose {
     Node(Text),
     Claim(Text),
+    Namespace(Text),
     Owner(&'static str, Text),
 }
 
@@ -44,6 +45,7 @@ impl Family {
         let (namespace, kind, name) = owner_asked(query)?;
         let whose = match kind {
             "PersistentVolumeClaim" => Whose::Claim(name.into()),
+            "Namespace" => Whose::Namespace(name.into()),
             kind => Whose::Owner(kind, name.into()),
         };
         Some(of(namespace, whose))
@@ -77,6 +79,7 @@ impl Family {
                 let mut claims = pod.spec.volumes.iter().filter_map(|v| v.claim(&pod.name));
                 Some(claims.any(|c| c == name.as_str()))
             }
+            Whose::Namespace(name) => Some(pod.namespace == *name),
             Whose::Owner(kind, name) => {
                 let Some(controller) = &pod.owner else {
                     return Some(false);
@@ -150,6 +153,7 @@ impl Family {
         let (kind, name) = match &self.whose {
             Whose::Node(name) => ("Node", name),
             Whose::Claim(name) => ("PersistentVolumeClaim", name),
+            Whose::Namespace(name) => ("Namespace", name),
             Whose::Owner(kind, name) => (*kind, name),
         };
         only_of(list, self.namespace.as_deref(), OfOwner { kind, name })

@@ -302,15 +302,37 @@ struct Status {
     code: Option<u16>,
     reason: Option<Text>,
     message: Option<Text>,
+    details: Option<Details>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Details {
+    causes: Option<Vec<Cause>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Cause {
+    reason: Text,
+    message: Text,
 }
 
 impl Status {
+    /// What the apiserver says of the budget by which it refuses that a pod is evicted, after a space: its message does not name it
+    /// (k8s.io/api/policy/v1, `DisruptionBudgetCause`).
+    fn budget(&self) -> String {
+        let causes = self.details.iter().flat_map(|d| &d.causes).flatten();
+        let mut of_budget = causes.filter(|c| c.reason == "DisruptionBudget");
+        let said = of_budget.next().map(|c| format!(" {}", c.message));
+        said.unwrap_or_default()
+    }
     /// Returns `Forbidden: pods "x" is forbidden: …` for a failure, else an empty text.
     fn text(&self) -> Text {
         let reason = self.reason.as_deref().unwrap_or_default();
         let message = self.message.as_deref().unwrap_or_default();
         match (reason.is_empty(), message.is_empty()) {
-            (false, false) => cut(&format!("{reason}: {message}"), 2048),
+            (false, false) => cut(&format!("{reason}: {message}{}", self.budget()), 2048),
             (false, true) => reason.into(),
             (true, _) => cut(message, 2048),
         }

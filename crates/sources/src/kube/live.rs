@@ -6,6 +6,7 @@
 //! line from the last whole line, lists again after a 410, obeys a 429, and does not trust a
 //! silent connection for long.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::Fed;
 use crate::live::{Backoff, Lines, Out, Stopped, root, unread};
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
+use kflow_model::object::ObjectSeen;
 use kflow_model::pod::WatchEvent;
 use kflow_model::units::wait;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
@@ -41,6 +43,8 @@ pub(crate) use why::explain;
 
 /// Most of an apiserver's message that is told, characters.
 const SAID: usize = 300;
+/// Kind of the objects whose status changes all the time.
+const AUTOSCALER: &str = "HorizontalPodAutoscaler";
 /// How often renewals of Leases that were held back are checked.
 const RENEWALS: Duration = Duration::from_secs(2);
 
@@ -124,6 +128,7 @@ pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) 
         unclear: Arc::default(),
         occurrences: Occurrences::default(),
         renewals: Renewals::default(),
+        newest: HashMap::new(),
         buffer: Vec::new(),
     };
     let asking = ask(
@@ -159,6 +164,8 @@ struct Watching {
     occurrences: Occurrences,
     /// Renewals of Leases that are held back.
     renewals: Renewals,
+    /// The newest state of each object whose status is written anew every few seconds, by UID.
+    newest: HashMap<Text, ObjectSeen>,
     buffer: Vec<Observation>,
 }
 
@@ -223,9 +230,26 @@ impl Watching {
     fn passes(&mut self, o: &Observation) -> bool {
         let news = match &o.body {
             Body::Event(e) => self.occurrences.is_news(e, o.stamp),
+            Body::Object(x) if self.watch.kind == AUTOSCALER => self.is_news(x),
             _ => true,
         };
         news && self.watch.filter.passes(o)
+    }
+
+    /// False for a change of which nothing is kept: an autoscaler writes the newest metrics into its status every 15 s.
+    fn is_news(&mut self, x: &ObjectSeen) -> bool {
+        let uid = x.object.uid.clone();
+        if x.event == WatchEvent::Deleted {
+            self.newest.remove(&uid);
+            return true;
+        }
+        let kept = ObjectSeen {
+            event: WatchEvent::default(),
+            resource_version: 0,
+            ..x.clone()
+        };
+        let known = self.newest.insert(uid, kept.clone());
+        x.event != WatchEvent::Modified || known != Some(kept)
     }
 
     async fn tell(

@@ -86,6 +86,18 @@ pub struct NoCredentials {
     pub evidence: Evidence,
 }
 
+/// A manifest that the kubelet can make no static pod of, by its lines.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The first and the newest line.
+    pub since: Nanos,
+    last: Nanos,
+    pub path: Text,
+    pub why: Text,
+    /// The newest line.
+    pub evidence: Evidence,
+}
+
 /// The health of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeHealth {
@@ -127,6 +139,8 @@ pub struct NodeHealth {
     /// The kubelet's newest line or Event that says that it found no more images to remove from a disk that is too full: when,
     /// and in which words.
     pub images_kept: Option<(Nanos, Text, Evidence)>,
+    /// The manifests that the kubelet could make no static pod of.
+    manifests: Vec<Manifest>,
     /// The line with which the runtime ended the last time: when, and which.
     pub runtime_ended: Option<(Nanos, Text, Evidence)>,
     /// Time of the kubelet's newest log line or request to the apiserver that is about the node as a whole.
@@ -298,8 +312,27 @@ impl NodeHealth {
             Fact::ImagesNotFreed => {
                 self.images_kept.get_or_insert_with(why);
             }
+            Fact::ManifestRefused => {
+                let path = Text::from(l.line().field("path").unwrap_or_default());
+                let (last, why, evidence) = why();
+                match self.manifests.iter_mut().find(|m| m.path == path) {
+                    Some(m) => m.since = at,
+                    None => self.manifests.push(Manifest {
+                        since: at,
+                        last,
+                        path,
+                        why,
+                        evidence,
+                    }),
+                }
+            }
             _ => {}
         }
+    }
+    /// Returns the manifests of static pods of which the kubelet said lately that it can make no pod of them.
+    pub fn refused_manifests(&self, now: Nanos) -> impl Iterator<Item = &Manifest> {
+        let is_recent = move |m: &&Manifest| now.since(m.last) < limits::MANIFESTS.ns;
+        self.manifests.iter().filter(is_recent)
     }
     /// True when the node is low on a resource, by its conditions or by a recent line of its kubelet.
     pub fn is_low(&self, now: Nanos) -> bool {

@@ -229,6 +229,7 @@ impl<'a> PodHistory<'a> {
     /// observation that gives an id's name may come later.
     pub(super) fn told_exits(&mut self) {
         let mut killed: Vec<&ContainerId> = Vec::new();
+        let mut kills: Vec<(&ContainerId, u32, Nanos, &'a Evidence)> = Vec::new();
         for o in self.view.evidence.iter() {
             let Body::ContainerEvent(c) = &o.body else {
                 continue;
@@ -236,6 +237,10 @@ impl<'a> PodHistory<'a> {
             let id = &c.subject.container_id;
             if c.kind == ContainerEventKind::Oom {
                 killed.push(id);
+                match kills.iter_mut().find(|(of, ..)| *of == id) {
+                    Some((_, count, _, last)) => (*count, *last) = (*count + 1, o),
+                    None => kills.push((id, 1, o.stamp.at, o)),
+                }
             }
             let (ContainerEventKind::Stopped, Some(code)) = (c.kind, c.exit_code) else {
                 continue;
@@ -259,6 +264,15 @@ impl<'a> PodHistory<'a> {
                 evidence: o,
             };
             self.exit(&name, exit);
+        }
+        for (id, count, first, last) in kills {
+            let Some((_, name)) = self.ids.iter().find(|(i, _)| i == id).cloned() else {
+                continue;
+            };
+            let c = self.container(&name);
+            if c.runs() && c.exits.iter().all(|e| e.id != *id) {
+                c.oom_kills = Some((count, first, last));
+            }
         }
     }
 

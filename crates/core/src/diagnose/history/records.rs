@@ -138,6 +138,9 @@ pub struct ContainerHistory<'a> {
     pub run: Option<Option<Nanos>>,
     /// Number of the newest attempt in the timeline that has ended.
     pub attempt: Option<u32>,
+    /// Processes of the container that the kernel killed for lack of memory while the container itself ran on: how many, the time
+    /// of the first, and the newest of the runtime's events.
+    pub oom_kills: Option<(u32, Nanos, &'a Evidence)>,
     /// Number of attempts in the timeline that have ended, and the length of the longest, ns.
     pub ran: (u32, i64),
 }

@@ -1,8 +1,11 @@
 //! Claims of pods that are not bound: who has to make their volumes, and what of it the scheduler waits for.
 
+mod deleted;
 mod own;
 mod storage;
 
+pub(super) use deleted::users_in_words;
+pub(in crate::diagnose) use deleted::{deleted, stays};
 pub(in crate::diagnose) use own::{alone, claim as own, claims};
 pub use storage::Storage;
 

@@ -15,7 +15,7 @@ use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::{ContainerState, PodPhase, WatchEvent};
-use kflow_model::{Body, Nanos, Source, Text, stamp::SECOND};
+use kflow_model::{Body, Evidence, Nanos, Source, Text, stamp::SECOND};
 use rustc_hash::FxHashMap;
 
 /// An init container that runs for longer is reported as slow: most are done in seconds.
@@ -58,6 +58,37 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         }
     }
     post_start(cx, f, found);
+    found.extend(f.containers.iter().filter_map(|c| survives(f, c)));
+}
+
+/// True for a container whose processes the kernel kills for lack of memory again and again, while the container itself runs. Once may
+/// be anything: the kernel kills what uses most.
+pub(super) fn loses_processes(f: &PodHistory<'_>, c: &ContainerHistory<'_>) -> bool {
+    let recent = |(count, _, last): (u32, Nanos, &Evidence)| {
+        count > 1 && f.now.since(last.stamp.at) < limits::EVENTS_REPEAT.ns
+    };
+    c.oom_kills.is_some_and(recent)
+}
+
+/// Returns a finding for such a container.
+fn survives<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<Finding<'a>> {
+    let (count, first, last) = c.oom_kills.filter(|_| loses_processes(f, c))?;
+    let ago = span(f.now.since(last.stamp.at));
+    let x = limited(f, c, Finding::new(cause::KF709, f))
+        .container(&c.name)
+        .name("survived", &c.name)
+        .name("itself", "the container itself runs on")
+        .varying(
+            "times",
+            &format!("{}, the last time {ago} ago", times(count)),
+        )
+        .state(State::Slow)
+        .since(first)
+        .proof_as(
+            last,
+            "OOM kill of a process of the container, by the runtime's event",
+        );
+    Some(x)
 }
 
 /// Returns the call of a postStart hook that runs for long: an ExecSync without a deadline, for a container that has
@@ -456,12 +487,6 @@ fn crash<'a>(
 
 /// Returns what is said of a container that the kernel killed for its memory.
 fn out_of_memory<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>, last: &Exit<'a>) -> Finding<'a> {
-    let memory = |limits: &[(Text, Text)]| {
-        let of_memory = limits.iter().find(|(k, _)| k == "memory");
-        of_memory.map(|(_, v)| v.clone())
-    };
-    let of_container = f.api.and_then(|p| memory(&p.container(&c.name)?.limits));
-    let limit = of_container.or_else(|| memory(&f.api?.spec.limits));
     let x = Finding::new(cause::KF709, f);
     let x = match last.code {
         // The runtime says OOMKilled when the kernel killed any process of the container, at any time.
@@ -477,8 +502,21 @@ fn out_of_memory<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>, last: &Exit<'
         Some(code) => x.name("killed", &c.name).name("exit", &code.to_string()),
         None => x.name("killed", &c.name),
     };
-    let x = x.varying("times", &format!("{} so far", times(f.ends(c))));
-    match limit {
+    limited(
+        f,
+        c,
+        x.varying("times", &format!("{} so far", times(f.ends(c)))),
+    )
+}
+
+/// Adds how much memory a container may use.
+fn limited<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>, x: Finding<'a>) -> Finding<'a> {
+    let memory = |limits: &[(Text, Text)]| {
+        let of_memory = limits.iter().find(|(k, _)| k == "memory");
+        of_memory.map(|(_, v)| v.clone())
+    };
+    let of_container = f.api.and_then(|p| memory(&p.container(&c.name)?.limits));
+    match of_container.or_else(|| memory(&f.api?.spec.limits)) {
         Some(l) => x.name("limit", &l),
         None => x.name("nolimit", "it may"),
     }

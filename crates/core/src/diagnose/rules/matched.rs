@@ -36,6 +36,7 @@ pub(super) fn matched<'a>(
                 (false, false) => {
                     !ending
                         || (cause.id == cause::KF910 && f.deletion_refused())
+                        || (cause.id == cause::KF917 && f.eviction_refused())
                         || holds_up_the_next(cause, s, f)
                         || is_being_stopped(cause, f)
                         || is_left(cause, s, f)
@@ -75,6 +76,7 @@ pub(super) fn matched<'a>(
             };
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
             let since = match stage {
+                _ if cause.id == cause::KF917 => s.first,
                 Stage::Ready if f.is_ready() == Some(true) => s.first,
                 // `first` is of the stop of an earlier sandbox, which has been replaced since.
                 _ if next && f.sandbox.is_some_and(|made| made > s.first) => s.at,
@@ -277,6 +279,9 @@ fn polish<'a>(
             }
         }
         cause::KF911 => super::terminate::who(&mut x, s, f),
+        cause::KF917 if x.names.get("refused").or(x.names.get("budget")).is_some() => {
+            super::budget::refused(cx, f.view, &mut x);
+        }
         cause::KF220 => {
             if let Some(api) = f.api {
                 let gates = &api.spec.scheduling_gates;

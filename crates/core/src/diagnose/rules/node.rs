@@ -52,7 +52,8 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
         .or_else(|| ended(cx.now, &f, health))
         .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))
         .or_else(|| reported(cx, &f, health))
-        .or_else(|| pressure(cx, Finding::new(cause::KF318, &f), health))?;
+        .or_else(|| pressure(cx, Finding::new(cause::KF318, &f), health))
+        .or_else(|| manifests(cx, Finding::new(cause::KF320, &f), health))?;
     // Where nothing tells since when, it is so now at least.
     let x = if cx.now.since(since) >= SECOND {
         x.since(since)
@@ -270,6 +271,27 @@ fn pressure<'a>(
         x = x.name("message", &shorten(&list(&messages), 160));
     }
     Some((x, since.unwrap_or(cx.now)))
+}
+
+/// Adds the manifests that the kubelet can make no static pod of, and returns since when. `None` without such a manifest.
+fn manifests<'a>(
+    cx: Context<'a>,
+    mut x: Finding<'a>,
+    health: &NodeHealth,
+) -> Option<(Finding<'a>, Nanos)> {
+    let mut all: Vec<_> = health.refused_manifests(cx.now).collect();
+    all.sort_by_key(|m| &m.path);
+    let first = all.first()?;
+    x.names.set("path", &first.path);
+    let why = first.why.trim_end_matches(['.', ':', ' ']);
+    let why = why.strip_prefix(first.path.as_str()).unwrap_or(why);
+    let why = why.trim_start_matches([':', ' ']);
+    x.names.set("what", &shorten(why, 160));
+    let others: Vec<&str> = all.iter().skip(1).map(|m| m.path.as_str()).collect();
+    if !others.is_empty() {
+        x.names.set("others", &list(&others));
+    }
+    Some((x.proof(&first.evidence), first.since))
 }
 
 /// Adds the evidence that a node's kubelet does nothing, and returns since when: the node's condition Ready is

@@ -4,9 +4,9 @@ use crate::diagnose::cause;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
-use super::{Context, heard, jobs, kueue};
-use crate::correlate::owners::{self, CLAIM, may_be_of};
-use crate::correlate::{ObjectState, PodView};
+use super::{Context, claims, heard, jobs, kueue, namespace, scale, without_pod};
+use crate::correlate::owners::{self, AUTOSCALER, BUDGET, CLAIM, NAMESPACE, may_be_of};
+use crate::correlate::{ObjectState, Pod};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
@@ -158,17 +158,30 @@ impl<'w> Owners<'w> {
 /// Returns the verdict on one owner; `None` when it has no trouble creating pods. Of a claim that no pod mounts, what it
 /// waits for.
 pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
-    if o.object.kind == CLAIM {
-        let alone = super::claims_alone(cx.world, cx.now);
-        let alone = alone.iter().any(|a| a.object == o.object);
-        return super::claim(cx, o).filter(|_| alone);
+    match o.object.kind.as_str() {
+        CLAIM => {
+            let alone = super::claims_alone(cx.world, cx.now);
+            let alone = alone.iter().any(|a| a.object == o.object);
+            let waits = || super::claim(cx, o).filter(|_| alone);
+            claims::stays(cx, o).or_else(waits)
+        }
+        NAMESPACE => namespace::namespace(cx, o),
+        AUTOSCALER => scale::autoscaler(cx, o),
+        BUDGET => None,
+        _ => told(cx, o, &Owners::of(cx, &cx.world.objects())),
     }
-    told(cx, o, &Owners::of(cx, &cx.world.objects()))
 }
 
 /// Returns the verdicts on what an owner has made and what makes its pods, but for a Deployment's ReplicaSets, which its own
-/// verdict covers: on the Jobs of a CronJob.
+/// verdict covers: on the Jobs of a CronJob, and on an owner's autoscalers. Of a namespace, on all that is in it but pods.
 pub fn below(cx: Context<'_>, o: &ObjectState) -> Vec<Verdict> {
+    if o.object.kind == NAMESPACE {
+        let mut all = owners(cx);
+        all.extend(scale::autoscalers(cx));
+        all.extend(claims::claims(cx).into_iter().chain(claims::deleted(cx)));
+        all.retain(|v| v.namespace == o.object.name);
+        return all;
+    }
     let objects = cx.world.objects();
     let all = Owners::of(cx, &objects);
     let is_it = |x: &ObjectRef| {
@@ -178,7 +191,7 @@ pub fn below(cx: Context<'_>, o: &ObjectState) -> Vec<Verdict> {
     let mut below: Vec<&ObjectState> = objects.iter().copied().filter(is_below).collect();
     below.retain(|c| is_built_in(c) || cannot_create(c));
     let told = below.into_iter().filter_map(|c| told(cx, c, &all));
-    told.collect()
+    told.chain(scale::below(cx, &o.object)).collect()
 }
 
 /// Returns the owners of an owner, upwards: the CronJob of a Job.
@@ -205,18 +218,10 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
     } else {
         &none
     };
-    // A finding needs a pod's history: that of a pod that does not exist, with nothing but its namespace and owner.
-    let view = PodView {
-        namespace: o.object.namespace.clone(),
-        created: o
-            .api
-            .as_ref()
-            .map(|a| a.created)
-            .or_else(|| o.evidence.first().map(|e| e.stamp.at))
-            .unwrap_or(cx.now),
-        owners: vec![o.object.clone()],
-        ..PodView::default()
-    };
+    let created = (o.api.as_ref().map(|a| a.created))
+        .or_else(|| o.evidence.first().map(|e| e.stamp.at))
+        .unwrap_or(cx.now);
+    let view = without_pod(o, &o.object.namespace, created);
     let f = PodHistory::gather(&view, cx.now);
     let own = std::iter::once(o).chain(children.iter().copied());
     let x = own
@@ -233,7 +238,9 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
         // A table of Events, or a message alone, may not say since when.
         let undated = |e: &Evidence| matches!(&e.body, Body::Event(e) if e.first.is_none());
         v.at_least |= o.api.is_none() && o.evidence.first().is_some_and(undated);
-        v.owner_state = standing::said(o).filter(|_| v.state != State::Failed);
+        // A status that no controller has written lately says nothing of now.
+        let is_old = v.state == State::Failed || v.cause == Some(cause::KF110);
+        v.owner_state = standing::said(o).filter(|_| !is_old);
         v
     };
     // Nothing is tried any more for a Job that has failed.
@@ -527,6 +534,9 @@ fn ignored<'a>(
             _ => {}
         }
     }
+    if let Some(x) = uncounted(cx, f, o, children) {
+        return Some(x);
+    }
     let (at, e) = asked?;
     // What was there before a change does not show that anything reacts to it.
     let made = |uid| {
@@ -572,6 +582,65 @@ fn ignored<'a>(
             .proof_if(h.evidence.as_ref());
     }
     Some(x)
+}
+
+/// Returns a finding when pods of a ReplicaSet ended and its status still counts them: its controller writes it, and makes new
+/// pods, within a second (Kubernetes 1.36 `pkg/controller/replicaset/replica_set.go`, `syncReplicaSet`).
+fn uncounted<'a>(
+    cx: Context<'_>,
+    f: &PodHistory<'a>,
+    o: &ObjectState,
+    children: &[&ObjectState],
+) -> Option<Finding<'a>> {
+    let sets = || std::iter::once(o).chain(children.iter().copied());
+    let (set, counted, left, since) = sets().find_map(|set| {
+        if set.object.kind != "ReplicaSet" {
+            return None;
+        }
+        let api = standing::there(set)?;
+        let count = |fact: &str| api.fact(fact)?.parse::<usize>().ok();
+        let counted = count("statusReplicas").filter(|n| count("replicas") >= Some(*n))?;
+        let pods: Vec<_> = set
+            .pods
+            .iter()
+            .filter_map(|uid| cx.world.pod(uid))
+            .collect();
+        let ended =
+            |p: &&&Pod| p.gone.is_some() || p.deletion_requested.is_some() || p.phase.is_over();
+        let left = pods.iter().filter(|p| !ended(p)).count();
+        let ended = pods.iter().filter(ended);
+        let last = ended.filter_map(|p| p.deletion_requested.or(p.gone)).max();
+        (left < counted).then_some((set, counted, left, last))
+    })?;
+    let coverage = cx.world.coverage();
+    let scope = cx.world.selection().scope();
+    let followed = |resource: &str| coverage.incomplete(resource, Some(scope), cx.now).is_none();
+    if !followed("pods") || !followed("replicasets") {
+        return None;
+    }
+    let heard = heard::controllers(cx);
+    // Of a pod that went before this look nobody knows when: the two lists may be of before it and after it.
+    let is_away = |h: &heard::Heard| cx.now.since(h.at) >= 2 * limits::LEADER.ns;
+    let x = Finding::new(cause::KF110, f);
+    let x = match since {
+        Some(since) if cx.now.since(since) >= SILENT_NS => x.since(since),
+        None if heard.as_ref().is_some_and(is_away) => x.seen_only(cx.now),
+        _ => return None,
+    };
+    let name = owner_arg(&set.object);
+    let changed = format!("{name} still counts {counted} pods, and {left} of them are there");
+    let x = x.name("changed", &changed);
+    let x = match super::newest_state(set) {
+        Some(e) => x.proof_as(e, format!("{name}, its status says {counted} replicas")),
+        None => x,
+    };
+    let Some(h) = heard else { return Some(x) };
+    let runs = since.is_some_and(|since| h.at > since) && cx.now.since(h.at) < limits::LEADER.ns;
+    let key = if runs { "renewed" } else { "heard" };
+    Some(
+        x.varying(key, &h.in_words(cx.now))
+            .proof_if(h.evidence.as_ref()),
+    )
 }
 
 fn scaled_to_nothing(o: &ObjectState) -> bool {

@@ -334,6 +334,11 @@ fn explain(
         }
         cause::KF212 | cause::KF216 | cause::KF217 | cause::KF219 => {
             claims::name(&claims_of(pod), x);
+            let deleted = x.names.get("is").and(x.names.get("claim"));
+            let object = deleted.and_then(|name| claims::claim(cx, &pod.namespace, name));
+            if let Some(users) = object.and_then(|o| claims::users_in_words(cx.world, o)) {
+                x.names.set("users", &users);
+            }
         }
         _ => {}
     }

@@ -1,7 +1,9 @@
 //! Namespaces and nodes of which a recording or a cluster has nothing.
 
 use super::{Asked, Reason, Unknown};
-use crate::correlate::{Presence, World};
+use crate::correlate::owners::NAMESPACE;
+use crate::correlate::{ObjectState, Presence, World};
+use crate::diagnose::rules;
 use crate::diagnose::target::{has_no_pods, near_kind};
 use crate::diagnose::text::list;
 use crate::suggest::suggest;
@@ -30,10 +32,16 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
             },
         });
     }
-    let namespace = scope
-        .namespace
-        .as_deref()
-        .filter(|_| asked.recorded.is_some())?;
+    let namespace = scope.namespace.as_deref()?;
+    if let Some(near) = without_namespace(asked, namespace) {
+        return Some(Unknown {
+            what: what(),
+            reason: Reason::NoSuchNamespace,
+            why: format!("the cluster has no namespace {namespace}"),
+            help: near,
+        });
+    }
+    asked.recorded?;
     let held = namespaces(world);
     (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
         what: what(),
@@ -45,6 +53,38 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
         ),
         help: meant(namespace, &held),
     })
+}
+
+/// Returns what may have been meant by a namespace that a complete list does not have; `None` for one that is there, and
+/// where that is not known.
+pub fn without_namespace(asked: Asked<'_>, namespace: &str) -> Option<String> {
+    let world = asked.world;
+    let listed = world
+        .coverage()
+        .incomplete("namespaces", None, asked.at)
+        .is_none();
+    let pods = world.every_pod().iter();
+    let mut there = pods.filter(|p| p.gone.is_none() && p.namespace == namespace);
+    if !listed || there.next().is_some() {
+        return None;
+    }
+    let objects = world.objects().into_iter();
+    let all = objects.filter(|o| o.object.kind == NAMESPACE && there_is(o));
+    let all: Vec<&str> = all.map(|o| o.object.name.as_str()).collect();
+    if all.contains(&namespace) {
+        return None;
+    }
+    let near = suggest(namespace, all, |n| n);
+    Some(if near.is_empty() {
+        "`kubectl get namespaces` names those that there are".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(", "))
+    })
+}
+
+/// True for an object that the API has shown, and not as deleted.
+fn there_is(o: &ObjectState) -> bool {
+    o.api.is_some() && !rules::gone(o)
 }
 
 /// Returns what may have been meant by an unknown namespace, which may be the first part of `NAMESPACE/NAME`: a

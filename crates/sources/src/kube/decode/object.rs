@@ -53,7 +53,10 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("replicas", "/spec/replicas"),
             ("serviceName", "/spec/serviceName"),
             ("statusReplicas", "/status/replicas"),
+            ("partition", "/spec/updateStrategy/rollingUpdate/partition"),
+            ("strategy", "/spec/updateStrategy/type"),
             ("updateRevision", "/status/updateRevision"),
+            ("updatedReplicas", "/status/updatedReplicas"),
         ],
     ),
     (
@@ -65,6 +68,8 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("numberMisscheduled", "/status/numberMisscheduled"),
             ("numberReady", "/status/numberReady"),
             ("numberUnavailable", "/status/numberUnavailable"),
+            ("strategy", "/spec/updateStrategy/type"),
+            ("updatedNumberScheduled", "/status/updatedNumberScheduled"),
         ],
     ),
     (
@@ -113,6 +118,7 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
                 "/metadata/annotations/volume.beta.kubernetes.io~1storage-provisioner",
             ),
             ("capacity", "/status/capacity/storage"),
+            ("finalizers", "/metadata/finalizers"),
             ("phase", "/status/phase"),
             ("request", "/spec/resources/requests/storage"),
             ("storageClass", "/spec/storageClassName"),
@@ -128,6 +134,7 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("claimName", "/spec/claimRef/name"),
             ("claimNamespace", "/spec/claimRef/namespace"),
             ("driver", "/spec/csi/driver"),
+            ("finalizers", "/metadata/finalizers"),
             ("message", "/status/message"),
             ("phase", "/status/phase"),
             ("reason", "/status/reason"),
@@ -159,7 +166,14 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
         "ResourceQuota",
         &[("hard", "/status/hard"), ("used", "/status/used")],
     ),
-    ("Namespace", &[("phase", "/status/phase")]),
+    (
+        "Namespace",
+        &[
+            ("finalizers", "/spec/finalizers"),
+            ("ownFinalizers", "/metadata/finalizers"),
+            ("phase", "/status/phase"),
+        ],
+    ),
     (
         "PodDisruptionBudget",
         &[
@@ -169,6 +183,11 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("expectedPods", "/status/expectedPods"),
             ("maxUnavailable", "/spec/maxUnavailable"),
             ("minAvailable", "/spec/minAvailable"),
+            ("selector", "/spec/selector"),
+            (
+                "unhealthyPodEvictionPolicy",
+                "/spec/unhealthyPodEvictionPolicy",
+            ),
         ],
     ),
     // Kueue's (apis/kueue/v1beta2/workload_types.go).
@@ -202,9 +221,14 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("desiredReplicas", "/status/desiredReplicas"),
             ("maxReplicas", "/spec/maxReplicas"),
             ("minReplicas", "/spec/minReplicas"),
+            ("targetKind", "/spec/scaleTargetRef/kind"),
+            ("targetName", "/spec/scaleTargetRef/name"),
         ],
     ),
 ];
+
+/// Length of the longest text that is kept of a field.
+const LONGEST: usize = 1024;
 
 pub(super) fn decode(json: &[u8], kind: &str, event: WatchEvent) -> Result<ObjectSeen, Fed> {
     const BAD: Fed = Fed::Malformed("not an object as the API writes it");
@@ -246,12 +270,45 @@ pub(super) fn decode(json: &[u8], kind: &str, event: WatchEvent) -> Result<Objec
     })
 }
 
+/// A label selector as kubectl takes it: `app=web,tier in (a,b)`; `None` for one that has an operator of another kind, or is
+/// too long to be kept whole: a part of it would select others.
+fn selector(v: &Value) -> Option<String> {
+    let mut terms = Vec::new();
+    let pairs = v.get("matchLabels").and_then(Value::as_object);
+    for (key, value) in pairs.into_iter().flatten() {
+        terms.push(format!("{key}={}", value.as_str()?));
+    }
+    let all = v.get("matchExpressions").and_then(Value::as_array);
+    for e in all.into_iter().flatten() {
+        let key = e.get("key").and_then(Value::as_str)?;
+        let values = e.get("values").and_then(Value::as_array);
+        let values: Vec<&str> = values
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let values = values.join(",");
+        terms.push(match e.get("operator").and_then(Value::as_str)? {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        });
+    }
+    Some(terms.join(",")).filter(|text| text.len() <= LONGEST)
+}
+
 fn fact(key: &str, v: &Value, out: &mut Vec<(Text, Text)>) {
     let text: Text = match v {
+        Value::Object(_) if key == "selector" => match selector(v) {
+            Some(text) => text.into(),
+            None => return,
+        },
         Value::Null => return,
         Value::Bool(b) => b.to_string().into(),
         Value::Number(n) => n.to_string().into(),
-        Value::String(s) => cut(s, 1024),
+        Value::String(s) => cut(s, LONGEST),
         Value::Array(a) if a.iter().all(|v| v.get("state").is_some()) && !a.is_empty() => {
             for v in a {
                 let name = v.get("name").and_then(Value::as_str).unwrap_or_default();

@@ -180,12 +180,14 @@ const fn objects(of: Of, resource: &'static str, kind: &'static str) -> Objects 
 }
 
 /// The objects that the diagnosis reads besides pods, Events, nodes and Leases: owners of pods, storage, and what
-/// queues and autoscalers decide by.
-pub const OBJECTS: [Objects; 13] = {
+/// queues and autoscalers decide by; namespaces that are deleted, budgets that hold evictions, and autoscalers.
+pub const OBJECTS: [Objects; 16] = {
     use Of::{AddOn, Kubernetes};
     const APPS: Of = Kubernetes("apis/apps/v1");
     const BATCH: Of = Kubernetes("apis/batch/v1");
     const CORE: Of = Kubernetes("api/v1");
+    const POLICY: Of = Kubernetes("apis/policy/v1");
+    const SCALING: Of = Kubernetes("apis/autoscaling/v2");
     const STORAGE: Of = Kubernetes("apis/storage.k8s.io/v1");
     [
         objects(APPS, "deployments", "Deployment"),
@@ -198,6 +200,13 @@ pub const OBJECTS: [Objects; 13] = {
         objects(CORE, "persistentvolumes", "PersistentVolume"),
         objects(STORAGE, "storageclasses", "StorageClass"),
         objects(STORAGE, "volumeattachments", "VolumeAttachment"),
+        objects(CORE, "namespaces", "Namespace"),
+        objects(POLICY, "poddisruptionbudgets", "PodDisruptionBudget"),
+        objects(
+            SCALING,
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+        ),
         // Kueue, Karpenter, and the gangs of Volcano and of the scheduler plugins.
         objects(AddOn(&["kueue.x-k8s.io"]), "workloads", "Workload"),
         objects(AddOn(&["karpenter.sh"]), "nodeclaims", "NodeClaim"),

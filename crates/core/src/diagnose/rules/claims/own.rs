@@ -3,10 +3,10 @@
 
 use super::{said_of, signal};
 use crate::correlate::owners::CLAIM;
-use crate::correlate::{ObjectState, PodView, World};
+use crate::correlate::{ObjectState, World};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::rules::{Context, owner};
+use crate::diagnose::rules::{Context, owner, without_pod};
 use crate::diagnose::{Confidence, State, Verdict, cause, limits};
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Evidence, Nanos};
@@ -94,13 +94,7 @@ pub(in crate::diagnose) fn claim(cx: Context<'_>, o: &ObjectState) -> Option<Ver
     // A description does not say when the claim was made.
     let made = api.map(|a| a.created).filter(|t| *t > Nanos::default());
     let since = made.or(said).unwrap_or(cx.now);
-    // A finding needs a pod's history: that of a pod that does not exist, with nothing but its namespace and owner.
-    let view = PodView {
-        namespace: o.object.namespace.clone(),
-        created: since,
-        owners: vec![o.object.clone()],
-        ..PodView::default()
-    };
+    let view = without_pod(o, &o.object.namespace, since);
     let f = PodHistory::gather(&view, cx.now);
     let mut found = Vec::new();
     said_of(cx, &f, o, &mut found);
