@@ -92,21 +92,15 @@ pub(crate) fn call(
         ..CallStart::new(key, Service::Runtime, method)
     };
     let end = CallEnd {
-        key,
-        outcome: CallOutcome::Status,
         code: Some(code),
-        inferred: false,
-        began_unseen: false,
         message: if code == 0 {
             Text::default()
         } else {
             "it did not work".into()
         },
-        subject: Subject::default(),
         request_bytes: 400,
         response_bytes: 80,
-        messages: 1,
-        fields: kflow_model::Pairs::default(),
+        ..CallEnd::new(key, CallOutcome::Status)
     };
     [
         observation(ms, Source::Cri, Body::CallStart(Box::new(start))),

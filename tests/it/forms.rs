@@ -14,7 +14,7 @@ fn stuck() -> String {
 
 /// Commands that are run on a recording at half of its length, and their forms; `-` stands before a
 /// form that is refused.
-const ASKED: [(&[&str], &str); 13] = [
+const ASKED: [(&[&str], &str); 14] = [
     (&["why", "--all"], "text json jsonl yaml csv name markdown"),
     (
         &["why", "s02/image-missing"],
@@ -36,6 +36,10 @@ const ASKED: [(&[&str], &str); 13] = [
     (&["flow"], "text json jsonl yaml"),
     (&["flow", "s02/image-missing"], "text json jsonl yaml"),
     (&["stats"], "text wide json jsonl yaml csv openmetrics"),
+    (
+        &["stats", "--by", "namespace"],
+        "text wide json jsonl yaml csv openmetrics",
+    ),
     (&["doctor", "--no-api"], "text json yaml"),
 ];
 
@@ -147,15 +151,31 @@ fn table(asked: &[&str], text: &str, json: &[Value]) {
     let head = table.headers().unwrap().clone();
     let records: Vec<_> = table.records().map(|r| r.unwrap()).collect();
     if asked.contains(&"deploy/quota") {
+        let happened = |r: &Value| r["happenings"].as_array().unwrap().len();
+        assert_eq!(records.len(), json.iter().map(happened).sum::<usize>());
         return;
     }
     assert_eq!(records.len(), json.len(), "{asked:?}");
+    if asked[0] == "why" && !asked.contains(&"--ever") {
+        let is_cell = |v: &Value| !v.is_array() && !v.is_object();
+        let cells = json.iter().flat_map(|row| row.as_object().unwrap());
+        let cells = cells
+            .filter(|(_, v)| is_cell(v))
+            .map(|(key, _)| key.as_str());
+        // Lists and objects are null in some rows.
+        let nested = ["in_flight", "behind", "recurrence"];
+        let missing: BTreeSet<&str> = cells
+            .filter(|key| !nested.contains(key) && !head.iter().any(|h| h == *key))
+            .collect();
+        assert!(missing.is_empty(), "{asked:?}: {missing:?}");
+    }
     let mut compared = 0;
     for (record, row) in records.iter().zip(json) {
         for (key, cell) in head.iter().zip(record) {
             let same = match row.get(key) {
                 Some(Value::Number(n)) => cell == n.to_string(),
                 Some(Value::Null) => cell.is_empty(),
+                Some(Value::Bool(b)) => cell == b.to_string(),
                 Some(Value::String(s)) if s.is_ascii() => cell == s.replace(['\n', '\t'], " "),
                 _ => continue,
             };

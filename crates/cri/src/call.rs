@@ -15,7 +15,7 @@ use super::recognise;
 use kflow_model::cri::{
     CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, Inventory, InventoryItem,
 };
-use kflow_model::{Body, Nanos, Observation, Pairs, Source, Stamp, Text};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// Appends an observation of the tap.
 pub(super) fn observe(out: &mut Vec<Observation>, stamp: Stamp, body: Body) {
@@ -201,17 +201,11 @@ impl Call {
         self.start(at, out);
         self.seen = Seen::Lost;
         let end = CallEnd {
-            key: self.asked.key,
-            outcome: CallOutcome::Lost,
-            code: None,
-            inferred: false,
-            began_unseen: false,
-            message: Text::default(),
             subject: self.told.answered.subject.clone(),
             request_bytes: self.request.bytes,
             response_bytes: self.answer.bytes,
             messages: self.answer.count,
-            fields: Pairs::default(),
+            ..CallEnd::new(self.asked.key, CallOutcome::Lost)
         };
         observe(out, Stamp::exact(at), Body::CallEnd(Box::new(end)));
     }

@@ -192,6 +192,25 @@ pub struct CallEnd {
     pub fields: Pairs,
 }
 
+impl CallEnd {
+    /// An end of which nothing but its outcome is known.
+    pub fn new(key: CallKey, outcome: CallOutcome) -> Self {
+        Self {
+            key,
+            outcome,
+            code: None,
+            inferred: false,
+            began_unseen: false,
+            message: Text::default(),
+            subject: Subject::default(),
+            request_bytes: 0,
+            response_bytes: 0,
+            messages: 1,
+            fields: Pairs::default(),
+        }
+    }
+}
+
 const fn one() -> u32 {
     1
 }

@@ -309,7 +309,7 @@ mod tests {
 
     use super::*;
     use kflow_model::clock;
-    use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
+    use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service};
     use kflow_model::gap::Note;
     use kflow_model::{Nanos, Source, Stamp, Text};
 
@@ -340,17 +340,8 @@ mod tests {
             stamp: Stamp::exact(Nanos(2)),
             source: Source::Cri,
             body: Body::CallEnd(Box::new(CallEnd {
-                key: CallKey { conn: 1, stream },
-                outcome: CallOutcome::Status,
                 code: Some(0),
-                inferred: false,
-                began_unseen: false,
-                message: Text::default(),
-                subject: Subject::default(),
-                request_bytes: 0,
-                response_bytes: 0,
-                messages: 1,
-                fields: kflow_model::Pairs::default(),
+                ..CallEnd::new(CallKey { conn: 1, stream }, CallOutcome::Status)
             })),
         }
     }

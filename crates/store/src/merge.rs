@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kflow_model::cri::{CallEnd, CallKey, CallOutcome, Subject};
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome};
 use kflow_model::gap::Gap;
-use kflow_model::pairs::Pairs;
 use kflow_model::session::reader::sort_arrivals;
 use kflow_model::session::{Header, Part, Reader, Report};
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
@@ -220,19 +219,7 @@ impl Merge {
             out.push(Arc::new(Observation {
                 stamp: Stamp::exact(at),
                 source: Source::Cri,
-                body: Body::CallEnd(Box::new(CallEnd {
-                    key,
-                    outcome: CallOutcome::Lost,
-                    code: None,
-                    inferred: false,
-                    began_unseen: false,
-                    message: Text::default(),
-                    subject: Subject::default(),
-                    request_bytes: 0,
-                    response_bytes: 0,
-                    messages: 1,
-                    fields: Pairs::default(),
-                })),
+                body: Body::CallEnd(Box::new(CallEnd::new(key, CallOutcome::Lost))),
             }));
         }
     }

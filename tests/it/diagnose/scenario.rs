@@ -276,21 +276,16 @@ fn subject(c: &Value) -> Subject {
 
 fn call(c: &Value) -> CallStart {
     let method = c["method"].as_str().unwrap_or("");
+    let service = if method == "PullImage" {
+        Service::Image
+    } else {
+        Service::Runtime
+    };
     CallStart {
-        key: key(c),
-        service: if method == "PullImage" {
-            Service::Image
-        } else {
-            Service::Runtime
-        },
-        method: method.into(),
         subject: subject(c),
-        partial: false,
         timeout_ns: c["timeout_s"].as_i64().map(|s| s * SECOND),
-        traceparent: None,
-        request_bytes: 0,
-        filtered: false,
         fields: fields(&c["f"]),
+        ..CallStart::new(key(c), service, method)
     }
 }
 
@@ -300,22 +295,16 @@ fn end(e: &Value, call: Option<&Value>) -> CallEnd {
     if let Some(id) = e["cid"].as_str() {
         subject = subject_of(call, id);
     }
+    let outcome = if reset {
+        CallOutcome::ClientReset
+    } else {
+        CallOutcome::Status
+    };
     CallEnd {
-        key: key(e),
-        outcome: if reset {
-            CallOutcome::ClientReset
-        } else {
-            CallOutcome::Status
-        },
         code: (!reset).then(|| e["code"].as_u64().unwrap_or(0) as u32),
-        inferred: false,
-        began_unseen: false,
         message: e["message"].as_str().unwrap_or("").into(),
         subject,
-        request_bytes: 0,
-        response_bytes: 0,
-        messages: 1,
-        fields: kflow_model::Pairs::default(),
+        ..CallEnd::new(key(e), outcome)
     }
 }
 

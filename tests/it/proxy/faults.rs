@@ -6,9 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use kflow_cri::{Direction, Lost};
-use kflow_model::cri::{
-    CallEnd, CallKey, CallOutcome, CallStart, ConnChange, Service, Sight, Subject,
-};
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, ConnChange, Service, Sight};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 use kflow_proxy::tap::Decode;
@@ -59,17 +57,8 @@ impl Decode for Puppet {
                 "RunPodSandbox",
             ))),
             b"end" => Body::CallEnd(Box::new(CallEnd {
-                key,
-                outcome: CallOutcome::Status,
                 code: Some(0),
-                inferred: false,
-                began_unseen: false,
-                message: Text::default(),
-                subject: Subject::default(),
-                request_bytes: 0,
-                response_bytes: 0,
-                messages: 1,
-                fields: kflow_model::Pairs::default(),
+                ..CallEnd::new(key, CallOutcome::Status)
             })),
             _ => {
                 let mut stopped = self.gate.0.lock().unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use kflow_model::{
     Body, Nanos, Observation, PodRef, Source, Stamp,
     audit::{AuditRecord, AuditStage},
-    cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject},
+    cri::{CallEnd, CallKey, CallOutcome, CallStart, Service},
     event::EventSeen,
     fs::{FsAction, FsChange, FsObject},
     log::{Component, LogLine, Severity},
@@ -66,17 +66,8 @@ fn ended(ns: i64, stream: u32, code: u32) -> Arc<Observation> {
         ns,
         Source::Cri,
         Body::CallEnd(Box::new(CallEnd {
-            key: CallKey { conn: 1, stream },
-            outcome: CallOutcome::Status,
             code: Some(code),
-            inferred: false,
-            began_unseen: false,
-            message: "".into(),
-            subject: Subject::default(),
-            request_bytes: 0,
-            response_bytes: 0,
-            messages: 1,
-            fields: kflow_model::Pairs::default(),
+            ..CallEnd::new(CallKey { conn: 1, stream }, CallOutcome::Status)
         })),
     )
 }

@@ -179,6 +179,8 @@ struct CsvVerdict<'a> {
     attempt: u32,
     next_retry_ns: Option<i64>,
     sentence: &'a str,
+    owner_state: Option<&'a str>,
+    node_state: Option<&'a str>,
     confidence: &'static str,
 }
 
@@ -200,6 +202,8 @@ impl<'a> CsvVerdict<'a> {
             attempt: v.attempt,
             next_retry_ns: v.next_retry_ns,
             sentence: v.sentence,
+            owner_state: v.owner_state,
+            node_state: v.node_state,
             confidence: v.confidence,
         }
     }

@@ -173,17 +173,9 @@ pub(in crate::cluster) fn ended_call() -> Observation {
         stamp: Stamp::exact(clock::now()),
         source: Source::Cri,
         body: Body::CallEnd(Box::new(CallEnd {
-            key: INVENTED,
-            outcome: CallOutcome::Status,
             code: Some(2),
-            inferred: false,
-            began_unseen: false,
             message: "failed to create shim task".into(),
-            subject: Subject::default(),
-            request_bytes: 0,
-            response_bytes: 0,
-            messages: 1,
-            fields: kflow_model::Pairs::default(),
+            ..CallEnd::new(INVENTED, CallOutcome::Status)
         })),
     }
 }

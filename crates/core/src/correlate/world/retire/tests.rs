@@ -86,12 +86,7 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
             ..CallStart::new(key, Service::Runtime, method)
         };
         let end = CallEnd {
-            key,
-            outcome: CallOutcome::Status,
             code: Some(0),
-            inferred: false,
-            began_unseen: false,
-            message: Text::default(),
             subject: Subject {
                 sandbox_id: SandboxId::from(format!("{n:032x}{:032x}", 1)),
                 container_id: ContainerId::from(if stream == 2 {
@@ -103,8 +98,7 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
             },
             request_bytes: 1,
             response_bytes: 1,
-            messages: 1,
-            fields: kflow_model::Pairs::default(),
+            ..CallEnd::new(key, CallOutcome::Status)
         };
         let at = ms + 100 * i64::from(stream);
         all.push(o(at, Source::Cri, Body::CallStart(Box::new(start))));
