@@ -1,6 +1,8 @@
 //! Checks what would work on this machine with the current rights, and gives the exact command for what would not.
 //! Changes nothing.
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -136,18 +138,20 @@ pub fn reachable_socket(root: &Path) -> Option<PathBuf> {
 
 /// Runs all checks. `root` is `/`, or in a test a folder with the relevant files. The texts are redacted, because
 /// they quote answers and command lines.
-pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
-    let mut all = looked_at(root, config).await;
+///
+/// `elsewhere`: the node that is asked about is another machine, so that its endpoint is no socket of this one.
+pub async fn examine(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> {
+    let mut all = looked_at(root, config, elsewhere).await;
     for check in &mut all {
         check.found = redact::text(&check.found).into_owned();
     }
     all
 }
 
-async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
+async fn looked_at(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> {
     let mut all = vec![system(root)];
     if MAY_BE_NODE {
-        all.extend(ways_to_calls(root, config).await);
+        all.extend(ways_to_calls(root, config, elsewhere).await);
     }
     let (agent, sent) = agent::agent(config).await;
     all.extend(agent);
@@ -175,28 +179,77 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
 }
 
 /// Checks the runtimes of this machine, and what can see the calls to them.
-async fn ways_to_calls(root: &Path, config: &Config) -> Vec<Check> {
-    let mut all = runtimes(root).await;
+async fn ways_to_calls(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> {
+    let live = cluster::live_endpoint(config).await;
+    let current = kubelet::current(root, live.as_deref());
+    let mut sockets = Sockets::default();
+    let mut asked = None;
+    if let (Ok((found, _)), false) = (&current, elsewhere) {
+        let path = kubelet::below(root, &found.endpoint.display().to_string());
+        asked = Some(sockets.asked(&path).await);
+    }
+    let mut all = runtimes(root, config, &mut sockets).await;
     let tap = tapped(config);
     let followed = config
         .ebpf
         .as_deref()
         .filter(|_| tap.health == Health::Works);
-    let (carried, listens) = proxy(config, followed.is_some()).await;
-    let live = cluster::live_endpoint(config).await;
-    all.push(kubelet::endpoint(
-        root,
-        kubelet::Known {
-            runtime: config.runtime.as_deref(),
-            proxy: listens.as_deref(),
-            live: live.as_deref(),
-            followed,
-            hidden: carried.health == Health::Off && carried.todo == AS_ROOT,
-        },
-    ));
+    // Before a socket that nobody answers on no proxy helps; where the kubelet is set to one, none is to be set up.
+    let is_set = (current.as_ref()).is_ok_and(|(f, _)| kubelet::is_proxys(&f.endpoint, None));
+    let is_dead = (asked.as_ref()).is_some_and(|a| !matches!(a, kubelet::Asked::Answers));
+    let (carried, listens) = proxy(root, config, followed.is_some(), is_set || is_dead).await;
+    all.push(match current {
+        Err(check) => check,
+        Ok(current) => kubelet::endpoint(
+            root,
+            current,
+            kubelet::Known {
+                runtime: config.runtime.as_deref(),
+                proxy: listens.as_deref(),
+                followed,
+                hidden: carried.health == Health::Off && carried.todo == AS_ROOT,
+                asked: asked.as_ref(),
+            },
+        ),
+    });
+    let follows_proxy = config.ebpf.is_none() && config.untapped.is_none();
+    let is_unserved = listens.is_none() && carried.todo != AS_ROOT;
+    let tap = match &config.proxy {
+        Some(_) if follows_proxy && is_unserved => {
+            Check::new(tap.what, Health::Off, format!("none: {}", carried.found))
+        }
+        _ => tap,
+    };
     all.push(carried);
     all.push(tap);
     all
+}
+
+/// The sockets that were asked for a runtime's version, each once.
+#[derive(Default)]
+struct Sockets(BTreeMap<PathBuf, Result<String, cri::live::Error>>);
+
+impl Sockets {
+    async fn version(&mut self, path: &Path) -> &Result<String, cri::live::Error> {
+        if !self.0.contains_key(path) {
+            let answer = cri::live::version(path).await;
+            self.0.insert(path.to_owned(), answer);
+        }
+        let unasked = || Err(cri::live::Error::Connect(ErrorKind::NotFound.into()));
+        self.0.entry(path.to_owned()).or_insert_with(unasked)
+    }
+    /// What came of asking the kubelet's endpoint.
+    async fn asked(&mut self, path: &Path) -> kubelet::Asked {
+        use kubelet::Asked;
+        match self.version(path).await {
+            Ok(_) => Asked::Answers,
+            Err(cri::live::Error::Connect(e)) if e.kind() == ErrorKind::PermissionDenied => {
+                Asked::Denied
+            }
+            Err(cri::live::Error::Connect(e)) => Asked::Refused(e.to_string()),
+            Err(e) => Asked::Silent(e.to_string()),
+        }
+    }
 }
 
 fn system(root: &Path) -> Check {
@@ -250,21 +303,54 @@ fn system(root: &Path) -> Check {
     }
 }
 
-async fn runtimes(root: &Path) -> Vec<Check> {
-    let mut all = Vec::new();
+/// The sockets to ask for a runtime, with what each is called: the usual ones that exist, the kubelet's, and the one in the arguments.
+/// The errors are finished checks.
+fn places(root: &Path, config: &Config) -> Vec<Result<(String, PathBuf), Check>> {
+    let mut all: Vec<Result<(String, PathBuf), Check>> = Vec::new();
     for (name, path) in SOCKETS {
         let path = root.join(path);
-        let shown = path.display();
         match files::exists(&path) {
-            Ok(true) => {}
-            Ok(false) => continue,
+            Ok(true) => all.push(Ok((name.to_owned(), path))),
+            Ok(false) => {}
             Err(e) => {
-                let text = format!("{name} at {shown}: {e}");
-                all.push(Check::new("runtime", Health::Off, text));
-                continue;
+                let text = format!("{name} at {}: {e}", path.display());
+                all.push(Err(Check::new("runtime", Health::Off, text)));
             }
         }
-        match cri::live::version(&path).await {
+    }
+    let of_kubelet = kubelet::upstream(root).ok();
+    let of_kubelet = of_kubelet.map(|f| kubelet::below(root, &f.endpoint.display().to_string()));
+    let named = [
+        (of_kubelet, "the kubelet's runtime"),
+        (config.runtime.clone(), "the runtime of --runtime"),
+    ];
+    for (path, name) in named {
+        let is_known = |path: &PathBuf| all.iter().flatten().any(|(_, p)| is_same(p, path));
+        if let Some(path) = path.filter(|p| !is_known(p)) {
+            all.push(Ok((name.to_owned(), path)));
+        }
+    }
+    all
+}
+
+/// True for two paths of one socket: `/var/run` is a link to `/run`.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let target = |p: &Path| files::ask(p, |p| p.canonicalize()).unwrap_or_else(|_| p.to_owned());
+    a == b || target(a) == target(b)
+}
+
+async fn runtimes(root: &Path, config: &Config, sockets: &mut Sockets) -> Vec<Check> {
+    let mut all = Vec::new();
+    for place in places(root, config) {
+        let (name, path) = match place {
+            Ok(place) => place,
+            Err(check) => {
+                all.push(check);
+                continue;
+            }
+        };
+        let shown = path.display();
+        match sockets.version(&path).await {
             Ok(version) => {
                 let text = format!("{version} at {shown}");
                 all.push(Check::new("runtime", Health::Works, text));
@@ -322,8 +408,9 @@ fn denied(socket: &Path) -> bool {
         .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// Checks the proxy; also returns where it listens. `ebpf`: the eBPF tap works, and the arguments request no proxy.
-async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
+/// Checks the proxy; also returns where it listens. `ebpf`: the eBPF tap works, and the arguments request no proxy. `unfit`: the check of
+/// the kubelet's endpoint says what to do first.
+async fn proxy(root: &Path, config: &Config, ebpf: bool, unfit: bool) -> (Check, Option<PathBuf>) {
     let path = config
         .proxy
         .clone()
@@ -362,7 +449,8 @@ async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
             "CRI proxy",
             Health::Off,
             format!("the runtime at {} does not answer", i.upstream),
-        ),
+        )
+        .todo(format!("systemctl status {}", unit_of_runtime(root, &i.upstream))),
         // A proxy may be running, so the remedy is not to start one.
         Err(e) if denied(&path) => {
             Check::new("CRI proxy", Health::Off, e.to_string()).todo(AS_ROOT)
@@ -372,6 +460,8 @@ async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
             Health::Off,
             "none runs, and the eBPF tap needs none",
         ),
+        Err(e) if unfit => Check::new("CRI proxy", Health::Off, e.to_string())
+            .todo("see kubelet endpoint, which comes first"),
         Err(e) => Check::new("CRI proxy", Health::Off, e.to_string()).todo(
             "kflow proxy --listen /run/kflow/cri.sock --upstream RUNTIME.sock, or deploy/install.sh",
         ),

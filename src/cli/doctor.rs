@@ -47,7 +47,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         config.agent = doctor::own_agent(&args.root);
     }
     let runtime = super::runtime()?;
-    let checks = runtime.block_on(doctor::examine(&args.root, &config));
+    let checks = runtime.block_on(doctor::examine(&args.root, &config, elsewhere));
     let mut out = out::stdout();
     match args.output {
         Format::Json => {

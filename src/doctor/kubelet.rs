@@ -86,6 +86,8 @@ const OF_DOCKERSHIM: [&str; 8] = [
     "--image-pull-progress-deadline",
 ];
 const DROP_IN: &str = "deploy/install.sh (a systemd drop-in with --container-runtime-endpoint=unix:///run/kflow/cri.sock)";
+/// What install.sh puts on the machine to take the proxy out again.
+const UNINSTALL: &str = "usr/local/lib/kflow/uninstall.sh";
 /// File in which install.sh stores the kubelet's previous runtime endpoint.
 const INSTALLED: &str = "etc/kflow/proxy.env";
 
@@ -360,37 +362,50 @@ pub(super) struct Known<'a> {
     pub(super) runtime: Option<&'a Path>,
     /// Where kflow's proxy listens.
     pub(super) proxy: Option<&'a Path>,
-    /// `containerRuntimeEndpoint` in the running kubelet's `/configz`.
-    pub(super) live: Option<&'a str>,
     /// The socket whose clients the eBPF tap would follow, if the tap works.
     pub(super) followed: Option<&'a Path>,
     /// True when this user may not find out whether a proxy runs.
     pub(super) hidden: bool,
+    /// What came of asking the endpoint for its version; `None` where it was not asked.
+    pub(super) asked: Option<&'a Asked>,
 }
 
-/// Checks the kubelet's endpoint. The running kubelet's `/configz` takes precedence over files.
-pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
+/// What came of a connection to the kubelet's endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A runtime answers there.
+    Answers,
+    /// Nobody accepts connections there.
+    Refused(String),
+    /// Somebody accepts connections there, and no runtime answers.
+    Silent(String),
+    /// This user may not connect.
+    Denied,
+}
+
+const WHAT: &str = "kubelet endpoint";
+
+/// The kubelet's endpoint, and in words where it is set. The running kubelet's `/configz` (`live`) takes precedence over files. The
+/// error is the finished check.
+pub(super) fn current(root: &Path, live: Option<&str>) -> Result<(Found, String), Check> {
+    let live = live.filter(|l| !l.is_empty());
     let set = match find(root) {
         Ok(set) => Some(set),
         Err(Unknown::NoKubelet) => None,
         // `/configz` takes precedence over a file that cannot be read.
-        Err(_) if known.live.is_some_and(|l| !l.is_empty()) => None,
+        Err(_) if live.is_some() => None,
         Err(e) => {
             let todo = match e {
                 Unknown::Unreadable { .. } => super::AS_ROOT,
                 _ => "name the runtime: kflow proxy --upstream /path/to/runtime.sock",
             };
-            return Check::new("kubelet endpoint", Health::Off, e.to_string()).todo(todo);
+            return Err(Check::new(WHAT, Health::Off, e.to_string()).todo(todo));
         }
     };
-    let live = known.live.filter(|l| !l.is_empty()).map(socket);
-    let (found, text) = match (live, set) {
+    Ok(match (live.map(socket), set) {
         (None, None) => {
-            return Check::new(
-                "kubelet endpoint",
-                Health::Off,
-                "no kubelet on this machine",
-            );
+            let check = Check::new(WHAT, Health::Off, "no kubelet on this machine");
+            return Err(check);
         }
         (None, Some(set)) => {
             let text = format!("{} from {}", set.endpoint.display(), set.place);
@@ -426,41 +441,99 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
             };
             (found, text)
         }
+    })
+}
+
+/// True when the endpoint is a socket of kflow's proxy: of the one that answers (`proxy`), or of an installed one.
+pub(super) fn is_proxys(endpoint: &Path, proxy: Option<&Path>) -> bool {
+    is_own(endpoint) || proxy == Some(endpoint)
+}
+
+/// Checks the kubelet's endpoint.
+pub(super) fn endpoint(root: &Path, (found, text): (Found, String), known: Known<'_>) -> Check {
+    let check = |health, said: &str| Check::new(WHAT, health, format!("{text}: {said}"));
+    let is_proxys = is_proxys(&found.endpoint, known.proxy);
+    let status = || {
+        let unit = super::unit_of_runtime(root, &found.endpoint.display().to_string());
+        format!("systemctl status {unit}")
     };
-    if found.endpoint.starts_with("/run/kflow") || known.proxy == Some(found.endpoint.as_path()) {
-        return Check::new(
-            "kubelet endpoint",
-            Health::Works,
-            format!("{text}: kflow's proxy"),
-        );
+    match known.asked {
+        Some(Asked::Denied) => {
+            let said = "whether anybody answers there, only root can ask";
+            return check(Health::Warning, said).todo(super::AS_ROOT);
+        }
+        Some(Asked::Refused(why)) if is_proxys && known.proxy.is_none() => {
+            let said = format!(
+                "the socket of kflow's proxy, and nobody accepts connections there ({why}), so that the kubelet reaches no runtime"
+            );
+            return check(Health::Off, &said).todo(restored(root, &found));
+        }
+        Some(Asked::Refused(why) | Asked::Silent(why)) if is_proxys => {
+            let said = format!("kflow's proxy, and the runtime behind it does not answer ({why})");
+            return check(Health::Off, &said).todo(behind(root));
+        }
+        Some(Asked::Refused(why)) => {
+            let said = format!("nobody accepts connections there ({why})");
+            return check(Health::Off, &said).todo(status());
+        }
+        Some(Asked::Silent(why)) => {
+            let said = format!("no runtime answers there ({why})");
+            return check(Health::Off, &said).todo(status());
+        }
+        Some(Asked::Answers) | None => {}
+    }
+    if is_proxys {
+        return check(Health::Works, "kflow's proxy");
     }
     if known.hidden {
-        return Check::new(
-            "kubelet endpoint",
-            Health::Warning,
-            format!("{text}: whether that is a proxy of kflow's, only root can ask"),
-        )
-        .todo(super::AS_ROOT);
+        let said = "whether that is a proxy of kflow's, only root can ask";
+        return check(Health::Warning, said).todo(super::AS_ROOT);
     }
     if known.followed == Some(found.endpoint.as_path()) {
-        return Check::new(
-            "kubelet endpoint",
-            Health::Works,
-            format!("{text}: the eBPF tap follows it"),
-        );
+        return check(Health::Works, "the eBPF tap follows it");
     }
-    let check = Check::new(
-        "kubelet endpoint",
-        Health::Warning,
-        format!("{text}: not tapped"),
-    );
     // The runtime in the arguments counts; else the kubelet's own, never another one that exists.
     let upstream = known.runtime.unwrap_or(&found.endpoint);
-    check.todo(format!(
+    check(Health::Warning, "not tapped").todo(format!(
         "kflow proxy --listen /run/kflow/cri.sock --upstream {}\n{}",
         upstream.display(),
         found.change
     ))
+}
+
+/// How to bring a proxy back on whose socket nobody listens, or to take it out.
+fn restored(root: &Path, found: &Found) -> String {
+    let start = if unit::exists(root, "kflow-proxy.service") {
+        "systemctl restart kflow-proxy; journalctl -u kflow-proxy -n 20".to_owned()
+    } else {
+        let upstream = upstream(root).map_or("RUNTIME.sock".into(), |f| f.endpoint);
+        format!(
+            "kflow proxy --listen {} --upstream {}",
+            found.endpoint.display(),
+            upstream.display()
+        )
+    };
+    let out = if files::exists(&root.join(UNINSTALL)).unwrap_or(false) {
+        format!("or take it out: /{UNINSTALL}")
+    } else {
+        format!(
+            "or take it out: remove {} from {}, and systemctl restart {}",
+            found.endpoint.display(),
+            found.place,
+            unit(root)
+        )
+    };
+    format!("{start}\n{out}")
+}
+
+/// How to see what the runtime behind the proxy does.
+fn behind(root: &Path) -> String {
+    let runtime =
+        upstream(root).map_or_else(|e| e.to_string(), |f| f.endpoint.display().to_string());
+    format!(
+        "systemctl status {}",
+        super::unit_of_runtime(root, &runtime)
+    )
 }
 
 /// An absolute path on the node, below `root`.

@@ -8,7 +8,9 @@ use tokio::process::Command;
 
 use super::kubelet::{log_file, unit};
 use super::{Check, Health, files};
+use kflow_agent::look::control_processes;
 use kflow_engine::live::{Config, Control, KubeletLog, connect};
+use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::units::wait;
 use kflow_sources::klog::live::remote::{Kubelet, Offer};
@@ -152,7 +154,7 @@ fn file(what: &'static str, path: &Path, flag: &str) -> Check {
     }
 }
 
-/// Checks the audit log: from the arguments, or of an apiserver that runs here as a static pod.
+/// Checks the audit log: from the arguments, or of an apiserver that runs here as a static pod or as a process.
 pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     const WHAT: &str = "audit";
     const MANIFEST: &str = "etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -166,7 +168,17 @@ pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     let manifest = match files::text_if_any(&root.join(MANIFEST)) {
         Ok(Some(manifest)) => manifest,
         Ok(None) => {
-            return Check::new(WHAT, Health::Off, "no apiserver of this machine's own").todo(todo);
+            let processes = control_processes(root);
+            let server = processes
+                .iter()
+                .find(|p| p.component == Component::Apiserver);
+            return match server.map(|p| p.flag("--audit-log-path")) {
+                None => Check::new(WHAT, Health::Off, "no apiserver of this machine's own").todo(todo),
+                Some(Some(path)) => Check::new(WHAT, Health::Works, format!("{path}, by the process kube-apiserver"))
+                    .todo(format!("kflow tui --audit-log {path}")),
+                Some(None) => Check::new(WHAT, Health::Off, "the process kube-apiserver has no --audit-log-path")
+                    .todo("for it, with a policy: --audit-policy-file=/etc/kubernetes/audit.yaml --audit-log-path=/var/log/kubernetes/audit.log"),
+            };
         }
         Err(e) => return Check::new(WHAT, Health::Off, format!("/{MANIFEST}: {e}")).todo(todo),
     };
@@ -291,6 +303,21 @@ mod tests {
                 .contains("--audit-policy-file=")
         );
         let worker = tempfile::tempdir().unwrap();
-        assert_eq!(audit(worker.path(), &asked).health, Health::Off);
+        let none = audit(worker.path(), &asked);
+        assert_eq!(none.found, "no apiserver of this machine's own");
+        // Not every apiserver is a static pod.
+        let process = with(
+            "proc/7/cmdline",
+            "/usr/bin/kube-apiserver\0--audit-log-path\0/var/log/a.log\0",
+        );
+        let check = audit(process.path(), &asked);
+        assert_eq!(check.health, Health::Works);
+        assert_eq!(check.todo, "kflow tui --audit-log /var/log/a.log");
+        let without = with("proc/7/cmdline", "kube-apiserver\0");
+        let check = audit(without.path(), &asked);
+        assert_eq!(
+            check.found,
+            "the process kube-apiserver has no --audit-log-path"
+        );
     }
 }

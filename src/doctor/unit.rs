@@ -18,6 +18,12 @@ const FOLDERS: [&str; 5] = [
 /// kflow's own files, which are ignored: the result is the command line without kflow.
 const OWN: [&str; 2] = ["50-kflow.conf", "/etc/kflow/kubelet.env"];
 
+/// True when the machine has a unit of this name.
+pub(super) fn exists(root: &Path, name: &str) -> bool {
+    let mut folders = FOLDERS.iter();
+    folders.any(|dir| files::exists(&root.join(dir).join(name)).unwrap_or(false))
+}
+
 /// The words of the kubelet's command line, with variables expanded; `None` when it has no unit.
 pub(super) fn command_line(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
     let text = |path: &Path| {

@@ -112,12 +112,34 @@ impl Distribution {
     }
 }
 
+/// A component of the control plane that runs as a process of the node itself, and not in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub component: Component,
+    pub arguments: Vec<String>,
+    /// The file that its log is written to, from `/`; `None` where that is no file.
+    pub log: Option<PathBuf>,
+}
+
+impl Process {
+    /// Returns the last value of a flag (`--name=value` or `--name value`).
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let mut all = self.arguments.iter().enumerate().rev();
+        all.find_map(|(at, a)| match a.strip_prefix(name)? {
+            "" => self.arguments.get(at + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        })
+    }
+}
+
 /// What was read on a node.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub distribution: Distribution,
     /// Names in `/var/log/pods`; `None` when the folder cannot be read.
     pub pod_logs: Option<Vec<String>>,
+    /// Components of the control plane that run as processes, in the order of [`Component::CONTROL`].
+    pub processes: Vec<Process>,
     /// Manifests of static pods: file name and text.
     pub manifests: Vec<(String, String)>,
     /// Those of the files named by [`Distribution`] that exist, absolute.
@@ -296,35 +318,60 @@ pub fn found(seen: &Seen) -> Found {
 
 /// Adds the logs of the control plane. A node without any is a worker, and lacks nothing.
 fn control(seen: &Seen, found: &mut Found) {
-    let Some(folders) = &seen.pod_logs else {
-        found.findings.push(Finding::missing(
-            "control plane",
-            "/var/log/pods cannot be read",
-            "mount the node's /var/log, read-only",
-        ));
-        return;
-    };
+    let folders = seen.pod_logs.as_deref().unwrap_or_default();
     let there: Vec<Component> = folders.iter().filter_map(|f| component_of(f)).collect();
-    let is_one = seen.distribution.is_one_process();
-    if there.is_empty() {
-        let what = if is_one {
-            "in the kubelet's process, and in its log"
-        } else {
-            "not on this node"
-        };
-        found.findings.push(Finding::there("control plane", what));
+    if there.is_empty() && seen.processes.is_empty() {
+        let is_one = seen.distribution.is_one_process();
+        found.findings.push(match seen.pod_logs {
+            None => Finding::missing(
+                "control plane",
+                "/var/log/pods cannot be read",
+                "mount the node's /var/log, read-only",
+            ),
+            Some(_) if is_one => {
+                Finding::there("control plane", "in the kubelet's process, and in its log")
+            }
+            Some(_) => Finding::there("control plane", "not on this node"),
+        });
         return;
     }
     for component in Component::CONTROL {
         let what = format!("{} log", component.name());
         let container = component.program();
-        found.findings.push(if there.contains(&component) {
+        let mut processes = seen.processes.iter();
+        let finding = if there.contains(&component) {
             found.control.push(component);
             Finding::there(what, format!("/var/log/pods, container {container}"))
+        } else if let Some(process) = processes.find(|p| p.component == component) {
+            by_process(process, what, found)
+        } else if there.is_empty() {
+            Finding::missing(what, format!("no process {container} on this node"), "")
         } else {
             Finding::missing(what, format!("no {container} in /var/log/pods"), "")
-        });
+        };
+        found.findings.push(finding);
     }
+}
+
+/// Adds the log of a component that runs as a process.
+fn by_process(process: &Process, what: String, found: &mut Found) -> Finding {
+    let component = process.component;
+    if let Some(path) = &process.log {
+        found.logs.push((component, path.clone()));
+        let said = format!("{}, of the process {}", path.display(), component.program());
+        return Finding::there(what, said);
+    }
+    Finding::missing(
+        what,
+        format!(
+            "{} runs as a process, and does not write its log to a file",
+            component.program()
+        ),
+        format!(
+            "where its log is a file: kflow tui --{}-log FILE, on the node",
+            component.name()
+        ),
+    )
 }
 
 /// How to add an audit log to an apiserver in a static pod.
@@ -333,8 +380,17 @@ const AUDIT: &str = "in the apiserver's static pod, with a policy and mounts of 
 fn audit(seen: &Seen, own: Option<PathBuf>, found: &mut Found) {
     const WHAT: &str = "audit log";
     let server = seen.manifests.iter().find_map(|(_, text)| apiserver(text));
+    let mut processes = seen.processes.iter();
+    let process = processes.find(|p| p.component == Component::Apiserver);
+    // A process has its files where the node has them.
+    let by_process = || {
+        let log = process?.flag("--audit-log-path")?;
+        Some((log.to_owned(), Some(PathBuf::from(log))))
+    };
     let finding = match (
-        server.and_then(|s| s.audit_log.map(|l| (l, s.on_node))),
+        server
+            .and_then(|s| s.audit_log.map(|l| (l, s.on_node)))
+            .or_else(by_process),
         own,
     ) {
         (Some((log, _)), _) if log == "-" => Finding::missing(
@@ -351,6 +407,11 @@ fn audit(seen: &Seen, own: Option<PathBuf>, found: &mut Found) {
             WHAT,
             format!("{log} lies in the apiserver's container, in no folder of the node"),
             "mount a folder of the node there, by a hostPath",
+        ),
+        (None, None) if process.is_some() => Finding::missing(
+            WHAT,
+            "none is written",
+            "for the process kube-apiserver, with a policy: --audit-policy-file=/etc/kubernetes/audit.yaml --audit-log-path=/var/log/kubernetes/audit.log",
         ),
         (None, None) if found.control.is_empty() && !seen.distribution.is_one_process() => return,
         (None, None) => {

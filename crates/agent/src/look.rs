@@ -5,9 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kflow_model::log::Component;
 use kflow_model::patient;
 
-use crate::find::{CRIO_VARIABLES, Crio, Distribution, Found, Seen, apiserver_tracing, found};
+use crate::find::{
+    CRIO_VARIABLES, Crio, Distribution, Found, Process, Seen, apiserver_tracing, found,
+};
 
 /// Folder in which the kubelet keeps the logs of pods, from `/` (the default of `podLogsDir` in its configuration since
 /// 1.32; before, it could not be set).
@@ -74,6 +77,41 @@ fn process(
     })
 }
 
+/// Returns the components of the control plane that run as processes of the node itself. Those in containers have another mount
+/// namespace, and other files.
+pub fn control_processes(root: &Path) -> Vec<Process> {
+    let its = root.to_owned();
+    let found = ask(&root.join("proc"), move |proc| {
+        let namespace = |p: &Path| fs::read_link(p.join("ns/mnt")).ok();
+        let own = namespace(&proc.join("1"));
+        let mut all = Vec::new();
+        for entry in fs::read_dir(proc)?.flatten() {
+            let path = entry.path();
+            let Ok(line) = fs::read(path.join("cmdline")) else {
+                continue;
+            };
+            let line = String::from_utf8_lossy(&line);
+            let arguments: Vec<String> = line.split_terminator('\0').map(str::to_owned).collect();
+            let program = arguments.first().map(Path::new).and_then(Path::file_name);
+            let component = program.and_then(|p| Component::of_program(&p.to_string_lossy()));
+            let is_here = own.is_none() || namespace(&path).is_none_or(|n| Some(n) == own);
+            if let Some(component) = component.filter(|c| Component::CONTROL.contains(c) && is_here)
+            {
+                let log = fs::read_link(path.join("fd/2")).ok();
+                all.push(Process {
+                    component,
+                    arguments,
+                    log: log.filter(|p| below(&its, p).is_file()),
+                });
+            }
+        }
+        Ok(all)
+    });
+    let mut found = found.unwrap_or_default();
+    found.sort_by_key(|p| Component::CONTROL.iter().position(|c| *c == p.component));
+    found
+}
+
 /// Returns the arguments, environment and configuration files of a running CRI-O; `None` when no such
 /// process can be read.
 fn crio(root: &Path) -> Option<Crio> {
@@ -138,6 +176,7 @@ pub fn seen(root: &Path, configuration: Option<&Path>) -> Seen {
         })
         .map(|(_, environment)| environment),
         crio: crio(root),
+        processes: control_processes(root),
         manifests,
         files: files
             .into_iter()
@@ -169,7 +208,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::log::Component;
+    use crate::find::Finding;
 
     fn put(root: &Path, path: &str, text: &str) {
         let path = root.join(path);
@@ -208,6 +247,55 @@ mod tests {
         let found = found_at(root.path(), None);
         assert_eq!(found.control, [Component::Apiserver]);
         assert_eq!(found.audit_logs, [root.path().join("srv/audit.log")]);
+    }
+    /// Components that are started by units of their own, as by Kubernetes The Hard Way.
+    #[test]
+    fn a_control_plane_of_processes_is_found_with_its_logs() {
+        let root = tempfile::tempdir().unwrap();
+        let said = || {
+            let all = found_at(root.path(), None);
+            let of = |f: &Finding| format!("{} {}: {}", f.there, f.what, f.found);
+            let control = [
+                "control plane",
+                "apiserver log",
+                "scheduler log",
+                "audit log",
+            ];
+            let told = all
+                .findings
+                .iter()
+                .filter(|f| control.contains(&f.what.as_str()));
+            let told: Vec<String> = told.map(of).collect();
+            (told, all.logs, all.audit_logs)
+        };
+        put(root.path(), "var/log/pods/x", "");
+        assert_eq!(said().0, ["true control plane: not on this node"]);
+        let line = "/usr/local/bin/kube-apiserver\0--audit-log-path=/var/log/audit.log\0--v=2\0";
+        put(root.path(), "proc/7/cmdline", line);
+        put(root.path(), "proc/8/cmdline", "kube-scheduler\0");
+        put(root.path(), "var/log/apiserver.log", "");
+        fs::create_dir_all(root.path().join("proc/7/fd")).unwrap();
+        let link =
+            |at: &str, to: &str| std::os::unix::fs::symlink(to, root.path().join(at)).unwrap();
+        link("proc/7/fd/2", "/var/log/apiserver.log");
+        let (told, logs, audit) = said();
+        assert_eq!(
+            told,
+            [
+                "true apiserver log: /var/log/apiserver.log, of the process kube-apiserver",
+                "false scheduler log: kube-scheduler runs as a process, and does not write its log to a file",
+                "true audit log: /var/log/audit.log"
+            ]
+        );
+        let log = root.path().join("var/log/apiserver.log");
+        assert_eq!(logs, [(Component::Apiserver, log)]);
+        assert_eq!(audit, [root.path().join("var/log/audit.log")]);
+        // One in a container is a static pod's, or of another node.
+        for (process, namespace) in [("1", "mnt:[1]"), ("7", "mnt:[2]"), ("8", "mnt:[2]")] {
+            fs::create_dir_all(root.path().join(format!("proc/{process}/ns"))).unwrap();
+            link(&format!("proc/{process}/ns/mnt"), namespace);
+        }
+        assert_eq!(said().0, ["true control plane: not on this node"]);
     }
     #[test]
     fn a_crio_that_runs_has_its_configuration_read_in_the_order_of_its_own() {

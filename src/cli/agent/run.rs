@@ -181,6 +181,9 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
         },
         control: ControlArgs {
             audit_log: found.audit_logs.clone(),
+            apiserver_log: of(Component::Apiserver),
+            scheduler_log: of(Component::Scheduler),
+            controller_manager_log: of(Component::ControllerManager),
             containerd_log: of(Component::Containerd),
             pod_logs: (!found.control.is_empty())
                 .then(|| (root.join(look::POD_LOGS), found.control.clone())),

@@ -10,6 +10,11 @@ fn node(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
+/// The check of the endpoint, with what the running kubelet's `/configz` says.
+fn checked(root: &Path, live: Option<&str>, known: Known<'_>) -> Check {
+    current(root, live).map_or_else(|check| check, |it| endpoint(root, it, known))
+}
+
 fn found(files: &[(&str, &str)]) -> (String, String) {
     let root = node(files);
     let f = find(root.path()).unwrap();
@@ -233,7 +238,7 @@ fn a_machine_without_a_kubelet_says_so() {
     let root = node(&[]);
     assert_eq!(find(root.path()), Err(Unknown::NoKubelet));
     assert_eq!(upstream(root.path()), Err(Unknown::NoKubelet));
-    let check = endpoint(root.path(), Known::default());
+    let check = checked(root.path(), None, Known::default());
     assert_eq!(
         (check.health, check.found.as_str()),
         (Health::Off, "no kubelet on this machine")
@@ -266,13 +271,12 @@ fn what_the_running_kubelet_says_of_itself_counts() {
         "var/lib/kubelet/config.yaml",
         "containerRuntimeEndpoint: unix:///run/file.sock\n",
     )]);
-    let known = |live| Known {
+    let known = Known {
         proxy: Some(Path::new("/run/tee.sock")),
-        live: Some(live),
         ..Known::default()
     };
     let said = |live| {
-        let c = endpoint(root.path(), known(live));
+        let c = checked(root.path(), Some(live), known);
         (c.health, c.found)
     };
     assert_eq!(
@@ -293,16 +297,16 @@ fn what_the_running_kubelet_says_of_itself_counts() {
     );
     let followed = Known {
         followed: Some(Path::new("/run/file.sock")),
-        ..known("unix:///run/file.sock")
+        ..known
     };
-    let c = endpoint(root.path(), followed);
+    let c = checked(root.path(), Some("unix:///run/file.sock"), followed);
     assert_eq!((c.health, c.todo.as_str()), (Health::Works, ""));
     assert!(
         c.found.ends_with(": the eBPF tap follows it"),
         "{}",
         c.found
     );
-    let elsewhere = endpoint(node(&[]).path(), known("unix:///run/x.sock"));
+    let elsewhere = checked(node(&[]).path(), Some("unix:///run/x.sock"), known);
     assert_eq!(elsewhere.found, "/run/x.sock by its /configz: not tapped");
 }
 
@@ -312,12 +316,12 @@ fn a_tapped_kubelet_needs_nothing_and_another_gets_the_exact_lines() {
         "var/lib/kubelet/config.yaml",
         "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
     )]);
-    assert_eq!(endpoint(tapped.path(), Known::default()).todo, "");
+    assert_eq!(checked(tapped.path(), None, Known::default()).todo, "");
     let direct = node(&[(
         "var/lib/kubelet/config.yaml",
         "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n",
     )]);
-    let todo = endpoint(direct.path(), Known::default()).todo;
+    let todo = checked(direct.path(), None, Known::default()).todo;
     assert!(
         todo.starts_with(
             "kflow proxy --listen /run/kflow/cri.sock --upstream /run/containerd/containerd.sock\n"
@@ -325,6 +329,79 @@ fn a_tapped_kubelet_needs_nothing_and_another_gets_the_exact_lines() {
         "{todo}"
     );
     assert!(todo.contains("deploy/install.sh"));
+}
+
+/// The kubelet is set to a proxy that has ended: its socket may be left, and no proxy is to be put before that.
+#[test]
+fn a_proxy_on_whose_socket_nobody_accepts_is_told_with_how_to_bring_it_back_and_take_it_out() {
+    const TAPPED: (&str, &str) = (
+        "var/lib/kubelet/config.yaml",
+        "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
+    );
+    const INSTALLED: [(&str, &str); 2] = [
+        ("etc/systemd/system/kflow-proxy.service", ""),
+        ("usr/local/lib/kflow/uninstall.sh", ""),
+    ];
+    let gone = Asked::Refused("Connection refused (os error 111)".to_owned());
+    let silent = Asked::Silent("no answer".to_owned());
+    let told = |files: &[(&str, &str)], asked: &Asked, proxy: Option<&str>| {
+        let root = node(files);
+        let known = Known {
+            asked: Some(asked),
+            proxy: proxy.map(Path::new),
+            ..Known::default()
+        };
+        checked(root.path(), None, known)
+    };
+    let c = told(&[TAPPED, INSTALLED[0], INSTALLED[1]], &gone, None);
+    assert_eq!(c.health, Health::Off);
+    assert!(
+        c.found.contains("kflow's proxy, and nobody accepts"),
+        "{c:?}"
+    );
+    assert_eq!(
+        c.todo,
+        "systemctl restart kflow-proxy; journalctl -u kflow-proxy -n 20\nor take it out: /usr/local/lib/kflow/uninstall.sh"
+    );
+    // A proxy that was started by hand, before a runtime that is noted.
+    let noted = (
+        "etc/kflow/proxy.env",
+        "KFLOW_UPSTREAM=/run/crio/crio.sock\n",
+    );
+    let crio = ("run/crio/crio.sock", "");
+    let c = told(&[TAPPED, noted, crio], &gone, None);
+    assert_eq!(
+        c.todo,
+        "kflow proxy --listen /run/kflow/cri.sock --upstream /run/crio/crio.sock\nor take it out: remove /run/kflow/cri.sock from /var/lib/kubelet/config.yaml, and systemctl restart kubelet"
+    );
+    // The proxy itself answers: it refuses because its runtime does.
+    for asked in [&gone, &silent] {
+        let c = told(&[TAPPED, noted, crio], asked, Some("/run/kflow/cri.sock"));
+        assert_eq!(c.health, Health::Off);
+        assert!(
+            c.found
+                .contains("kflow's proxy, and the runtime behind it does not answer"),
+            "{c:?}"
+        );
+        assert_eq!(c.todo, "systemctl status crio");
+    }
+    let direct = (
+        "var/lib/kubelet/config.yaml",
+        "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n",
+    );
+    for asked in [&gone, &silent] {
+        let c = told(&[direct], asked, None);
+        assert_eq!(
+            (c.health, c.todo.as_str()),
+            (Health::Off, "systemctl status crio")
+        );
+    }
+    assert_eq!(
+        told(&[direct], &Asked::Denied, None).todo,
+        "run as root: sudo kflow doctor"
+    );
+    let works = told(&[TAPPED], &Asked::Answers, None);
+    assert_eq!((works.health, works.todo.as_str()), (Health::Works, ""));
 }
 
 #[test]
@@ -336,7 +413,7 @@ fn an_embedded_kubelet_gets_its_endpoint_by_an_argument_and_keeps_its_runtime() 
         (&["var/lib/rancher/rke2/agent/x"], "rke2-agent"),
     ] {
         let root = node(&[(files[0], "")]);
-        let todo = endpoint(root.path(), Known::default()).todo;
+        let todo = checked(root.path(), None, Known::default()).todo;
         let last = todo.lines().last().unwrap();
         assert_eq!(last, format!("systemctl restart {service}"));
         // The distribution's own setting of that name would disable its containerd.

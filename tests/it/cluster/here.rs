@@ -349,3 +349,57 @@ fn where_the_apiserver_does_not_answer_every_look_names_the_way_without_it() {
         }
     });
 }
+
+/// The kubelet is set to a proxy that has ended; its socket is left. Then somebody accepts there who is no runtime.
+#[test]
+fn doctor_asks_the_socket_that_the_kubelet_is_set_to() {
+    let root = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    put(
+        "var/lib/kubelet/config.yaml",
+        "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
+    );
+    put("run/kflow/cri.sock.lock", "");
+    let socket = root.path().join("run/kflow/cri.sock");
+    let said = || {
+        let path = root.path().to_str().unwrap();
+        let args = [
+            "doctor",
+            "--no-api",
+            "--no-agent",
+            "--tap",
+            "proxy",
+            "--root",
+            path,
+        ];
+        let out = crate::program::kflow(args).out;
+        let row = |what: &str| {
+            let mut rows = out.lines().filter(|l| l.contains(what));
+            rows.next().map(str::to_owned).unwrap_or_default()
+        };
+        (row("kubelet endpoint"), row("CRI tap"), out)
+    };
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    for why in ["Connection refused", "No such file or directory"] {
+        let (endpoint, tap, out) = said();
+        assert!(endpoint.starts_with("off"), "{out}");
+        let words = format!("kflow's proxy, and nobody accepts connections there ({why}");
+        assert!(endpoint.contains(&words), "{out}");
+        assert!(out.contains("or take it out: "), "{out}");
+        assert!(tap.starts_with("off"), "{out}");
+        assert!(!out.contains("deploy/install.sh"), "{out}");
+        std::fs::remove_file(&socket).ok();
+    }
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let (endpoint, _, out) = said();
+    assert!(endpoint.starts_with("off"), "{out}");
+    assert!(
+        endpoint.contains("the runtime behind it does not answer"),
+        "{out}"
+    );
+}
