@@ -45,8 +45,9 @@ pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope
 /// stands for all namespaces.
 pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
     let mut scope = named(&args.scope, pod)?;
-    // The namespace in a pod's name says which pod is meant; with `-A` the others are asked for too.
-    if args.scope.all_namespaces {
+    // The namespace in a pod's name says which pod is meant; with `-A` the others are asked for too, and of a node, which may do nothing
+    // for the pod because of them.
+    if args.scope.all_namespaces || (scope.node.is_some() && args.scope.namespace.is_none()) {
         scope.namespace = None;
     }
     // A pod of a namespace that is called `ns` is named `pod/ns/NAME`.
@@ -82,6 +83,26 @@ pub(super) fn selection(scope: &Scope) -> anyhow::Result<Arc<Selection>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the other pods of a node do to it holds up the one that is asked about.
+    #[test]
+    fn of_a_node_the_pods_of_all_namespaces_are_asked_for_unless_one_is_given() {
+        let namespace = |flag: Option<&str>, node: Option<&str>| {
+            let args = LiveArgs {
+                scope: ScopeArgs {
+                    namespace: flag.map(str::to_owned),
+                    node: node.map(str::to_owned),
+                    ..ScopeArgs::default()
+                },
+                ..LiveArgs::default()
+            };
+            of_cluster(&args, Some("shop/web-0")).unwrap().namespace
+        };
+        assert_eq!(namespace(None, None).as_deref(), Some("shop"));
+        assert_eq!(namespace(None, Some("node1")), None);
+        let given = namespace(Some("shop"), Some("node1"));
+        assert_eq!(given.as_deref(), Some("shop"));
+    }
 
     #[test]
     fn a_pod_that_is_named_with_a_namespace_narrows_to_it() {
