@@ -20,10 +20,18 @@ use super::LineDecoder;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::redact;
+use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// How long a file system may take to answer before the source's status says that it hangs.
 pub const SLOW: Duration = Duration::from_secs(5);
+
+/// How far behind its arrival a line is that shows that a log is still read from before, ns.
+const BEHIND: i64 = 10 * SECOND;
+/// How long after its newest line a log is still expected to bring more of the past, ns: the node's is asked for every two seconds.
+const STILL_COMES: i64 = 3 * SECOND;
+/// How often it is looked at how fast a log comes, ns.
+const PACE: i64 = SECOND / 2;
 
 /// Whether a source works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +71,8 @@ pub struct SourceStatus {
     pub next: Option<Nanos>,
     /// Arrival of the newest observation minus its own time, ns.
     pub lag_ns: Option<i64>,
+    /// For a log that is read from before: how far it has been read, and when that was.
+    pub read_to: Option<Stamp>,
     /// Observations that were lost because the engine had no room.
     pub lost: u64,
     /// Observations delivered so far.
@@ -82,6 +92,7 @@ impl SourceStatus {
             since: None,
             next: None,
             lag_ns: None,
+            read_to: None,
             lost: 0,
             count: 0,
             guessed: false,
@@ -94,6 +105,11 @@ impl SourceStatus {
     /// Returns true for a source that tried and could not.
     pub const fn is_off(&self) -> bool {
         matches!(self.status, Status::Off(_))
+    }
+    /// Returns the time in a log up to which it has been read, while lines of the past still come; `None` once it has caught up.
+    pub fn catches_up(&self, now: Nanos) -> Option<Nanos> {
+        let read = self.read_to?;
+        (self.is_on() && now.since(read.seen) < STILL_COMES).then_some(read.at)
     }
     /// Returns in words what the source delivers, or why it does not.
     pub fn detail(&self) -> &str {
@@ -138,6 +154,7 @@ impl Board {
             to: self.to.clone(),
             card,
             dropped: None,
+            paced: None,
             span,
         }
     }
@@ -158,6 +175,8 @@ pub struct Out {
     to: Sender<Observation>,
     card: Card,
     dropped: Option<(Nanos, u64)>,
+    /// The observation from which the pace is measured.
+    paced: Option<Stamp>,
     /// Lives as long as the source, and holds what the source logs about itself.
     span: Span,
 }
@@ -235,10 +254,30 @@ impl Out {
         ))
     }
 
-    fn counted(&self, stamp: Stamp) {
-        let mut card = lock(&self.card);
+    fn counted(&mut self, stamp: Stamp) {
+        let card = Arc::clone(&self.card);
+        let mut card = lock(&card);
         card.count += 1;
         card.lag_ns = Some(stamp.seen.since(stamp.at).max(0));
+        // What other sources tell may be of long ago at any time: a list of Events, what an agent kept.
+        if !matches!(
+            card.source,
+            Source::Kubelet | Source::Runtime | Source::Audit
+        ) {
+            return;
+        }
+        // Lines that are late because the node's clock is come at the pace of the time in them.
+        let passed = |since: Stamp| (stamp.seen.since(since.seen), stamp.at.since(since.at));
+        let fast = match self.paced.map(passed) {
+            None => true,
+            Some((took, _)) if took < PACE => card.read_to.is_some(),
+            Some((took, told)) => told > took.saturating_mul(2),
+        };
+        if self.paced.is_none_or(|p| stamp.seen.since(p.seen) >= PACE) {
+            self.paced = Some(stamp);
+        }
+        let behind = stamp.seen.since(stamp.at) >= BEHIND;
+        card.read_to = (behind && fast).then_some(stamp);
     }
 
     /// Reports that the source works; `detail` says what it delivers.
@@ -285,6 +324,7 @@ impl Out {
             to: self.to.clone(),
             card: Arc::clone(&self.card),
             dropped: None,
+            paced: None,
             span: self.span.clone(),
         }
     }
@@ -435,6 +475,53 @@ mod tests {
                 text: Text::default(),
             })),
         }
+    }
+
+    /// A log is read from before, then it has caught up; lines whose clock is behind come at the pace of their own time.
+    #[test]
+    fn a_log_that_is_read_from_before_says_how_far_it_has_been_read() {
+        let line = |at: i64, seen: i64| {
+            let mut o = note(0);
+            (o.stamp.at, o.stamp.seen) = (Nanos(at * SECOND / 10), Nanos(seen * SECOND / 10));
+            o
+        };
+        // Tenths of a second: the time in the line, its arrival, and whether it shows that more of the past comes.
+        let read = |of: Source, lines: &[(i64, i64, bool)]| {
+            let (board, _from) = Board::new(64);
+            let mut out = board.out(of, "journal");
+            out.on("following");
+            for (at, seen, comes) in lines {
+                out.offer(line(*at, *seen)).unwrap();
+                let s = board.statuses().remove(0);
+                let told = s.catches_up(Nanos(seen * SECOND / 10));
+                assert_eq!(
+                    told,
+                    comes.then_some(Nanos(at * SECOND / 10)),
+                    "{at} {seen}"
+                );
+            }
+            board.statuses().remove(0)
+        };
+        let past = [
+            (0, 6000, true),
+            (900, 6002, true),
+            (3000, 6006, true),
+            (5990, 6012, false),
+        ];
+        read(Source::Kubelet, &past);
+        let quiet = read(Source::Kubelet, &past[..3]);
+        assert_eq!(
+            quiet.catches_up(Nanos(6006 * SECOND / 10 + STILL_COMES)),
+            None
+        );
+        let skewed = [
+            (0, 600, true),
+            (6, 606, false),
+            (12, 612, false),
+            (15, 615, false),
+        ];
+        read(Source::Kubelet, &skewed);
+        read(Source::Kube, &[(0, 6000, false)]);
     }
 
     #[test]

@@ -139,6 +139,7 @@ actions! {
     Group "group" Pods ["z"] "group by namespace, node, owner, cause, or not";
     ToggleGone "toggle-gone" Pods ["d"] "show or hide pods that are gone";
     ToggleDone "toggle-finished" Pods ["D"] "show or hide pods that are completed";
+    ToggleOwners "toggle-owners" Pods ["O"] "show all owners that have a trouble of their own, or a few";
     ZoomIn "zoom-in" Timeline ["+", "="] "zoom in at the cursor";
     ZoomOut "zoom-out" Timeline ["-"] "zoom out";
     Fit "fit" Timeline ["f"] "show the start, or the whole life";

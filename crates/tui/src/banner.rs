@@ -100,6 +100,8 @@ pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
             && !(away && s.source == Source::Metrics)
     });
     all.extend(missing.map(|s| of_source(snap, s)));
+    let behind = snap.sources.iter().filter_map(|s| catches_up(snap, s));
+    all.extend(behind);
     all.sort_by_key(|r| r.weight == Weight::Missing);
     all
 }
@@ -257,6 +259,27 @@ fn of_source(snap: &Snapshot, s: &SourceStatus) -> Reason {
         since: s.since,
         next: next_try(snap, |o| o.source == s.source && o.name == s.name),
     }
+}
+
+/// Returns the reason for a log of which lines of the past still come: what they begin is shown as still going on until the line comes that
+/// ends it.
+fn catches_up(snap: &Snapshot, s: &SourceStatus) -> Option<Reason> {
+    let is_live = matches!(snap.mode, Mode::Live { following, .. } if following);
+    let at = s.catches_up(snap.now).filter(|_| is_live)?;
+    Some(Reason {
+        badge: "CATCHING UP",
+        weight: Weight::Unknown,
+        what: format!(
+            "the log of {} is read up to {} ago",
+            s.source.name(),
+            age(snap.now.since(at))
+        ),
+        said: "what its lines begin seems to go on until the line comes that ends it".to_owned(),
+        help: String::new(),
+        brief: "",
+        since: None,
+        next: None,
+    })
 }
 
 /// Draws the first (worst) of the reasons on the first row.

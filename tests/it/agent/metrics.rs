@@ -195,6 +195,7 @@ fn state_of(source: Source) -> SourceStatus {
         since: None,
         next: None,
         lag_ns: None,
+        read_to: None,
         lost: 0,
         count: 0,
         guessed: false,

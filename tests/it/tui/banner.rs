@@ -116,6 +116,43 @@ fn every_pane_says_what_is_not_known_in_every_theme() {
     }
 }
 
+/// While a log is read from before, what its lines begin is shown as still going on.
+#[test]
+fn a_log_of_which_lines_of_the_past_still_come_is_told() {
+    let session = session("S1-basics", 250);
+    let mut pipeline = Pipeline::new();
+    for o in session.log.iter() {
+        pipeline.observe(Arc::clone(o));
+    }
+    let now = session.now;
+    let log = |seen: i64| SourceStatus {
+        read_to: Some(Stamp {
+            at: now.plus(-600_000_000_000),
+            seen: now.plus(-seen * 1_000_000_000),
+            ..Stamp::exact(now)
+        }),
+        ..SourceStatus::new(Source::Kubelet, "journal", Status::On("following".into()))
+    };
+    let mode = || Mode::Live {
+        scope: "all".into(),
+        following: true,
+        recording: "".into(),
+    };
+    let mut told = |seen: i64, mode: Mode| {
+        let snap = pipeline.snapshot(now, mode, session.range, vec![log(seen)]);
+        let all = reasons(&snap).into_iter();
+        all.filter(|r| r.badge == "CATCHING UP")
+            .map(|r| r.what)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(0, mode()),
+        ["the log of kubelet is read up to 10m00s ago"]
+    );
+    assert!(told(5, mode()).is_empty());
+    assert!(told(0, Mode::paused("a moment")).is_empty());
+}
+
 /// When kflow could read nothing, the Node pane shows no counts.
 #[test]
 fn what_could_not_be_seen_is_not_counted() {

@@ -232,6 +232,42 @@ fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
     );
 }
 
+/// Owners whose pods do not exist stand above the pods, and leave room for them. The owners are copies of a recorded one.
+#[test]
+fn many_owners_leave_the_first_pods_on_the_screen() {
+    for size in [(80, 24), (200, 60)] {
+        let (mut m, mut snap, _) = super::panes::open("S2-stuck-early", 450, "s10/rc", "1");
+        m.size = size;
+        let one = Arc::clone(snap.owner_verdicts.first().expect("the owner of s29"));
+        let copies = (0..40).map(|n| {
+            let mut v = (*one).clone();
+            let owner = v.owner.as_mut().expect("an owner");
+            owner.name = format!("copy-{n:02}").into();
+            Arc::new(v)
+        });
+        snap.owner_verdicts = Arc::new(copies.collect());
+        snap.version += 1;
+        let text = shown(&mut m, &snap);
+        let rows = text.lines().filter(|l| l.contains("copy-")).count();
+        assert!((2..=11).contains(&rows), "{text}");
+        let more = format!("{} more owners", 40 - rows);
+        assert!(text.contains(&more), "{more}: {text}");
+        assert!(text.contains("cm-missing"), "{text}");
+        press(&mut m, &snap, "O g");
+        let text = shown(&mut m, &snap);
+        assert!(!text.contains("more owners"), "{text}");
+        assert!(
+            text.lines().filter(|l| l.contains("copy-")).count() > rows,
+            "{text}"
+        );
+        press(&mut m, &snap, "O");
+        // One that is asked for by name is found among all.
+        press(&mut m, &snap, "/ copy-39 enter");
+        let text = shown(&mut m, &snap);
+        assert!(text.contains("copy-39"), "{text}");
+    }
+}
+
 /// Whether only old Events mention the pod, or it has no name and either is gone or reached no stage.
 fn is_past(p: &PodView) -> bool {
     let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);

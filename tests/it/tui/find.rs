@@ -72,7 +72,6 @@ fn what_is_typed_after_a_slash_runs_no_command() {
     let snap = session("S2-stuck-early", 450);
     for (pane, keys) in [
         ("Timeline", "2"),
-        ("Incidents", "0"),
         ("Why", "5"),
         ("Node", "6"),
         ("Sequence", "7"),

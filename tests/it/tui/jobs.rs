@@ -75,6 +75,26 @@ fn which_pods_and_owners_were_stuck_and_the_worst_of_them() {
 }
 
 #[test]
+fn incidents_are_found_by_words_of_their_subject_cause_or_sentence() {
+    let mut p = replay("S2-stuck-early", SIZES[0]);
+    let mut rows = |pressed: &str| {
+        p.press(pressed);
+        svg::plain(&p.frame())
+    };
+    let text = rows("/ quota enter");
+    assert!(text.contains("Incidents 1 of 20"), "{text}");
+    assert!(text.contains("s29/deployment/quota"), "{text}");
+    // What is left out comes back.
+    let text = rows("ctrl-x");
+    assert!(text.contains("Incidents 20"), "{text}");
+    let text = rows("/ kf101 space quo enter");
+    assert!(text.contains("Incidents 1 of 20"), "{text}");
+    rows("ctrl-x");
+    let text = rows("/ nowhere enter");
+    assert!(text.contains("No incident matches the filter."), "{text}");
+}
+
+#[test]
 fn the_slowest_call_and_what_it_waited_for() {
     for size in SIZES {
         let (mut p, text) = after("S5-burst", size, 6, "end 3 o enter d");

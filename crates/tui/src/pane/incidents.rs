@@ -58,6 +58,10 @@ pub struct Incidents {
     selected: Option<IncidentId>,
     /// The incident that the user opened last.
     visited: Option<IncidentId>,
+    /// Words that all occur in what is listed, in lower case.
+    filter: String,
+    /// Whether the filter has changed since the rows were built.
+    dirty: bool,
     /// Width of the widest subject, in columns.
     subjects: usize,
     /// Width of the column of begins.
@@ -94,7 +98,8 @@ impl Incidents {
     }
     fn order(&mut self, snap: &Snapshot) {
         let all = &snap.overview.incidents;
-        self.rows = (0..all.len()).collect();
+        let kept = |n: &usize| all.get(*n).is_some_and(|i| fits(i, &self.filter));
+        self.rows = (0..all.len()).filter(kept).collect();
         let now = upto(snap);
         let length = |n: &usize| all.get(*n).map_or(0, |i| -i.length(now));
         match self.sort {
@@ -105,8 +110,8 @@ impl Incidents {
                 (w, length(n))
             }),
         }
-        self.subjects = all
-            .iter()
+        let shown = self.rows.iter().filter_map(|n| all.get(*n));
+        self.subjects = shown
             .map(|i| width(&i.subject.to_string()) + 5 * usize::from(i.pods() > 1))
             .max()
             .unwrap_or(0);
@@ -135,6 +140,30 @@ impl Incidents {
         };
         (h.saturating_sub(HEAD + below).max(1), below)
     }
+}
+
+/// Returns true if each word of the filter occurs in what an incident is about: its subject, its pods, its cause, its state, its title or
+/// its sentence.
+fn fits(i: &Incident, filter: &str) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let verdicts = std::iter::once(&i.verdict).chain(i.parts.iter().map(|p| &p.verdict));
+    let mut text = i.subject.to_string();
+    for v in verdicts {
+        for part in [
+            &*v.pod,
+            v.cause_id(),
+            stage::word(v.state),
+            &v.title,
+            &v.sentence,
+        ] {
+            text.push('\n');
+            text.push_str(part);
+        }
+    }
+    let text = text.to_lowercase();
+    filter.split_whitespace().all(|word| text.contains(word))
 }
 
 /// Columns at which the parts of a row begin, each pair with its width.
@@ -259,7 +288,12 @@ impl Pane for Incidents {
     fn title(&self, ctx: &Ctx<'_>) -> String {
         let overview = &ctx.snap.overview;
         let dot = ctx.glyphs.dot;
-        let mut s = count(overview.incidents.len());
+        let all = overview.incidents.len();
+        let mut s = if self.rows.len() == all {
+            count(all)
+        } else {
+            format!("{} of {}", count(self.rows.len()), count(all))
+        };
         let last = overview
             .incidents
             .iter()
@@ -303,7 +337,8 @@ impl Pane for Incidents {
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let same = |old: &Arc<Vec<Incident>>| Arc::ptr_eq(old, &snap.overview.incidents);
-        if !self.seen.as_ref().is_some_and(same) || self.sorted != self.sort {
+        let dirty = std::mem::take(&mut self.dirty);
+        if !self.seen.as_ref().is_some_and(same) || self.sorted != self.sort || dirty {
             self.seen = Some(Arc::clone(&snap.overview.incidents));
             self.sorted = self.sort;
             self.order(snap);
@@ -367,10 +402,29 @@ impl Pane for Incidents {
     fn hidden(&self) -> Option<(usize, usize)> {
         Some(self.scroll.hidden())
     }
+    fn filter(&self) -> Option<&str> {
+        Some(&self.filter)
+    }
+    fn filter_hint(&self) -> Option<&'static str> {
+        Some("words of the subject, the pods, the cause or the sentence: kf601 shop")
+    }
+    fn matches(&self) -> Option<usize> {
+        Some(self.rows.len())
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        self.filter = text.trim().to_lowercase();
+        self.dirty = true;
+        Ok(())
+    }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let snap = ctx.snap;
         if self.rows.is_empty() {
-            let (text, hint) = nothing(ctx);
+            let (text, hint) = if snap.overview.incidents.is_empty() {
+                nothing(ctx)
+            } else {
+                let none = "No incident matches the filter.";
+                (none.to_owned(), "esc clears it.".to_owned())
+            };
             return super::empty(ctx, canvas, &text, &hint);
         }
         let (w, t) = (canvas.width(), ctx.theme);

@@ -33,6 +33,8 @@ use kflow_model::stamp::SECOND;
 #[derive(Debug)]
 pub struct Pods {
     wanted: Wanted,
+    /// Whether all owners are shown, and not only as many as leave room for pods.
+    all_owners: bool,
     /// Whether `wanted` has changed since the list was built.
     dirty: bool,
     list: List,
@@ -60,8 +62,10 @@ impl Default for Pods {
                 group: GroupBy::None,
                 gone: true,
                 finished: true,
+                owners: usize::MAX,
                 filter: Filter::default(),
             },
+            all_owners: false,
             dirty: true,
             list: List::default(),
             scroll: Scroll::default(),
@@ -82,17 +86,21 @@ const HOLD: i64 = 3 * SECOND;
 /// Rows above the list: the headings.
 const HEAD: u16 = 1;
 
+/// The part of the list that owners may take above the pods, as its divisor, and the least number of them.
+const OWNERS: usize = 5;
+const LEAST_OWNERS: usize = 2;
+
 impl Pods {
     fn pod_at<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Pod> {
         match self.list.rows.get(row)? {
             Row::Pod(i) => snap.world.pods().get(*i as usize),
-            Row::Group(..) | Row::Owner(_) => None,
+            Row::Group(..) | Row::Owner(_) | Row::MoreOwners(_) => None,
         }
     }
     fn owner_at(&self, row: usize) -> Option<&Verdict> {
         match self.list.rows.get(row)? {
             Row::Owner(i) => self.list.owner(*i).map(|v| &**v),
-            Row::Group(..) | Row::Pod(_) => None,
+            Row::Group(..) | Row::Pod(_) | Row::MoreOwners(_) => None,
         }
     }
     /// Moves the selection to the row of the selected pod, or selects the pod of the current row.
@@ -140,7 +148,10 @@ impl Pods {
     fn select_row(&mut self, snap: &Snapshot, shared: &mut Shared, down: bool) {
         let rows = self.list.rows.len();
         let at = self.scroll.at.min(rows.saturating_sub(1));
-        let selectable = |r: &usize| !matches!(self.list.rows.get(*r), Some(Row::Group(..)) | None);
+        let selectable = |r: &usize| {
+            let row = self.list.rows.get(*r);
+            matches!(row, Some(Row::Pod(_) | Row::Owner(_)))
+        };
         let found = if down {
             (at..rows).chain((0..at).rev()).find(selectable)
         } else {
@@ -258,11 +269,24 @@ impl Pane for Pods {
             Action::SortStuck,
             Action::ToggleDone,
             Action::SortReverse,
+            Action::ToggleOwners,
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        let afresh = std::mem::take(&mut self.dirty);
         self.width = size.0;
+        let height = list_height(size, self.lanes.is_some());
+        // An owner that another pane has selected is looked for here.
+        self.all_owners |= (shared.owner.as_ref()).is_some_and(|o| self.list.leaves_out(o));
+        let owners = if self.all_owners || !self.wanted.filter.is_all() {
+            usize::MAX
+        } else {
+            (height / OWNERS).max(LEAST_OWNERS)
+        };
+        if self.wanted.owners != owners {
+            self.wanted.owners = owners;
+            self.dirty = true;
+        }
+        let afresh = std::mem::take(&mut self.dirty);
         // A jump to another moment is news that was asked for.
         let holds = |at: Nanos| snap.mode.moves() && (0..HOLD).contains(&snap.now.since(at));
         self.list
@@ -274,10 +298,7 @@ impl Pane for Pods {
             self.scroll.top = (self.scroll.top + self.scroll.at).saturating_sub(row);
         }
         self.shown.clone_from(&shared.pod);
-        self.scroll.fit(
-            self.list.rows.len(),
-            list_height(size, self.lanes.is_some()),
-        );
+        self.scroll.fit(self.list.rows.len(), height);
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         let action = command.action;
@@ -356,6 +377,14 @@ impl Pane for Pods {
                     }
                 ));
             }
+            Action::ToggleOwners => {
+                self.all_owners = !self.all_owners;
+                return Reply::Say(if self.all_owners {
+                    "all owners with a trouble of their own are shown".to_owned()
+                } else {
+                    "as many owners are shown as leave room for pods".to_owned()
+                });
+            }
             _ => return Reply::Ignored,
         }
         Reply::Done
@@ -428,6 +457,15 @@ impl Pane for Pods {
                     (Some(v), None) => row::owner(ctx, canvas, &columns, y, v),
                     (None, _) => {}
                 },
+                Some(Row::MoreOwners(n)) => {
+                    let key = ctx.keys.first(Action::ToggleOwners);
+                    let text = format!("{} more owners with a trouble of their own", count(*n));
+                    let used = canvas.text(2, y, &text, ctx.theme.dim);
+                    if !key.is_empty() {
+                        let text = format!("  {key} shows them");
+                        canvas.text(2 + used, y, &text, ctx.theme.dim);
+                    }
+                }
                 Some(Row::Group(name, n, bad)) => {
                     let used = canvas.spans(
                         1,

@@ -111,6 +111,7 @@ const fn word(a: Action) -> &'static str {
         Action::SortNext | Action::CallsSort => "sort",
         Action::ToggleGone => "gone",
         Action::ToggleDone => "completed",
+        Action::ToggleOwners => "owners",
         Action::SortStuck => "trouble first",
         Action::PodLanes => "lanes",
         Action::SortReverse => "reverse",

@@ -32,19 +32,31 @@ pub fn strip(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, pod: &PodVi
     }
 }
 
+/// Returns the word for a verdict's state, as `kflow why` has it.
+pub const fn word(state: State) -> &'static str {
+    match state {
+        State::Stuck => "stuck",
+        State::Slow => "slow",
+        State::BackingOff => "backing off",
+        State::CrashLooping => "crash-looping",
+        State::Flapping => "flapping",
+        State::Blocked => "waiting",
+        State::Failed => "failed",
+        State::Recovered => "recovered",
+        State::Healthy => "healthy",
+        State::Gone => "gone",
+    }
+}
+
 /// Returns word and style of a verdict's state.
 pub const fn verdict<'a>(ctx: &Ctx<'a>, state: State) -> (&'static str, &'a Style) {
     let t = ctx.theme;
-    match state {
-        State::Stuck => ("stuck", &t.fail),
-        State::Slow => ("slow", &t.warn),
-        State::BackingOff => ("backing off", &t.wait),
-        State::CrashLooping => ("crash-looping", &t.fail),
-        State::Flapping => ("flapping", &t.warn),
-        State::Blocked => ("blocked", &t.wait),
-        State::Failed => ("failed", &t.fail),
-        State::Recovered => ("recovered", &t.ok),
-        State::Healthy => ("healthy", &t.ok),
-        State::Gone => ("gone", &t.gone),
-    }
+    let style = match state {
+        State::Stuck | State::CrashLooping | State::Failed => &t.fail,
+        State::Slow | State::Flapping => &t.warn,
+        State::BackingOff | State::Blocked => &t.wait,
+        State::Recovered | State::Healthy => &t.ok,
+        State::Gone => &t.gone,
+    };
+    (word(state), style)
 }

@@ -272,6 +272,6 @@ pub(super) fn pods<'s>(
     let rows = list.rows.get(rows).unwrap_or(&[]);
     rows.iter().filter_map(|r| match r {
         Row::Pod(i) => snap.world.pods().get(*i as usize).map(|p| &***p),
-        Row::Group(..) | Row::Owner(_) => None,
+        Row::Group(..) | Row::Owner(_) | Row::MoreOwners(_) => None,
     })
 }

@@ -21,6 +21,8 @@ use kflow_model::{Nanos, ObjectRef, PodUid};
 pub(super) enum Row {
     /// An owner that has a verdict of its own, by its index in the verdicts on owners.
     Owner(u32),
+    /// Owners that are not shown: how many.
+    MoreOwners(usize),
     /// A group: its name, the number of its pods, and how many of them are in trouble.
     Group(String, usize, usize),
     /// A pod, by its index in the world's list of pods.
@@ -129,6 +131,12 @@ impl List {
                 .is_some_and(|v| v.owner.as_ref() == Some(owner)),
             _ => false,
         })
+    }
+    /// Returns true for an owner with a verdict that is left out for want of room.
+    pub(super) fn leaves_out(&self, owner: &ObjectRef) -> bool {
+        let folded = self.rows.iter().any(|r| matches!(r, Row::MoreOwners(_)));
+        let mut all = self.owner_verdicts.iter();
+        folded && self.row_of_owner(owner).is_none() && all.any(|v| v.owner.as_ref() == Some(owner))
     }
     /// Returns the verdict on an owner by its index.
     pub(super) fn owner(&self, place: u32) -> Option<&Arc<Verdict>> {
@@ -328,7 +336,7 @@ impl List {
             .chain(new)
             .collect();
         self.rows.retain_mut(|r| match r {
-            Row::Group(..) | Row::Owner(_) => true,
+            Row::Group(..) | Row::Owner(_) | Row::MoreOwners(_) => true,
             Row::Pod(i) => place(*i).map(|new| *i = new).is_some(),
         });
         self.resized = true;
@@ -394,11 +402,21 @@ impl List {
             for (n, v) in (0..).zip(self.owner_verdicts.iter()) {
                 if (v.state == State::Failed) == over && wanted.keeps_owner(v, now) {
                     self.rows.push(Row::Owner(n));
-                    self.widths = self.widths.max(Widths::of_owner(v));
                 }
             }
         }
         self.owners = self.rows.len();
+        // The pods are below them, and should be on the screen too. A row that says that one more is left out takes as much room as it.
+        if self.owners > wanted.owners.saturating_add(1) {
+            self.rows.truncate(wanted.owners);
+            self.rows.push(Row::MoreOwners(self.owners - wanted.owners));
+        }
+        let shown = self.rows.iter().filter_map(|r| match r {
+            Row::Owner(n) => self.owner_verdicts.get(*n as usize),
+            _ => None,
+        });
+        let shown = shown.map(|v| Widths::of_owner(v));
+        self.widths = shown.fold(self.widths, Widths::max);
         let mut header: Option<(usize, &Key)> = None;
         for i in &self.order {
             if wanted.group != GroupBy::None
@@ -502,6 +520,7 @@ mod tests {
             ][group % 4],
             gone: all,
             finished: all,
+            owners: 3,
             filter: Filter::parse(filter).expect("filter"),
         }
     }

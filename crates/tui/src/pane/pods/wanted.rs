@@ -21,6 +21,8 @@ pub(super) struct Wanted {
     pub(super) gone: bool,
     /// Whether pods that completed successfully are shown.
     pub(super) finished: bool,
+    /// How many owners may stand above the pods.
+    pub(super) owners: usize,
     pub(super) filter: Filter,
 }
 
