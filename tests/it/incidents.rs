@@ -339,6 +339,51 @@ fn looked(told: &[(&str, &str, std::ops::Range<i64>)], seconds: std::ops::Range<
     incidents
 }
 
+/// Several Jobs of a CronJob end in the same way, one in another, which is told last. Their numbers differ each time.
+#[test]
+fn an_incident_is_told_in_the_words_of_most_and_names_the_others() {
+    let world = World::new();
+    let object = |kind: &str, name: &str| kflow_model::ObjectRef {
+        kind: kind.into(),
+        namespace: "shop".into(),
+        name: name.into(),
+        ..kflow_model::ObjectRef::default()
+    };
+    let said = [
+        "ended with exit code 1 after request 70001",
+        "ended with exit code 1 after request 70002",
+        "ended with exit code 2 after request 70003",
+    ];
+    let verdicts = (0..).zip(said).map(|(n, said)| {
+        let mut v = Arc::unwrap_or_clone(verdict("", "KF708", n));
+        v.owner = Some(object("Job", &format!("nightly-{n}")));
+        v.root = Some(object("CronJob", "nightly"));
+        v.sentence = said.to_owned();
+        v.same = said.to_owned();
+        Arc::new(v)
+    });
+    let verdicts: Vec<_> = verdicts.collect();
+    let mut incidents = Incidents::default();
+    for n in 1..=3_usize {
+        let told = Arc::new(verdicts[..n].to_vec());
+        incidents.look(&world, &(Arc::default(), told), at(n as i64));
+    }
+    let all = incidents.list();
+    let [i] = all.as_slice() else {
+        panic!("{all:?}")
+    };
+    assert_eq!(i.subject.to_string(), "shop/cronjob/nightly");
+    assert_eq!(i.verdict.sentence, said[1]);
+    let others = i.others();
+    let others: Vec<_> = others
+        .iter()
+        .map(|(n, v)| (*n, v.sentence.as_str()))
+        .collect();
+    assert_eq!(others, [(1, said[2])]);
+    let text = kflow_export::incidents::text(&[i], (at(0), at(9)), at(9), |_| None);
+    assert!(text.contains(&format!("      also: {}", said[2])), "{text}");
+}
+
 #[test]
 fn the_same_cause_after_a_short_while_is_the_same_incident_and_another_begins_where_the_last_ended()
 {

@@ -61,7 +61,7 @@ fn a_picture_of_a_crash_loop_shows_its_verdict_and_every_back_off() {
     // The words of a text are placed one by one.
     for told in [
         "as of 2026-11-21 00:34:23 UTC",
-        "KF708 Container keeps exiting (crash loop)",
+        "KF708 Container ends, once or in a crash loop",
         "Container c ends with exit code 1 after 998ms, 5 times so far.",
         "11.8s 24.9s 59.8s 1m06s",
     ] {

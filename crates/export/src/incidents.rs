@@ -17,6 +17,8 @@ use kflow_model::{Nanos, PodUid};
 const LENGTH: usize = 7;
 /// Most pods that are named below an owner.
 const NAMED: usize = 12;
+/// Most verdicts in other words that are written below that of most pods.
+const OTHERS: usize = 3;
 
 /// Returns a paragraph per incident, by begin. `now` is the last moment that was searched.
 ///
@@ -71,6 +73,22 @@ pub fn text<'w>(
             out.push_str("    ");
             out.push_str(&line);
             out.push('\n');
+        }
+        let others = i.others();
+        for (n, v) in others.iter().take(OTHERS) {
+            let who = match &i.subject {
+                Subject::Owner(_) if !v.uid.is_empty() => counted(*n as u64, "pod"),
+                _ => "also".to_owned(),
+            };
+            for line in wrap(&clean(&format!("{who}: {}", v.sentence)), WIDTH - 6) {
+                out.push_str("      ");
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+        if others.len() > OTHERS {
+            let more = others.len() - OTHERS;
+            out.push_str(&format!("      and {more} more in other words\n"));
         }
         if matches!(i.subject, Subject::Owner(_)) && (i.pods() > 0 || i.parts.len() > 1) {
             for line in wrap(&clean(&names(i)), WIDTH - 4) {

@@ -302,8 +302,9 @@ const WORDS: [&str; 15] = [
     "not running",
 ];
 
-/// What the scheduler, an autoscaler, the apiserver or a kubelet says itself.
-const OWN: [&str; 9] = [
+/// What the scheduler, an autoscaler, the apiserver, a kubelet or a refused connection says itself.
+const OWN: [&str; 10] = [
+    "nobody accepts connections on ",
     "No node has enough ",
     "No node has the host port",
     "No node has the name",

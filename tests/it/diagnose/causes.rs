@@ -161,6 +161,56 @@ fn what_fails_after_a_start_did_not_fail_since_the_pod_came() {
     assert_eq!(since(Some(3 * SECOND)), 0);
 }
 
+/// A list has the last of the failures that an Event counts.
+#[test]
+fn a_row_of_failures_is_as_old_as_the_first_that_an_event_counts() {
+    let path = in_repository("fixtures/causes/KF404.json");
+    let s = scenario::Scenario::load(&path);
+    let all = s.observations();
+    let (last, before) = all.split_last().expect("the Event");
+    let failed = last.stamp.at;
+    let with = |change: &dyn Fn(&mut kflow_model::event::EventSeen), after: i64| {
+        let mut o = (**last).clone();
+        o.stamp = Stamp::exact(failed.plus(after * SECOND));
+        if let Body::Event(e) = &mut o.body {
+            change(e);
+        }
+        o
+    };
+    // The container has run, and fails when it is started again.
+    let started = with(
+        &|e| {
+            e.reason = "Started".into();
+            e.message = "Started container c".into();
+            e.container = "c".into();
+            e.name = "started".into();
+            (e.warning, e.first) = (false, None);
+        },
+        10,
+    );
+    let since = |first: i64, count: u32| {
+        let counted = with(
+            &|e| (e.count, e.first) = (count, Some(failed.plus(first * SECOND))),
+            3600,
+        );
+        let mut world = World::new();
+        before.iter().for_each(|o| world.observe(o));
+        world.observe(&started.clone().into());
+        world.observe(&counted.into());
+        world.refresh();
+        let target = diagnose::find(&world, &s.target);
+        let now = s.now().plus(3600 * SECOND);
+        let v = target.first().and_then(|t| t.verdict(&world, now));
+        let v = v.expect("a verdict");
+        assert_eq!(v.cause_id(), "KF404", "{}", v.sentence);
+        v.since.since(failed) / SECOND
+    };
+    assert_eq!(since(600, 30), 600);
+    assert_eq!(since(3600, 1), 3600);
+    // It counts on after the container has run.
+    assert_eq!(since(0, 30), 3600);
+}
+
 #[test]
 fn every_cause_has_a_scenario_and_every_scenario_a_cause() {
     let mut files: Vec<String> = std::fs::read_dir(in_repository("fixtures/causes"))

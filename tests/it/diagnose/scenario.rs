@@ -259,6 +259,8 @@ fn subject(c: &Value) -> Subject {
     let text = |k: &str| c[k].as_str().unwrap_or("");
     let (uid, name) = match text("of") {
         "" => (UID, "p"),
+        // A call of the kubelet's loops is of no pod.
+        "-" => return Subject::default(),
         other => (other, other),
     };
     Subject {

@@ -126,7 +126,11 @@ const UNTOLD: [(&str, Sources, &[&str]); 7] = [
     (
         "the kubelet has not begun with the pod: nothing on the node names it",
         Sources::Node,
-        &["KF302", "kubelet-certificate-expired"],
+        &[
+            "KF302",
+            "kubelet-certificate-expired",
+            "proxy-refuses-the-kubelet",
+        ],
     ),
     (
         "of the node the story has that the kubelet began with the pod; an Event tells what fails",

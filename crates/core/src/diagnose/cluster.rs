@@ -216,7 +216,7 @@ impl Cluster {
     }
     /// Returns why a node does nothing for its pods, in a sentence: its kubelet or its runtime stands still.
     pub fn idle(&self, cx: Context<'_>, node: &str) -> Option<&str> {
-        const STANDS: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
+        const STANDS: [CauseId; 4] = [cause::KF301, cause::KF302, cause::KF515, cause::KF523];
         let all = self.told(cx);
         let place = all.binary_search_by(|(name, _)| name.as_str().cmp(node));
         let (_, v) = all.get(place.ok()?)?;

@@ -20,7 +20,7 @@ use kflow_model::{
 };
 
 /// Causes of a pod that are a trouble of its node.
-const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
+const OF_NODE: [CauseId; 4] = [cause::KF301, cause::KF302, cause::KF515, cause::KF523];
 
 /// A second sentence of any cause: what the scheduler says beside it.
 const BESIDE: &str = "[ {beside}]";

@@ -430,6 +430,19 @@ impl<'a> PodHistory<'a> {
             .unwrap_or_default()
     }
 
+    /// Returns when the row of failures began of which an Event tells that counts them: a list has the last one only. An Event counts on
+    /// after the container has run, which begins a new row.
+    fn began(&self, o: &Evidence, container: &str) -> Nanos {
+        let at = o.stamp.at;
+        let Body::Event(e) = &o.body else { return at };
+        let Some(first) = e.began().filter(|first| *first < at) else {
+            return at;
+        };
+        let of_it = |c: &&ContainerHistory<'_>| container.is_empty() || c.name == container;
+        let mut containers = self.containers.iter().filter(of_it);
+        let ran = containers.any(|c| c.started.is_some_and(|t| t.plus(SECOND) >= first));
+        if ran { at } else { first }
+    }
     fn push(
         &mut self,
         reason: impl Into<std::borrow::Cow<'a, str>>,
@@ -466,6 +479,7 @@ impl<'a> PodHistory<'a> {
             }
         }
         let at = o.stamp.at;
+        let first = self.began(o, container);
         let same = |s: &Signal<'_>| {
             s.source == o.source
                 && s.reason == reason
@@ -484,6 +498,7 @@ impl<'a> PodHistory<'a> {
                 });
                 // A state comes after all Events here, and the one in a list has an older time.
                 old.at = old.at.max(at);
+                old.first = old.first.min(first);
                 // A state without a message says only that the failure holds.
                 if !text.is_empty() || old.text.is_empty() {
                     old.text = text;
@@ -502,7 +517,7 @@ impl<'a> PodHistory<'a> {
             container: container.into(),
             text,
             at,
-            first: at,
+            first,
             stated: None,
             count: count.max(1),
             tally,

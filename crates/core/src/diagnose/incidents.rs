@@ -10,9 +10,10 @@ mod walk;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::owner_arg;
+use super::text::alike;
 use super::{CauseId, State, Verdict, Verdicts, cause};
 use crate::correlate::World;
 use crate::flow::Stage;
@@ -134,7 +135,7 @@ pub struct Incident {
     pub begin: Nanos,
     /// The latest end of the parts; `None` while a part lasts.
     pub end: Option<Nanos>,
-    /// The newest verdict of the parts.
+    /// The verdict that most of the pods had, in these words; of as many, the newest.
     pub verdict: Arc<Verdict>,
     /// The intervals that make up the incident, in the order in which they were found; of several pods when the
     /// subject is their owner.
@@ -174,6 +175,14 @@ impl Incident {
         pods.sort_unstable();
         pods.dedup();
         pods.len()
+    }
+    /// Returns what else was said of the pods: each verdict with other words than [`verdict`](Self::verdict) once, with the number of pods
+    /// that had it, most first.
+    pub fn others(&self) -> Vec<(usize, &Verdict)> {
+        let mut all = by_words(&self.parts);
+        let own = alike(&self.verdict.same);
+        all.retain(|(_, p)| alike(&p.verdict.same) != own);
+        all.into_iter().map(|(n, p)| (n, &*p.verdict)).collect()
     }
     /// The subject's namespace, or its name when it is a node.
     pub fn place(&self) -> &str {
@@ -396,15 +405,41 @@ fn together(mut parts: Vec<Part>, root: Option<&ObjectRef>, out: &mut Vec<Incide
     out.extend(incident(run, root));
 }
 
+/// Returns the newest part of those whose verdicts have the same words, with the number of pods that had them: most pods first; of as many,
+/// the newest.
+fn by_words(parts: &[Part]) -> Vec<(usize, &Part)> {
+    let ends = |p: &Part| (p.end.unwrap_or(Nanos(i64::MAX)), p.told);
+    let mut by_words: FxHashMap<String, (FxHashSet<_>, &Part)> = FxHashMap::default();
+    // Most parts of a long incident are told in the very same words.
+    let mut words: FxHashMap<&str, String> = FxHashMap::default();
+    for part in parts {
+        let same = part.verdict.same.as_str();
+        let words = words.entry(same).or_insert_with(|| alike(same));
+        let (pods, newest) = by_words
+            .entry(words.clone())
+            .or_insert_with(|| (FxHashSet::default(), part));
+        pods.insert(Key::of(&part.verdict).who());
+        if ends(part) >= ends(newest) {
+            *newest = part;
+        }
+    }
+    let all = by_words.into_values().map(|(pods, p)| (pods.len(), p));
+    let mut all: Vec<(usize, &Part)> = all.collect();
+    all.sort_by(|(n, a), (m, b)| {
+        let key = |p: &Part| (ends(p), p.verdict.uid.clone(), p.verdict.same.clone());
+        m.cmp(n).then_with(|| key(b).cmp(&key(a)))
+    });
+    all
+}
+
 fn incident(parts: Vec<Part>, root: Option<&ObjectRef>) -> Option<Incident> {
-    let ends = |p: &&Part| (p.end.unwrap_or(Nanos(i64::MAX)), p.told);
-    let newest = parts.iter().max_by_key(ends)?;
-    let verdict = Arc::clone(&newest.verdict);
+    let (_, told) = by_words(&parts).into_iter().next()?;
+    let verdict = Arc::clone(&told.verdict);
     let who = Key::of(&verdict).who();
     let one = parts.iter().all(|p| Key::of(&p.verdict).who() == who);
     let subject = match root {
         Some(root) if !one => Subject::Owner(root.clone()),
-        _ => newest.subject(),
+        _ => told.subject(),
     };
     Some(Incident {
         subject,

@@ -434,6 +434,10 @@ fn order(found: &mut Vec<Finding<'_>>) {
                     k.names.set(key, value);
                 }
                 k.proofs.extend(x.proofs);
+                // A source that was followed for longer tells since when.
+                if k.stage == x.stage && x.since < k.since {
+                    (k.since, k.at_least) = (x.since, x.at_least);
+                }
                 k.confidence = k.confidence.min(x.confidence);
                 k.alone &= x.alone;
                 if k.in_flight.is_none() {

@@ -308,9 +308,80 @@ pub fn hook_error(text: &str) -> String {
     shorten(cause_in(text).trim().trim_end_matches(['"', '.']), 160).to_string()
 }
 
+/// Returns a text without what differs from one occurrence of the same words to the next: identifiers, numbers of five and more digits, and
+/// times of day. Shorter numbers stay: an exit code, a port.
+pub fn alike(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let run = if c.is_alphanumeric() {
+            let is_part = |c: char| !c.is_alphanumeric();
+            let end = rest.find(is_part).unwrap_or(rest.len());
+            end + time_of_day(rest.get(end..).unwrap_or_default(), rest.get(..end))
+        } else {
+            c.len_utf8()
+        };
+        let (word, after) = rest.split_at_checked(run).unwrap_or((rest, ""));
+        let has_digit = word.bytes().any(|b| b.is_ascii_digit());
+        out.push_str(if has_digit && word.len() >= 5 {
+            "#"
+        } else {
+            word
+        });
+        rest = after;
+    }
+    out
+}
+
+/// Returns the length of `:05:07.123` behind the hour of a time of day; 0 behind anything else.
+fn time_of_day(rest: &str, hour: Option<&str>) -> usize {
+    let is_two =
+        |t: Option<&str>| t.is_some_and(|t| t.len() == 2 && t.bytes().all(|b| b.is_ascii_digit()));
+    let at = |at: usize| rest.get(at..=at);
+    // A date with its T, as RFC 3339 has it, ends with the hour too.
+    let hour = hour.map(|h| h.rsplit_once('T').map_or(h, |(_, h)| h));
+    let is_time = is_two(hour)
+        && at(0) == Some(":")
+        && is_two(rest.get(1..3))
+        && at(3) == Some(":")
+        && is_two(rest.get(4..6));
+    if !is_time {
+        return 0;
+    }
+    let fraction = rest.get(6..).unwrap_or_default();
+    let digits = fraction
+        .strip_prefix(['.', ','])
+        .map_or(0, |f| 1 + f.bytes().take_while(u8::is_ascii_digit).count());
+    6 + digits
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_one_trouble_are_alike_and_others_are_not() {
+        for (a, b) in [
+            (
+                "2026-11-21T12:00:05.123Z pid 31337: cannot bind port 8080",
+                "2026-11-21T13:10:59Z pid 40001: cannot bind port 8080",
+            ),
+            (
+                "failed to stop sandbox \"1f2e3d4c5b6a\"",
+                "failed to stop sandbox \"aa00bb11cc22\"",
+            ),
+            ("12:00:01 no route", "23:59:59,001 no route"),
+        ] {
+            assert_eq!(alike(a), alike(b));
+        }
+        for (a, b) in [
+            ("exit code 1", "exit code 2"),
+            ("cannot bind port 8080", "cannot bind port 8081"),
+            ("no such table", "no such column"),
+        ] {
+            assert_ne!(alike(a), alike(b));
+        }
+    }
 
     #[test]
     fn a_sentence_has_no_frame_of_grpc() {

@@ -6,7 +6,8 @@ use super::{Catalogue, Confidence, Recurrence, State, Verdict, incidents, rules,
 use crate::backoff;
 use crate::correlate::RunState;
 use crate::flow::Stage;
-use kflow_model::pod::PodPhase;
+use kflow_model::pod::{PodPhase, WatchEvent};
+use kflow_model::{Body, Evidence};
 
 /// Length of the longest message of a container that is repeated, characters.
 const LONGEST: usize = 160;
@@ -140,7 +141,11 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         }),
         same: sentence.clone(),
         sentence,
-        evidence: past.iter().map(|s| finding::signal_proof(s)).collect(),
+        evidence: if gone {
+            deletion(f).map(finding::proof).into_iter().collect()
+        } else {
+            past.iter().map(|s| finding::signal_proof(s)).collect()
+        },
         not_reached: Vec::new(),
         owner_state: None,
         node_state: None,
@@ -178,6 +183,16 @@ fn ephemeral(f: &PodHistory<'_>) -> Option<String> {
         }
         RunState::Terminated(_) | RunState::Running => None,
     }
+}
+
+/// Returns what shows that the pod was deleted; what it went through before does not say why it is gone.
+fn deletion<'f>(f: &'f PodHistory<'_>) -> Option<&'f Evidence> {
+    let is_deletion = |o: &&Evidence| match &o.body {
+        Body::Pod(p) => p.event == WatchEvent::Deleted,
+        Body::Event(e) => e.reason == "SuccessfulDelete",
+        _ => false,
+    };
+    f.view.evidence.iter().rev().find(is_deletion)
 }
 
 /// Returns how and when a container ended last, in words.

@@ -222,6 +222,8 @@ facts! {
     RuntimeReady,
     /// The container runtime reports that it is not ready.
     RuntimeNotReady,
+    /// The kubelet's loop could not ask the container runtime how it is.
+    RuntimeUnreached,
     /// The container runtime reports that its network is not ready.
     NetworkNotReady,
     /// The apiserver does not have the kubelet's node, or the kubelet has not heard of it.

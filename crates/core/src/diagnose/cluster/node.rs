@@ -6,10 +6,15 @@ use crate::correlate::{NODE_LEASES, NodeState, Presence, World};
 use crate::flow::{self, Fact, Map};
 use kflow_model::event::EventSeen;
 use kflow_model::pod::Condition;
+use kflow_model::stamp::SECOND;
 use kflow_model::{
     Body, Evidence, Nanos, Source, Text,
     log::{Component, LogLine, Severity},
 };
+
+/// How far apart the kubelet's lines about a runtime that it cannot ask may be, ns: it asks every five seconds, and waits for an answer as
+/// long as for any call (pkg/kubelet/apis/config/v1beta1/defaults.go, RuntimeRequestTimeout 2 min).
+const UNREACHED_NS: i64 = 130 * SECOND;
 
 /// The newest renewal of a node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +137,9 @@ pub struct NodeHealth {
     /// The kubelet's newest line that says that the apiserver does not have its node: when, and in which words; and when it said so first.
     pub unfound: Option<(Nanos, Text, Evidence)>,
     unfound_since: Option<Nanos>,
+    /// The kubelet's newest line that says that it could not ask the runtime how it is: when, and why; and when it said so first.
+    pub unreached: Option<(Nanos, Text, Evidence)>,
+    unreached_since: Option<Nanos>,
     /// The node's pressure conditions that are true.
     pub pressures: Vec<Condition>,
     /// The kubelet's newest line or Event that says that it reclaims a resource: when, and which.
@@ -298,11 +306,15 @@ impl NodeHealth {
             Fact::NetworkNotReady => {
                 let why = || Text::from(l.line().field("networkReady").unwrap_or(text));
                 self.network.get_or_insert_with(|| (at, why(), o.clone()));
-                self.network_since = Some(at);
+                goes_back(&mut self.network_since, at, limits::SKIPPING.ns);
+            }
+            Fact::RuntimeUnreached => {
+                self.unreached.get_or_insert_with(why);
+                goes_back(&mut self.unreached_since, at, UNREACHED_NS);
             }
             Fact::NodeNotFound => {
                 self.unfound.get_or_insert_with(why);
-                self.unfound_since = Some(at);
+                goes_back(&mut self.unfound_since, at, limits::NODE_STARTS.ns);
             }
             Fact::ReclaimBegan => {
                 let resource = || Text::from(l.name("resourceName").unwrap_or_default());
@@ -410,6 +422,13 @@ impl NodeHealth {
         let lasts = told && !is_new;
         (lasts && !self.starts(now) && !self.is_ready()).then_some((o, why.as_str(), since))
     }
+    /// Returns the kubelet's newest line that says that it could not ask the runtime, if that is recent: why, and since when it has said
+    /// so. It asks every five seconds (pkg/kubelet/kubelet.go, `updateRuntimeUp`).
+    pub fn unreached(&self, now: Nanos) -> Option<(&Evidence, &str, Nanos)> {
+        let (at, why, o) = self.unreached.as_ref()?;
+        let since = self.unreached_since.unwrap_or(*at);
+        (now.since(*at) < limits::SKIPPING.ns).then_some((o, why.as_str(), since))
+    }
     fn is_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|(s, _, _)| s == "True")
     }
@@ -432,6 +451,14 @@ impl NodeHealth {
     /// True when the API shows the node as not Ready.
     pub fn not_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|(s, _, _)| s != "True")
+    }
+}
+
+/// Moves the begin of a trouble back to an earlier line about it, unless the lines are further apart than `apart` (ns): then the trouble
+/// was over in between.
+fn goes_back(since: &mut Option<Nanos>, at: Nanos, apart: i64) {
+    if since.is_none_or(|later| later.since(at) <= apart) {
+        *since = Some(at);
     }
 }
 

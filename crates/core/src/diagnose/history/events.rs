@@ -24,7 +24,12 @@ impl<'a> PodHistory<'a> {
         // virtual-kubelet `node/pod.go`, podEventCreateFailed and its like; a table of Events may not say whose they are.
         let of_provider = e.component.is_empty() && e.reason.starts_with("Provider");
         if e.node_agent().is_some() || of_provider {
-            self.sign(o.stamp.at);
+            // A list has the last of the occurrences that an Event counts.
+            let began = e.began().unwrap_or(o.stamp.at);
+            if self.picked_up.is_some_and(|at| began.plus(SECOND) < at) {
+                self.picked_up = Some(began);
+            }
+            self.sign(began);
         }
         // An autoscaler uses the scheduler's reason, and speaks of nodes that do not exist yet.
         let reason = match e.reason.as_str() {

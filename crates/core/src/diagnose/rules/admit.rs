@@ -5,11 +5,14 @@ use super::heard::{self, Heard};
 use super::node;
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
+use crate::diagnose::cluster::LOOP_CALL_NS;
 use crate::diagnose::finding::{Finding, node_of};
-use crate::diagnose::history::PodHistory;
+use crate::diagnose::history::{PodCall, PodHistory};
 use crate::diagnose::limits;
+use crate::diagnose::signal::timed_out;
 use crate::diagnose::unknown::may_be_listed;
 use crate::flow::Stage;
+use kflow_model::cri::method;
 use kflow_model::event::{AUTOSCALER_REASONS, SCHEDULER_REASONS};
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Evidence, Nanos, Source, stamp::SECOND};
@@ -38,10 +41,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     // A failure of the pod's own is a better answer than a hanging runtime, so the runtime is the
     // answer only without one.
     if waiting >= PICK_UP_NS
-        && (found.is_empty() || f.picked_up.is_none())
-        && !started(f)
+        && (found.iter().all(is_unanswered) || f.picked_up.is_none())
+        && (!started(f) || hangs(cx, f))
         && runtime(cx, f, stage, found)
     {
+        found.retain(|x| !is_unanswered(x));
         return;
     }
     if f.picked_up.is_none() && waiting >= PICK_UP_NS && would_be_seen(cx, f, bound) {
@@ -68,6 +72,37 @@ fn stopped_reporting<'a>(cx: Context<'a>, f: &PodHistory<'a>, stage: Stage) -> O
     })
 }
 
+/// True for a finding that says no more than that the runtime did not answer a call of the pod in time. Why it does not is
+/// told by what it does for the whole node.
+fn is_unanswered(x: &Finding<'_>) -> bool {
+    let late = || x.names.get("what").is_some_and(timed_out);
+    match x.cause.id {
+        cause::KF506 => true,
+        cause::KF615 | cause::KF702 => late(),
+        _ => false,
+    }
+}
+
+/// True when a call that makes or starts a container of the pod is in flight for longer than a call of the kubelet's loops may be.
+fn hangs(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
+    let methods = [method::CREATE_CONTAINER, method::START_CONTAINER];
+    let mut calls = methods.into_iter().filter_map(|m| f.in_flight(m));
+    calls.any(|call| cx.now.since(call.at) >= LOOP_CALL_NS)
+}
+
+/// Adds a call of the pod that is in flight to the finding that its runtime answers nobody. Returns false when there is no
+/// such finding, so that the call has to be explained by itself.
+pub(super) fn joins_runtime<'a>(
+    found: &mut [Finding<'a>],
+    call: &'a PodCall<'a>,
+    now: Nanos,
+) -> bool {
+    let of_node = found.iter_mut().find(|x| x.cause.id == cause::KF302);
+    let Some(x) = of_node else { return false };
+    *x = x.clone().container(&call.container).call(call, now);
+    true
+}
+
 fn started(f: &PodHistory<'_>) -> bool {
     f.view
         .containers
@@ -87,7 +122,11 @@ pub(super) fn runtime<'a>(
     let name = node_of(f.view, f.api);
     let local = cx.shared.local_node().filter(|_| cx.shared.is_local(name));
     let facts = local.or_else(|| cx.shared.node(name));
-    if let Some((x, _)) = facts.and_then(|n| node::ended_runtime(cx, f, n)) {
+    let told = facts.and_then(|n| {
+        let refused = || node::refused_by_proxy(cx, f, n);
+        node::ended_runtime(cx, f, n).or_else(refused)
+    });
+    if let Some((x, _)) = told {
         found.push(x.at(stage).since(f.since(stage)));
         return true;
     }

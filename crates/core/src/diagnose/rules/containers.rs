@@ -1,6 +1,7 @@
 //! Containers that exit, init containers and sidecars that hold up the others, and hanging calls that
 //! create or start containers.
 
+use super::admit::joins_runtime;
 use super::{Context, held_up};
 use crate::backoff;
 use crate::diagnose::cause;
@@ -10,7 +11,7 @@ use crate::diagnose::history::{
 };
 use crate::diagnose::limits;
 use crate::diagnose::signal;
-use crate::diagnose::text::{list, span, times};
+use crate::diagnose::text::{alike, list, span, times};
 use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
@@ -36,6 +37,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     ] {
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
+            && !joins_runtime(found, call, cx.now)
         {
             // The timeline counts a call that restarts a container to a later stage.
             let x = Finding::new(id, f);
@@ -391,7 +393,7 @@ fn crash<'a>(
             .ends(&in_words(f, c, last, n), last.code, again)
             .name("held", &list(&held_up(f, &c.name)));
         if let Some(said) = said(&last.message) {
-            of_exit = of_exit.varying("said", &said);
+            of_exit.names.vary("said", &said, &alike(&said));
         }
         if last.code.is_none() {
             of_exit = of_exit

@@ -1,6 +1,7 @@
 //! Images whose lookup or pull takes long, and pulls that wait for others.
 
 use super::Context;
+use super::admit::joins_runtime;
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of, proof};
 use crate::diagnose::history::{ContainerHistory, PodHistory};
@@ -23,7 +24,7 @@ const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::PULL_IMAGE) {
-        if cx.now.since(call.at) >= SLOW_NS {
+        if cx.now.since(call.at) >= SLOW_NS && !joins_runtime(found, call, cx.now) {
             found.retain(|k| k.stage != Stage::Image);
             let image = call.start.subject.image.as_str();
             let x = running(cx, f, image, call.at);
@@ -38,6 +39,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
     if let Some(call) = f.in_flight(method::IMAGE_STATUS)
         && cx.now.since(call.at) >= LOOK_UP_NS
+        && !joins_runtime(found, call, cx.now)
     {
         found.push(
             Finding::new(cause::KF615, f)

@@ -54,7 +54,7 @@ pub(super) fn matched<'a>(
             cause::KF808 => f.is_ready() != Some(false),
             cause::KF231 => super::kueue::is_composed(f, s.at),
             // A node is ready only while its runtime answers (pkg/kubelet/nodestatus/setters.go, `ReadyCondition`).
-            cause::KF515 => {
+            cause::KF515 | cause::KF523 => {
                 let node = cx.shared.node(&f.view.node);
                 let still = |n: &NodeHealth| n.ready.as_ref().is_some_and(|(s, ..)| s == "True");
                 let told = f.now.since(s.at) >= limits::RUNTIME_DOWN.ns;

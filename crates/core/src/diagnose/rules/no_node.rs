@@ -50,6 +50,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         format!("a complete list of nodes, without {node}")
     };
     x = x.at(stage).since(since).proof_as(&missing.evidence, what);
+    // When a list was read does not tell since when the node is gone.
+    x.at_least = stage == Stage::Ready && !gone;
     if missing.stale {
         x = x.at_most(Confidence::Likely);
     }

@@ -47,6 +47,7 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
     };
     let f = PodHistory::gather(&view, cx.now);
     let (x, since) = ended_runtime(cx, &f, health)
+        .or_else(|| refused_by_proxy(cx, &f, health))
         .or_else(|| runtime(cx, Finding::new(cause::KF302, &f), name, Some(health)))
         .map(|(x, since)| (holding(cx, x, name), since))
         .or_else(|| ended(cx.now, &f, health))
@@ -132,6 +133,20 @@ pub(super) fn ended_runtime<'a>(
     Some((x.proof(o), *at))
 }
 
+/// Returns a finding for a kubelet that reaches no runtime because nobody accepts connections on the socket of kflow's proxy, and since
+/// when it says so.
+pub(super) fn refused_by_proxy<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    health: &NodeHealth,
+) -> Option<(Finding<'a>, Nanos)> {
+    let (o, why, since) = health.unreached(cx.now)?;
+    let (cause, names) = Catalogue::get().best("@log", why, |c| c.id == cause::KF523)?;
+    let mut x = Finding::of(cause, f);
+    x.names = names;
+    Some((x.proof(o), since))
+}
+
 /// Returns a finding for a kubelet that exits as soon as it is started, by its last line, and when it wrote that.
 pub(super) fn ended<'a>(
     now: Nanos,
@@ -139,7 +154,8 @@ pub(super) fn ended<'a>(
     health: &NodeHealth,
 ) -> Option<(Finding<'a>, Nanos)> {
     let (at, why, o) = health.ended(now)?;
-    let told = Catalogue::get().best("@log", why, |c| c.id == cause::KF516);
+    let of_runtime = |c: &Cause| matches!(c.id, cause::KF516 | cause::KF523);
+    let told = Catalogue::get().best("@log", why, of_runtime);
     let x = match told {
         Some((cause, names)) => {
             let mut x = Finding::of(cause, f);

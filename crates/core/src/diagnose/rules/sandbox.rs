@@ -2,6 +2,7 @@
 //! keeps dying.
 
 use super::Context;
+use super::admit::joins_runtime;
 use crate::backoff;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
@@ -40,7 +41,7 @@ fn lacks_network(cx: Context<'_>, f: &PodHistory<'_>, x: &Finding<'_>) -> bool {
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
         let age = cx.now.since(call.at);
-        if age >= SLOW_NS {
+        if age >= SLOW_NS && !joins_runtime(found, call, cx.now) {
             // Earlier failures do not explain a call that hangs now. The runtime's own log lines since the call began
             // do, above all the line that says what it waits for; that line may be an earlier call's, which waits for
             // the same.

@@ -47,7 +47,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     let stopping = f
         .in_flight(method::STOP_CONTAINER)
         .or_else(|| f.in_flight(method::STOP_POD_SANDBOX));
-    if stopping.is_none() && age >= grace.max(KILL_NS) && running(f) {
+    let held_up = match stopping {
+        Some(call) => cx.now >= due(f, call),
+        None => running(f),
+    };
+    if held_up && age >= grace.max(KILL_NS) {
         admit::runtime(cx, f, Stage::Terminate, found);
     }
     held(cx, f, age, found);
@@ -382,20 +386,33 @@ fn hook<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Fi
     found.push(x.absence(cx.now, Source::Cri, "no StopContainer yet"));
 }
 
+/// Returns how long StopContainer gives the container to end by itself, ns.
+fn timeout(f: &PodHistory<'_>, call: &PodCall<'_>) -> i64 {
+    let mut fields = call.start.fields.iter();
+    let given = fields.find(|(k, _)| k == "timeout");
+    let given = given.and_then(|(_, v)| v.parse::<i64>().ok());
+    given.or(f.grace_s).unwrap_or(30).saturating_mul(SECOND)
+}
+
+/// Returns when a call that stops a container or the sandbox should have returned, at the latest.
+fn due(f: &PodHistory<'_>, call: &PodCall<'_>) -> Nanos {
+    let lasts = if call.start.method == method::STOP_CONTAINER {
+        timeout(f, call).saturating_add(KILL_NS)
+    } else {
+        2 * KILL_NS
+    };
+    call.at.plus(lasts)
+}
+
 /// Adds a finding for a StopContainer or StopPodSandbox that does not return.
 fn stop<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::STOP_CONTAINER) {
         let age = cx.now.since(call.at);
-        let timeout = call
-            .start
-            .fields
-            .iter()
-            .find(|(k, _)| k == "timeout")
-            .and_then(|(_, v)| v.parse::<i64>().ok())
-            .or(f.grace_s)
-            .unwrap_or(30)
-            * SECOND;
-        if age >= timeout + KILL_NS {
+        let timeout = timeout(f, call);
+        if cx.now >= due(f, call) {
+            if admit::joins_runtime(found, call, cx.now) {
+                return;
+            }
             let x = Finding::new(cause::KF905, f);
             found.push(
                 x.container(&call.container)
@@ -411,7 +428,8 @@ fn stop<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>
             );
         }
     } else if let Some(call) = f.in_flight(method::STOP_POD_SANDBOX)
-        && cx.now.since(call.at) >= 2 * KILL_NS
+        && cx.now >= due(f, call)
+        && !admit::joins_runtime(found, call, cx.now)
     {
         let x = Finding::new(cause::KF907, f);
         found.push(x.call(call, cx.now));
