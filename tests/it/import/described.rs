@@ -602,3 +602,37 @@ Containers:
     );
     assert!(!said.contains(" after "), "{said}");
 }
+
+/// kafka-docker-playground 8515: kubectl prints no message of a container that waits, but that of the start that failed.
+#[test]
+fn why_a_container_cannot_be_started_is_told_by_its_last_state() {
+    let desk = Desk::new();
+    let paste = "    State:          Waiting\n      Reason:       RunContainerError\n    Last State:     Terminated\n      Reason:       StartError\n      Message:      failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: \"\": executable file not found in $PATH\n      Exit Code:    128\n      Started:      Thu, 01 Jan 1970 00:00:00 +0000\n      Finished:     Tue, 21 Jul 2026 15:57:17 +0000\n    Ready:          False\n    Restart Count:  4\nConditions:\n  Type                        Status\n  PodReadyToStartContainers   True \n  Initialized                 True \n  Ready                       False \n  ContainersReady             False \n  PodScheduled                True \n";
+    let said = super::fragments::told(&desk, paste);
+    assert!(said.contains("KF704"), "{said}");
+    let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "executable file not found in $PATH";
+    assert!(joined.contains(words), "{said}");
+}
+
+/// Certified-kubernetes-administrator-course 150: liveness and readiness probes are run only when the startup probe has passed.
+#[test]
+fn a_startup_probe_has_passed_where_another_probe_fails_later() {
+    let desk = Desk::new();
+    let row = |age: &str, what: &str| {
+        format!(
+            "  Warning  Unhealthy       {age}       kubelet  {what} probe failed: HTTP probe failed with statuscode: 500\n"
+        )
+    };
+    let head = "  Normal   Created         21h                      kubelet  Created container kube-apiserver\n  Normal   Started         21h                      kubelet  Started container kube-apiserver\n";
+    let startup = row("18h (x9 over 20h)", "Startup");
+    let readiness = row("11h (x242 over 21h)", "Readiness");
+    let passed = super::fragments::told(&desk, &format!("{head}{startup}{readiness}"));
+    assert!(!passed.contains("KF802"), "{passed}");
+    assert!(passed.contains("KF801"), "{passed}");
+    let fails = super::fragments::told(&desk, &format!("{head}{startup}"));
+    assert!(fails.contains("KF802"), "{fails}");
+    let earlier = row("20h (x2 over 21h)", "Readiness");
+    let again = super::fragments::told(&desk, &format!("{head}{earlier}{startup}"));
+    assert!(again.contains("KF802"), "{again}");
+}

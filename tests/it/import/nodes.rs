@@ -70,6 +70,62 @@ fn a_node_is_told_by_the_rows_of_its_conditions() {
     assert!(said.contains("16h"), "{said}");
 }
 
+/// Kubernetes 77981, the condition `Ready` is behind the cut; the taint's name of 1.6 is of 42733.
+#[test]
+fn a_node_is_told_by_its_taint_where_its_description_is_cut() {
+    let desk = Desk::new();
+    let cut = "[root@k8s-master ~]# kubectl describe node k8s-worker2\nName:               k8s-worker2\nRoles:              <none>\nCreationTimestamp:  Tue, 14 May 2019 15:26:39 -0400\nTaints:             node.kubernetes.io/unreachable:NoSchedule\nUnschedulable:      false\n";
+    let conditions = "Conditions:\n  Type             Status    LastHeartbeatTime                 LastTransitionTime                Reason              Message\n  ----             ------    -----------------                 ------------------                ------              -------\n  MemoryPressure   Unknown   Thu, 16 May 2019 11:20:20 -0400   Thu, 16 May 2019 11:21:41 -0400   NodeStatusUnknown   Kubelet stopped posting node status.\n";
+    let old = cut.replace(
+        "node.kubernetes.io/unreachable:NoSchedule",
+        "node.alpha.kubernetes.io/unreachable:NoExecute",
+    );
+    for (paste, node, words) in [
+        (
+            format!("{cut}{conditions}"),
+            "node/k8s-worker2",
+            "NodeStatusUnknown: Kubelet stopped posting node status",
+        ),
+        (cut.to_owned(), "node/k8s-worker2", "is not Ready"),
+        (old, "node/k8s-worker2", "is not Ready"),
+    ] {
+        let said = told(&desk, &paste);
+        assert!(said.starts_with(node), "{paste}\n{said}");
+        assert!(said.contains("KF301"), "{paste}\n{said}");
+        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(words), "{words}: {paste}\n{said}");
+    }
+    // Other taints say nothing of it, nor does this one beside the condition.
+    for paste in [
+        cut.replace("unreachable", "disk-pressure"),
+        format!("{cut}{conditions}")
+            .replace("MemoryPressure   Unknown", "Ready            True   "),
+    ] {
+        let said = told(&desk, &paste);
+        assert!(!said.contains("KF301"), "{paste}\n{said}");
+    }
+}
+
+/// Kubernetes 101674.
+#[test]
+fn all_nodes_of_a_table_that_are_not_ready_are_named() {
+    let desk = Desk::new();
+    let paste = "NAME                STATUS     ROLES                  AGE   VERSION\nk8s-caas-infra01    NotReady   infra                  72d   v1.20.6\nk8s-caas-master01   Ready      control-plane,master   72d   v1.20.6\nk8s-caas-worker01   NotReady   worker                 72d   v1.20.6\n";
+    let said = told(&desk, paste);
+    assert!(
+        said.contains("nodes k8s-caas-infra01 and k8s-caas-worker01 are (NotReady"),
+        "{said}"
+    );
+    let said = told(
+        &desk,
+        &paste.replace("worker01   NotReady", "worker01   Ready   "),
+    );
+    assert!(
+        said.contains("node k8s-caas-infra01 is (NotReady"),
+        "{said}"
+    );
+}
+
 /// kubectl prints `Unknown` for a deleted pod whose node does not report.
 #[test]
 fn a_pod_that_is_unknown_is_on_a_node_that_does_not_report() {

@@ -692,8 +692,17 @@ pub fn nodes_alone(asked: Asked<'_>) -> Option<Unknown> {
     if !asked.world.every_pod().is_empty() {
         return None;
     }
-    let nodes = asked.world.nodes();
-    nodes.into_iter().find_map(|n| not_ready(asked, &n.name))
+    let nodes = asked.world.nodes().into_iter();
+    let unready = nodes.filter_map(|n| not_ready(asked, &n.name).map(|unknown| (&n.name, unknown)));
+    let (names, all): (Vec<_>, Vec<_>) = unready.unzip();
+    let mut first = all.into_iter().next()?;
+    if names.len() > 1 {
+        first.what = format!(
+            "how nodes {} are (NotReady when they were last seen)",
+            list(&names)
+        );
+    }
+    Some(first)
 }
 
 fn without_nodes(asked: Asked<'_>, what: String) -> Option<Unknown> {

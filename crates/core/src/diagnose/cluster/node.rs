@@ -5,6 +5,7 @@ use super::super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{NODE_LEASES, NodeState, Presence, World};
 use crate::flow::{self, Fact, Map};
 use kflow_model::event::EventSeen;
+use kflow_model::node::NodeSeen;
 use kflow_model::pod::Condition;
 use kflow_model::stamp::SECOND;
 use kflow_model::{
@@ -169,6 +170,8 @@ impl NodeHealth {
                 f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
                 f.ready_since = c.transition;
                 f.came_back = c.transition.filter(|_| c.is_true());
+            } else if let Some((ready, since)) = by_taint(n) {
+                (f.ready, f.ready_since) = (Some(ready), since);
             }
             let pressures = n.conditions.iter();
             let pressures = pressures.filter(|c| c.is_true() && low_on(&c.kind).is_some());
@@ -460,6 +463,25 @@ fn goes_back(since: &mut Option<Nanos>, at: Nanos, apart: i64) {
     if since.is_none_or(|later| later.since(at) <= apart) {
         *since = Some(at);
     }
+}
+
+/// Returns what the condition Ready of a node is of which no such condition is known, as of one whose description was cut: the
+/// controller of nodes says the same by a taint, and where the node does not report by its other conditions
+/// (pkg/controller/nodelifecycle/node_lifecycle_controller.go, `nodeConditionToTaintKeyStatusMap`, `tryUpdateNodeHealth`).
+fn by_taint(n: &NodeSeen) -> Option<((Text, Text, Text), Option<Nanos>)> {
+    const UNREACHABLE: [&str; 2] = [
+        "node.kubernetes.io/unreachable",
+        "node.alpha.kubernetes.io/unreachable",
+    ];
+    let mut taints = n.taints.iter();
+    let is_silent = taints.any(|(key, ..)| UNREACHABLE.contains(&key.as_str()));
+    is_silent.then(|| {
+        let unknown = n.conditions.iter().find(|c| c.status == "Unknown");
+        let (reason, message) =
+            unknown.map_or_else(Default::default, |c| (c.reason.clone(), c.message.clone()));
+        let since = unknown.and_then(|c| c.transition);
+        (("Unknown".into(), reason, message), since)
+    })
 }
 
 fn is_of_runtime(l: &LogLine) -> bool {

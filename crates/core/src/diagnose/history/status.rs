@@ -119,9 +119,14 @@ impl PodHistory<'_> {
                         && x.reason == "ContainerError"
                         && x.container == s.name
                 };
+                // The end of a start that failed has its message too.
+                let of_start = s.last.as_ref().filter(|last| {
+                    message.is_empty() && reason == "RunContainerError" && never_ran(&last.reason)
+                });
+                let text = of_start.map_or(message, |last| &last.message);
                 match self.signals.iter_mut().find(|x| of_event(x)) {
                     Some(told) => told.reason = reason.as_str().into(),
-                    None => self.push(reason.as_str(), &s.name, message.as_str(), o, 0),
+                    None => self.push(reason.as_str(), &s.name, text.as_str(), o, 0),
                 }
                 if reason == "CrashLoopBackOff" {
                     self.state(reason, &s.name, ended(s));

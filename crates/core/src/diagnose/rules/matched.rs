@@ -38,7 +38,7 @@ pub(super) fn matched<'a>(
                         || (cause.id == cause::KF910 && f.deletion_refused())
                         || (cause.id == cause::KF917 && f.eviction_refused())
                         || holds_up_the_next(cause, s, f)
-                        || is_being_stopped(cause, f)
+                        || is_being_stopped(cause, s, f)
                         || is_left(cause, s, f)
                 }
             };
@@ -145,10 +145,28 @@ fn holds_up_the_next(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool 
         && f.sandbox.is_none_or(|made| made < s.at)
 }
 
-/// True for a hook that fails when a container is stopped, where the Event alone is known: without the pod's object nothing says
-/// whether it is being deleted.
-fn is_being_stopped(cause: &Cause, f: &PodHistory<'_>) -> bool {
-    cause.id == cause::KF904 && f.api.is_none() && f.deleted.is_none()
+/// True for a hook or a kill that fails when a pod is stopped, where its Event or line alone is known: without the pod's object nothing
+/// else says that it is being ended. The kubelet tries a kill again within seconds.
+fn is_being_stopped(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
+    let fails = match cause.id {
+        cause::KF904 => true,
+        cause::KF905 | cause::KF906 | cause::KF907 => {
+            ends_pod(s) && f.now.since(s.at) < limits::VOLUME_RETRY.ns
+        }
+        _ => false,
+    };
+    fails && f.api.is_none() && f.deleted.is_none()
+}
+
+/// True for an error of a kill of the whole pod, and not of one of its containers alone (pkg/kubelet/kubelet.go, `SyncTerminatingPod`;
+/// `syncPod` before 1.22).
+fn ends_pod(s: &Signal<'_>) -> bool {
+    const WORDS: &str = "error killing pod";
+    match &s.evidence.body {
+        Body::Log(l) => l.error.contains(WORDS) || l.message.contains(WORDS),
+        Body::Event(e) => e.message.contains(WORDS),
+        _ => false,
+    }
 }
 
 /// True for volumes that are left on the node of a pod that is known by its UID only, as lines about them name it: the kubelet

@@ -142,6 +142,9 @@ fn of_probes_alone<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<F
     let recent = |p: &&ProbeResult<'a>| f.now.since(p.at) <= limits::EVENTS_REPEAT.ns;
     of_kinds.into_iter().find_map(|(id, failed, kind, why)| {
         let p = failed.as_ref().filter(recent)?;
+        if id == cause::KF802 && has_passed(c, p) {
+            return None;
+        }
         let x = unrun(f, p, kind).unwrap_or_else(|| Finding::new(id, f).name("fails", "fails"));
         let killed = c.killed.filter(|(_, w, _)| Some(*w) == why);
         let x = x
@@ -156,6 +159,13 @@ fn of_probes_alone<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<F
             None => x,
         })
     })
+}
+
+/// True for a startup probe that has passed since it failed: the other probes are run only after that
+/// (pkg/kubelet/prober/worker.go, `doProbe`).
+fn has_passed(c: &ContainerHistory<'_>, startup: &ProbeResult<'_>) -> bool {
+    let mut others = c.liveness.iter().chain(&c.readiness);
+    others.any(|other| other.at > startup.at)
 }
 
 /// True when the API shows the container as ready.
@@ -254,6 +264,7 @@ fn probes<'a>(
     let told = f.api.is_none() && f.is_sidecar(&c.name) && c.kills == 0;
     if let Some(p) = c.startup.as_ref().filter(|p| p.at.plus(SECOND) >= started)
         && !told
+        && !has_passed(c, p)
         && c.status.and_then(|s| s.started) != Some(true)
         && !is_ready(c)
         && c.ready_said.is_none_or(|(t, r)| !r || t < p.at)

@@ -51,6 +51,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
     let mut told: Vec<Finding<'a>> = Vec::new();
     let mut beside: Vec<(CauseId, String)> = Vec::new();
     let mut unknown: Vec<&Clause<'_>> = Vec::new();
+    let mut counted: Vec<(CauseId, u32)> = Vec::new();
     let mut most = 0;
     for clause in clauses {
         let best = Catalogue::get().best("@clause", clause.text, |_| true);
@@ -62,6 +63,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
             continue;
         }
         most = most.max(clause.nodes);
+        counted.push((cause.id, clause.nodes));
         if told.iter().any(|x| x.cause.id == cause.id) {
             beside.push((cause.id, in_words(&sentence, clause)));
         }
@@ -82,6 +84,7 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         told.retain(|x| x.cause.id != cause::KF205);
     }
     fits::some_node_has_the_labels(cx, f, &mut told);
+    lead_by_all(sentence.total, &counted, &mut told);
     // Some entries know whole messages.
     let is_known = Catalogue::get()
         .best(&s.reason, &s.text, |_| true)
@@ -114,6 +117,23 @@ fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>
         found.extend(shown);
     } else {
         found.extend(told);
+    }
+}
+
+/// Puts a reason that holds of all nodes before those that hold of some of these: as long as it does, the others do not matter. Up to
+/// 1.18 the scheduler said all reasons of a node (pkg/scheduler/core/generic_scheduler.go, `podFitsOnNode`).
+fn lead_by_all(total: Option<u32>, counted: &[(CauseId, u32)], told: &mut [Finding<'_>]) {
+    let Some(total) = total else { return };
+    let most = |x: &Finding<'_>| {
+        let of_it = counted.iter().filter(|(id, _)| *id == x.cause.id);
+        of_it.map(|(_, nodes)| *nodes).max().unwrap_or_default()
+    };
+    let of_some = told.iter().filter(|x| (1..total).contains(&most(x)));
+    let Some(above) = of_some.map(|x| x.rank).max() else {
+        return;
+    };
+    for x in told.iter_mut().filter(|x| most(x) == total) {
+        x.rank = x.rank.max(above.saturating_add(1));
     }
 }
 

@@ -15,6 +15,17 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
             r#"Failed to create pod sandbox: rpc error: code = Unknown desc = [failed to set up sandbox container "5e1f" network for pod "p": networkPlugin cni failed to set up pod "p_ns" network: open /run/flannel/subnet.env: no such file or directory]"#,
             cause::KF501,
         ),
+        // Ansible-role-kubernetes-worker 16 and AKS 4342: dockershim before 1.16 and Go before 1.14, and single quotation marks.
+        (
+            "FailedCreatePodSandBox",
+            r#"Failed create pod sandbox: rpc error: code = Unknown desc = [failed to set up sandbox container "3b64" network for pod "my-nginx": NetworkPlugin cni failed to set up pod "my-nginx_default" network: error getting ClusterInformation: Get https://127.0.0.1:6443/apis/crd.projectcalico.org/v1/clusterinformations/default: dial tcp 127.0.0.1:6443: connect: connection refused, failed to clean up sandbox container "3b64" network for pod "my-nginx": NetworkPlugin cni failed to teardown pod "my-nginx_default" network: x]"#,
+            cause::KF504,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox '3e16': plugin type='azure-vnet' failed (add): IPAM Invoker Add failed with error: Failed to get IP address from CNS with error: %w: http request failed: Post 'http://localhost:10090/network/requestipconfig': dial tcp 127.0.0.1:10090: connect: connection refused",
+            cause::KF518,
+        ),
         (
             "FailedCreatePodSandBox",
             "rpc error: code = Unknown desc = error reserving pod name k8s_p_ns_u_0 for id 5e1f: name is reserved",
