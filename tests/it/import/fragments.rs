@@ -398,3 +398,184 @@ fn what_kubectl_says_when_it_has_nothing_is_told_as_that() {
         assert!(said.contains(told), "{given}: {said}");
     }
 }
+
+/// The kubelet's log and a container's status say it so, also where another tool quotes them.
+#[test]
+fn a_back_off_in_the_words_of_a_log_names_its_pod() {
+    let desk = Desk::new();
+    for (paste, code, object) in [
+        // k8sgpt-ai/k8sgpt 792.
+        (
+            "3 opa/opa-849dcb7499-9chrt(Deployment/opa)\n\n- Error: back-off 5m0s restarting failed container=kube-mgmt pod=opa-849dcb7499-9chrt_opa(7f8061d3-3603-49d6-8e03-77cb4b1bbed4)\n\n- Error: back-off 5m0s restarting failed container=opa pod=opa-849dcb7499-9chrt_opa(7f8061d3-3603-49d6-8e03-77cb4b1bbed4)\n",
+            "KF708",
+            "opa/opa-849dcb7499-9chrt",
+        ),
+        // Kubernetes 62594, the end of which an index of public issues does not show.
+        (
+            "```\nBack-off restarting failed container\nError syncing pod, skipping: failed to \"StartContainer\" for \"web\" with CrashLoopBackOff: \"Back-off 5m0s restarting failed container=web pod=web-controller-3987916996-qtfg7_micro-services(a913f25b-400a-11e8-8a2a-0252b8c4655e)\"\nLiveness probe failed: Get http://100.96.11.194:5000/: dial tcp 100.96.11.194:5000: getsockopt: connection refused\n```\n",
+            "KF803",
+            "micro-services/web-controller-3987916996-qtfg7",
+        ),
+    ] {
+        let said = told(&desk, paste);
+        assert!(said.contains(code), "{code}: {paste}\n{said}");
+        assert!(said.starts_with(object), "{object}: {paste}\n{said}");
+        assert!(!said.contains("/POD"), "{said}");
+    }
+}
+
+#[test]
+fn what_karpenter_says_stands_alone_and_in_its_log() {
+    let desk = Desk::new();
+    for (paste, object, words) in [
+        // Karpenter-provider-aws 5156.
+        (
+            "**Events**\n`incompatible with provisioner \"dev-ops\", daemonset overhead={\"cpu\":\"180m\",\"memory\":\"120Mi\",\"pods\":\"3\"}, no instance type satisfied resources {\"cpu\":\"530m\",\"vpc.amazonaws.com/pod-eni\":\"1\"} and requirements env In [dev] (no instance type has enough resources);`\n",
+            "NAMESPACE/POD",
+            "incompatible with provisioner \"dev-ops\"",
+        ),
+        // Karpenter 1162.
+        (
+            " \"{\"level\":\"ERROR\",\"time\":\"2024-04-03T06:40:04.552Z\",\"logger\":\"controller.provisioner\",\"message\":\"Could not schedule pod, incompatible with nodepool \\\"default\\\", daemonset overhead={\\\"cpu\\\":\\\"675m\\\",\\\"memory\\\":\\\"390Mi\\\",\\\"pods\\\":\\\"6\\\"}, incompatible requirements, label \\\"nodegroup\\\" does not have known values\",\"commit\":\"17d6c05\",\"pod\":\"com-dtv-dcp-dpd/beamacctgetprofilems-green-746d677b76-lghl4\"}\"\n",
+            "com-dtv-dcp-dpd/beamacctgetprofilems-green-746d677b76-lghl4",
+            "Could not schedule pod, incompatible with nodepool \"default\"",
+        ),
+    ] {
+        let said = told(&desk, paste);
+        assert!(said.contains("KF225"), "{paste}\n{said}");
+        assert!(said.starts_with(object), "{object}: {paste}\n{said}");
+        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(words), "{words}: {paste}\n{said}");
+    }
+}
+
+/// K3s 2370 and containerd 2744: lines of kubelets of 1.18 and 1.12, without the pod's deletion.
+#[test]
+fn a_kill_of_a_pod_that_fails_is_told_without_its_deletion() {
+    let desk = Desk::new();
+    let host = "Oct  8 16:43:11 worker9 k3s[1636]: ";
+    let killed = |error: &str| {
+        format!(
+            "{host}E1008 16:43:11.974254    1636 pod_workers.go:191] Error syncing pod 572a81cb-8924-4858-bf87-4b534117d377 (\"lil-upload-87f9547cf-htvnl_europrod(572a81cb-8924-4858-bf87-4b534117d377)\"), skipping: {error}\n"
+        )
+    };
+    for error in [
+        "error killing pod: failed to \"KillContainer\" for \"lil-upload\" with KillContainerError: \"rpc error: code = DeadlineExceeded desc = context deadline exceeded\"",
+        "error killing pod: [failed to \"KillContainer\" for \"lil-upload\" with KillContainerError: \"rpc error: code = Unknown desc = an error occurs during waiting for container \\\"25feb03c\\\" init process to be killed: wait container \\\"25feb03c\\\" stop timeout\"",
+    ] {
+        let said = told(&desk, &killed(error));
+        assert!(said.contains("KF905"), "{error}\n{said}");
+        assert!(
+            said.starts_with("europrod/lil-upload-87f9547cf-htvnl"),
+            "{error}\n{said}"
+        );
+    }
+    // A container that is killed to be started again is no end of the pod, and a pod that is gone was killed in the end.
+    let restarted = killed(
+        "failed to \"KillContainer\" for \"lil-upload\" with KillContainerError: \"rpc error: code = DeadlineExceeded desc = context deadline exceeded\"",
+    );
+    let said = told(&desk, &restarted);
+    assert!(!said.contains("KF905"), "{said}");
+    let gone = format!(
+        "{}{host}I1008 16:43:15.974254    1636 kubelet.go:1913] SyncLoop (REMOVE, \"api\"): \"lil-upload-87f9547cf-htvnl_europrod(572a81cb-8924-4858-bf87-4b534117d377)\"\n",
+        killed(
+            "error killing pod: failed to \"KillContainer\" for \"lil-upload\" with KillContainerError: \"rpc error: code = DeadlineExceeded desc = context deadline exceeded\""
+        )
+    );
+    let said = told(&desk, &gone);
+    assert!(!said.contains("KF905"), "{said}");
+}
+
+/// Kubernetes 55924.
+#[test]
+fn the_command_before_events_names_their_owner() {
+    let desk = Desk::new();
+    let events = "......\nEvents:\n  Type     Reason        Age                From                   Message\n  ----     ------        ----               ----                   -------\n  Warning  FailedCreate  7s (x13 over 28s)  replicaset-controller  Error creating: \n";
+    for (command, owner) in [
+        (
+            "$ kubectl describe rs toolbox-84b4c6f7f6\n",
+            "replicaset/toolbox-84b4c6f7f6 (NAMESPACE)",
+        ),
+        (
+            "$ kubectl -n shop describe replicaset/toolbox-84b4c6f7f6\n",
+            "replicaset/toolbox-84b4c6f7f6 (shop)",
+        ),
+        // Of another kind.
+        (
+            "$ kubectl describe deploy toolbox\n",
+            "replicaset/REPLICASET (NAMESPACE)",
+        ),
+    ] {
+        let said = told(&desk, &format!("{command}{events}"));
+        assert!(said.starts_with(owner), "{owner}: {command}\n{said}");
+        assert!(said.contains("KF111"), "{said}");
+    }
+}
+
+/// Kubernetes 49896 and 107194: up to 1.18 the scheduler said all reasons of a node.
+#[test]
+fn a_reason_that_holds_of_all_nodes_comes_first() {
+    let desk = Desk::new();
+    for (message, code, also) in [
+        (
+            "0/10 nodes are available: 10 node(s) didn't match node selector, 4 Insufficient cpu.",
+            "KF205",
+            "KF201",
+        ),
+        (
+            "0/10 nodes are available: 4 node(s) didn't match node selector, 10 Insufficient cpu.",
+            "KF201",
+            "KF205",
+        ),
+        (
+            "0/5 nodes are available: 2 node(s) were unschedulable, 3 Insufficient pods.",
+            "KF202",
+            "KF204",
+        ),
+    ] {
+        let said = told(
+            &desk,
+            &format!("  Warning  FailedScheduling  9m  default-scheduler  {message}\n"),
+        );
+        let first = said.lines().next().unwrap_or_default();
+        assert!(first.contains(code), "{code}: {message}\n{said}");
+        assert!(
+            said.contains(&format!("also      {also}")),
+            "{also}: {said}"
+        );
+    }
+}
+
+/// Containarium 1469: somebody gave each reason of the scheduler a line of its own.
+#[test]
+fn reasons_of_the_scheduler_in_lines_of_their_own_are_one_message() {
+    let desk = Desk::new();
+    let paste = "```\nFailedScheduling Pod/overflow-869c5856b9-t6slm: 0/2 nodes are available:\n  1 Insufficient cpu,\n  1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n```\n\nThe `small` group has room.\n";
+    let said = told(&desk, paste);
+    assert!(
+        said.starts_with("NAMESPACE/overflow-869c5856b9-t6slm"),
+        "{said}"
+    );
+    for words in [
+        "1 of the 2 nodes does not have enough cpu",
+        "also      KF203",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+/// Kubernetes 50150: the Event, and the line beside it that names the volume alone.
+#[test]
+fn an_error_of_a_volume_is_of_the_pod_that_its_event_names() {
+    let desk = Desk::new();
+    let paste = "I1024 10:53:32.832702       1 event.go:218] Event(v1.ObjectReference{Kind:\"Pod\", Namespace:\"smblab-system\", Name:\"righteous-chimp-smblab-4105893582-ts2mq\", UID:\"89203cf6-b8a9-11e7-8160-000d3ab035ee\", APIVersion:\"v1\", ResourceVersion:\"346815\", FieldPath:\"\"}): type: 'Warning' reason: 'FailedAttachVolume' Multi-Attach error for volume \"pvc-734b583d-b7e3-11e7-a957-000d3ab03706\" Volume is already exclusively attached to one node and can't be attached to another\nW1024 10:53:32.932899       1 reconciler.go:267] Multi-Attach error for volume \"pvc-734b583d-b7e3-11e7-a957-000d3ab03706\" (UniqueName: \"kubernetes.io/azure-disk//subscriptions/5ddf\") from node \"smblab-ne-worker-1\" Volume is already exclusively attached to one node and can't be attached to another\n";
+    let said = told(&desk, paste);
+    assert!(
+        said.starts_with("smblab-system/righteous-chimp-smblab-4105893582-ts2mq"),
+        "{said}"
+    );
+    assert!(said.contains("KF405") && !said.contains("/POD"), "{said}");
+    let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "to the node: Volume is already exclusively attached to one node";
+    assert!(joined.contains(words), "{said}");
+}

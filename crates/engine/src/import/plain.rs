@@ -63,7 +63,8 @@ const NUMBERED: usize = 3;
 pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let mut now = Cow::Borrowed(text);
     for step in [
-        headed, uncoloured, untagged, in_ascii, quoted, unnumbered, undrawn, fenced, unmarked,
+        headed, uncoloured, untagged, in_ascii, quoted, unnumbered, undrawn, ticked, fenced,
+        unmarked,
     ] {
         if let Some(better) = step(&now) {
             now = Cow::Owned(better);
@@ -442,6 +443,39 @@ fn cells(row: &str) -> String {
     row.split('|').map(cell).collect::<Vec<_>>().join("   ")
 }
 
+/// Makes a code block of code of several lines that has the mark of one in a sentence (`` `NAME   STATUS … ``).
+fn ticked(text: &str) -> Option<String> {
+    const MARK: char = '`';
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let has_one = |line: &&str| line.matches(MARK).count() == 1;
+    let mut out = String::with_capacity(text.len());
+    // The line in which the code that is open ends.
+    let mut last = None;
+    for (at, line) in lines.iter().enumerate() {
+        let begin = line
+            .trim_start()
+            .strip_prefix(MARK)
+            .filter(|_| last.is_none() && has_one(line));
+        if let Some(code) = begin {
+            let mut rest = lines.iter().enumerate().skip(at + 1);
+            let end = rest.find(|(_, line)| line.contains(MARK));
+            last = end.filter(|(_, l)| has_one(l) && l.trim_end().ends_with(MARK));
+            if last.is_some() {
+                out += &[FENCE, "\n", code].concat();
+                continue;
+            }
+        }
+        if last.is_some_and(|(end, _)| end == at) {
+            let code = line.trim_end().trim_end_matches(MARK);
+            out += &[code, "\n", FENCE, "\n"].concat();
+            last = None;
+        } else {
+            out.push_str(line);
+        }
+    }
+    (out != text).then_some(out)
+}
+
 /// Puts the marks of a code block into lines of their own, all as Markdown has them.
 fn fenced(text: &str) -> Option<String> {
     if !text.contains(FENCE) && !BLOCKS.iter().any(|(name, ..)| text.contains(name)) {
@@ -595,6 +629,11 @@ mod tests {
                 format!("```{}```\n", ROW.trim_end()),
                 format!("```\n{ROW}```\n"),
             ),
+            // Nfs-subdir-external-provisioner 62.
+            (
+                "I get:\n`NAME   STATUS    AGE\nnfs    Pending   7m53s`\n\nWhy?\n".to_owned(),
+                "I get:\n```\nNAME   STATUS    AGE\nnfs    Pending   7m53s\n```\n\nWhy?\n".to_owned(),
+            ),
         ] {
             let got = plain(&text, |_| true).unwrap_or_default();
             assert_eq!(got, want, "{text}");
@@ -616,6 +655,7 @@ mod tests {
             "a | b\n| c\n",
             "```yaml\na: b\n```\n",
             "use ```a b``` here\n",
+            "`a\nb` and c\n`a` and `b\n",
             "GET /{code} and {codec}, see [code] and [codes]\n",
             "",
         ] {

@@ -106,10 +106,31 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
+/// Splits a text off whose own quotation marks have no marks before them: it ends where a pair follows, or nothing.
+fn unmarked(s: &str) -> Option<(&str, &str)> {
+    let is_end = |rest: &str| {
+        let of_key = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        let pair = rest.strip_prefix(' ').map(|r| r.trim_start_matches(of_key));
+        rest.is_empty() || pair.is_some_and(|r| r.starts_with('=') && !rest.starts_with(" ="))
+    };
+    let mut ends = s.match_indices('"').filter_map(|(at, _)| {
+        let (text, rest) = s.split_at_checked(at)?;
+        Some((text, rest.strip_prefix('"')?))
+    });
+    ends.find(|(_, rest)| is_end(rest))
+}
+
 fn value(s: &str) -> (Value<'_>, &str) {
     if let Some(body) = s.strip_prefix('"') {
         return match unquote(body) {
-            Some((text, rest)) => (Value::Text(text), rest),
+            Some((text, rest)) => {
+                // Who pasted the line has lost the marks before the quotation marks of the text, as in Markdown.
+                let is_within = !rest.is_empty() && !rest.starts_with([' ', '\t']);
+                match is_within.then(|| unmarked(body)).flatten() {
+                    Some((text, rest)) => (Value::Text(Cow::Borrowed(text)), rest),
+                    None => (Value::Text(text), rest),
+                }
+            }
             None => (Value::Cut, ""),
         };
     }
@@ -231,6 +252,23 @@ mod tests {
             ]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
         );
+    }
+
+    #[test]
+    fn a_text_whose_quotation_marks_have_lost_their_marks_is_whole() {
+        // Ansible-role-kubernetes 125.
+        assert_eq!(
+            pairs(r#"err="node "instance" not found""#),
+            [("err".into(), r#"node "instance" not found"#.into())]
+        );
+        let both = pairs(r#"err="failed "a" b: "c"" pod="s01/web" n=3"#);
+        let want = [
+            ("err", r#"failed "a" b: "c""#),
+            ("pod", "s01/web"),
+            ("n", "3"),
+        ];
+        assert_eq!(both, want.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        assert_eq!(pairs(r#"err="a"b c"#), [("err".into(), "a".into())]);
     }
 
     #[test]

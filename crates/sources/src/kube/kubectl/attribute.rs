@@ -46,6 +46,7 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
     } else {
         here.one().cloned()
     };
+    let of_volumes = volumes(rows);
     for row in rows.iter_mut() {
         let named = named(row).map(|named| whole(named, &here, before));
         if row.object.is_empty() {
@@ -65,11 +66,12 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
             let object = match kind {
                 "Pod" => of_log
                     .or(named.as_ref())
+                    .or_else(|| of_volumes.get(volume(&row.message)?))
                     .or(pod.as_ref())
                     .or(by_namespace.as_ref()),
                 "Node" => node,
                 CLAIM => claim.as_ref(),
-                _ => None,
+                owner => of_command(owner),
             };
             row.object = match (object, kind) {
                 (None, "Node") if !row.host.is_empty() => row.host.clone(),
@@ -96,6 +98,27 @@ pub(super) fn attribute(rows: &mut [Row], namespace: &str, before: &Told<'_>) {
         }
     }
     containers::of_containers(rows);
+}
+
+/// Returns the pods that rows name, by the volume of which these are: a controller logs an error of a volume beside the Event of it, and
+/// names no pod there.
+fn volumes(rows: &[Row]) -> FxHashMap<String, Named> {
+    let of_pods = rows
+        .iter()
+        .filter(|r| r.kind == "Pod" && !r.object.is_empty());
+    let all = of_pods.filter_map(|row| {
+        let pod = Named {
+            namespace: row.namespace.clone(),
+            name: row.object.clone(),
+        };
+        Some((volume(&row.message)?.to_owned(), pod))
+    });
+    all.collect()
+}
+
+fn volume(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once(" for volume \"")?;
+    rest.split_once('"').map(|(name, _)| name)
 }
 
 /// Pods that messages name.

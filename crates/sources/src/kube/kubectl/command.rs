@@ -32,13 +32,23 @@ pub(super) struct Described {
 }
 
 /// Kinds of which a command says something here, and the words for each.
-const KINDS: [(&str, &[&str]); 3] = [
+const KINDS: [(&str, &[&str]); 10] = [
     ("Pod", &["pods", "pod", "po", "all"]),
     (
         "PersistentVolumeClaim",
         &["pvc", "persistentvolumeclaims", "persistentvolumeclaim"],
     ),
     ("Node", &["nodes", "node", "no"]),
+    ("Deployment", &["deployments", "deployment", "deploy"]),
+    ("ReplicaSet", &["replicasets", "replicaset", "rs"]),
+    ("StatefulSet", &["statefulsets", "statefulset", "sts"]),
+    ("DaemonSet", &["daemonsets", "daemonset", "ds"]),
+    ("Job", &["jobs", "job"]),
+    ("CronJob", &["cronjobs", "cronjob", "cj"]),
+    (
+        "ReplicationController",
+        &["replicationcontrollers", "replicationcontroller", "rc"],
+    ),
 ];
 
 fn kind_of(word: &str) -> Option<&'static str> {

@@ -156,7 +156,9 @@ pub fn has_event(line: &str) -> bool {
 /// An Event in the log of the component that made it (`k8s.io/client-go/tools/record/event.go`, `StartLogging` and
 /// `StartStructuredLogging`).
 fn logged(line: &str) -> Option<Row> {
-    if let Some((_, event)) = line.split_once("Event(v1.ObjectReference{") {
+    // `api.ObjectReference` before 1.6.
+    let printed = ["Event(v1.ObjectReference{", "Event(api.ObjectReference{"];
+    if let Some((_, event)) = printed.iter().find_map(|begin| line.split_once(begin)) {
         let (object, rest) = event.split_once("}): ")?;
         let parts: Vec<&str> = rest.splitn(5, '\'').collect();
         let [_, kind_of_event, _, reason, message] = parts[..] else {
@@ -224,8 +226,8 @@ fn unrun(line: &str) -> Option<Row> {
 }
 
 /// Only the message, with any text before it.
-fn told(line: &str) -> Option<Row> {
-    let line = plain(line);
+fn told(logged: &str) -> Option<Row> {
+    let line = plain(logged);
     let known = MESSAGES.lines().filter(|l| !l.starts_with("# "));
     let (at, known) = known
         .filter_map(|known| {
@@ -238,16 +240,26 @@ fn told(line: &str) -> Option<Row> {
     if before.trim_end().ends_with("preemption:") {
         return None;
     }
+    let of_member = member(logged, known.begin).map(plain);
+    let message = of_member.as_deref().unwrap_or(message);
     let message = known.whole(up_to_prose(before, message));
     let (first, _) = word(before);
-    let of_tree = of_tree(before).filter(|_| OF_PODS.contains(&known.component));
+    let of_tree = of_tree(before)
+        .or_else(|| before_it(before))
+        .filter(|_| OF_PODS.contains(&known.component));
     let (message, ages) = match of_tree {
         Some(_) => aged(message),
         None => (message, Ages::default()),
     };
+    let of_karpenter = || pod_of_karpenter(logged).filter(|_| known.component == "karpenter");
+    let (namespace, object) = of_tree
+        .map(|object| ("", object))
+        .or_else(of_karpenter)
+        .unwrap_or_default();
     Some(Row {
-        kind: of_tree.map(|_| "Pod".to_owned()).unwrap_or_default(),
-        object: of_tree.unwrap_or_default().to_owned(),
+        kind: if object.is_empty() { "" } else { "Pod" }.to_owned(),
+        namespace: namespace.to_owned(),
+        object: object.to_owned(),
         ages,
         warning: !NORMAL.contains(&known.reason),
         reason: known.reason.to_owned(),
@@ -256,6 +268,24 @@ fn told(line: &str) -> Option<Row> {
         at: Nanos::parse_rfc3339(first).map(|(at, _)| at),
         ..Row::default()
     })
+}
+
+/// Returns a message that is the value of a member in JSON, up to its end: the quotation marks in it have a mark before them.
+fn member<'a>(line: &'a str, begin: &str) -> Option<&'a str> {
+    let (before, rest) = line.split_at_checked(line.find(begin.trim_start_matches(FRONT))?)?;
+    let is_value = before.ends_with(":\"") && rest.contains("\\\"");
+    let mut ends = rest.match_indices('"').map(|(at, _)| at);
+    let end = ends.find(|at| !rest.get(..*at).is_some_and(|r| r.ends_with('\\')));
+    rest.get(..end?).filter(|_| is_value)
+}
+
+/// Returns the pod that a line of Karpenter's log is about (sigs.k8s.io/karpenter, pkg/controllers/provisioning/scheduling/scheduler.go,
+/// `Solve`): namespace and name. A member of the line has it since 0.19, with zap's console in an object behind the message.
+fn pod_of_karpenter(line: &str) -> Option<(&str, &str)> {
+    let (_, value) = line.rsplit_once("\"pod\":")?;
+    let (pod, _) = value.trim_start().strip_prefix('"')?.split_once('"')?;
+    let (namespace, name) = pod.split_once('/')?;
+    (is_name(namespace) && is_name(name)).then_some((namespace, name))
 }
 
 /// Those of which each message in [`MESSAGES`] is about a pod.
@@ -269,6 +299,13 @@ fn of_tree(before: &str) -> Option<&str> {
     let (object, time) = event.rsplit_once('.')?;
     let is_time = time.len() >= 14 && time.bytes().all(|b| b.is_ascii_hexdigit());
     (is_time && is_name(object)).then_some(object)
+}
+
+/// Returns the pod that stands right before a message: `FailedScheduling Pod/web-0: 0/2 nodes are available:`.
+fn before_it(before: &str) -> Option<&str> {
+    let word = before.split_whitespace().next_back()?.strip_suffix(':')?;
+    let name = word.strip_prefix("Pod/").or(word.strip_prefix("pod/"))?;
+    is_name(name).then_some(name)
 }
 
 /// Takes the age and the count off that stand behind a message in such a tree: `x. (x189)   21h`.
@@ -315,6 +352,11 @@ impl<'a> Known<'a> {
     fn whole<'m>(&self, message: &'m str) -> Cow<'m, str> {
         let begin = self.begin.trim_start_matches(FRONT);
         match (self.of_event, message.strip_prefix(begin)) {
+            // In a status and a log: `back-off 40s restarting failed container=web pod=web-0_shop(UID)`.
+            (Some(of_event), Some(rest)) if begin.ends_with("container=") => Cow::Owned(format!(
+                "{of_event}{}",
+                rest.replacen(" pod=", " in pod ", 1)
+            )),
             (Some(of_event), Some(rest)) => Cow::Owned(format!("{of_event}{rest}")),
             _ => Cow::Borrowed(message),
         }

@@ -50,7 +50,10 @@ pub(super) fn is_open(message: &str) -> bool {
 
 /// True for a message that somebody broke where it has no line feed.
 fn is_cut(message: &str) -> bool {
-    words_of("open").any(|end| message.trim_end().ends_with(end))
+    let message = message.trim_end();
+    // The scheduler's reasons.
+    let of_list = || message.ends_with(',') && message.contains("nodes are available: ");
+    words_of("open").any(|end| message.ends_with(end)) || of_list()
 }
 
 /// Adds a line to a message: behind a blank if the line break is not the message's own (a gRPC status has none), else behind
