@@ -91,6 +91,7 @@ fn place(on: &str) -> String {
         "@claim" => format!("Event {reason} of a claim of the pod"),
         "@group" => format!("{reason} of the pod's group"),
         "@rejected" => format!("{reason}, by which the kubelet rejects a pod"),
+        "@hpa" => "a condition of a HorizontalPodAutoscaler".to_owned(),
         "@node" => "a condition or an Event of the node".to_owned(),
         "@kubelet" => "an error with which a kubelet ends, or cannot register its node".to_owned(),
         "@stop" => "an error of a call that stops something".to_owned(),

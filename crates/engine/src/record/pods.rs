@@ -424,7 +424,7 @@ mod tests {
     fn subject(pod: &str, container: &str) -> Subject {
         Subject {
             pod: PodRef::from(PodNames {
-                namespace: if pod.is_empty() { "" } else { "ns" }.into(),
+                namespace: if pod.is_empty() { "" } else { "shop" }.into(),
                 name: pod.into(),
                 uid: PodUid::from(pod),
             }),
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn of_a_list_the_items_of_other_pods_are_left_out() {
-        let mut only = PodFilter::new(Some("ns/web"), Arc::default()).unwrap();
+        let mut only = PodFilter::new(Some("shop/web"), Arc::default()).unwrap();
         let all = list(vec![
             subject("web", "c1"),
             subject("db", "c2"),
@@ -496,7 +496,7 @@ mod tests {
                 uid: Text::default(),
             };
             let pod = PodSeen {
-                namespace: "ns".into(),
+                namespace: "shop".into(),
                 name: name.into(),
                 uid: PodUid::from(name),
                 owner: Some(owner),
@@ -575,7 +575,7 @@ mod tests {
 
     #[test]
     fn an_id_that_was_another_pods_is_not_this_ones() {
-        let mut only = PodFilter::new(Some("ns/web"), Arc::default()).unwrap();
+        let mut only = PodFilter::new(Some("shop/web"), Arc::default()).unwrap();
         only.keep(&list(vec![subject("web", "c1"), subject("db", "c2")]));
         assert_eq!(only.of_subject(&subject("", "c1")), Of::It);
         assert_eq!(only.of_subject(&subject("", "c2")), Of::Other);
@@ -597,11 +597,11 @@ mod tests {
         });
         let uid = "00c0ffee-0000-4000-8000-0123456789ab";
         for (pod, scope) in [
-            ("ns/web", "ns,metadata.name=web".to_owned()),
+            ("shop/web", "shop,metadata.name=web".to_owned()),
             ("web", "metadata.name=web".to_owned()),
             ("pod/web", "metadata.name=web".to_owned()),
             (uid, format!("metadata.uid={uid}")),
-            ("ns/deploy/web", "ns,of=Deployment/web".to_owned()),
+            ("shop/deploy/web", "shop,of=Deployment/web".to_owned()),
             ("pvc/data", "of=PersistentVolumeClaim/data".to_owned()),
             ("node/n1", "of=Node/n1".to_owned()),
         ] {
@@ -618,7 +618,7 @@ mod tests {
 
     #[test]
     fn of_an_owner_the_objects_of_others_are_left_out_and_their_lists_say_so() {
-        let mut only = PodFilter::new(Some("ns/deploy/web"), Arc::default()).unwrap();
+        let mut only = PodFilter::new(Some("shop/deploy/web"), Arc::default()).unwrap();
         let object = |kind: &str, namespace: &str, name: &str| ObjectRef {
             kind: kind.into(),
             namespace: namespace.into(),
@@ -633,9 +633,9 @@ mod tests {
             })
         };
         for (object, is_kept) in [
-            (object("Deployment", "ns", "web"), true),
-            (object("Deployment", "ns", "db"), false),
-            (object("ConfigMap", "ns", "settings"), true),
+            (object("Deployment", "shop", "web"), true),
+            (object("Deployment", "shop", "db"), false),
+            (object("ConfigMap", "shop", "settings"), true),
             (object("ConfigMap", "else", "settings"), false),
             (object("Node", "", "n1"), true),
             (object("Lease", "kube-node-lease", "n1"), true),
@@ -662,16 +662,16 @@ mod tests {
             })))
         };
         for (asked, resource, scope) in [
-            ("ns/deploy/web", "deployments", "ns,of=Deployment/web"),
+            ("shop/deploy/web", "deployments", "shop,of=Deployment/web"),
             ("deploy/web", "deployments", "of=Deployment/web"),
             ("deploy/web", "replicationcontrollers", "of=Deployment/web"),
-            ("ns/deploy/web", "persistentvolumeclaims", "ns"),
-            ("ns/deploy/web", "nodes", ""),
+            ("shop/deploy/web", "persistentvolumeclaims", "shop"),
+            ("shop/deploy/web", "nodes", ""),
             ("pvc/data", "deployments", ""),
-            ("ns/pvc/data", "deployments", "ns"),
+            ("shop/pvc/data", "deployments", "shop"),
             ("node/n1", "replicasets", ""),
-            ("ns/web", "events", "ns"),
-            ("ns/web", "leases", ""),
+            ("shop/web", "events", "shop"),
+            ("shop/web", "leases", ""),
         ] {
             let mut only = PodFilter::new(Some(asked), Arc::default()).unwrap();
             let kept = only.keep(&note(resource)).unwrap();
@@ -727,10 +727,10 @@ mod tests {
     fn a_pod_is_named_as_in_every_command() {
         let uid = "00c0ffee-0000-4000-8000-0123456789ab";
         for (asked, web, other) in [
-            ("ns/web", true, false),
+            ("shop/web", true, false),
             ("web", true, true),
             ("pod/web", true, true),
-            ("pod/ns/web", true, false),
+            ("pod/shop/web", true, false),
             (uid, true, false),
             ("00c0ffee", true, false),
             ("00c0", false, false),
@@ -738,7 +738,7 @@ mod tests {
         ] {
             let mut one = One::new(asked);
             assert!(!one.is("", "", "another"), "{asked}");
-            assert_eq!(one.is("ns", "web", uid), web, "{asked}");
+            assert_eq!(one.is("shop", "web", uid), web, "{asked}");
             assert_eq!(one.is("", "", uid), web, "{asked}: its UID is learnt");
             assert_eq!(one.is("else", "web", "u-2"), other, "{asked}");
             assert!(!one.is("", "", ""), "{asked}");

@@ -353,7 +353,7 @@ fn a_cause_is_looked_for_under_every_reason_that_its_words_come_by() {
         ("ContainerCannotRun", &["StartError"]),
     ];
     // A call that did not reach the runtime has made no container, whose end could tell of it.
-    let not_of_ends = [cause::KF515];
+    let not_of_ends = [cause::KF515, cause::KF523];
     for cause in Catalogue::get()
         .iter()
         .filter(|c| !not_of_ends.contains(&c.id))
