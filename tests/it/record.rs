@@ -311,7 +311,7 @@ fn only_one_pod_and_what_is_about_none() {
     let path = dir.path().join("run.kflow");
     let r = Recorder::start(
         Options {
-            pod: Some("ns/wanted".into()),
+            pod: Some("pod/ns/wanted".into()),
             ..options(&path)
         },
         std::sync::Arc::default(),

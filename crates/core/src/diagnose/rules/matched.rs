@@ -161,12 +161,7 @@ fn is_being_stopped(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
 /// True for an error of a kill of the whole pod, and not of one of its containers alone (pkg/kubelet/kubelet.go, `SyncTerminatingPod`;
 /// `syncPod` before 1.22).
 fn ends_pod(s: &Signal<'_>) -> bool {
-    const WORDS: &str = "error killing pod";
-    match &s.evidence.body {
-        Body::Log(l) => l.error.contains(WORDS) || l.message.contains(WORDS),
-        Body::Event(e) => e.message.contains(WORDS),
-        _ => false,
-    }
+    s.reason == "FailedKillPod" && s.container.is_empty()
 }
 
 /// True for volumes that are left on the node of a pod that is known by its UID only, as lines about them name it: the kubelet

@@ -117,7 +117,7 @@ fn volumes(rows: &[Row]) -> FxHashMap<String, Named> {
 }
 
 fn volume(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once(" for volume \"")?;
+    let (_, rest) = message.split_once(" volume \"")?;
     rest.split_once('"').map(|(name, _)| name)
 }
 

@@ -51,8 +51,8 @@ pub(super) fn is_open(message: &str) -> bool {
 /// True for a message that somebody broke where it has no line feed.
 fn is_cut(message: &str) -> bool {
     let message = message.trim_end();
-    // The scheduler's reasons.
-    let of_list = || message.ends_with(',') && message.contains("nodes are available: ");
+    let of_list =
+        || message.ends_with(',') && words_of("list").any(|begin| message.contains(begin));
     words_of("open").any(|end| message.ends_with(end)) || of_list()
 }
 
