@@ -56,6 +56,9 @@ pub(crate) fn quickest(mut run: impl FnMut()) -> Duration {
 /// How long a completion may take, including start and exit of an unoptimised process.
 pub(crate) const SOON: Duration = Duration::from_millis(250);
 
+/// How often a completion is tried that gives up on a busy machine before the recording is read.
+const TRIES: usize = 25;
+
 #[test]
 fn every_kind_of_name_is_completed() {
     let s = session();
@@ -123,7 +126,9 @@ fn names_come_from_the_recording_that_is_named() {
     let flagged = |words: &[&str]| {
         let words = [&["why", "-s", &s], words].concat();
         let asked = || told(&mut quiet(KFLOW), &words);
-        let heard = (0..5).map(|_| asked()).find(|(names, _)| !names.is_empty());
+        let heard = (0..TRIES)
+            .map(|_| asked())
+            .find(|(names, _)| !names.is_empty());
         heard.unwrap_or_else(asked)
     };
     let (pods, directive) = flagged(&["s62/"]);
@@ -155,7 +160,10 @@ fn names_come_from_the_recording_that_is_named() {
     assert!(flagged(&["-n", "s"]).0.contains(&"s62".to_owned()));
     let s5 = fixture("sessions/S5-burst.kflow.zst").display().to_string();
     let owners = || told(&mut quiet(KFLOW), &["timeline", "-s", &s5, "rs/"]).0;
-    let owners = (0..5).map(|_| owners()).find(|o| !o.is_empty()).unwrap();
+    let owners = (0..TRIES)
+        .map(|_| owners())
+        .find(|o| !o.is_empty())
+        .unwrap();
     assert!(
         owners.iter().all(|o| o.starts_with("rs/burst-")),
         "{owners:?}"

@@ -19,8 +19,8 @@ mod words;
 pub use tally::Tally;
 use words::{ERRORS, reason_of};
 pub(super) use words::{
-    awaited_by_claim, is_creating_pod, network_agent, objects_of, refuses_pod, remover, scheduler,
-    scheduler_words, speaker,
+    awaited_by_claim, ends_pod, is_creating_pod, network_agent, objects_of, refuses_pod, remover,
+    scheduler, scheduler_words, speaker,
 };
 pub use words::{
     cause_in, image_in, is_starting, network_missing, refuses_list, runtime_is_down, timed_out,

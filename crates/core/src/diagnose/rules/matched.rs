@@ -158,10 +158,13 @@ fn is_being_stopped(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
     fails && f.api.is_none() && f.deleted.is_none()
 }
 
-/// True for an error of a kill of the whole pod, and not of one of its containers alone (pkg/kubelet/kubelet.go, `SyncTerminatingPod`;
-/// `syncPod` before 1.22).
+/// True for an error of a kill of the whole pod, and not of one of its containers alone.
 fn ends_pod(s: &Signal<'_>) -> bool {
-    s.reason == "FailedKillPod" && s.container.is_empty()
+    match &s.evidence.body {
+        Body::Log(l) => signal::ends_pod(&l.error) || signal::ends_pod(&l.message),
+        Body::Event(e) => signal::ends_pod(&e.message),
+        _ => false,
+    }
 }
 
 /// True for volumes that are left on the node of a pod that is known by its UID only, as lines about them name it: the kubelet

@@ -163,7 +163,13 @@ pub(super) struct SyncErrors {
     pub(super) containers: Vec<String>,
     pub(super) renamed: BTreeMap<String, String>,
     pub(super) told: BTreeMap<String, Template>,
+    of_pod: Vec<Needle>,
     pub(super) errors: Vec<ErrorText>,
+}
+
+/// True for an error of a kill of the whole pod.
+pub(in crate::diagnose) fn ends_pod(error: &str) -> bool {
+    holds(error, &ERRORS.sync.of_pod)
 }
 
 #[derive(Debug, Deserialize)]
