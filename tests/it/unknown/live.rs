@@ -463,7 +463,7 @@ fn who_may_read_one_namespace_can_use_kflow_in_it() {
         let said = run(&api, args, None);
         assert_eq!(said.code, Some(0), "{args:?}: {}{}", said.out, said.err);
         // What has no namespace is not read, in one sentence.
-        let told = "forbidden: needs list and watch on nodes, nodeclaims and 3 more in the whole cluster, and leases in namespace kube-";
+        let told = "forbidden: needs list and watch on nodes, namespaces and 4 more in the whole cluster, and leases in namespace kube-";
         let lines: Vec<&str> = said
             .err
             .lines()

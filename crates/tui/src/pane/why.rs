@@ -373,15 +373,17 @@ impl Pane for Why {
             }
             return super::no_pod(ctx, canvas);
         };
+        // A pod of former Events alone is gone by its verdict.
+        let gone = p.gone.is_some() || self.current().is_some_and(|v| v.state == State::Gone);
         // "Nothing is wrong" may be said only if no source that could tell is missing.
-        let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| p.gone.is_none());
+        let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| !gone);
         match self.current() {
             Some(v) if unknown.is_none() && says_more(v) || !v.state.is_well() => {
                 self.draw_verdict(ctx, canvas, v);
             }
             _ => {
                 let mut text = match p.current {
-                    Some((s, since)) if p.gone.is_none() => {
+                    Some((s, since)) if !gone => {
                         format!(
                             "{} is in {} for {}, and nothing is wrong so far.",
                             p.key(),
@@ -389,7 +391,7 @@ impl Pane for Why {
                             age(ctx.snap.now.since(since))
                         )
                     }
-                    _ if p.gone.is_some() => match made_anew(ctx.snap, p) {
+                    _ if gone => match made_anew(ctx.snap, p) {
                         Some(at) => format!(
                             "{} is gone. Another pod of that name was made {} ago: it has its own row in Pods.",
                             p.key(),
@@ -409,7 +411,7 @@ impl Pane for Why {
                     status = crate::banner::advice(&u);
                 }
                 super::empty(ctx, canvas, &text, &status);
-                if p.gone.is_none() {
+                if !gone {
                     self.draw_start(ctx, canvas);
                 }
                 if width(&text) > 0 && canvas.width() > 20 {
