@@ -99,6 +99,7 @@ fn place(on: &str) -> String {
         "@cgroup" => "an error of the pod's cgroup".to_owned(),
         "@crio" => "an error of CRI-O's log".to_owned(),
         "@delete" => "an answer to the deletion of the pod".to_owned(),
+        "@evict" => "an answer to an eviction of the pod".to_owned(),
         "@unmount" => "an error of an unmount".to_owned(),
         "@volumes" => "an error of the pod's volumes".to_owned(),
         "@log" => "any other error in a log".to_owned(),
