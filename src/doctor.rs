@@ -335,7 +335,7 @@ fn places(root: &Path, config: &Config) -> Vec<Result<(String, PathBuf), Check>>
 
 /// True for two paths of one socket: `/var/run` is a link to `/run`.
 fn is_same(a: &Path, b: &Path) -> bool {
-    let target = |p: &Path| files::ask(p, |p| p.canonicalize()).unwrap_or_else(|_| p.to_owned());
+    let target = |p: &Path| files::ask(p, Path::canonicalize).unwrap_or_else(|_| p.to_owned());
     a == b || target(a) == target(b)
 }
 

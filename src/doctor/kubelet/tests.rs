@@ -1,4 +1,6 @@
 use super::*;
+use crate::doctor::Sockets;
+use kflow_engine::live::Config;
 
 fn node(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
@@ -667,9 +669,11 @@ fn a_runtime_that_is_stopped_is_to_be_looked_at_and_not_named() {
     let todo = |files: &[(&str, &str)]| {
         let root = node(files);
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let checks = runtime
-            .unwrap()
-            .block_on(crate::doctor::runtimes(root.path()));
+        let (config, mut sockets) = (Config::nothing(), Sockets::default());
+        let checks =
+            runtime
+                .unwrap()
+                .block_on(crate::doctor::runtimes(root.path(), &config, &mut sockets));
         let [check] = <[_; 1]>::try_from(checks).unwrap();
         (check.found, check.todo)
     };

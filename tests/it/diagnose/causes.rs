@@ -194,7 +194,9 @@ fn a_row_of_failures_is_as_old_as_the_first_that_an_event_counts() {
             3600,
         );
         let mut world = World::new();
-        before.iter().for_each(|o| world.observe(o));
+        for o in before {
+            world.observe(o);
+        }
         world.observe(&started.clone().into());
         world.observe(&counted.into());
         world.refresh();
