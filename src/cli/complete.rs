@@ -28,9 +28,9 @@ use kflow_core::diagnose::Catalogue;
 use kflow_core::flow::Map;
 use kflow_core::query::{self, Field};
 use kflow_core::stats;
-use kflow_model::clock;
 use kflow_model::cri::method;
 use kflow_model::session::Names;
+use kflow_model::{clock, kind};
 use kflow_tui::theme;
 use names::{Asked, Need};
 
@@ -221,20 +221,14 @@ fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
         .complete(typed)
 }
 
-/// Short kinds, as written before a slash, and their API kinds.
-const KINDS: [(&str, &str); 11] = [
-    ("cj", "CronJob"),
-    ("deploy", "Deployment"),
-    ("ds", "DaemonSet"),
-    ("hpa", "HorizontalPodAutoscaler"),
-    ("job", "Job"),
-    ("node", "Node"),
-    ("ns", "Namespace"),
-    ("pdb", "PodDisruptionBudget"),
-    ("pvc", "PersistentVolumeClaim"),
-    ("rs", "ReplicaSet"),
-    ("sts", "StatefulSet"),
-];
+/// The kinds besides pods, each with the word that is written before a slash: the shortest, and `node`.
+fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    kind::WORDS.iter().filter_map(|(kind, words)| match *kind {
+        kind::POD => None,
+        kind::NODE => Some(("node", *kind)),
+        _ => Some((*words.first()?, *kind)),
+    })
+}
 
 /// Candidates for a pod: its name or `namespace/name`, and other kinds: first only `kind/`, after the slash the
 /// objects of that kind.
@@ -258,8 +252,8 @@ fn pods(typed: &str, asked: &Asked) -> Vec<(String, String)> {
                 all.insert(format!("{kind}/{name}"));
             }
         }
-        for (short, kind) in KINDS {
-            let of_kind: Vec<&str> = if kind == "Node" {
+        for (short, kind) in kinds() {
+            let of_kind: Vec<&str> = if kind == kind::NODE {
                 names.nodes.iter().map(String::as_str).collect()
             } else {
                 let objects = names.objects.iter();

@@ -9,6 +9,7 @@ use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{self, Target, Unknown, namespace_of, node_asked, owner_asked};
 use kflow_core::suggest::suggest;
+use kflow_model::kind::CLAIM;
 use kflow_model::scope::pod_asked;
 use kflow_model::units::counted;
 use kflow_model::{ObjectRef, Text};
@@ -183,7 +184,7 @@ pub(super) fn absence(query: &str, asked: Asked<'_>) -> Result<String, Unknown> 
     };
     if !diagnose::find(world, query).is_empty() {
         return Ok(match owner_asked(query) {
-            Some((_, "PersistentVolumeClaim", _)) => format!("no pod mounts {query}{place}"),
+            Some((_, CLAIM, _)) => format!("no pod mounts {query}{place}"),
             _ => format!("{query}{place} has no pods"),
         });
     }

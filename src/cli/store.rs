@@ -14,10 +14,12 @@ use super::args::live::ScopeArgs;
 use super::args::store::StoreArgs;
 use super::args::{Command, Input};
 use super::out::tell;
+use kflow_core::correlate::owners::makes_pods;
 use kflow_core::diagnose::unknown::Reason;
 use kflow_core::diagnose::{Unknown, namespace_of, node_asked, owner_asked};
 use kflow_core::query::Moment;
 use kflow_core::suggest::suggest;
+use kflow_model::kind::NAMESPACE;
 use kflow_model::units::{DAY, HOUR, MINUTE, counted, size};
 use kflow_model::{Nanos, clock};
 use kflow_store::cache::Cache;
@@ -184,9 +186,12 @@ fn want(
     let namespace = scope.namespace.as_deref();
     let pod = match pod.map(|p| (p, owner_asked(p))) {
         None => None,
-        // The index does not contain which pods mount a claim.
-        Some((_, Some((_, "PersistentVolumeClaim", _)))) => None,
-        Some((_, Some((of, _, name)))) => Some(Asked::made_by(name, of.or(namespace))),
+        Some((_, Some((_, NAMESPACE, name)))) => Some(Asked::within(name)),
+        Some((_, Some((of, kind, name)))) if makes_pods(kind) => {
+            Some(Asked::made_by(name, of.or(namespace)))
+        }
+        // The index does not contain which pods mount a claim, are scaled by an autoscaler or selected by a budget.
+        Some((_, Some((of, _, _)))) => of.or(namespace).map(Asked::within),
         Some((pod, None)) => Some(Asked::pod(pod, namespace_of(pod).or(namespace))),
     };
     Ok(Want {
@@ -413,6 +418,13 @@ mod tests {
             Some(Asked::made_by("web", Some("shop")))
         );
         assert_eq!(want("pvc/data").pod, None);
+        assert_eq!(want("shop/pvc/data").pod, Some(Asked::within("shop")));
+        assert_eq!(want("ns/shop").pod, Some(Asked::within("shop")));
+        for others in ["hpa/web", "pdb/web"] {
+            assert_eq!(want(others).pod, None);
+            let of_shop = want(&format!("shop/{others}")).pod;
+            assert_eq!(of_shop, Some(Asked::within("shop")));
+        }
         let w = want("web-0");
         assert_eq!((w.from, w.to), (now.plus(-HOUR), now));
         let args = StoreArgs {

@@ -158,16 +158,14 @@ fn names_come_from_the_recording_that_is_named() {
     assert_eq!(flagged(&["node/"]).0, ["node/node1"]);
     assert_eq!(flagged(&["--node", ""]).0, ["node1"]);
     assert!(flagged(&["-n", "s"]).0.contains(&"s62".to_owned()));
-    let s5 = fixture("sessions/S5-burst.kflow.zst").display().to_string();
-    let owners = || told(&mut quiet(KFLOW), &["timeline", "-s", &s5, "rs/"]).0;
-    let owners = (0..TRIES)
-        .map(|_| owners())
-        .find(|o| !o.is_empty())
-        .unwrap();
-    assert!(
-        owners.iter().all(|o| o.starts_with("rs/burst-")),
-        "{owners:?}"
-    );
+    // A Deployment's ReplicaSets are known by their own objects.
+    let owners = fixture("correlate/rollouts.kflow.zst")
+        .display()
+        .to_string();
+    let owners = || told(&mut quiet(KFLOW), &["timeline", "-s", &owners, "rs/"]).0;
+    let owners = (0..TRIES).map(|_| owners()).find(|o| !o.is_empty());
+    let owners = owners.expect("names of ReplicaSets");
+    assert!(owners.iter().all(|o| o.starts_with("rs/")), "{owners:?}");
 
     let mut by_variable = quiet(KFLOW);
     by_variable.env("KFLOW_SESSION", &s);

@@ -41,7 +41,7 @@ mod well;
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
-pub use rules::held_on_node;
+pub use rules::budget::of_node as held_on_node;
 pub use standing::at_rest;
 pub use target::{Target, find, namespace_asked, namespace_of, node_asked, owner_asked, pods_of};
 pub use unknown::Unknown;
@@ -173,7 +173,7 @@ impl Diagnoser {
         let others = rules::nodes(cx).into_iter().chain(rules::namespaces(cx));
         let others = others
             .chain(rules::owners(cx))
-            .chain(rules::autoscalers(cx));
+            .chain(rules::scale::autoscalers(cx));
         let others = others.chain(claims).chain(rules::claims_deleted(cx));
         let owners = Arc::new(others.map(Arc::new).collect());
         self.last = (pods, owners);
@@ -371,7 +371,7 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
     };
     let mut first = first.verdict(f);
     first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
-    standing::add(cx.world, f.view, &mut first);
+    standing::add(cx, f.view, &mut first);
     let is_behind_node = first.behind.as_ref().is_some_and(|b| b.kind == "Node");
     if !is_behind_node && !f.view.phase.is_over() {
         first.node_state = cx.shared.idle(cx, &f.view.node).map(str::to_owned);
@@ -430,7 +430,7 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
             let gone = f.view.gone.is_some() || f.api.is_none() && f.removed.is_some();
             let mut told =
                 again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, gone)));
-            let beside = (!gone).then(|| rules::held_from_eviction(cx.world, pod));
+            let beside = (!gone).then(|| rules::budget::of_pod(cx.world, pod));
             if let Some(beside) = beside.flatten() {
                 told.sentence = format!("{} {beside}", told.sentence);
             }

@@ -13,6 +13,7 @@
 //! | [`observation`] | [`Observation`], [`Source`], [`Body`] |
 //! | [`pod`], [`node`], [`object`] | Kubernetes API objects as a watch shows them, reduced to what kflow uses |
 //! | [`event`] | Kubernetes Events |
+//! | [`kind`] | the kinds that a user names, and the words for them |
 //! | [`cri`] | CRI calls, connections and container events |
 //! | [`runtime`] | events of the runtime about images, snapshots and tasks |
 //! | [`log`] | lines of the kubelet, the control plane and containerd |
@@ -38,6 +39,7 @@ pub mod file;
 pub mod fs;
 pub mod gap;
 pub mod id;
+pub mod kind;
 pub mod log;
 pub mod node;
 pub mod object;

@@ -343,7 +343,7 @@ async fn nodes_of(
         nodes.extend(any.map(|r| r.recorder.to_string()));
     }
     // An owner may be there without a pod, which is what is wrong with it.
-    if nodes.is_empty() && !pod.is_of_owner() {
+    if nodes.is_empty() && !pod.is_of_several() {
         let pods = index.rows().map(|r| format!("{}/{}", r.namespace, r.name));
         return Err(FetchError::NoPod {
             from: plan.from,

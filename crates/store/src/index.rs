@@ -215,7 +215,7 @@ fn names(pod: &kflow_model::id::PodRef) -> (&Text, &Text, &Text) {
 pub struct Asked {
     namespace: Option<String>,
     word: String,
-    /// Matches all pods whose names begin with `word`: those of an owner.
+    /// Matches all pods whose names begin with `word`: those of an owner, or with nothing all of a namespace.
     begins: bool,
 }
 
@@ -245,8 +245,17 @@ impl Asked {
         }
     }
 
-    /// True when the pods of an owner are asked for.
-    pub const fn is_of_owner(&self) -> bool {
+    /// Asks for all pods of a namespace.
+    pub fn within(namespace: &str) -> Self {
+        Self {
+            namespace: Some(namespace.to_owned()),
+            word: String::new(),
+            begins: true,
+        }
+    }
+
+    /// True when the pods of an owner or of a namespace are asked for, not one pod.
+    pub const fn is_of_several(&self) -> bool {
         self.begins
     }
 
@@ -342,6 +351,8 @@ mod tests {
         }
         assert!(Asked::made_by("web", Some("shop")).is(&r));
         assert!(!Asked::made_by("we", None).is(&r));
+        assert!(Asked::within("shop").is(&r));
+        assert!(!Asked::within("web").is(&r));
     }
 
     #[test]

@@ -2,22 +2,13 @@
 //! autoscalers that cannot scale, processes that are killed, manifests that are no pods. Recordings of a real cluster
 //! (fixtures/correlate/README.md).
 
-use crate::in_repository;
-use crate::program::{Said, kflow};
+use std::path::Path;
 
-fn asked(name: &str, form: &str, args: &[&str]) -> Said {
-    let file = in_repository(format!("fixtures/correlate/{name}.kflow.zst"));
-    let file = file.display().to_string();
-    kflow([&["why", "-o", form, "-s", &file], args].concat())
-}
+use kflow_model::session::{self, Header, Writer};
+use kflow_model::{Body, Nanos, Observation, PodUid};
 
-/// What `why` says, on one line, and its status.
-fn why(name: &str, args: &[&str]) -> (String, Option<i32>) {
-    let said = asked(name, "text", args);
-    let all = format!("{} {}", said.out, said.err);
-    let words: Vec<&str> = all.split_whitespace().collect();
-    (words.join(" "), said.code)
-}
+use super::owners::{recording, why};
+use crate::program::kflow;
 
 /// Recording, query, and what is said of it.
 const TOLD: [(&str, &str, &str); 13] = [
@@ -39,7 +30,7 @@ const TOLD: [(&str, &str, &str); 13] = [
     (
         "deleted-claims",
         "shop/pvc/data",
-        "Claim data was deleted 14m50s ago and is still there: it stays as long as there is pod user.",
+        "Claim data was deleted 14m50s ago and is still there: it stays as long as pod user exists.",
     ),
     // A pod that has completed keeps its claim too.
     (
@@ -50,7 +41,7 @@ const TOLD: [(&str, &str, &str); 13] = [
     (
         "deleted-claims",
         "shop/late",
-        "claim data is being deleted, so no other pod can use it; it stays as long as there is pod user.",
+        "claim data is being deleted, so no other pod can use it; it stays as long as pod user exists.",
     ),
     // What is in a namespace is told of it.
     ("deleted-claims", "ns/shop", "Claim report was deleted"),
@@ -136,6 +127,38 @@ fn what_is_well_says_what_it_waits_for() {
         assert!(said.contains(expected), "{name} {asked}: {said}");
         assert_eq!(status, Some(0), "{name} {asked}");
     }
+}
+
+/// Made from the recording of the deleted claims: its pod `user` under further names.
+#[test]
+fn of_many_pods_that_keep_a_claim_two_are_named_and_the_others_counted() {
+    let recorded = session::load(Path::new(&recording("deleted-claims"))).unwrap();
+    let mut all: Vec<Observation> = Vec::new();
+    for o in &recorded.observations {
+        all.push((**o).clone());
+        let Body::Pod(p) = &o.body else { continue };
+        if p.name != "user" {
+            continue;
+        }
+        for more in ["user2", "user3", "user4", "user5"] {
+            let mut p = p.clone();
+            (p.name, p.uid) = (more.into(), PodUid(more.into()));
+            let body = Body::Pod(p);
+            all.push(Observation {
+                body,
+                ..(**o).clone()
+            });
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("many.kflow");
+    let mut to = Writer::record(&file, &Header::new(Nanos(1))).unwrap();
+    all.iter().for_each(|o| to.write(o).unwrap());
+    to.finish().unwrap();
+    let said = kflow(["why", "shop/pvc/data", "-s", &file.display().to_string()]).out;
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let expected = "it stays as long as pods user, user2 and 3 more exist.";
+    assert!(words.join(" ").contains(expected), "{said}");
 }
 
 /// By the audit log the apiserver refuses an eviction; without it, what the budget says is told of a cordoned node.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::in_repository;
 use crate::program::{Said, kflow};
 
-fn recording(name: &str) -> String {
+pub(super) fn recording(name: &str) -> String {
     let file = in_repository(format!("fixtures/correlate/{name}.kflow.zst"));
     file.display().to_string()
 }
@@ -17,7 +17,7 @@ fn asked(name: &str, form: &str, args: &[&str]) -> Said {
 }
 
 /// What `why` says, on one line, and its status.
-fn why(name: &str, args: &[&str]) -> (String, Option<i32>) {
+pub(super) fn why(name: &str, args: &[&str]) -> (String, Option<i32>) {
     let said = asked(name, "text", args);
     let all = format!("{} {}", said.out, said.err);
     let words: Vec<&str> = all.split_whitespace().collect();

@@ -1,5 +1,6 @@
 //! Chains of owners: from a pod's controller upwards.
 
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE, NODE, POD, WORDS, of_word};
 use kflow_model::pod::PodSeen;
 use kflow_model::scope::OfOwner;
 use kflow_model::{ObjectRef, Text};
@@ -7,46 +8,19 @@ use kflow_model::{ObjectRef, Text};
 /// Longest chain that is followed; a longer one must be a cycle.
 const MOST: usize = 8;
 
-/// The kind of claims, which own no pods and are asked about like owners.
-pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
+/// Kinds that make no pods and are asked about like owners: by the pods that mount them, are in them, are scaled by them or
+/// selected by them.
+const OTHERS: [&str; 4] = [CLAIM, NAMESPACE, AUTOSCALER, BUDGET];
 
-/// Kinds that make no pods either, and are asked about like owners: by the pods in them, scaled by them, or selected by them.
-pub(crate) const NAMESPACE: &str = "Namespace";
-pub(crate) const AUTOSCALER: &str = "HorizontalPodAutoscaler";
-pub(crate) const BUDGET: &str = "PodDisruptionBudget";
+/// Kinds that a query may name, by which pods are found, with the words for each. Queries for pods and nodes have forms of
+/// their own.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
+    WORDS.iter().filter(|(kind, _)| ![POD, NODE].contains(kind))
+}
 
-/// Kinds that a query may name, by which pods are found, and the words for each: short, as a query has it before a
-/// slash, and the plural.
-pub(crate) const KINDS: [(&str, &[&str]); 11] = [
-    ("Deployment", &["deploy", "deployment", "deployments"]),
-    ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
-    ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
-    ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
-    ("Job", &["job", "jobs"]),
-    ("CronJob", &["cj", "cronjob", "cronjobs"]),
-    (
-        "ReplicationController",
-        &["rc", "replicationcontroller", "replicationcontrollers"],
-    ),
-    (
-        CLAIM,
-        &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
-    ),
-    (NAMESPACE, &["ns", "namespace", "namespaces"]),
-    (
-        AUTOSCALER,
-        &["hpa", "horizontalpodautoscaler", "horizontalpodautoscalers"],
-    ),
-    (
-        BUDGET,
-        &["pdb", "poddisruptionbudget", "poddisruptionbudgets"],
-    ),
-];
-
-/// Returns the kind of [`KINDS`] that a word stands for.
+/// Returns the kind of [`kinds`] that a word stands for.
 pub(crate) fn kind_of(word: &str) -> Option<&'static str> {
-    let of_it = |(_, words): &&(&str, &[&str])| words.iter().any(|w| w.eq_ignore_ascii_case(word));
-    KINDS.iter().find(of_it).map(|(kind, _)| *kind)
+    of_word(word).filter(|kind| ![POD, NODE].contains(kind))
 }
 
 /// Returns the word for a kind before a slash: the one that is asked with where the kind's own is long; else the kind in
@@ -62,8 +36,7 @@ pub fn word(kind: &str) -> String {
 
 /// True for a kind, or its plural, that makes pods, or makes what makes them.
 pub fn makes_pods(word: &str) -> bool {
-    let others = [CLAIM, NAMESPACE, AUTOSCALER, BUDGET];
-    kind_of(word).is_some_and(|kind| !others.contains(&kind))
+    kind_of(word).is_some_and(|kind| !OTHERS.contains(&kind))
 }
 
 /// The chain of owners from a controller of an object in `namespace` upwards, as far as `above` knows them.
@@ -74,7 +47,7 @@ pub fn chain(
 ) -> Vec<ObjectRef> {
     let within = |o: &ObjectRef| {
         let mut o = o.clone();
-        if o.namespace.is_empty() && o.kind != "Node" {
+        if o.namespace.is_empty() && o.kind != NODE {
             o.namespace = namespace.into();
         }
         o
@@ -98,7 +71,7 @@ pub fn chain(
 pub(crate) fn has(owner: OfOwner<'_>, pod: &PodSeen) -> bool {
     let named = |o: &ObjectRef| o.kind == owner.kind && o.name == owner.name;
     match owner.kind {
-        "Node" => pod.spec.node == owner.name,
+        NODE => pod.spec.node == owner.name,
         NAMESPACE => pod.namespace == owner.name,
         CLAIM => {
             let mut claims = pod.spec.volumes.iter().filter_map(|v| v.claim(&pod.name));

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::FxHashMap;
 
 use super::pulls::Pulls;
+use super::rules::scale::AtMost;
 use super::rules::{self, Attachments, ClaimWaits, Context, Storage, Workloads};
 use super::scheduler::Usage;
 use super::{CauseId, Verdict, cause, limits};
@@ -72,6 +73,7 @@ pub struct Cluster {
     claims: OnceLock<ClaimWaits>,
     storage: OnceLock<Storage>,
     workloads: OnceLock<Workloads>,
+    at_most: OnceLock<AtMost>,
     /// The verdicts on nodes that are not well, by name.
     told: OnceLock<Vec<(Text, Verdict)>>,
 }
@@ -311,6 +313,10 @@ impl Cluster {
     /// Returns Kueue's Workloads by what they stand for.
     pub fn workloads(&self, world: &World) -> &Workloads {
         self.workloads.get_or_init(|| Workloads::of(world))
+    }
+    /// Returns what autoscalers say that are at their most.
+    pub fn at_most(&self, world: &World) -> &AtMost {
+        self.at_most.get_or_init(|| AtMost::of(world))
     }
     /// Returns the pod (`ns/name`) that a scheduler placed last, and when: it shows that the scheduler is alive.
     pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {

@@ -4,7 +4,7 @@
 mod admit;
 mod attached;
 mod autoscaler;
-mod budget;
+pub(in crate::diagnose) mod budget;
 mod claims;
 mod cni;
 mod containers;
@@ -19,7 +19,7 @@ mod node;
 mod owner;
 mod ready;
 mod sandbox;
-mod scale;
+pub(in crate::diagnose) mod scale;
 mod schedule;
 mod taints;
 mod terminate;
@@ -27,9 +27,6 @@ mod waits;
 mod webhook;
 
 pub use attached::Attachments;
-pub use budget::Budget;
-pub use budget::of_node as held_on_node;
-pub(in crate::diagnose) use budget::{at_rest as budget_at_rest, of_pod as held_from_eviction};
 pub use claims::{ClaimWaits, Storage};
 pub(in crate::diagnose) use claims::{
     alone as claims_alone, claims, deleted as claims_deleted, own as claim,
@@ -41,18 +38,15 @@ pub(in crate::diagnose) use namespace::namespaces;
 pub(in crate::diagnose) use node::{node, nodes};
 pub use owner::{below, owner, owners};
 pub(in crate::diagnose) use owner::{cannot_create, events_alone, gone};
-pub use scale::target_of;
-pub(in crate::diagnose) use scale::{
-    at_rest as autoscaler_at_rest, autoscalers, of_target as autoscaler_of,
-};
 
 use super::cluster::Cluster;
 use super::finding::Finding;
 use super::history::{self, PodHistory};
 use super::signal::Signal;
+use super::target::place;
 use super::text::span;
 use super::told::Texts;
-use super::{Catalogue, State, cause, limits};
+use super::{Catalogue, State, Verdict, cause, limits};
 use crate::backoff;
 use crate::correlate::{ObjectState, PodView, World};
 use crate::flow::{Fact, Map, Stage};
@@ -93,8 +87,8 @@ impl Context<'_> {
     }
 }
 
-/// Returns what a finding about an object needs in place of a pod: one that does not exist, with nothing but its namespace and
-/// owner.
+/// Returns a pod that does not exist, with nothing but a namespace and an owner: findings are made of a pod's history, and one
+/// about an object alone has none.
 fn without_pod(o: &ObjectState, namespace: &str, since: Nanos) -> PodView {
     PodView {
         namespace: namespace.into(),
@@ -102,6 +96,23 @@ fn without_pod(o: &ObjectState, namespace: &str, since: Nanos) -> PodView {
         owners: vec![o.object.clone()],
         ..PodView::default()
     }
+}
+
+/// Returns the objects of a kind that the selection admits, by namespace and name.
+fn selected<'a>(cx: Context<'a>, kind: &str) -> Vec<&'a ObjectState> {
+    let mut all = cx.world.objects();
+    all.retain(|o| o.object.kind == kind && cx.world.selection().admits_owner(place(&o.object)));
+    all.sort_by_key(|o| (&o.object.namespace, &o.object.name));
+    all
+}
+
+/// Returns a finding as the verdict on an object itself. Of commands those go that need the name of a pod.
+fn on_object(x: Finding<'_>, f: &PodHistory<'_>, o: &ObjectState) -> Verdict {
+    let mut v = x.verdict(f);
+    v.owner = Some(o.object.clone());
+    v.not_reached = Vec::new();
+    v.next.retain(|n| !n.command.contains('<'));
+    v
 }
 
 /// Returns the newest state of an object among its evidence.

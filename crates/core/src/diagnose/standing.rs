@@ -7,11 +7,13 @@ use kflow_model::pod::{Condition, PodPhase, WatchEvent};
 use kflow_model::units::counted;
 
 use super::finding::owner_arg;
+use super::rules::scale::AtMost;
+use super::rules::{Context, budget, scale};
 use super::text::shorten;
 use super::unknown::{self, Asked};
-use super::{NextStep, Verdict, rules};
-use crate::correlate::owners::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
+use super::{NextStep, Verdict};
 use crate::correlate::{ObjectState, Pod, PodView, World};
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
 
 /// Length of the longest message of a condition that is repeated, characters.
 const LONGEST: usize = 160;
@@ -24,15 +26,13 @@ fn of_pod<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
 }
 
 /// Adds to a verdict how the owner of its pod stands, and what that suggests.
-pub(super) fn add(world: &World, pod: &PodView, v: &mut Verdict) {
-    let Some(owner) = of_pod(world, pod) else {
+pub(super) fn add(cx: Context<'_>, pod: &PodView, v: &mut Verdict) {
+    let Some(owner) = of_pod(cx.world, pod) else {
         return;
     };
     v.owner_state = said(owner);
-    if let (Some(said), Some(autoscaler)) = (
-        &mut v.owner_state,
-        rules::autoscaler_of(world, &owner.object),
-    ) {
+    let at_most = cx.shared.at_most(cx.world);
+    if let (Some(said), Some(autoscaler)) = (&mut v.owner_state, at_most.said(&owner.object)) {
         said.push_str("; ");
         said.push_str(autoscaler.trim_end_matches('.'));
     }
@@ -134,7 +134,8 @@ fn former(api: &ObjectSeen) -> u32 {
     all.saturating_sub(count(api, "updatedReplicas").unwrap_or(0))
 }
 
-fn count(api: &ObjectSeen, fact: &str) -> Option<u32> {
+/// Returns a fact of an object that is a number.
+pub(super) fn count(api: &ObjectSeen, fact: &str) -> Option<u32> {
     api.fact(fact)?.parse().ok()
 }
 
@@ -217,19 +218,18 @@ fn kept(api: &ObjectSeen) -> Option<String> {
         _ => (count(api, "statusReplicas")?, count(api, "updatedReplicas")),
     };
     let former = all.saturating_sub(updated.unwrap_or(0));
-    let of_former = match former {
+    let (of_former, them) = match former {
         0 => return None,
-        1 => "1 pod is of a former template".to_owned(),
-        n => format!("{} are of a former template", counted(n.into(), "pod")),
+        1 => ("1 pod is of a former template".to_owned(), "it"),
+        n => {
+            let pods = counted(n.into(), "pod");
+            (format!("{pods} are of a former template"), "them")
+        }
     };
     match (api.fact("strategy")?, count(api, "partition")) {
         ("OnDelete", _) => Some(format!(
-            "{of_former} until somebody deletes it (updateStrategy OnDelete)"
-        ))
-        .map(|said| match former {
-            1 => said,
-            _ => said.replace("deletes it", "deletes them"),
-        }),
+            "{of_former} until somebody deletes {them} (updateStrategy OnDelete)"
+        )),
         ("RollingUpdate", Some(least)) if least > 0 && former <= least => Some(format!(
             "{of_former}, as pods below the partition {least} are not replaced (updateStrategy.rollingUpdate.partition)"
         )),
@@ -287,14 +287,15 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
         "CronJob" if number > 0 => format!("{}{}", of_its_pods(pods), last_run(fact)),
         AUTOSCALER => scaled(o, pods),
         BUDGET => {
-            let said = rules::budget_at_rest(asked.world, o);
+            let said = budget::at_rest(asked.world, o);
             said.unwrap_or_else(|| "What it lets happen is not known.".to_owned())
         }
         NAMESPACE if number == 0 => "It has no pods.".to_owned(),
         _ if number > 0 => {
             let kept = api.and_then(kept);
             let kept = kept.map_or_else(String::new, |words| format!(" {}.", capital(&words)));
-            let scaled = rules::autoscaler_of(asked.world, &o.object);
+            let at_most = AtMost::of(asked.world);
+            let scaled = at_most.said(&o.object);
             let scaled = scaled.map_or_else(String::new, |said| format!(" {said}"));
             format!("{}{kept}{scaled}", of_its_pods(pods))
         }
@@ -319,7 +320,7 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
 
 /// Says how an autoscaler stands, and the pods that it scales.
 fn scaled(o: &ObjectState, pods: &[&Pod]) -> String {
-    let said = rules::autoscaler_at_rest(o);
+    let said = scale::at_rest(o);
     let said = said.unwrap_or_else(|| "Its controller has not written its status yet.".to_owned());
     if pods.iter().all(|p| p.gone.is_some()) {
         return said;

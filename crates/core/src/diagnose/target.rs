@@ -1,9 +1,10 @@
 //! What a user can ask about: a pod, an owner that creates pods, a claim that pods mount, or a node.
 
 use super::{Verdict, rules, why, why_node, why_owner};
-use crate::correlate::owners::{AUTOSCALER, BUDGET, CLAIM, KINDS, NAMESPACE, kind_of};
+use crate::correlate::owners::{kind_of, kinds};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use crate::suggest::suggest;
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
 use kflow_model::scope::pod_asked;
 use kflow_model::{Nanos, ObjectRef};
 
@@ -63,7 +64,7 @@ pub(super) fn has_no_pods(word: &str) -> bool {
 
 /// Returns the word for a kind with pods that a word is closest to.
 pub(super) fn near_kind(word: &str) -> Option<&'static str> {
-    let words = KINDS.iter().flat_map(|(_, words)| words.iter().copied());
+    let words = kinds().flat_map(|(_, words)| words.iter().copied());
     suggest(word, words.chain(["pod", "node"]), |w| w)
         .into_iter()
         .next()
@@ -199,11 +200,11 @@ pub fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
     let within = pods.filter(|p| p.namespace == place(owner));
     match owner.kind.as_str() {
         AUTOSCALER => {
-            let target = object().and_then(rules::target_of);
+            let target = object().and_then(rules::scale::target_of);
             target.map_or_else(Vec::new, |target| pods_of(world, &target))
         }
         BUDGET => {
-            let Some(selects) = object().and_then(rules::Budget::of) else {
+            let Some(selects) = object().and_then(rules::budget::Budget::of) else {
                 return Vec::new();
             };
             within.filter(|p| selects.has(p)).collect()

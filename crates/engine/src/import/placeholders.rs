@@ -5,10 +5,9 @@
 
 use rustc_hash::FxHashMap;
 
+use kflow_model::kind::CLAIM;
 use kflow_model::{Body, ObjectRef, Observation, PodUid, Text};
 use kflow_sources::kube::decode::{EARLIER, MADE_UID, NAMESPACE, ROW_UID};
-
-const CLAIM: &str = "PersistentVolumeClaim";
 
 /// What a placeholder stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use kflow_core::correlate::owners::{chain, deployment_of, makes_pods};
 use kflow_core::diagnose::{node_asked, owner_asked};
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE, NODE};
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::PodSeen;
 use kflow_model::scope::{OfOwner, only_of};
@@ -32,7 +33,7 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// Parses `kind/name`, `ns/kind/name` or `node/name`; `None` for a pod.
+    /// Parses `kind/name`, `ns/kind/name` or `node/name`; `None` for a pod, and where any pod may belong to the object.
     pub(super) fn new(query: &str) -> Option<Self> {
         let of = |namespace: Option<&str>, whose| Self {
             whose,
@@ -44,8 +45,10 @@ impl Family {
         }
         let (namespace, kind, name) = owner_asked(query)?;
         let whose = match kind {
-            "PersistentVolumeClaim" => Whose::Claim(name.into()),
-            "Namespace" => Whose::Namespace(name.into()),
+            CLAIM => Whose::Claim(name.into()),
+            NAMESPACE => Whose::Namespace(name.into()),
+            // Which pods those are may change during the recording: all of the namespace may be.
+            AUTOSCALER | BUDGET => return Some(of(None, Whose::Namespace(namespace?.into()))),
             kind => Whose::Owner(kind, name.into()),
         };
         Some(of(namespace, whose))
@@ -151,9 +154,9 @@ impl Family {
     /// Returns the scope of a list of pods of which only these pods are kept.
     pub(super) fn bounds(&self, list: &str) -> Text {
         let (kind, name) = match &self.whose {
-            Whose::Node(name) => ("Node", name),
-            Whose::Claim(name) => ("PersistentVolumeClaim", name),
-            Whose::Namespace(name) => ("Namespace", name),
+            Whose::Node(name) => (NODE, name),
+            Whose::Claim(name) => (CLAIM, name),
+            Whose::Namespace(name) => (NAMESPACE, name),
             Whose::Owner(kind, name) => (*kind, name),
         };
         only_of(list, self.namespace.as_deref(), OfOwner { kind, name })
@@ -224,7 +227,24 @@ mod tests {
             let family = Family::new(query).unwrap();
             assert_eq!(family.has(&pod(None, node)), want, "{query} {node}");
         }
-        for pod in ["web-0", "shop/web-0", "pod/web-0", "pod/job/web-0"] {
+        // Which pods an autoscaler scales, or a budget selects, is not in the pods: all of its namespace are kept.
+        for (query, want) in [
+            ("ns/shop", Some(true)),
+            ("ns/else", Some(false)),
+            ("shop/hpa/web", Some(true)),
+            ("else/hpa/web", Some(false)),
+            ("shop/pdb/web", Some(true)),
+        ] {
+            let family = Family::new(query).unwrap();
+            assert_eq!(family.has(&pod(None, "n1")), want, "{query}");
+        }
+        for pod in [
+            "web-0",
+            "shop/web-0",
+            "pod/web-0",
+            "pod/job/web-0",
+            "hpa/web",
+        ] {
             assert!(Family::new(pod).is_none(), "{pod}");
         }
     }
@@ -245,7 +265,7 @@ mod tests {
             ("rs/web-6d4b75cb6d", "Deployment", "db", Some(false)),
             ("job/nightly-29", "CronJob", "nightly", None),
             ("sts/db", "StatefulSet", "web", Some(false)),
-            ("sts/db", "PersistentVolumeClaim", "data", None),
+            ("sts/db", CLAIM, "data", None),
             ("pvc/data", "Deployment", "web", None),
         ] {
             let family = Family::new(query).unwrap();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::family::Family;
+use kflow_core::diagnose::owner_asked;
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
@@ -120,18 +121,16 @@ pub(super) struct PodFilter {
 
 impl PodFilter {
     /// A filter for a pod or for an object's pods, as users name them, and for a selection; `None` when
-    /// all pods are recorded.
+    /// all pods are recorded: also for an autoscaler or budget of which no namespace is named.
     pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
-        if pod.is_none() && selection.is_all() {
-            return None;
-        }
+        let asked = match pod.map(|pod| (pod, Family::new(pod))) {
+            Some((_, Some(family))) => Asked::Family(family),
+            Some((pod, None)) if owner_asked(pod).is_none() => Asked::One(One::new(pod)),
+            _ if selection.is_all() => return None,
+            _ => Asked::All,
+        };
         Some(Self {
-            asked: match pod {
-                None => Asked::All,
-                Some(pod) => {
-                    Family::new(pod).map_or_else(|| Asked::One(One::new(pod)), Asked::Family)
-                }
-            },
+            asked,
             selection,
             pods: HashMap::new(),
             ids: HashMap::new(),
@@ -720,6 +719,21 @@ mod tests {
             let mut only = PodFilter::new(pod, selection).unwrap();
             assert_eq!(only.of(&audit("leases")), Of::Nobody, "{pod:?}");
             assert_eq!(only.of(&audit("configmaps")), Of::Other, "{pod:?}");
+        }
+    }
+
+    /// Any pod may be of an autoscaler or budget of which no namespace is named.
+    #[test]
+    fn of_an_autoscaler_of_any_namespace_all_selected_pods_are_recorded() {
+        let in_shop = Selection::new(&Scope {
+            namespace: Some("shop".to_owned()),
+            ..Scope::default()
+        });
+        let in_shop = Arc::new(in_shop.unwrap());
+        for asked in ["hpa/web", "pdb/web"] {
+            assert!(PodFilter::new(Some(asked), Arc::default()).is_none());
+            let kept = PodFilter::new(Some(asked), Arc::clone(&in_shop)).unwrap();
+            assert!(matches!(kept.asked, super::Asked::All), "{asked}");
         }
     }
 

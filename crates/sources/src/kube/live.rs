@@ -23,6 +23,7 @@ use crate::Fed;
 use crate::live::{Backoff, Lines, Out, Stopped, root, unread};
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
+use kflow_model::kind::AUTOSCALER;
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::WatchEvent;
 use kflow_model::units::wait;
@@ -43,8 +44,6 @@ pub(crate) use why::explain;
 
 /// Most of an apiserver's message that is told, characters.
 const SAID: usize = 300;
-/// Kind of the objects whose status changes all the time.
-const AUTOSCALER: &str = "HorizontalPodAutoscaler";
 /// How often renewals of Leases that were held back are checked.
 const RENEWALS: Duration = Duration::from_secs(2);
 

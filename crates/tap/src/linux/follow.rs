@@ -73,6 +73,9 @@ pub(crate) struct Follower {
     streams: FxHashMap<u64, Stream>,
     /// The stream that each descriptor (process, number) leads to.
     descriptors: FxHashMap<(u32, u32), u64>,
+    /// Descriptors that the last check found gone, with the stream that they led to. Records from before the check may
+    /// still be in the ring.
+    gone: Vec<((u32, u32), u64)>,
     conns: u32,
     numbers: u64,
     counters: Counters,
@@ -311,11 +314,25 @@ impl Follower {
         self.link((process, descriptor), stream, at, node, out);
     }
 
-    /// Checks that descriptors still lead to their streams, because records of closing can be lost.
-    pub(crate) fn look(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
-        for (d, stream) in self.descriptors.clone() {
+    /// Checks which descriptors lead to their streams no more, because records of closing can be lost. They count as
+    /// closed after [`settle`](Self::settle).
+    pub(crate) fn look(&mut self, node: &impl Node) {
+        let leads_elsewhere = |d: (u32, u32), stream: u64| {
             let inode = self.streams.get(&stream).and_then(|s| s.inode);
-            if inode.is_some() && node.inode(d.0, d.1) != inode {
+            inode.is_some() && node.inode(d.0, d.1) != inode
+        };
+        let all = self.descriptors.iter().map(|(d, stream)| (*d, *stream));
+        self.gone = all
+            .filter(|(d, stream)| leads_elsewhere(*d, *stream))
+            .collect();
+        self.gone.sort_unstable();
+    }
+
+    /// Takes the descriptors that the last check found gone as closed, unless a record has said so. Called when the ring
+    /// is empty: all that passed before the check has been read.
+    pub(crate) fn settle(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
+        for (d, stream) in std::mem::take(&mut self.gone) {
+            if self.descriptors.get(&d) == Some(&stream) {
                 self.unlink(d, at, node, out);
             }
         }

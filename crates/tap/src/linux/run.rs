@@ -213,11 +213,12 @@ impl Run {
                 }
             }
             let all = self.drain(&mut out);
-            if all {
-                let now = clock::monotonic();
-                self.reconnect.turn(&self.follower, clock::now(), now);
-            }
             let now = clock::now();
+            if all {
+                let (_, maps) = self.loaded.parts();
+                self.follower.settle(now, maps, &mut out);
+                self.reconnect.turn(&self.follower, now, clock::monotonic());
+            }
             let untold = self.loaded.parts().1.untold();
             let unseen = untold.saturating_sub(std::mem::replace(&mut self.untold, untold));
             if unseen > 0 {
@@ -279,7 +280,7 @@ impl Run {
         // The path may lead to another socket now: connections to it are watched too. If the map is full, this search
         // finds them.
         maps.look_for(&target.paths).ok();
-        self.follower.look(now, maps, out);
+        self.follower.look(maps);
         let clients = node::clients(&target);
         self.found = clients.is_ok();
         let clients = clients.unwrap_or_default();

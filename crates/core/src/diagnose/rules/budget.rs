@@ -2,13 +2,13 @@
 //! `pkg/registry/core/pod/storage/eviction.go`, `Create`, `checkAndDecrement`).
 
 use super::{Context, newest_state};
-use crate::correlate::owners::BUDGET;
 use crate::correlate::{ObjectState, PodView, World};
 use crate::diagnose::Proof;
 use crate::diagnose::finding::{Finding, proof};
-use crate::diagnose::standing::there;
+use crate::diagnose::standing::{count, there};
 use crate::diagnose::text::list;
 use crate::selection::LabelSelector;
+use kflow_model::kind::BUDGET;
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::{Condition, PodSeen};
 use kflow_model::units::counted;
@@ -18,15 +18,19 @@ const NAMED: usize = 4;
 
 /// A budget that exists, with its selector.
 #[derive(Clone, Debug)]
-pub struct Budget<'w> {
+pub(in crate::diagnose) struct Budget<'w> {
     object: &'w ObjectState,
     api: &'w ObjectSeen,
     selector: LabelSelector,
 }
 
 impl<'w> Budget<'w> {
+    fn all(world: &'w World) -> Vec<Self> {
+        let objects = world.objects().into_iter();
+        objects.filter_map(Self::of).collect()
+    }
     /// Returns the budget that an object is; `None` for one that was deleted, or whose selector is not known.
-    pub fn of(object: &'w ObjectState) -> Option<Self> {
+    pub(in crate::diagnose) fn of(object: &'w ObjectState) -> Option<Self> {
         let api = there(object).filter(|_| object.object.kind == BUDGET)?;
         let selector = LabelSelector::parse(api.fact("selector")?)?;
         Some(Self {
@@ -36,12 +40,12 @@ impl<'w> Budget<'w> {
         })
     }
     /// True for a pod that the budget selects.
-    pub fn has(&self, pod: &PodView) -> bool {
+    pub(in crate::diagnose) fn has(&self, pod: &PodView) -> bool {
         pod.namespace == self.object.object.namespace
             && (pod.api.as_deref()).is_some_and(|p| self.selector.fits(&p.labels))
     }
     fn count(&self, fact: &str) -> Option<u32> {
-        self.api.fact(fact)?.parse().ok()
+        count(self.api, fact)
     }
     /// Says why no healthy pod may be evicted now: `it needs 2 healthy pods and has 2`; `None` where one may be, or where that
     /// is not known.
@@ -75,24 +79,19 @@ fn is_ready(pod: &PodSeen) -> bool {
     pod.condition("Ready").is_some_and(Condition::is_true)
 }
 
-/// Returns the budgets that select a pod.
-fn over<'w>(world: &'w World, pod: &PodView) -> Vec<Budget<'w>> {
-    let objects = world.objects().into_iter();
-    let here = objects.filter(|o| o.object.namespace == pod.namespace);
-    here.filter_map(Budget::of).filter(|b| b.has(pod)).collect()
+/// Returns the one budget that selects a pod; `None` where none does, or several do: then the apiserver evicts it by none.
+fn over<'b, 'w>(budgets: &'b [Budget<'w>], pod: &PodView) -> Option<&'b Budget<'w>> {
+    let mut its = budgets.iter().filter(|b| b.has(pod));
+    its.next().filter(|_| its.next().is_none())
 }
 
 /// Returns the budget by which the apiserver would refuse that a pod is evicted now, and why; `None` where it would not, or where
 /// that is not known.
-fn held_by<'w>(world: &'w World, pod: &PodView) -> Option<(Budget<'w>, String)> {
+fn held_by<'b, 'w>(budgets: &'b [Budget<'w>], pod: &PodView) -> Option<(&'b Budget<'w>, String)> {
     let api = pod.api.as_deref()?;
     // The apiserver looks at no budget for a pod that does not run (`canIgnorePDB`).
     let free = api.status.phase.is_over() || !api.is_bound() || pod.deletion_requested.is_some();
-    let mut all = over(world, pod);
-    if free || all.len() != 1 {
-        return None;
-    }
-    let budget = all.pop()?;
+    let budget = over(budgets, pod).filter(|_| !free)?;
     if !is_ready(api) && budget.lets_unready_go() {
         return None;
     }
@@ -102,11 +101,12 @@ fn held_by<'w>(world: &'w World, pod: &PodView) -> Option<(Budget<'w>, String)> 
 
 /// Says which pods of a cordoned node no drain can evict now.
 pub fn of_node(world: &World, node: &str) -> Option<String> {
+    let budgets = Budget::all(world);
     let pods = world.pods().iter();
     let there = pods.filter(|p| p.gone.is_none() && p.node == node);
     let mut held: Vec<String> = there
         .filter_map(|p| {
-            let (budget, why) = held_by(world, p)?;
+            let (budget, why) = held_by(&budgets, p)?;
             let name = &budget.object.object.name;
             Some(format!("{} (budget {name}: {why})", p.key()))
         })
@@ -129,7 +129,8 @@ pub fn of_node(world: &World, node: &str) -> Option<String> {
 pub(in crate::diagnose) fn of_pod(world: &World, pod: &PodView) -> Option<String> {
     let node = world.node(&pod.node)?;
     node.api.as_deref().filter(|n| n.unschedulable)?;
-    let (budget, why) = held_by(world, pod)?;
+    let budgets = Budget::all(world);
+    let (budget, why) = held_by(&budgets, pod)?;
     Some(format!(
         "Its node {} is cordoned, and the pod cannot be evicted now: budget {} lets no pod go ({why}).",
         pod.node, budget.object.object.name
@@ -169,16 +170,15 @@ fn unready(world: &World, budget: &Budget<'_>) -> Vec<String> {
 
 /// Adds to a refused eviction which budget it is by, and why.
 pub(super) fn refused(cx: Context<'_>, pod: &PodView, x: &mut Finding<'_>) {
-    let mut all = over(cx.world, pod);
-    if all.len() != 1 {
+    let budgets = Budget::all(cx.world);
+    let Some(budget) = over(&budgets, pod) else {
         return;
-    }
-    let Some(budget) = all.pop() else { return };
+    };
     x.names.set("budget", &budget.object.object.name);
     if let Some(why) = budget.refuses() {
         x.names.set("why", &why);
     }
-    let unready = unready(cx.world, &budget);
+    let unready = unready(cx.world, budget);
     if !unready.is_empty() {
         x.names.set("unready", &list(&unready));
     }

@@ -10,7 +10,6 @@ pub(in crate::diagnose) use own::{alone, claim as own, claims};
 pub use storage::Storage;
 
 use super::{Context, heard, schedule::SILENT_NS};
-use crate::correlate::owners::CLAIM;
 use crate::correlate::{ObjectState, World};
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
@@ -19,6 +18,7 @@ use crate::diagnose::limits;
 use crate::diagnose::signal::{self, Signal};
 use crate::diagnose::text::{Names, list, times};
 use crate::diagnose::{Catalogue, Confidence};
+use kflow_model::kind::CLAIM;
 use kflow_model::{
     Body, Text,
     object::ObjectSeen,

@@ -1,27 +1,23 @@
 //! Namespaces that were deleted and are still there, by the conditions that their controller writes (Kubernetes 1.36
 //! `pkg/controller/namespace/deletion/status_condition_utils.go`).
 
-use super::{Context, heard, newest_state, without_pod};
+use super::{Context, heard, newest_state, on_object, selected, without_pod};
 use crate::correlate::ObjectState;
-use crate::correlate::owners::NAMESPACE;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::standing::there;
 use crate::diagnose::text::list;
 use crate::diagnose::{Confidence, State, Verdict, cause, limits};
+use kflow_model::kind::NAMESPACE;
 use kflow_model::object::ObjectSeen;
 
 /// The finalizer that each namespace has; the namespace controller takes it off once the namespace is empty.
 const OF_ALL: &str = "kubernetes";
-/// Most objects that are named.
-const NAMED: usize = 4;
 
 /// Returns the verdicts on the selected namespaces that do not go, by name.
 pub(in crate::diagnose) fn namespaces(cx: Context<'_>) -> Vec<Verdict> {
-    let mut all = cx.world.objects();
-    all.retain(|o| o.object.kind == NAMESPACE && cx.world.selection().admits_owner(&o.object.name));
-    all.sort_by_key(|o| &o.object.name);
-    all.into_iter().filter_map(|o| namespace(cx, o)).collect()
+    let all = selected(cx, NAMESPACE).into_iter();
+    all.filter_map(|o| namespace(cx, o)).collect()
 }
 
 /// Returns the verdict on a namespace; `None` for one that was not deleted, or a moment ago.
@@ -41,11 +37,8 @@ pub(in crate::diagnose) fn namespace(cx: Context<'_>, o: &ObjectState) -> Option
         None => x,
     };
     let x = held(cx, o, told(cx, api, x));
-    let mut v = x.verdict(&f);
-    v.owner = Some(o.object.clone());
+    let mut v = on_object(x, &f, o);
     v.namespace = o.object.namespace.clone();
-    v.not_reached = Vec::new();
-    v.next.retain(|n| !n.command.contains('<'));
     Some(v)
 }
 
@@ -158,11 +151,6 @@ fn held<'a>(cx: Context<'_>, o: &ObjectState, mut x: Finding<'a>) -> Finding<'a>
         Some(format!("{what} has finalizer {finalizers}"))
     }));
     all.sort_unstable();
-    let more = all.len().saturating_sub(NAMED);
-    all.truncate(NAMED);
-    if more > 0 {
-        all.push(format!("{more} more"));
-    }
     if !all.is_empty() {
         x.names.set("held", &list(&all));
     }

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
 use super::{Context, claims, heard, jobs, kueue, namespace, scale, without_pod};
-use crate::correlate::owners::{self, AUTOSCALER, BUDGET, CLAIM, NAMESPACE, may_be_of};
+use crate::correlate::owners::{self, may_be_of};
 use crate::correlate::{ObjectState, Pod};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
@@ -13,6 +13,7 @@ use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::text::span;
 use crate::diagnose::{Catalogue, Confidence, State, Verdict, standing};
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
 /// A controller that runs reacts within a second.

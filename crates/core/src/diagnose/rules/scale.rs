@@ -1,18 +1,19 @@
 //! Autoscalers of owners that cannot scale, by their conditions (Kubernetes 1.36 `pkg/controller/podautoscaler/horizontal.go`).
 
-use super::{Context, newest_state, without_pod};
-use crate::correlate::owners::AUTOSCALER;
+use super::{Context, newest_state, on_object, selected, without_pod};
 use crate::correlate::{ObjectState, World};
 use crate::diagnose::finding::{Finding, owner_arg};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::standing::there;
 use crate::diagnose::{Catalogue, Verdict, cause, limits};
+use kflow_model::kind::AUTOSCALER;
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::Condition;
 use kflow_model::{ObjectRef, Text};
+use rustc_hash::FxHashMap;
 
 /// Returns what an autoscaler scales.
-pub fn target_of(o: &ObjectState) -> Option<ObjectRef> {
+pub(in crate::diagnose) fn target_of(o: &ObjectState) -> Option<ObjectRef> {
     let api = there(o).filter(|_| o.object.kind == AUTOSCALER)?;
     Some(ObjectRef {
         kind: api.fact("targetKind")?.into(),
@@ -22,28 +23,18 @@ pub fn target_of(o: &ObjectState) -> Option<ObjectRef> {
     })
 }
 
-/// Returns the autoscalers of an owner.
-fn of_owner<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w ObjectState> {
-    let is_it = |t: ObjectRef| t.kind == owner.kind && t.name == owner.name;
-    let mut all = world.objects();
-    all.retain(|o| o.object.namespace == owner.namespace && target_of(o).is_some_and(is_it));
-    all
-}
-
 /// Returns the verdicts on the selected autoscalers that cannot scale, by namespace and name.
 pub(in crate::diagnose) fn autoscalers(cx: Context<'_>) -> Vec<Verdict> {
-    let mut all = cx.world.objects();
-    all.retain(|o| {
-        o.object.kind == AUTOSCALER && cx.world.selection().admits_owner(&o.object.namespace)
-    });
-    all.sort_by_key(|o| (&o.object.namespace, &o.object.name));
-    all.into_iter().filter_map(|o| autoscaler(cx, o)).collect()
+    let all = selected(cx, AUTOSCALER).into_iter();
+    all.filter_map(|o| autoscaler(cx, o)).collect()
 }
 
 /// Returns the verdicts on the autoscalers of an owner that cannot scale.
 pub(super) fn below(cx: Context<'_>, owner: &ObjectRef) -> Vec<Verdict> {
-    let all = of_owner(cx.world, owner).into_iter();
-    all.filter_map(|o| autoscaler(cx, o)).collect()
+    let its = |t: ObjectRef| key(&t) == key(owner);
+    let mut all = cx.world.objects();
+    all.retain(|o| target_of(o).is_some_and(its));
+    all.into_iter().filter_map(|o| autoscaler(cx, o)).collect()
 }
 
 /// Returns the condition by which an autoscaler says that it cannot scale. One whose target wants no pods is switched off.
@@ -89,11 +80,7 @@ pub(in crate::diagnose) fn autoscaler(cx: Context<'_>, o: &ObjectState) -> Optio
         Some(n) => x.name("replicas", n),
         None => x,
     };
-    let mut v = x.verdict(&f);
-    v.owner = Some(o.object.clone());
-    v.not_reached = Vec::new();
-    v.next.retain(|n| !n.command.contains('<'));
-    Some(v)
+    Some(on_object(x, &f, o))
 }
 
 /// Says what an autoscaler does that can scale: its target's number of pods, and what bounds it.
@@ -135,13 +122,34 @@ fn limited(api: &ObjectSeen) -> Option<String> {
     })
 }
 
-/// Says how the autoscaler of an owner that is at its most stands: what the owner's other pods would wait for.
-pub(in crate::diagnose) fn of_target(world: &World, owner: &ObjectRef) -> Option<String> {
-    let at_most = |o: &&ObjectState| {
-        let limited = there(o).and_then(|api| api.condition("ScalingLimited"));
-        limited.is_some_and(|c| c.is_true() && c.reason == "TooManyReplicas")
-    };
-    let o = of_owner(world, owner).into_iter().find(at_most)?;
-    let said = at_rest(o)?;
-    Some(format!("{}: {said}", owner_arg(&o.object)))
+/// Kind, namespace and name.
+type Key = (Text, Text, Text);
+
+fn key(o: &ObjectRef) -> Key {
+    (o.kind.clone(), o.namespace.clone(), o.name.clone())
+}
+
+/// What autoscalers that are at their most say, by what they scale: the other pods that the owner's pods would wait for do
+/// not come.
+#[derive(Clone, Debug, Default)]
+pub struct AtMost(FxHashMap<Key, String>);
+
+impl AtMost {
+    pub fn of(world: &World) -> Self {
+        let objects = world.objects().into_iter();
+        let at_most = objects.filter_map(|o| {
+            let limited = there(o)?.condition("ScalingLimited")?;
+            let is_at_most = limited.is_true() && limited.reason == "TooManyReplicas";
+            let said = at_rest(o).filter(|_| is_at_most)?;
+            Some((
+                key(&target_of(o)?),
+                format!("{}: {said}", owner_arg(&o.object)),
+            ))
+        });
+        Self(at_most.collect())
+    }
+    /// Returns what the autoscaler of an owner says, where it is at its most.
+    pub fn said(&self, owner: &ObjectRef) -> Option<&str> {
+        self.0.get(&key(owner)).map(String::as_str)
+    }
 }

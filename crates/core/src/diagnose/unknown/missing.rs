@@ -1,13 +1,13 @@
 //! Namespaces and nodes of which a recording or a cluster has nothing.
 
 use super::{Asked, Reason, Unknown};
-use crate::correlate::owners::NAMESPACE;
-use crate::correlate::{ObjectState, Presence, World};
-use crate::diagnose::rules;
+use crate::correlate::{Presence, World};
+use crate::diagnose::standing::there;
 use crate::diagnose::target::{has_no_pods, near_kind};
 use crate::diagnose::text::list;
 use crate::suggest::suggest;
 use kflow_model::Source;
+use kflow_model::kind::NAMESPACE;
 
 /// Returns why nothing can be said about the scope: the recording holds nothing of its namespace or node, or the
 /// cluster has no such node.
@@ -64,12 +64,12 @@ pub fn without_namespace(asked: Asked<'_>, namespace: &str) -> Option<String> {
         .incomplete("namespaces", None, asked.at)
         .is_none();
     let pods = world.every_pod().iter();
-    let mut there = pods.filter(|p| p.gone.is_none() && p.namespace == namespace);
-    if !listed || there.next().is_some() {
+    let mut in_it = pods.filter(|p| p.gone.is_none() && p.namespace == namespace);
+    if !listed || in_it.next().is_some() {
         return None;
     }
     let objects = world.objects().into_iter();
-    let all = objects.filter(|o| o.object.kind == NAMESPACE && there_is(o));
+    let all = objects.filter(|o| o.object.kind == NAMESPACE && there(o).is_some());
     let all: Vec<&str> = all.map(|o| o.object.name.as_str()).collect();
     if all.contains(&namespace) {
         return None;
@@ -80,11 +80,6 @@ pub fn without_namespace(asked: Asked<'_>, namespace: &str) -> Option<String> {
     } else {
         format!("did you mean {}?", near.join(", "))
     })
-}
-
-/// True for an object that the API has shown, and not as deleted.
-fn there_is(o: &ObjectState) -> bool {
-    o.api.is_some() && !rules::gone(o)
 }
 
 /// Returns what may have been meant by an unknown namespace, which may be the first part of `NAMESPACE/NAME`: a

@@ -7,10 +7,9 @@ use super::command::Described;
 use super::fragment::{CONTAINER_LOG, NAMESPACE};
 use super::pods::is_name;
 use super::table::Row;
+use kflow_model::kind::CLAIM;
 
 mod containers;
-
-const CLAIM: &str = "PersistentVolumeClaim";
 
 /// An object that a text names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::attribute::Named;
 use super::pods::is_name;
 use super::ticket;
 use kflow_model::Text;
+use kflow_model::kind::{CLAIM, POD, of_word};
 
 /// What a command says about what it prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,30 +32,12 @@ pub(super) struct Described {
     pub(super) object: Named,
 }
 
-/// Kinds of which a command says something here, and the words for each.
-const KINDS: [(&str, &[&str]); 10] = [
-    ("Pod", &["pods", "pod", "po", "all"]),
-    (
-        "PersistentVolumeClaim",
-        &["pvc", "persistentvolumeclaims", "persistentvolumeclaim"],
-    ),
-    ("Node", &["nodes", "node", "no"]),
-    ("Deployment", &["deployments", "deployment", "deploy"]),
-    ("ReplicaSet", &["replicasets", "replicaset", "rs"]),
-    ("StatefulSet", &["statefulsets", "statefulset", "sts"]),
-    ("DaemonSet", &["daemonsets", "daemonset", "ds"]),
-    ("Job", &["jobs", "job"]),
-    ("CronJob", &["cronjobs", "cronjob", "cj"]),
-    (
-        "ReplicationController",
-        &["replicationcontrollers", "replicationcontroller", "rc"],
-    ),
-];
-
+/// Returns the kind that a word of kubectl stands for. `all` lists pods first.
 fn kind_of(word: &str) -> Option<&'static str> {
-    let mut all = KINDS.iter();
-    let found = all.find(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
-    found.map(|(kind, _)| *kind)
+    if word == "all" {
+        return Some(POD);
+    }
+    of_word(word)
 }
 
 /// Commands that begin a line without a prompt; at a prompt any word is one.
@@ -137,7 +120,7 @@ impl Command {
                     let (kinds, name) = word.split_once('/').unwrap_or((word, ""));
                     let mut known = kinds.split(',').filter_map(kind_of);
                     kind = known.next();
-                    of_pods = name.is_empty() && (kind == Some("Pod") || known.any(|k| k == "Pod"));
+                    of_pods = name.is_empty() && (kind == Some(POD) || known.any(|k| k == POD));
                     is_whole &= of_pods;
                     names.extend(Some(name).filter(|n| !n.is_empty()));
                 }
@@ -166,7 +149,7 @@ impl Command {
             scope_if_complete: is_whole.then(|| namespace.into()),
             described: printed.clone().filter(|_| verb == "describe"),
             printed,
-            of_claims: of_get && kind == Some("PersistentVolumeClaim"),
+            of_claims: of_get && kind == Some(CLAIM),
             logged: logged.filter(|name| is_name(name)).map(named),
             is_prompted,
         })

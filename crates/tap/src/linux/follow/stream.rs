@@ -40,6 +40,8 @@ pub(super) struct Stream {
     pub(super) last: Nanos,
     pub(super) held: VecDeque<Held>,
     pub(super) held_bytes: usize,
+    /// Offset of a piece of which only the header came, because its memory could not be read, by direction.
+    unread: [Option<u64>; 2],
     /// The kernel's offsets and `next` at the last look, if the kernel's were ahead.
     pub(super) ahead: Option<([u64; 2], [u64; 2])>,
 }
@@ -53,15 +55,17 @@ const fn index(direction: Direction) -> usize {
 
 const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
 
-const NO_ROOM: &str = "no room in the tap's ring";
-
-/// `no room in the tap's ring: 8192 bytes from the runtime`
-fn no_room(bytes: u64, direction: Direction) -> String {
+/// Says why bytes are missing: `no room in the tap's ring: 8192 bytes from the runtime`.
+fn missing(bytes: u64, direction: Direction, is_unread: bool) -> String {
+    let why = match is_unread {
+        true => "the client's memory could not be read",
+        false => "no room in the tap's ring",
+    };
     let way = match direction {
         Direction::ClientToServer => "to",
         Direction::ServerToClient => "from",
     };
-    format!("{NO_ROOM}: {bytes} bytes {way} the runtime")
+    format!("{why}: {bytes} bytes {way} the runtime")
 }
 
 impl Stream {
@@ -76,6 +80,7 @@ impl Stream {
             last: Nanos(0),
             held: VecDeque::new(),
             held_bytes: 0,
+            unread: [None; 2],
             ahead: None,
         }
     }
@@ -108,18 +113,22 @@ impl Stream {
         counters: &mut Counters,
         out: &mut Vec<Observation>,
     ) {
-        // A piece that could not be read comes as a header alone: the next offset shows its length.
-        if bytes.is_empty() {
-            return;
-        }
-        let Some(next) = self.next.get_mut(index(direction)) else {
+        let (Some(next), Some(unread)) = (
+            self.next.get_mut(index(direction)),
+            self.unread.get_mut(index(direction)),
+        ) else {
             return;
         };
+        // A piece that could not be read comes as a header alone: the next offset shows its length.
+        if bytes.is_empty() {
+            *unread = Some(offset);
+            return;
+        }
         if offset != *next {
             let bytes = offset.saturating_sub(*next);
             counters.lost += bytes;
             let why = if bytes > 0 {
-                no_room(bytes, direction)
+                missing(bytes, direction, unread.take() == Some(*next))
             } else {
                 "two calls at a time moved bytes the same way".to_owned()
             };
@@ -143,20 +152,21 @@ impl Stream {
         counters: &mut Counters,
         out: &mut Vec<Observation>,
     ) {
-        for (direction, (theirs, ours)) in
-            BOTH.into_iter().zip(theirs.into_iter().zip(&mut self.next))
+        let ours = self.next.iter_mut().zip(&mut self.unread);
+        for (direction, (theirs, (ours, unread))) in
+            BOTH.into_iter().zip(theirs.into_iter().zip(ours))
         {
             let bytes = theirs.saturating_sub(*ours);
             if bytes == 0 {
                 continue;
             }
+            let why = missing(bytes, direction, unread.take() == Some(*ours));
             *ours = theirs;
             counters.lost += bytes;
             let lost = Lost {
                 chunks: 0,
                 bytes: Some(bytes),
             };
-            let why = no_room(bytes, direction);
             decoder.lose(self.conn, Some(direction), at, lost, &why, out);
         }
     }

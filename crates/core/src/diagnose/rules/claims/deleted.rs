@@ -1,28 +1,21 @@
 //! Claims that were deleted and stay: by the pods that use them, or by a finalizer.
 
-use crate::correlate::owners::CLAIM;
 use crate::correlate::{ObjectState, World};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::rules::{Context, newest_state, without_pod};
+use crate::diagnose::rules::{Context, newest_state, on_object, selected, without_pod};
 use crate::diagnose::standing::there;
 use crate::diagnose::target::pods_of;
 use crate::diagnose::text::list;
 use crate::diagnose::{Confidence, State, Verdict, cause, limits};
+use kflow_model::kind::CLAIM;
 
 /// The finalizer that holds a claim while pods use it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Most pods that are named.
-const NAMED: usize = 4;
-
 /// Returns the verdicts on the selected claims that were deleted and stay, by namespace and name.
 pub(in crate::diagnose) fn deleted(cx: Context<'_>) -> Vec<Verdict> {
-    let mut all = cx.world.objects();
-    all.retain(|o| {
-        o.object.kind == CLAIM && cx.world.selection().admits_owner(&o.object.namespace)
-    });
-    all.sort_by_key(|o| (&o.object.namespace, &o.object.name));
-    all.into_iter().filter_map(|o| stays(cx, o)).collect()
+    let all = selected(cx, CLAIM).into_iter();
+    all.filter_map(|o| stays(cx, o)).collect()
 }
 
 /// The pods that hold a claim: those that mount it and have a node, also those whose containers have all ended (Kubernetes 1.36
@@ -37,19 +30,14 @@ fn users(world: &World, o: &ObjectState) -> (Vec<String>, Vec<String>) {
     (names(over), names(running))
 }
 
-/// Says which pods hold a claim: `pod a`, `pods a, b`; `None` where none is known to.
+/// Says which pods hold a claim: `pod a exists`, `pods a and b exist`; `None` where none is known to.
 pub(in crate::diagnose::rules) fn users_in_words(world: &World, o: &ObjectState) -> Option<String> {
     let (over, mut all) = users(world, o);
     all.extend(over);
-    let more = all.len().saturating_sub(NAMED);
-    all.truncate(NAMED);
-    if more > 0 {
-        all.push(format!("{more} more"));
-    }
     match all.as_slice() {
         [] => None,
-        [one] => Some(format!("pod {one}")),
-        many => Some(format!("pods {}", list(many))),
+        [one] => Some(format!("pod {one} exists")),
+        many => Some(format!("pods {} exist", list(many))),
     }
 }
 
@@ -94,9 +82,5 @@ pub(in crate::diagnose) fn stays(cx: Context<'_>, o: &ObjectState) -> Option<Ver
     if !others.is_empty() {
         x.names.set("finalizers", &list(&others));
     }
-    let mut v = x.verdict(&f);
-    v.owner = Some(o.object.clone());
-    v.not_reached = Vec::new();
-    v.next.retain(|n| !n.command.contains('<'));
-    Some(v)
+    Some(on_object(x, &f, o))
 }

@@ -2,12 +2,12 @@
 //! waits for a claim tells what the claim lacks.
 
 use super::{said_of, signal};
-use crate::correlate::owners::CLAIM;
 use crate::correlate::{ObjectState, World};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::rules::{Context, owner, without_pod};
+use crate::diagnose::rules::{Context, on_object, owner, without_pod};
 use crate::diagnose::{Confidence, State, Verdict, cause, limits};
+use kflow_model::kind::CLAIM;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Evidence, Nanos};
 use rustc_hash::FxHashSet;
@@ -162,13 +162,10 @@ fn named<'a>(x: Finding<'a>, o: &ObjectState, since: Nanos) -> Finding<'a> {
 }
 
 fn finish(x: Finding<'_>, f: &PodHistory<'_>, o: &ObjectState) -> Verdict {
-    let mut v = x.verdict(f);
-    v.owner = Some(o.object.clone());
+    let mut v = on_object(x, f, o);
     v.not_reached = vec!["bind to a volume".into()];
     if v.cause == Some(cause::KF215) {
         v.state = State::Healthy;
     }
-    // Commands with a name that is not filled in are for pods.
-    v.next.retain(|n| !n.command.contains('<'));
     v
 }
