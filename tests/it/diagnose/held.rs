@@ -153,7 +153,9 @@ fn of_many_pods_that_keep_a_claim_two_are_named_and_the_others_counted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("many.kflow");
     let mut to = Writer::record(&file, &Header::new(Nanos(1))).unwrap();
-    all.iter().for_each(|o| to.write(o).unwrap());
+    for o in &all {
+        to.write(o).unwrap();
+    }
     to.finish().unwrap();
     let said = kflow(["why", "shop/pvc/data", "-s", &file.display().to_string()]).out;
     let words: Vec<&str> = said.split_whitespace().collect();

@@ -57,9 +57,10 @@ const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClie
 
 /// Says why bytes are missing: `no room in the tap's ring: 8192 bytes from the runtime`.
 fn missing(bytes: u64, direction: Direction, is_unread: bool) -> String {
-    let why = match is_unread {
-        true => "the client's memory could not be read",
-        false => "no room in the tap's ring",
+    let why = if is_unread {
+        "the client's memory could not be read"
+    } else {
+        "no room in the tap's ring"
     };
     let way = match direction {
         Direction::ClientToServer => "to",
