@@ -18,6 +18,7 @@ mod asked;
 mod causes;
 mod degraded;
 mod ended;
+mod first_look;
 mod heard;
 mod held;
 mod lives;

@@ -550,6 +550,14 @@ impl<'a> PodHistory<'a> {
         }
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
     }
+    /// True for the moment at which a list was read that shows the pod: what it shows may have been so for long.
+    pub fn is_look(&self, at: Nanos) -> bool {
+        let evidence = &self.view.evidence;
+        let begin = evidence.partition_point(|o| o.stamp.at < at);
+        let of_then = evidence.iter().skip(begin);
+        let mut of_then = of_then.take_while(|o| o.stamp.at == at);
+        of_then.any(|o| matches!(&o.body, Body::Pod(p) if p.event == WatchEvent::Listed))
+    }
     /// Returns when the output of kubectl was read that shows the pod; it lacks most timestamps. `None` for an object of the API.
     pub fn printed(&self) -> Option<Nanos> {
         let (p, o) = self.api.zip(self.api_evidence)?;
@@ -697,7 +705,9 @@ impl<'a> PodHistory<'a> {
         let pod = self.api.filter(|p| !p.spec.node.is_empty());
         let told = pod.and_then(|p| {
             let scheduled = p.condition("PodScheduled").filter(|c| c.is_true());
-            (scheduled.and_then(|c| c.transition)).or(p.status.start_time)
+            let times = [scheduled.and_then(|c| c.transition), p.status.start_time];
+            // The kubelet of a pod that it refused writes the condition anew when the pod has ended.
+            times.into_iter().flatten().min()
         });
         // A watch shows the binding within the second that the state has.
         let near = |at: &Nanos| self.bound.is_some_and(|bound| bound.since(*at) < SECOND);

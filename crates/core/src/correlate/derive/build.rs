@@ -83,7 +83,7 @@ impl<'a> Build<'a> {
         all.filter(|at| at.0 > 0).min()
     }
     /// Adds a failed attempt for each Event with one of the reasons. Each attempt starts at the end of the previous
-    /// one, the first at `since`. Returns the end of the last attempt, and its Event.
+    /// one, the first at `since`, else at the first occurrence of its Event. Returns the end of the last attempt, and its Event.
     pub(crate) fn failures(
         &mut self,
         stage: Stage,
@@ -95,7 +95,7 @@ impl<'a> Build<'a> {
         let mut last = None;
         for (n, (o, e)) in (0..).zip(seen.events_of(reasons)) {
             let end = seen.api_edge_of(o);
-            let start = since.unwrap_or(end).min(end);
+            let start = since.unwrap_or_else(|| seen.first_edge_of(o)).min(end);
             let evidence = vec![o.clone()];
             self.add(Span {
                 attempt: n,

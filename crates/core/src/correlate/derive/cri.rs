@@ -325,6 +325,9 @@ fn unmade(b: &mut Build<'_>) {
             evidence.push(x.clone());
         }
         let attempt = attempts.entry(&e.container).or_default();
+        if *attempt == 0 {
+            start = start.min(f.first_edge_of(o));
+        }
         let mut s = Span::new(
             container_error_stage(reason, message),
             step,

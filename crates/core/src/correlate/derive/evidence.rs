@@ -288,6 +288,19 @@ impl<'a> PodEvidence<'a> {
             _ => self.api_edge(o.stamp.at, o.stamp.precision),
         }
     }
+    /// The edge of the first occurrence of an Event that counts several, of which a list has the last.
+    pub(crate) fn first_edge_of(&self, o: &Evidence) -> Edge {
+        let last = self.api_edge_of(o);
+        let Some(at) = self.began(o) else { return last };
+        let of_kubelet = matches!(&o.body, Body::Event(e) if e.component == "kubelet");
+        let precision = at.likely_precision();
+        let first = if of_kubelet {
+            Edge { at, precision }
+        } else {
+            self.api_edge(at, precision)
+        };
+        first.min(last)
+    }
     /// Lines that state one of these facts, in order of time.
     pub(crate) fn lines(
         &self,

@@ -11,7 +11,7 @@ use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
 use kflow_model::{
-    Nanos, Text,
+    Evidence, Nanos, Text,
     cri::{InventoryItem, RuntimeState},
     event::EventSeen,
     pod::{Condition, ContainerSpec, ContainerState, ContainerStatus, PodPhase},
@@ -500,17 +500,25 @@ fn failing_since(f: &PodEvidence<'_>, stage: Stage) -> Option<Nanos> {
     containers.into_iter().filter_map(since).min()
 }
 
+/// Events of kills of a container because its liveness or startup probe had failed.
+fn probe_kill_events<'f>(
+    f: &'f PodEvidence<'_>,
+    container: &'f str,
+) -> impl Iterator<Item = (&'f Evidence, &'f EventSeen)> + 'f {
+    let events = f.events_of(&["Killing"]);
+    events.filter(move |(_, e)| e.container == container && is_probe_kill(&e.message))
+}
+
+fn is_probe_kill(message: &str) -> bool {
+    let said = event("Killing", message);
+    matches!(said, Some(Fact::LivenessKill | Fact::StartupKill))
+}
+
 /// Times at which the kubelet killed a container because its liveness or startup probe had failed, from Events (1 s)
 /// and log.
 fn probe_kills<'f>(f: &'f PodEvidence<'_>, container: &'f str) -> impl Iterator<Item = Nanos> + 'f {
-    let by_probe = |message: &str| {
-        let said = event("Killing", message);
-        matches!(said, Some(Fact::LivenessKill | Fact::StartupKill))
-    };
-    let events = f
-        .events_of(&["Killing"])
-        .filter(move |(_, e)| e.container == container && by_probe(&e.message))
-        .map(|(o, _)| o.stamp.at);
+    let by_probe = is_probe_kill;
+    let events = probe_kill_events(f, container).map(|(o, _)| o.stamp.at);
     let lines = f
         .lines(&[Fact::KillExplained])
         .filter(move |(_, l)| {
@@ -562,8 +570,13 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
             .filter_map(|(start, end)| Some((start, end?)))
             .collect();
         let lasted = |(start, end): &(Nanos, Nanos)| end.since(*start) >= FORGOTTEN_NS;
-        let at = ended.iter().rposition(lasted).unwrap_or(0);
-        ended.get(at).map(|(_, end)| *end)
+        let forgotten = ended.iter().rposition(lasted);
+        let end = ended.get(forgotten.unwrap_or(0)).map(|(_, end)| *end)?;
+        // A list has the last run only; the Event of the kills has the first of them.
+        let unseen = usize::try_from(c.attempt).is_ok_and(|n| n > ended.len());
+        let firsts = probe_kill_events(f, &c.name).filter_map(|(_, e)| e.began());
+        let first = firsts.min().filter(|_| unseen && forgotten.is_none());
+        Some(first.map_or(end, |at| at.min(end)))
     };
     let first = mains().filter(|c| killed(c)).filter_map(trouble).min();
     if let Some(at) = first.or_else(|| since(f, t, Stage::Ready)) {

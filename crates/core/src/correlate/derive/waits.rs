@@ -7,12 +7,14 @@ use super::Build;
 use super::cri;
 use super::span::edge;
 use crate::flow::{Stage, container_error_stage};
-use crate::timeline::{Certainty, Outcome, Span};
-use kflow_model::Text;
-use kflow_model::pod::{ContainerState, ContainerStatus, PodSeen};
+use crate::timeline::{Certainty, Edge, Outcome, Span};
+use kflow_model::pod::{ContainerState, ContainerStatus, PodSeen, WatchEvent};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Text};
 
 /// Adds an open step for each container that waits by the pod's newest status, unless another source shows that wait. No
-/// status says when a wait began: the step begins with the oldest status from which on all show the wait.
+/// status says when a wait began: the step begins with the oldest status from which on all show the wait, or, where that is of a list and
+/// may be much older than its reading, with the end of the container's last run.
 pub(crate) fn derive(b: &mut Build<'_>) {
     let f = b.seen;
     let Some((_, newest)) = f.states.last() else {
@@ -45,7 +47,8 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             continue;
         };
         let evidence = vec![(*o).clone()];
-        let mut s = Span::new(stage, step, edge(o), None, Certainty::Bounded, evidence);
+        let begin = ended_before(o, &c.name).unwrap_or_else(|| edge(o));
+        let mut s = Span::new(stage, step, begin, None, Certainty::Bounded, evidence);
         s.container.clone_from(&c.name);
         s.attempt = c.restarts;
         if reason != step {
@@ -54,6 +57,18 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         s.message.clone_from(message);
         b.add(s);
     }
+}
+
+/// Returns when the container of a pod that a list shows ended last, by its status (1 s): it has waited since then at most.
+fn ended_before(o: &Evidence, container: &Text) -> Option<Edge> {
+    let Body::Pod(p) = &o.body else { return None };
+    let listed = p.event == WatchEvent::Listed;
+    let status = p.statuses().find(|s| listed && s.name == *container)?;
+    let at = status.last.as_ref()?.finished.filter(|at| at.0 > 0)?;
+    (at < o.stamp.at).then_some(Edge {
+        at,
+        precision: SECOND as u32,
+    })
 }
 
 /// Returns stage and step of the reason for which a container waits; `None` for one that waits for its turn, and for a reason that

@@ -123,6 +123,11 @@ impl<'a> PodHistory<'a> {
                 }
             }
             Fact::StopBegan => {
+                // What is stopped was there.
+                let name = self.log_container(l);
+                if !name.is_empty() {
+                    self.container(&name).first.get_or_insert(at);
+                }
                 if let Some(g) = l.name("gracePeriod").and_then(|g| g.parse().ok()) {
                     self.grace_s.get_or_insert(g);
                 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{PodHistory, Signal, never_ran};
 use crate::diagnose::{limits, signal};
 use crate::flow::Map;
-use kflow_model::Nanos;
 use kflow_model::{
-    pod::{ContainerState, ContainerStatus, PodPhase, Terminated},
+    Body, Nanos, Source,
+    pod::{ContainerState, ContainerStatus, PodPhase, PodSeen, Terminated},
     stamp::SECOND,
 };
 
@@ -131,6 +131,7 @@ impl PodHistory<'_> {
                 if reason == "CrashLoopBackOff" {
                     self.state(reason, &s.name, ended(s));
                 }
+                self.shown_since(reason, &s.name);
             }
             // A container with an id has a sandbox and an image, and the sandbox was there while it ran.
             if !s.id.is_empty() {
@@ -157,6 +158,31 @@ impl PodHistory<'_> {
             .is_some_and(|at| read.since(at) >= limits::STATUS.ns);
         if let Some((began, end)) = last_run(s).filter(|_| over && late && !has_cri) {
             c.started = c.started.map(|at| if at > end { began } else { at });
+        }
+    }
+
+    /// Sets the begin of what a container waits for to the oldest state from which on all show it: the newest may have come for another
+    /// change.
+    fn shown_since(&mut self, reason: &str, container: &str) {
+        let shows = |p: &PodSeen| {
+            let mut statuses = p.statuses().filter(|s| s.name == container);
+            statuses.any(|s| s.state.held_up_by().is_some_and(|(r, _)| r == reason))
+        };
+        let states = self
+            .view
+            .evidence
+            .iter()
+            .rev()
+            .filter_map(|o| match &o.body {
+                Body::Pod(p) if o.source == Source::Kube => Some((o.stamp.at, p)),
+                _ => None,
+            });
+        let Some((at, _)) = states.take_while(|(_, p)| shows(p)).last() else {
+            return;
+        };
+        let mut signals = self.signals.iter_mut();
+        if let Some(s) = signals.find(|s| s.reason == reason && s.container == container) {
+            s.first = s.first.min(at);
         }
     }
 

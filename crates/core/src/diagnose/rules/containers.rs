@@ -430,13 +430,13 @@ fn crash<'a>(
         if let Some(first) = c.exits.first() {
             let counted = backed_off_since(c);
             x.since = first.at.min(counted.unwrap_or(first.at));
-            // A list has the last end only, and how often it was.
+            // A list has the last end only, and how often it was. The first restart follows at once, and is not counted as a wait.
             let listed =
                 matches!(&first.evidence.body, Body::Pod(p) if p.event == WatchEvent::Listed);
             let more = usize::try_from(n).is_ok_and(|n| n > c.exits.len());
-            let unseen = listed && more && counted.is_none();
+            let unseen = listed && more;
             x.at_least = first.was_before || unseen;
-            if unseen {
+            if unseen && counted.is_none() {
                 x.since = first.at.plus(-wait.map_or(0, backoff::before));
             }
         }

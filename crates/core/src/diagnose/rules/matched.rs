@@ -81,9 +81,17 @@ pub(super) fn matched<'a>(
                 // `first` is of the stop of an earlier sandbox, which has been replaced since.
                 _ if next && f.sandbox.is_some_and(|made| made > s.first) => s.at,
                 _ if next => f.since(stage).max(s.first),
-                // After a start it is a new story: of a kubelet that was started anew, or of a container's next start.
+                // After a start it is a new story: of a kubelet that was started anew, or of a container's next start. Where one look
+                // shows it, it began with the end of the last run at the earliest.
                 _ if (Stage::Volumes..=Stage::Create).contains(&stage) && ran_before(f, s) => {
-                    f.since(stage).max(s.first)
+                    let ended = || {
+                        f.known(&s.container)?
+                            .exits
+                            .last()
+                            .filter(|e| !e.was_before)
+                    };
+                    let first = ended().filter(|_| f.is_look(s.first));
+                    f.since(stage).max(first.map_or(s.first, |e| e.at))
                 }
                 _ => f.since(stage),
             };
@@ -108,7 +116,7 @@ pub(super) fn matched<'a>(
     let evicted = catalogue.cause(cause::KF308);
     if failed
         && f.sandbox.is_none()
-        && f.containers.iter().all(|c| c.started.is_none())
+        && (f.containers.iter()).all(|c| c.started.is_none() && c.first.is_none())
         && let Some(s) = f.signals.iter().find(|s| s.reason == "Evicted")
         && let Some(names) = evicted.matches("@rejected/Evicted", &s.text)
     {
@@ -211,7 +219,7 @@ fn evicted_at(f: &PodHistory<'_>) -> Option<Nanos> {
         .signals
         .iter()
         .filter(|s| s.reason == "Evicted" && !matches!(&s.evidence.body, Body::Pod(_)));
-    events.map(|s| s.at).min()
+    events.map(|s| s.first).min()
 }
 
 /// Returns the pod's node, if it is low on a resource now.

@@ -122,6 +122,10 @@ fn refused(b: &mut Build<'_>) {
             at
         });
         let attempt = attempts.entry(&e.container).or_default();
+        let start = match *attempt {
+            0 => start.min(f.first_edge_of(o)),
+            _ => start,
+        };
         let mut s = Span::new(
             Stage::Image,
             "EnsureImageExists",
