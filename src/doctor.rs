@@ -139,8 +139,9 @@ pub fn reachable_socket(root: &Path) -> Option<PathBuf> {
 /// Runs all checks. `root` is `/`, or in a test a folder with the relevant files. The texts are redacted, because
 /// they quote answers and command lines.
 ///
-/// `elsewhere`: the node that is asked about is another machine, so that its endpoint is no socket of this one.
-pub async fn examine(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> {
+/// `elsewhere`: the name of the node that is asked about, when it is another machine: nothing that this machine's files and sockets say is
+/// of it.
+pub async fn examine(root: &Path, config: &Config, elsewhere: Option<&str>) -> Vec<Check> {
     let mut all = looked_at(root, config, elsewhere).await;
     for check in &mut all {
         check.found = redact::text(&check.found).into_owned();
@@ -148,10 +149,13 @@ pub async fn examine(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check
     all
 }
 
-async fn looked_at(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> {
+async fn looked_at(root: &Path, config: &Config, elsewhere: Option<&str>) -> Vec<Check> {
+    if let Some(node) = elsewhere {
+        return of_another(root, config, node).await;
+    }
     let mut all = vec![system(root)];
     if MAY_BE_NODE {
-        all.extend(ways_to_calls(root, config, elsewhere).await);
+        all.extend(ways_to_calls(root, config).await);
     }
     let (agent, sent) = agent::agent(config).await;
     all.extend(agent);
@@ -178,13 +182,62 @@ async fn looked_at(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> 
     all
 }
 
+/// Checks what this machine can learn of a node that is another machine: by its agent, its kubelet and the apiserver. What only the node
+/// itself has is not known, whatever there is of the kind here.
+async fn of_another(root: &Path, config: &Config, node: &str) -> Vec<Check> {
+    let here = system(root);
+    let mut all = vec![Check {
+        found: format!("{}, which is not node {node}", here.found),
+        // Nobody has to be root here for another node's sources.
+        ..Check::new(here.what, Health::Works, "")
+    }];
+    let live = cluster::live_endpoint(config).await;
+    if let Some(endpoint) = live.as_deref().filter(|e| !e.is_empty()) {
+        let found = format!(
+            "{} by its /configz: whether calls are seen there, only the node can tell",
+            endpoint.strip_prefix("unix://").unwrap_or(endpoint)
+        );
+        all.push(Check::new(kubelet::WHAT, Health::Works, found));
+    }
+    let (agent, sent) = agent::agent(config).await;
+    let is_asked = agent.iter().any(|c| c.health == Health::Works);
+    let unseen = "its runtime, tap or proxy, pod volumes, cgroups and files of logs are not to be seen from this machine";
+    let own = Check::new("node", Health::Warning, format!("{node}: {unseen}"));
+    all.push(if is_asked {
+        Check {
+            found: format!("{node}: {unseen}; its agent sees them"),
+            ..Check::new("node", Health::Works, "")
+        }
+    } else if config.scope.is_some() {
+        own.todo("kflow agent install\nor on that node: sudo kflow doctor")
+    } else {
+        own.todo("on that node: sudo kflow doctor")
+    });
+    all.extend(agent);
+    if logs::is_named(&config.kubelet_log) {
+        all.push(logs::kubelet(root, config).await);
+    }
+    if config.scope.is_some() || config.kubelet.is_some() {
+        all.push(cluster::kubelet(config).await);
+    }
+    if !config.control.audit_logs.is_empty() || config.control.audit_webhook.is_some() {
+        all.push(logs::audit(root, &config.control));
+    }
+    if sent.is_some() || !config.control.otlp.is_empty() {
+        all.push(logs::spans(&config.control, sent).await);
+    }
+    all.extend(cluster::rights(config).await);
+    all.extend(files::late());
+    all
+}
+
 /// Checks the runtimes of this machine, and what can see the calls to them.
-async fn ways_to_calls(root: &Path, config: &Config, elsewhere: bool) -> Vec<Check> {
+async fn ways_to_calls(root: &Path, config: &Config) -> Vec<Check> {
     let live = cluster::live_endpoint(config).await;
     let current = kubelet::current(root, live.as_deref());
     let mut sockets = Sockets::default();
     let mut asked = None;
-    if let (Ok((found, _)), false) = (&current, elsewhere) {
+    if let Ok((found, _)) = &current {
         let path = kubelet::below(root, &found.endpoint.display().to_string());
         asked = Some(sockets.asked(&path).await);
     }

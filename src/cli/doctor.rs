@@ -37,13 +37,9 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         untapped: tap.untapped,
         ..config(&args.live, None)?
     };
-    let elsewhere = args
-        .live
-        .scope
-        .node
-        .as_deref()
-        .is_some_and(|n| !is_this_machine(n));
-    if config.agent.is_none() && !args.live.no_agent && !elsewhere {
+    let node = args.live.scope.node.as_deref();
+    let elsewhere = node.filter(|n| !args.live.local && !is_this_machine(n));
+    if config.agent.is_none() && !args.live.no_agent && elsewhere.is_none() {
         config.agent = doctor::own_agent(&args.root);
     }
     let runtime = super::runtime()?;

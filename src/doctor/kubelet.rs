@@ -383,7 +383,7 @@ pub(super) enum Asked {
     Denied,
 }
 
-const WHAT: &str = "kubelet endpoint";
+pub(super) const WHAT: &str = "kubelet endpoint";
 
 /// The kubelet's endpoint, and in words where it is set. The running kubelet's `/configz` (`live`) takes precedence over files. The
 /// error is the finished check.

@@ -19,6 +19,11 @@ const WHAT: &str = "kubelet log";
 /// Longest wait for `journalctl` or a kubelet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// True when the arguments say where the kubelet's log is to be read, or the apiserver is asked for it.
+pub(super) const fn is_named(asked: &KubeletLog) -> bool {
+    !matches!(asked, KubeletLog::Off)
+}
+
 /// Checks the kubelet's log: where the arguments name it, else in the system's usual places.
 pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
     let asked = &config.kubelet_log;

@@ -350,6 +350,59 @@ fn where_the_apiserver_does_not_answer_every_look_names_the_way_without_it() {
     });
 }
 
+/// What this machine has says nothing of a node that is another machine.
+#[test]
+fn doctor_of_another_node_does_not_tell_of_this_machine() {
+    block_on(async {
+        let played = Played::start(2, 1).await;
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put(
+            "var/lib/kubelet/config.yaml",
+            "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n",
+        );
+        put(
+            "etc/kubernetes/manifests/kube-apiserver.yaml",
+            "  - command:\n",
+        );
+        let path = root.path().to_str().unwrap();
+        for (node, agent, args) in [
+            (name(0), true, &[][..]),
+            (name(1), false, &[]),
+            (name(1), false, &["--no-api"]),
+        ] {
+            let asked = [&["doctor", "--root", path, "--node", node.as_str()], args].concat();
+            let said = played.kflow(&asked).await;
+            let out = said.out;
+            for part in [
+                "crio",
+                "manifests",
+                "no kubelet on this machine",
+                "no node is named",
+                "inotify",
+                "systemctl",
+                "127.0.0.1:4317",
+            ] {
+                assert!(!out.contains(part), "{asked:?} {part}: {out}");
+            }
+            let whose = format!("which is not node {node}");
+            assert!(out.contains(&whose), "{asked:?}: {out}");
+            let own = format!("{node}: its runtime, tap or proxy,");
+            let mut rows = out.lines();
+            let row = rows.find(|l| l.contains(&own)).unwrap_or_default();
+            assert_eq!(row.starts_with("ok"), agent, "{asked:?}: {out}");
+            assert_eq!(row.ends_with("its agent sees them"), agent, "{out}");
+            let advice = rows.next().unwrap_or_default();
+            let installs = advice.ends_with("kflow agent install");
+            assert_eq!(installs, !agent && args.is_empty(), "{asked:?}: {out}");
+        }
+    });
+}
+
 /// The kubelet is set to a proxy that has ended; its socket is left. Then somebody accepts there who is no runtime.
 #[test]
 fn doctor_asks_the_socket_that_the_kubelet_is_set_to() {
