@@ -468,6 +468,54 @@ fn the_command_tells_every_incident_of_a_recording_in_both_forms() {
     assert!(code == Some(2) && said.contains("--session"), "{said}");
 }
 
+/// What the text says below an incident is in the other forms too: what was said of each pod, and their names.
+#[test]
+fn what_is_said_of_each_pod_of_an_incident_is_in_every_form() {
+    let (mut parts, mut others, mut owners) = (0, 0, 0);
+    for name in [
+        "causes/real/faults",
+        "causes/real/running",
+        "correlate/stops",
+        "correlate/jobs",
+    ] {
+        let path = crate::fixture(&format!("{name}.kflow.zst"));
+        let path = path.display().to_string();
+        let said = |form: &str| kflow(&["why", "--ever", "-o", form, "-s", &path]).1;
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&said("json")).expect("JSON");
+        let (csv, markdown) = (said("csv"), words(&said("markdown").replace('\\', "")));
+        for row in &rows {
+            let told = row["parts"].as_array().expect("parts");
+            let of: BTreeSet<&str> = told.iter().filter_map(|p| p["sentence"].as_str()).collect();
+            assert!(
+                of.contains(row["sentence"].as_str().expect("words")),
+                "{row}"
+            );
+            for part in told {
+                parts += 1;
+                assert_ne!(part["sentence"], "", "{row}");
+                assert_ne!(part["state"], "", "{row}");
+                // A part that is of no pod names what it is of.
+                assert_eq!(part["pod"] == "", part["owner"].is_string(), "{row}");
+                owners += usize::from(part["owner"].is_string());
+            }
+        }
+        // What the text says deeper than the sentence.
+        for line in said("text").lines().filter(|l| l.starts_with("      ")) {
+            let line = words(line);
+            let line = line.trim_matches('"');
+            others += usize::from(line.starts_with("also: "));
+            assert!(markdown.contains(line), "{line} is not in {markdown}");
+            let plain = line.replace('"', "\"\"");
+            assert!(words(&csv).contains(&plain), "{plain} is not in {csv}");
+        }
+    }
+    assert!(
+        parts > 20 && others > 1 && owners > 2,
+        "{parts} {others} {owners}"
+    );
+}
+
 #[test]
 fn from_a_moment_on_only_what_lasted_then_or_came_later_is_told() {
     let s2 = path("S2-stuck-early").display().to_string();

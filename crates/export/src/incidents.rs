@@ -74,25 +74,10 @@ pub fn text<'w>(
             out.push_str(&line);
             out.push('\n');
         }
-        let others = i.others();
-        for (n, v) in others.iter().take(OTHERS) {
-            let who = match &i.subject {
-                Subject::Owner(_) if !v.uid.is_empty() => counted(*n as u64, "pod"),
-                _ => "also".to_owned(),
-            };
-            for line in wrap(&clean(&format!("{who}: {}", v.sentence)), WIDTH - 6) {
-                out.push_str("      ");
-                out.push_str(&line);
-                out.push('\n');
-            }
-        }
-        if others.len() > OTHERS {
-            let more = others.len() - OTHERS;
-            out.push_str(&format!("      and {more} more in other words\n"));
-        }
-        if matches!(i.subject, Subject::Owner(_)) && (i.pods() > 0 || i.parts.len() > 1) {
-            for line in wrap(&clean(&names(i)), WIDTH - 4) {
-                out.push_str("    ");
+        for (deep, words) in below(i) {
+            let indent = if deep { 6 } else { 4 };
+            for line in wrap(&clean(&words), WIDTH - indent) {
+                out.push_str(&" ".repeat(indent));
                 out.push_str(&line);
                 out.push('\n');
             }
@@ -101,17 +86,49 @@ pub fn text<'w>(
     out
 }
 
+/// Returns what is written below the sentence of an incident: what else was said of its pods, as deeper lines, and their names.
+fn below(i: &Incident) -> Vec<(bool, String)> {
+    let others = i.others();
+    let mut all: Vec<(bool, String)> = Vec::new();
+    all.extend(others.iter().take(OTHERS).map(|o| (true, other(i, o))));
+    if others.len() > OTHERS {
+        let more = others.len() - OTHERS;
+        all.push((true, format!("and {more} more in other words")));
+    }
+    if matches!(i.subject, Subject::Owner(_)) && (i.pods() > 0 || i.parts.len() > 1) {
+        all.push((false, names(i)));
+    }
+    all
+}
+
+/// `3 pods: The image …`.
+fn other(i: &Incident, (n, v): &(usize, &Verdict)) -> String {
+    let who = match &i.subject {
+        Subject::Owner(_) if !v.uid.is_empty() => counted(*n as u64, "pod"),
+        _ => "also".to_owned(),
+    };
+    format!("{who}: {}", v.sentence)
+}
+
 /// Returns the incidents as a Markdown table, by begin.
 pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
     let mut out =
         "| begin (UTC) | length | cause | subject | what |\n|---|---|---|---|---|\n".to_owned();
     for i in incidents {
+        let mut what = i.verdict.sentence.clone();
+        for (_, words) in below(i) {
+            what.push(' ');
+            what.push_str(&words);
+            if !what.ends_with('.') {
+                what.push('.');
+            }
+        }
         let row = [
             date_and_clock(i.begin, 0, 0),
             length(i, now),
             i.verdict.cause_id().to_owned(),
             escaped(&subject(i)),
-            escaped(&i.verdict.sentence),
+            escaped(&what),
         ];
         out.push_str(&format!("| {} |\n", row.join(" | ")));
     }
@@ -148,15 +165,31 @@ pub fn subject(i: &Incident) -> String {
     }
 }
 
-/// Names the pods of an owner's incident, or the Jobs of a CronJob: `pods: web-1, web-2, … and 3 more`.
-fn names(i: &Incident) -> String {
-    let name = |v: &Verdict| match &v.owner {
+/// The name of what a part of an incident is of: a pod, or the Job of a CronJob, the node.
+fn name(v: &Verdict) -> String {
+    match &v.owner {
         Some(o) if v.pod.is_empty() => owner_arg(o),
         _ => v.pod.to_string(),
-    };
-    let mut pods: Vec<String> = i.parts.iter().map(|p| name(&p.verdict)).collect();
-    pods.sort_unstable();
-    pods.dedup();
+    }
+}
+
+/// What an incident is of, part by part, each once.
+fn named(i: &Incident) -> Vec<String> {
+    let mut all: Vec<String> = i.parts.iter().map(|p| name(&p.verdict)).collect();
+    all.retain(|n| !n.is_empty());
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// What was said of an incident's pods in other words than most of them had.
+fn said(i: &Incident) -> Vec<String> {
+    i.others().iter().map(|o| other(i, o)).collect()
+}
+
+/// Names the pods of an owner's incident, or the Jobs of a CronJob: `pods: web-1, web-2, … and 3 more`.
+fn names(i: &Incident) -> String {
+    let pods = named(i);
     let shown: Vec<&str> = pods.iter().take(NAMED).map(String::as_str).collect();
     let more = pods.len().saturating_sub(NAMED);
     let rest = if more > 0 {
@@ -208,9 +241,14 @@ struct JsonPart<'a> {
     uid: &'a str,
     namespace: &'a str,
     pod: &'a str,
+    /// What the part is of when it is of no pod.
+    owner: Option<String>,
     begin_ns: i64,
     told_ns: i64,
     end_ns: Option<i64>,
+    state: &'static str,
+    container: Option<&'a str>,
+    sentence: &'a str,
 }
 
 impl<'a> JsonPart<'a> {
@@ -220,9 +258,13 @@ impl<'a> JsonPart<'a> {
             uid: v.uid.as_str(),
             namespace: &v.namespace,
             pod: &v.pod,
+            owner: v.pod.is_empty().then(|| name(v)).filter(|n| !n.is_empty()),
             begin_ns: p.begin.0,
             told_ns: p.told.0,
             end_ns: p.end.map(|e| e.0),
+            state: v.state.name(),
+            container: (!v.container.is_empty()).then_some(v.container.as_str()),
+            sentence: &v.sentence,
         }
     }
 }
@@ -307,12 +349,14 @@ impl<'a> CsvIncident<'a> {
     }
 }
 
-/// The CSV row, with the nodes separated by spaces.
+/// The CSV row, with the nodes separated by spaces, what else was said of its pods, and their names.
 #[derive(Default, Serialize)]
 struct Placed<'a> {
     #[serde(flatten)]
     incident: CsvIncident<'a>,
     nodes: String,
+    others: String,
+    names: String,
 }
 
 /// Returns the CSV row of an incident, without its nodes. `within` is how exactly ends are known, ns.
@@ -336,6 +380,8 @@ pub fn rows<'w>(
             let rows = rows.map(|i| Placed {
                 incident: CsvIncident::of(json_of(i, now, within, Vec::new()), i.pods()),
                 nodes: of(i).join(" "),
+                others: said(i).join(" "),
+                names: named(i).join(" "),
             });
             rows::write(out, form, rows)
         }

@@ -78,6 +78,8 @@ impl std::fmt::Display for Subject {
                     write!(f, "{namespace}/{name}")
                 }
             }
+            // A namespace is in none.
+            Self::Owner(o) if o.namespace.is_empty() => f.write_str(&owner_arg(o)),
             Self::Owner(o) => write!(f, "{}/{}", o.namespace, owner_arg(o)),
             Self::Node(name) if name.is_empty() => f.write_str("node"),
             Self::Node(name) => write!(f, "node/{name}"),
