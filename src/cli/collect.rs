@@ -13,6 +13,7 @@ use kflow_engine::live::{AGENT, Config, Live};
 use kflow_engine::snapshot::own;
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchNote};
+use kflow_model::scope::namespace_of;
 use kflow_model::session::{Header, Report, Session};
 use kflow_model::units::wait;
 use kflow_model::{Scope, Source, Text};
@@ -37,11 +38,43 @@ pub(super) struct Collected {
 
 /// Starts the sources that the arguments name, and waits until they have delivered their initial data.
 pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collected> {
+    let mut all = run(input, pod)?;
+    if let Some(namespace) = narrower(&all, &input.live, pod) {
+        super::out::tell(&format!(
+            "{namespace} is the namespace that is looked at, as with -n {namespace}: the pods of all namespaces may not be listed, so what others do on the node is not known"
+        ));
+        all.live.stop();
+        let mut input = input.clone();
+        input.live.scope.namespace = Some(namespace);
+        all = run(&input, pod)?;
+    }
+    tell(&all.live.snapshot());
+    Ok(all)
+}
+
+/// Starts the sources, and waits for their initial data.
+fn run(input: &Input, pod: Option<&str>) -> anyhow::Result<Collected> {
     let config = config(input, pod)?;
     let scope = config.scope.clone();
     let live = Live::start(config)?;
-    told(&live, scope.as_ref(), input)?;
+    wait_for(&live, scope.as_ref(), input)?;
     Ok(Collected { live, scope })
+}
+
+/// Returns the namespace of the pod that is asked about, or of the context, when the pods of all namespaces were asked for because a node
+/// is named, and the user may not list them.
+fn narrower(all: &Collected, args: &LiveArgs, pod: Option<&str>) -> Option<String> {
+    let scope = all.scope.as_ref()?;
+    let asked = scope.node.is_some() && scope.namespace.is_none() && !args.scope.all_namespaces;
+    let snapshot = all.live.snapshot();
+    let refused = |(resource, of, f): (&str, &str, &Failing)| {
+        resource == "pods" && namespace_of(of).is_none() && f.failure == Failure::Forbidden
+    };
+    let mut failures = snapshot.world.coverage().failures(snapshot.now);
+    if !asked || !failures.any(refused) {
+        return None;
+    }
+    super::scope::likely(args, pod)
 }
 
 /// The configuration of the sources that the arguments name; an error when there are none.
@@ -55,8 +88,14 @@ pub(super) fn config(input: &Input, pod: Option<&str>) -> anyhow::Result<Config>
     Ok(config)
 }
 
-/// Waits until the sources have delivered their initial data, at most [`MOST`] or `--for`.
+/// Waits until the sources have delivered their initial data, at most [`MOST`] or `--for`, and tells what could not be read.
 pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow::Result<()> {
+    wait_for(live, scope, input)?;
+    tell(&live.snapshot());
+    Ok(())
+}
+
+fn wait_for(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow::Result<()> {
     let begun = clock::monotonic();
     let waited = |since: Instant| clock::monotonic().saturating_duration_since(since);
     let (mut complete, mut said) = (None, false);
@@ -86,7 +125,6 @@ pub(super) fn told(live: &Live, scope: Option<&Scope>, input: &Input) -> anyhow:
             super::out::tell(&line);
         }
         if enough {
-            tell(&snapshot);
             return Ok(());
         }
     }

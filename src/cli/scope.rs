@@ -75,6 +75,17 @@ pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<S
     Ok(scope)
 }
 
+/// The namespace in a pod's name, else that of the kubeconfig's context, for a look at a whole cluster that is refused.
+pub(super) fn likely(args: &LiveArgs, pod: Option<&str>) -> Option<String> {
+    let of_context = || {
+        let named = context_namespace(args.kubeconfig.as_deref(), args.context.as_deref());
+        named.ok().flatten()
+    };
+    pod.and_then(namespace_of)
+        .map(str::to_owned)
+        .or_else(of_context)
+}
+
 /// Parses the selectors of a scope.
 pub(super) fn selection(scope: &Scope) -> anyhow::Result<Arc<Selection>> {
     Ok(Arc::new(Selection::new(scope)?))

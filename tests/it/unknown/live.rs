@@ -475,4 +475,25 @@ fn who_may_read_one_namespace_can_use_kflow_in_it() {
             said.err
         );
     }
+    // Of a node the pods of all namespaces are asked for, which is refused; the namespace is known.
+    let said = |args: &[&str]| run(&api, &[args, &["--node", "played"]].concat(), None);
+    for args in [
+        &["why", "shop/web-0"][..],
+        &["why", "web-0"],
+        &["timeline", "shop/web-0"],
+    ] {
+        let said = said(args);
+        assert_eq!(said.code, Some(0), "{args:?}: {}{}", said.out, said.err);
+        let told = "shop is the namespace that is looked at, as with -n shop: the pods of all namespaces may not be listed";
+        assert_eq!(said.err.matches(told).count(), 1, "{args:?}: {}", said.err);
+        assert!(
+            !said.err.contains("watch on pods"),
+            "{args:?}: {}",
+            said.err
+        );
+    }
+    // Who asks for all of them is told what is missing.
+    let said = said(&["why", "web-0", "-A"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("list and watch on pods"), "{}", said.err);
 }
