@@ -8,12 +8,13 @@ use crate::text::{cut_middle, width, wrap};
 use crate::widget::stage;
 use crate::widget::table::{self, Column, Placed};
 use kflow_core::correlate::PodView;
+use kflow_core::correlate::owners::{makes_pods, word as owner_word};
 use kflow_core::diagnose::unknown;
 use kflow_core::diagnose::{State, Verdict};
 use kflow_export::text::clean;
 use kflow_model::pod::PodPhase;
 use kflow_model::stamp::SECOND;
-use kflow_model::units::age;
+use kflow_model::units::{age, counted};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Col {
@@ -278,6 +279,25 @@ fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &V
     }
 }
 
+/// Says how many pods there are of an owner that has a verdict of its own. An object that makes none has those that it is about: a
+/// claim those that mount it.
+fn pods_of(ctx: &Ctx<'_>, v: &Verdict) -> String {
+    let Some(owner) = &v.owner else {
+        return String::new();
+    };
+    if owner.kind == "Node" {
+        return "node".to_owned();
+    }
+    let pods = kflow_core::diagnose::pods_of(&ctx.snap.world, owner);
+    let there = pods.iter().filter(|p| p.gone.is_none() && !p.past).count();
+    match there {
+        0 if v.state == State::Failed || !pods.is_empty() => "no pod left".to_owned(),
+        0 if !makes_pods(&owner_word(&owner.kind)) => "no pod".to_owned(),
+        0 => "no pod yet".to_owned(),
+        n => counted(n as u64, "pod"),
+    }
+}
+
 /// Draws the row of an owner that has a verdict of its own.
 pub(super) fn owner(
     ctx: &Ctx<'_>,
@@ -302,12 +322,7 @@ pub(super) fn owner(
                 canvas.text_in(x, y, w, word, *style);
             }
             Col::Stages => {
-                let text = match &v.owner {
-                    Some(o) if o.kind == "Node" => "node",
-                    _ if v.state == State::Failed => "no pod left",
-                    _ => "no pod yet",
-                };
-                canvas.text_in(x, y, w, text, t.faint);
+                canvas.text_in(x, y, w, &pods_of(ctx, v), t.faint);
             }
             Col::Since => {
                 canvas.text_right(end, y, w, &age(ctx.snap.now.since(v.since)), *style);
