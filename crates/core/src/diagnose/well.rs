@@ -171,17 +171,28 @@ fn ephemeral(f: &PodHistory<'_>) -> Option<String> {
         )),
         RunState::Terminated(reason) if history::never_ran(reason) => {
             let end = f.known(name).and_then(|c| c.exits.last());
-            let why = end.map_or("", |e| e.message.trim_end_matches(['.', '\n', ' ']));
-            let why = if why.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", text::shorten(why, LONGEST))
+            let why = match end.map_or("", |e| e.message.as_str()) {
+                "" => String::new(),
+                message => format!(": {}", unstarted(message)),
             };
             Some(format!(
                 "its ephemeral container {name} could not be started ({reason}){why}"
             ))
         }
         RunState::Terminated(_) | RunState::Running => None,
+    }
+}
+
+/// Says why a container could not be started. The runtime says in many words who failed, and only at the end why: the catalogue
+/// knows that end.
+fn unstarted(message: &str) -> String {
+    let told = Catalogue::get().best("StartError", message, |cause| !cause.rule);
+    let names = told.map(|(_, names)| names).unwrap_or_default();
+    let what = names.get("what").unwrap_or(message);
+    let what = text::shorten(what.trim_end_matches(['.', '\n', ' ']), LONGEST);
+    match names.get("command").filter(|c| !what.contains(*c)) {
+        Some(command) => format!("command {command}: {what}"),
+        None => what.to_string(),
     }
 }
 
