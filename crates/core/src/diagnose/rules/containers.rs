@@ -434,7 +434,9 @@ fn crash<'a>(
             let listed =
                 matches!(&first.evidence.body, Body::Pod(p) if p.event == WatchEvent::Listed);
             let more = usize::try_from(n).is_ok_and(|n| n > c.exits.len());
-            let unseen = listed && more;
+            // What came before the first wait is little beside a long row of them.
+            let long = counted.is_some_and(|at| f.now.since(at) >= backoff::FORGOTTEN_NS);
+            let unseen = listed && more && !long;
             x.at_least = first.was_before || unseen;
             if unseen && counted.is_none() {
                 x.since = first.at.plus(-wait.map_or(0, backoff::before));
