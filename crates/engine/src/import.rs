@@ -9,6 +9,7 @@ mod bundle;
 mod containers;
 mod kind;
 mod moment;
+mod nameless;
 mod open;
 mod placeholders;
 mod plain;
@@ -194,6 +195,7 @@ pub fn run(
     }
     // Stable: ties keep the order of kinds, inputs and lines.
     observations.sort_by_key(|o: &Observation| o.stamp.seen);
+    nameless::name(&mut observations);
     placeholders::resolve(&mut observations);
     uids::resolve(&mut observations);
     containers::resolve(&mut observations);

@@ -579,3 +579,58 @@ fn an_error_of_a_volume_is_of_the_pod_that_its_event_names() {
     let words = "to the node: Volume is already exclusively attached to one node";
     assert!(joined.contains(words), "{said}");
 }
+
+/// Karpenter (aws) 7535: since 1.0 the line says that, and a member of it why.
+#[test]
+fn why_karpenter_adds_no_node_is_a_member_of_its_line() {
+    let desk = Desk::new();
+    let head = r#"{"level":"ERROR","time":"2024-12-16T21:48:24.279Z","logger":"controller","message":"could not schedule pod","commit":"6174c75","controller":"provisioner","namespace":"","name":"","reconcileID":"8f62e2d4-ad75-47dc-9b95-a3cc56c6bfaf","Pod":{"name":"inflate-5c97b884d6-rp2fk","namespace":"default"},"error":""#;
+    for (error, said_so) in [
+        (
+            r#"incompatible with nodepool \"default\", daemonset overhead={\"cpu\":\"180m\",\"memory\":\"120Mi\",\"pods\":\"5\"}, incompatible requirements, label \"workload\" does not have known values"}"#,
+            "label \"workload\" does not have known values",
+        ),
+        // sigs.k8s.io/karpenter 2441.
+        (
+            r#"did not tolerate taint (taint=msp.stripe.io/availability-tier=A400:NoSchedule)"}"#,
+            "did not tolerate taint",
+        ),
+    ] {
+        let said = told(
+            &desk,
+            &format!("5 Pods are in pending status.\n\n**Events**:\n`{head}{error}`\n"),
+        );
+        assert!(
+            said.starts_with("default/inflate-5c97b884d6-rp2fk"),
+            "{said}"
+        );
+        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in ["KF225", "Karpenter adds no node for the pod", said_so] {
+            assert!(joined.contains(words), "{words}: {said}");
+        }
+    }
+}
+
+/// Skaffold 6011: a remark of who pasted it is no part of the message before it.
+#[test]
+fn a_remark_in_brackets_ends_a_message() {
+    let desk = Desk::new();
+    let paste = "```\n    - pod/leeroy-web-99d978f66-9dr2j: 0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu.\n[large pause]\n - deployment/leeroy-app is ready.\n```\n";
+    let said = told(&desk, paste);
+    assert!(!said.contains("pause") && !said.contains("KF226"), "{said}");
+    assert!(said.contains("KF201"), "{said}");
+}
+
+/// containerd 11901: the runtime knows the sandbox by its id.
+#[test]
+fn lines_that_name_no_pod_are_of_one_without_a_name() {
+    let desk = Desk::new();
+    let of_runtime = "May 27 10:43:31 criu-kubernetes containerd[33067]: time=\"2025-05-27T10:43:31.345127374Z\" level=error msg=\"CreateContainer within sandbox \\\"ce2ac6f03fc3b599a8293d5530cb4ed34fe0e33889c16fb6aa2d818cf5fcb75b\\\" for &ContainerMetadata{Name:looper,Attempt:0,} failed\" error=\"rpc error: code = Unknown desc = failed to pull checkpoint base image registry.gitlab.com//glooper: failed to authorize: failed to fetch anonymous token: unexpected status from GET request to https://gitlab.com/jwt/auth: 403 Forbidden\"\n";
+    let said = told(&desk, of_runtime);
+    assert!(said.starts_with("NAMESPACE/POD"), "{said}");
+    assert!(said.contains("looper"), "{said}");
+    // A line of a kubelet that tells of its node is of no pod.
+    let of_node = "Oct 23 23:02:25 k8s-controller-01 kubelet[2199]: E1023 23:02:25.001623    2199 kubelet_node_status.go:92] \"Unable to register node with API server\" err=\"Post \\\"https://10.0.0.1:6443/api/v1/nodes\\\": dial tcp 10.0.0.1:6443: connect: connection refused\" node=\"controller\"\n";
+    let said = told(&desk, of_node);
+    assert!(!said.contains("POD"), "{said}");
+}

@@ -309,16 +309,19 @@ fn dockers(after: &str) -> Option<(&str, &str)> {
 
 /// Reads `pod "name" (UID: "uid")` and `name_ns(uid)` from the text before and after the opening parenthesis.
 fn parenthesised(before: &str, after: &str) -> Option<PodRef> {
-    if let Some(uid) = after.strip_prefix("UID: \"") {
-        let uid = until(uid, &['"']);
+    // Kubernetes 1.18 quotes the error (pkg/util/goroutinemap and pkg/volume/util/nestedpendingoperations): its quotation marks have marks.
+    let quoted = ["UID: \"", "UID: \\\""];
+    if let Some(uid) = quoted.iter().find_map(|begin| after.strip_prefix(begin)) {
+        let uid = until(uid, &['"', '\\']);
         if !is_uid(uid) {
             return None;
         }
         let name = before
             .trim_end()
             .strip_suffix('"')
+            .map(|b| b.strip_suffix('\\').unwrap_or(b))
             .and_then(|b| b.rsplit_once('"'))
-            .filter(|(b, _)| b.ends_with("pod "))
+            .filter(|(b, _)| b.strip_suffix('\\').unwrap_or(b).ends_with("pod "))
             .map_or("", |(_, name)| name);
         // Messages about unmounting print the UID in place of the name.
         let name = if is_name(name) && !is_uid(name) {
@@ -436,6 +439,15 @@ mod tests {
             (
                 r#"MountVolume.SetUp succeeded for volume "cfg" (UniqueName: "kubernetes.io/configmap/4ac3c3e9-1ad8-496b-869a-7687fcb13acf-cfg") pod "healthy" (UID: "4ac3c3e9-1ad8-496b-869a-7687fcb13acf") "#,
                 vec![pod(UID, "", "healthy")],
+            ),
+            // github.com/longhorn/longhorn/issues/1746
+            (
+                r#"Operation for "{volumeName:kubernetes.io/csi/driver.longhorn.io^pvc-den1vh podName: nodeName:}" failed. No retries permitted until 2020-08-30 12:44:47.750783453 +0000 UTC m=+4261.792536867 (durationBeforeRetry 2m2s). Error: "Volume not attached according to node status for volume \"den-longhorn-pv\" (UniqueName: \"kubernetes.io/csi/driver.longhorn.io^pvc-den1vh\") pod \"mongodb-replicaset-0\" (UID: \"f2567891-b015-4ca2-b89e-9728d3234fec\") ""#,
+                vec![pod(
+                    "f2567891-b015-4ca2-b89e-9728d3234fec",
+                    "",
+                    "mongodb-replicaset-0",
+                )],
             ),
             (
                 r#"UnmountVolume.TearDown succeeded for volume "kubernetes.io/empty-dir/4ac3c3e9-1ad8-496b-869a-7687fcb13acf-mem" pod "4ac3c3e9-1ad8-496b-869a-7687fcb13acf" (UID: "4ac3c3e9-1ad8-496b-869a-7687fcb13acf"). InnerVolumeSpecName "mem"."#,

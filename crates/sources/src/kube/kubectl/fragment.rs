@@ -29,6 +29,8 @@ const MESSAGES: &str = include_str!("messages.tsv");
 const COUNTS: &str = "#/#";
 /// Stands before a begin that counts at the begin of a line only.
 const FRONT: char = '^';
+/// Stands before all that a line of a log in JSON says; why is the member `error` of the line.
+const WHOLE: char = '=';
 /// Reasons of messages that are no warnings.
 const NORMAL: [&str; 4] = [
     "Scheduled",
@@ -240,9 +242,15 @@ fn told(logged: &str) -> Option<Row> {
     if before.trim_end().ends_with("preemption:") {
         return None;
     }
-    let of_member = member(logged, known.begin).map(plain);
-    let message = of_member.as_deref().unwrap_or(message);
-    let message = known.whole(up_to_prose(before, message));
+    let of_member = match known.begin.strip_prefix(WHOLE) {
+        Some(_) => Some(format!("{}{}", known.begin, why(logged)?)),
+        None => member(logged, known.begin).map(plain),
+    };
+    let message = known.whole(
+        of_member
+            .as_deref()
+            .unwrap_or_else(|| up_to_prose(before, message)),
+    );
     let (first, _) = word(before);
     let of_tree = of_tree(before)
         .or_else(|| before_it(before))
@@ -272,20 +280,44 @@ fn told(logged: &str) -> Option<Row> {
 
 /// Returns a message that is the value of a member in JSON, up to its end: the quotation marks in it have a mark before them.
 fn member<'a>(line: &'a str, begin: &str) -> Option<&'a str> {
-    let (before, rest) = line.split_at_checked(line.find(begin.trim_start_matches(FRONT))?)?;
+    let begin = begin.trim_start_matches(FRONT);
+    let at = line
+        .find(&begin.replace('"', "\\\""))
+        .or_else(|| line.find(begin));
+    let (before, rest) = line.split_at_checked(at?)?;
     let is_value = before.ends_with(":\"") && rest.contains("\\\"");
     let mut ends = rest.match_indices('"').map(|(at, _)| at);
     let end = ends.find(|at| !rest.get(..*at).is_some_and(|r| r.ends_with('\\')));
     rest.get(..end?).filter(|_| is_value)
 }
 
+/// Returns the member `error` of a line in JSON, which may be cut.
+fn why(line: &str) -> Option<String> {
+    let (_, value) = line.split_once("\"error\":\"")?;
+    let mut ends = value.match_indices('"').map(|(at, _)| at);
+    let end = ends.find(|at| !value.get(..*at).is_some_and(|v| v.ends_with('\\')));
+    Some(plain(value.get(..end.unwrap_or(value.len()))?))
+}
+
 /// Returns the pod that a line of Karpenter's log is about (sigs.k8s.io/karpenter, pkg/controllers/provisioning/scheduling/scheduler.go,
-/// `Solve`): namespace and name. A member of the line has it since 0.19, with zap's console in an object behind the message.
+/// `Solve`): namespace and name. A member of the line has it since 0.19, with zap's console in an object behind the message; since 1.0 it is
+/// an object.
 fn pod_of_karpenter(line: &str) -> Option<(&str, &str)> {
-    let (_, value) = line.rsplit_once("\"pod\":")?;
-    let (pod, _) = value.trim_start().strip_prefix('"')?.split_once('"')?;
-    let (namespace, name) = pod.split_once('/')?;
+    let (namespace, name) = match line.rsplit_once("\"Pod\":{") {
+        Some((_, rest)) => {
+            let (object, _) = rest.split_once('}')?;
+            (string(object, "namespace")?, string(object, "name")?)
+        }
+        None => string(line, "pod")?.split_once('/')?,
+    };
     (is_name(namespace) && is_name(name)).then_some((namespace, name))
+}
+
+/// Returns the last string in JSON that is a member of this name.
+fn string<'a>(json: &'a str, member: &str) -> Option<&'a str> {
+    let (_, value) = json.rsplit_once(&format!("\"{member}\":"))?;
+    let (text, _) = value.trim_start().strip_prefix('"')?.split_once('"')?;
+    Some(text)
 }
 
 /// Those of which each message in [`MESSAGES`] is about a pod.
@@ -392,6 +424,9 @@ pub(super) fn name_volume(message: &mut String) {
 
 /// Returns where a message of this begin begins in a line: at a word.
 fn begins(line: &str, begin: &str) -> Option<usize> {
+    if let Some(whole) = begin.strip_prefix(WHOLE) {
+        return line.find(&format!("\":\"{whole}\"")).map(|at| at + 3);
+    }
     if let Some(begin) = begin.strip_prefix(FRONT) {
         let at = line.find(begin)?;
         return is_front(line.get(..at)?).then_some(at);

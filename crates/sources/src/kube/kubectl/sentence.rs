@@ -100,7 +100,7 @@ fn enclosed(text: &str, begin: char, end: char) -> &str {
     let mut before = ' ';
     for (at, c) in text.char_indices() {
         let after = text.get(at + c.len_utf8()..).and_then(|t| t.chars().next());
-        let opens = begin != end || before.is_whitespace() || "([{=:/".contains(before);
+        let opens = begin != end || before.is_whitespace() || "([{=:/,".contains(before);
         if c == begin && opens && after.is_some_and(|c| !c.is_whitespace()) {
             depth += 1;
         } else if c == end && depth > 0 {

@@ -36,12 +36,19 @@ pub(super) fn begins_other_text(line: &str) -> Option<Other> {
     let text = line.trim();
     let is_bare = text.ends_with(['$', '#', '%', '❯']) && text.split_whitespace().count() <= 2;
     let is_of_dots = text.len() > 1 && text.bytes().all(|b| b == b'.');
-    if is_of_dots || LEFT_OUT.contains(&text) || is_bare || text == "^C" {
+    if is_of_dots || is_remark(text) || LEFT_OUT.contains(&text) || is_bare || text == "^C" {
         return Some(Other::Mark);
     }
     let (first, rest) = text.split_once(' ')?;
     let is_heading = (1..=6).contains(&first.len()) && first.bytes().all(|b| b == b'#');
     (is_heading && !rest.trim().is_empty()).then_some(Other::Heading)
+}
+
+/// True for words in brackets that somebody put into what was printed: `[large pause]`.
+fn is_remark(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let is_word = |b: u8| b.is_ascii_alphabetic() || b == b' ';
+    inside.is_some_and(|t| t.contains(' ') && t.bytes().all(is_word))
 }
 
 /// Begin or end of a code block.
