@@ -88,10 +88,12 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// Names the pods and claims that a list shows in trouble, and of which nothing tells why.
+/// Names the nodes, pods and claims that a list shows in trouble, and of which nothing tells why.
 fn tell_of_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) {
+    let nodes = unknown::nodes_unexplained(asked, verdicts);
     let pods = unknown::all_unexplained(asked, verdicts);
-    for unknown in pods.into_iter().chain(unknown::claims_unexplained(asked)) {
+    let claims = unknown::claims_unexplained(asked);
+    for unknown in nodes.into_iter().chain(pods).chain(claims) {
         out::tell(&unknown.to_string());
     }
 }

@@ -611,6 +611,35 @@ fn why_karpenter_adds_no_node_is_a_member_of_its_line() {
     }
 }
 
+/// trivy-dojo-report-operator 24 and kube-arangodb 336: Events do not tell how a probe is configured.
+#[test]
+fn events_of_a_liveness_probe_are_enough_for_it() {
+    let desk = Desk::new();
+    for (paste, words) in [
+        (
+            "```sh\nEvents:\n  Type     Reason     Age                From               Message\n  ----     ------     ----               ----               -------\n  Normal   Scheduled  41s                default-scheduler  Successfully assigned default/operator-57c9f5c84-qzjh7 to minikube\n  Normal   Created    41s                kubelet            Created container trivy-dojo-report-operator\n  Normal   Started    41s                kubelet            Started container trivy-dojo-report-operator\n  Warning  Unhealthy  11s (x3 over 31s)  kubelet            Liveness probe failed: Get \"http://10.244.0.36:8080/healthzzzzz\": dial tcp 10.244.0.36:8080: connect: connection refused\n  Normal   Killing    11s                kubelet            Container trivy-dojo-report-operator failed liveness probe, will be restarted\n```\n",
+            "Container trivy-dojo-report-operator fails its liveness probe",
+        ),
+        (
+            "Events:\n  Type     Reason     Age                From               Message\n  ----     ------     ----               ----               -------\n  Normal   Scheduled  100s               default-scheduler  Successfully assigned default/arango-deployment-operator-65f969fc84-jctgl to olelo\n  Normal   Created    36s (x3 over 96s)  kubelet, olelo     Created container\n  Normal   Started    36s (x3 over 96s)  kubelet, olelo     Started container\n  Normal   Killing    36s (x2 over 66s)  kubelet, olelo     Killing container with id docker://operator:Container failed liveness probe.. Container will be killed and recreated.\n  Warning  Unhealthy  17s (x8 over 87s)  kubelet, olelo     Liveness probe failed: Get https://192.0.0.8:8528/health: dial tcp 192.0.0.8:8528: connect: connection refused\n  Warning  Unhealthy  12s (x6 over 82s)  kubelet, olelo     Readiness probe failed: Get https://192.0.0.8:8528/ready/deployment: dial tcp 192.0.0.8:8528: connect: connection refused\n",
+            "fails its liveness probe",
+        ),
+    ] {
+        let said = told(&desk, paste);
+        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("KF803"), "{said}");
+        assert!(joined.contains(words), "{words}: {said}");
+    }
+    // One failure is none, and one of long ago is over.
+    for row in ["11s", "9m (x3 over 10m)"] {
+        let paste = format!(
+            "  Normal   Started    41m                kubelet            Started container web\n  Warning  Unhealthy  {row}  kubelet            Liveness probe failed: connection refused\n"
+        );
+        let said = told(&desk, &paste);
+        assert!(!said.contains("KF803"), "{said}");
+    }
+}
+
 /// Skaffold 6011: a remark of who pasted it is no part of the message before it.
 #[test]
 fn a_remark_in_brackets_ends_a_message() {
@@ -619,6 +648,49 @@ fn a_remark_in_brackets_ends_a_message() {
     let said = told(&desk, paste);
     assert!(!said.contains("pause") && !said.contains("KF226"), "{said}");
     assert!(said.contains("KF201"), "{said}");
+}
+
+/// AKS 491: rows of pods do not hide that their node is not ready.
+#[test]
+fn a_node_that_is_not_ready_is_named_beside_pods() {
+    let desk = Desk::new();
+    let paste = "$ kubectl get nodes\nNAME                       STATUS     ROLES     AGE       VERSION\naks-nodepool1-79365606-0   NotReady   agent     4d        v1.9.6\n$ kubectl get pods\nNAME                                                     READY     STATUS      RESTARTS   AGE\nalertmanager-kube-prometheus-0                           2/2       Running     0          4d\n";
+    let said = told(&desk, paste);
+    let words = "how node aks-nodepool1-79365606-0 is (NotReady when it was last seen)";
+    assert!(said.contains(words), "{said}");
+}
+
+/// Longhorn 7313, Kube-OVN 218, containerd 6009, sig-windows-tools 76, Volcano 519.
+#[test]
+fn what_plugins_and_drivers_say_is_known() {
+    let desk = Desk::new();
+    let sandbox = "Warning  FailedCreatePodSandBox  9s  kubelet, n1  Failed to create pod sandbox: rpc error: code = Unknown desc = failed to set up sandbox container \"52ff\" network for pod \"web-0\": networkPlugin cni failed to set up pod \"web-0_shop\" network: ";
+    for (row, code) in [
+        (
+            "Warning  FailedAttachVolume  75s  attachdetach-controller  AttachVolume.Attach failed for volume \"pvc-b9\" : rpc error: code = Internal desc = volume pvc-b9 failed to attach to node node03 with attachmentID csi-a7: the volume is currently attached to different node node04".to_owned(),
+            "KF405",
+        ),
+        (
+            format!("{sandbox}request ip return 500 no available ip for pod shop/web-0"),
+            "KF502",
+        ),
+        (
+            format!("{sandbox}open /run/flannel/subnet.env: no such file or directory"),
+            "KF518",
+        ),
+        (
+            format!("{sandbox}open /run/flannel/subnet.env: The system cannot find the path specified."),
+            "KF518",
+        ),
+        (
+            "Warning  FailedScheduling  66s  volcano  10/30 tasks in gang unschedulable: job is not ready, 10 minAvailable, 30 Pending.".to_owned(),
+            "KF109",
+        ),
+    ] {
+        let said = told(&desk, &format!("  {row}\n"));
+        let first = said.lines().next().unwrap_or_default();
+        assert!(first.contains(code), "{code}: {said}");
+    }
 }
 
 /// containerd 11901: the runtime knows the sandbox by its id.
@@ -633,4 +705,14 @@ fn lines_that_name_no_pod_are_of_one_without_a_name() {
     let of_node = "Oct 23 23:02:25 k8s-controller-01 kubelet[2199]: E1023 23:02:25.001623    2199 kubelet_node_status.go:92] \"Unable to register node with API server\" err=\"Post \\\"https://10.0.0.1:6443/api/v1/nodes\\\": dial tcp 10.0.0.1:6443: connect: connection refused\" node=\"controller\"\n";
     let said = told(&desk, of_node);
     assert!(!said.contains("POD"), "{said}");
+}
+
+/// Koordinator 2389: the scheduler's log alone.
+#[test]
+fn the_log_of_a_scheduler_tells_why_no_node_fits() {
+    let desk = Desk::new();
+    let paste = "```sh\nI0401 18:01:19.066381 1 schedule_one.go:93] \"Attempting to schedule pod\" pod=\"quota/pod-a\"\nI0401 18:01:19.067314 1 schedule_one.go:988] \"Unable to schedule pod; no fit; waiting\" pod=\"quota/pod-a\" err=\"0/xx nodes are available: Insufficient quotas [[nvidia.com/gpu]], quotaName: quota, runtime: cpu:xx,memory:xx,nvidia.com/gpu:xx, used: cpu:xx,memory:xx,nvidia.com/gpu:xx, pod's request: cpu:2,memory:xx,nvidia.com/gpu:1, exceedDimensions: [nvidia.com/gpu]. preemption: not eligible due to preemptionPolicy=Never..\"\n```\n";
+    let said = told(&desk, paste);
+    assert!(said.starts_with("quota/pod-a"), "{said}");
+    assert!(said.contains("KF232"), "{said}");
 }

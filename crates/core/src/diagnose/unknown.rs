@@ -19,6 +19,7 @@ mod warned;
 
 use super::target::{self, Target, namespace_asked, node_asked, owner_asked, pods_of};
 use super::text::list;
+use super::verdict::Verdict;
 use crate::correlate::{BLINK, Incomplete, Lost, ObjectState, PodView, Presence, World};
 use alone::{unheard, unready};
 pub use claims::claims_unexplained;
@@ -29,6 +30,7 @@ use kflow_model::{Nanos, ObjectRef, Scope, Source};
 pub use listed::all_unexplained;
 pub(super) use listed::resting;
 pub use missing::{elsewhere, without_namespace};
+use std::sync::Arc;
 use trouble::help;
 pub use trouble::{Trouble, troubles};
 use warned::warned;
@@ -689,11 +691,31 @@ fn not_ready(asked: Asked<'_>, node: &str) -> Option<Unknown> {
 
 /// Says of a node that is not Ready that nothing tells why, where no pod is known: it is all that was read.
 pub fn nodes_alone(asked: Asked<'_>) -> Option<Unknown> {
-    if !asked.world.every_pod().is_empty() {
-        return None;
-    }
+    let no_pod = asked.world.every_pod().is_empty();
+    no_pod.then(|| unready_nodes(asked, &[])).flatten()
+}
+
+/// Says of the nodes of a recording that are not Ready, and of which there is no verdict, that nothing tells why.
+pub fn nodes_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Unknown> {
+    let is_recorded = asked.recorded.is_some() && !asked.world.every_pod().is_empty();
+    is_recorded
+        .then(|| unready_nodes(asked, verdicts))
+        .flatten()
+}
+
+fn unready_nodes(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Unknown> {
+    let is_told = |node: &str| {
+        let about = |o: &ObjectRef| o.kind == "Node" && o.name == node;
+        let objects = |v: &Arc<Verdict>| {
+            let own = v.owner.iter().filter(|_| v.uid.is_empty());
+            own.chain(&v.behind).any(about)
+        };
+        verdicts.iter().any(objects)
+    };
     let nodes = asked.world.nodes().into_iter();
-    let unready = nodes.filter_map(|n| not_ready(asked, &n.name).map(|unknown| (&n.name, unknown)));
+    let unready = nodes
+        .filter(|n| !is_told(&n.name))
+        .filter_map(|n| not_ready(asked, &n.name).map(|unknown| (&n.name, unknown)));
     let (names, all): (Vec<_>, Vec<_>) = unready.unzip();
     let mut first = all.into_iter().next()?;
     if names.len() > 1 {

@@ -241,6 +241,8 @@ facts! {
     NodeNotReady,
     /// An Event in the log of the component that reports it. `reason`, `message` and `fieldPath` are the Event's.
     EventLogged,
+    /// The scheduler finds no node for the pod; its error says why.
+    Unschedulable,
     /// The scheduler preempts a pod in favour of another: `uid`, or `namespace` and `name`, of the other pod, and
     /// `node`.
     PodPreempted,

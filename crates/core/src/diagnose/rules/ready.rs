@@ -85,8 +85,12 @@ pub(super) fn fails_liveness<'h, 'a>(
     let started = c.started.filter(|_| c.runs())?;
     let p = c.liveness.as_ref();
     let p = p.filter(|p| !p.errored && p.at >= started)?;
-    let spec = probe(f, &c.name, "liveness")?;
-    let period = i64::from(spec.period_s.max(spec.timeout_s).max(1)) * SECOND;
+    let period = match probe(f, &c.name, "liveness") {
+        Some(spec) => i64::from(spec.period_s.max(spec.timeout_s).max(1)) * SECOND,
+        // Events alone do not tell it.
+        None if f.api.is_none() => PERIOD_NS,
+        None => return None,
+    };
     let hushed = super::containers::is_hushed(f);
     // Each failure is told, until the kubelet drops some.
     let told = if hushed {
@@ -172,6 +176,9 @@ fn has_passed(c: &ContainerHistory<'_>, startup: &ProbeResult<'_>) -> bool {
 pub(super) fn is_ready(c: &ContainerHistory<'_>) -> bool {
     c.status.is_some_and(|s| s.ready)
 }
+
+/// Period of a probe whose specification is not known (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`).
+const PERIOD_NS: i64 = 10 * SECOND;
 
 /// Six periods of a probe (pkg/apis/core/v1/defaults.go, `SetDefaults_Probe`: 10 s).
 const SEEN_NS: i64 = 60 * SECOND;
