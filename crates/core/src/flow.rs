@@ -44,11 +44,6 @@ pub fn line(line: &kflow_model::log::LogLine) -> Option<Line<'_>> {
     Map::active().line_once(line)
 }
 
-/// True for a line that was looked up and says nothing, as most lines of a verbose log.
-pub fn is_silent(line: &kflow_model::log::LogLine) -> bool {
-    line.noted.get() == Some(reading::NOTHING)
-}
-
 /// Returns what the reason and the message of an Event say, by the active map.
 pub fn event(reason: &str, message: &str) -> Option<Fact> {
     Some(Map::active().event(reason, message)?.fact)

@@ -31,6 +31,7 @@ pub(crate) use evidence::PodEvidence;
 use std::sync::Arc;
 
 use super::context::{Folded, ListWindow, PodContext};
+use super::observed::Observed;
 use super::status::print_pod;
 use super::view::PodView;
 use crate::flow::{Fact, Stage};
@@ -48,8 +49,7 @@ pub(crate) struct Input<'a> {
     pub(crate) mirrors: Vec<PodUid>,
     pub(crate) namespace: Text,
     pub(crate) name: Text,
-    /// Sorted, without duplicates.
-    pub(crate) evidence: Arc<Vec<Evidence>>,
+    pub(crate) evidence: Arc<Observed>,
     /// States from lists of the runtime: sandbox or container id, state, and the earliest list that shows this state.
     pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
     pub(crate) context: &'a PodContext,

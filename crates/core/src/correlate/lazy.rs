@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use super::Observed;
 use crate::timeline::Timeline;
-use kflow_model::Evidence;
 
 /// Derives a part of a view from immutable input.
 pub(crate) trait Derive<T>: fmt::Debug + Send + Sync {
@@ -37,9 +37,9 @@ impl Large for Timeline {
     }
 }
 
-impl Large for Vec<Evidence> {
+impl Large for Observed {
     fn none() -> &'static Self {
-        static NONE: Vec<Evidence> = Vec::new();
+        static NONE: Observed = Observed::NONE;
         &NONE
     }
 }

@@ -4,10 +4,11 @@ use kflow_model::pod::PodPhase;
 use std::sync::Arc;
 
 use super::lazy::Lazy;
+use super::observed::Observed;
 use crate::flow::Stage;
 use crate::timeline::{Edge, Timeline};
 use kflow_model::stamp::{MICRO, SECOND};
-use kflow_model::{ContainerId, Evidence, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
+use kflow_model::{ContainerId, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
 
 /// State of a stage of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,8 +156,8 @@ pub struct PodView {
     /// Time of the newest evidence.
     pub changed: Nanos,
     pub timeline: Lazy<Timeline>,
-    /// Sorted by time; contains the timeline's evidence.
-    pub evidence: Lazy<Vec<Evidence>>,
+    /// What was seen of the pod; contains the timeline's evidence.
+    pub evidence: Lazy<Observed>,
 }
 
 impl PodView {

@@ -222,7 +222,7 @@ impl<'w> Waits<'w> {
 
     /// The node that the scheduler has nominated for the pod (`nominatedNodeName`).
     fn nominated(&self) -> Option<&'w Text> {
-        self.pod.evidence.iter().find_map(|e| match &e.body {
+        self.pod.evidence.telling().find_map(|e| match &e.body {
             kflow_model::Body::Pod(p) if !p.status.nominated_node.is_empty() => {
                 Some(&p.status.nominated_node)
             }

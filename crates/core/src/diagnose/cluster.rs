@@ -103,7 +103,7 @@ impl Victim {
         let preempted = |o: &&Evidence| matches!(&o.body, Body::Event(e) if e.reason == "Preempted" && !e.is_of_another_pod(&pod.uid, &pod.mirrors));
         let told: Vec<Evidence> = pod
             .evidence
-            .iter()
+            .telling()
             .rev()
             .filter(preempted)
             .cloned()
@@ -327,7 +327,7 @@ impl Cluster {
                     continue;
                 };
                 // No scheduler places a pod that names its node itself (`spec.nodeName`), so only the Event counts.
-                let at = p.evidence.iter().find_map(|o| match &o.body {
+                let at = p.evidence.telling().find_map(|o| match &o.body {
                     Body::Event(e) if e.reason == "Scheduled" => Some(o.stamp.at),
                     _ => None,
                 });

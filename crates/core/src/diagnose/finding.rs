@@ -394,7 +394,7 @@ impl<'a> Finding<'a> {
             self.at_least |= self.since.plus(SECOND) > read;
         }
         // That is when somebody looked, and not when it happened.
-        self.at_least |= f.is_look(self.since);
+        self.at_least |= f.view.evidence.is_look(self.since);
         self.names.vary("age", &span(f.now.since(self.since)), "");
         if self.cause.id == cause::KF213 && self.names.get("volume").is_none() {
             self.names.set("classes", "storage classes");

@@ -11,7 +11,6 @@ mod status;
 pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn, never_ran};
 
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use super::limits;
 use super::signal::{self, Signal, Tally, same_subject};
@@ -23,7 +22,7 @@ use kflow_model::{
     audit::AuditRecord,
     cri::{CallKey, ContainerEventKind, RuntimeState, method},
     fs::{FsAction, FsObject},
-    log::{Component, LogLine},
+    log::LogLine,
     pod::{ContainerState, PodPhase, PodSeen, WatchEvent},
     stamp::SECOND,
 };
@@ -100,9 +99,6 @@ pub struct PodHistory<'a> {
     /// The evidence holds the runtime's own events about containers.
     told: bool,
 }
-
-/// The number of observations that are checked together before they are read.
-const AHEAD: usize = 64;
 
 /// The largest number of signals kept for one pod: the causes that matter are among the newest of each kind.
 const SIGNALS: usize = 48;
@@ -213,7 +209,7 @@ impl<'a> PodHistory<'a> {
             api_evidence: None,
             now,
             has_cri: false,
-            has_log: false,
+            has_log: view.evidence.has_kubelet_log(),
             bound: None,
             picked_up: None,
             volumes_wait: None,
@@ -233,7 +229,7 @@ impl<'a> PodHistory<'a> {
             turns: Vec::new(),
             readiness_turned: None,
             pull_failures: 0,
-            node_seen: None,
+            node_seen: view.evidence.node_seen(),
             some_started: None,
             all_started: None,
             answered: None,
@@ -250,28 +246,8 @@ impl<'a> PodHistory<'a> {
             }
         }
         let mut open: FxHashMap<CallKey, PodCall<'a>> = FxHashMap::default();
-        // Observations are checked in groups, so that their cache misses overlap: most lines of a
-        // verbose log tell nothing.
-        let mut telling: SmallVec<[&'a Evidence; AHEAD]> = SmallVec::new();
-        for some in view.evidence.chunks(AHEAD) {
-            for o in some {
-                if o.source.is_node() {
-                    f.node_seen = Some(o.stamp.at);
-                }
-                let idle = match &o.body {
-                    Body::Log(l) => {
-                        f.has_log |= l.component == Component::Kubelet;
-                        signal::is_idle(l)
-                    }
-                    _ => false,
-                };
-                if !idle {
-                    telling.push(o);
-                }
-            }
-            for o in telling.drain(..) {
-                f.read(o, &mut open);
-            }
+        for o in view.evidence.telling() {
+            f.read(o, &mut open);
         }
         if f.told {
             f.told_exits();
@@ -549,14 +525,6 @@ impl<'a> PodHistory<'a> {
             return true;
         }
         !begun && !self.view.uid.is_empty() && evidence.all(|o| o.source.is_node())
-    }
-    /// True for the moment at which a list was read that shows the pod: what it shows may have been so for long.
-    pub fn is_look(&self, at: Nanos) -> bool {
-        let evidence = &self.view.evidence;
-        let begin = evidence.partition_point(|o| o.stamp.at < at);
-        let of_then = evidence.iter().skip(begin);
-        let mut of_then = of_then.take_while(|o| o.stamp.at == at);
-        of_then.any(|o| matches!(&o.body, Body::Pod(p) if p.event == WatchEvent::Listed))
     }
     /// Returns when the output of kubectl was read that shows the pod; it lacks most timestamps. `None` for an object of the API.
     pub fn printed(&self) -> Option<Nanos> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::text::uncoded;
-use crate::flow::{self, Fact, Line, Map, Needle};
+use crate::flow::{Fact, Line, Map, Needle};
 use kflow_model::cri::method;
 use kflow_model::{
     Evidence, Nanos, Source, Text,
@@ -248,14 +248,6 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
 /// Returns the reason of what keeps a container from being made, by the message of its state.
 pub fn of_wait(message: &str) -> Option<&'static str> {
     reason_of(&ERRORS.kubelet.errors, message)
-}
-
-/// True for a line that carries nothing for [`of_line`] or any other reader, as far as that is known without reading
-/// its text.
-pub fn is_idle(l: &LogLine) -> bool {
-    flow::is_silent(l)
-        && l.severity < Severity::Warning
-        && !matches!(l.component, Component::Containerd | Component::Crio)
 }
 
 /// Returns reason, container and text of a log line, when it tells of a failure of one pod.

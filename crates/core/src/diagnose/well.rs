@@ -203,7 +203,7 @@ fn deletion<'f>(f: &'f PodHistory<'_>) -> Option<&'f Evidence> {
         Body::Event(e) => e.reason == "SuccessfulDelete",
         _ => false,
     };
-    f.view.evidence.iter().rev().find(is_deletion)
+    f.view.evidence.telling().rev().find(is_deletion)
 }
 
 /// Returns how and when a container ended last, in words.

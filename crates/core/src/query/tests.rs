@@ -41,7 +41,10 @@ fn holds(q: &str, r: &dyn Record) -> bool {
 #[test]
 fn pods_are_found_by_their_fields() {
     let mut p = pod();
-    p.evidence = std::sync::Arc::new(vec![std::sync::Arc::new(event())]).into();
+    p.evidence = std::sync::Arc::new(crate::correlate::Observed::new(vec![std::sync::Arc::new(
+        event(),
+    )]))
+    .into();
     let r = PodRecord {
         pod: &p,
         verdict: ("KF401", "image not found"),

@@ -8,12 +8,13 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::pods::{PodFile, PodKey};
+use crate::correlate::Observed;
 use crate::correlate::context::PodContext;
 use crate::correlate::derive::{self, Input};
 use crate::correlate::lazy::{Derive, Lazy};
 use crate::correlate::view::PodView;
 use crate::timeline::Timeline;
-use kflow_model::{Evidence, ObjectRef, PodUid, Text};
+use kflow_model::{ObjectRef, PodUid, Text};
 
 /// A pod: a handle that snapshots share until the pod changes. It dereferences to its [`PodView`], which is derived
 /// at the first read.
@@ -36,7 +37,7 @@ impl Origin {
             mirrors: self.file.mirrors.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            evidence: Arc::new(self.file.sorted()),
+            evidence: Arc::new(Observed::new(self.file.sorted())),
             listed: &self.file.listed_items,
             context: &self.context,
             folded: self.file.folded,
@@ -52,9 +53,9 @@ impl Derive<Timeline> for Origin {
     }
 }
 
-impl Derive<Vec<Evidence>> for Origin {
-    fn part(&self) -> Arc<Vec<Evidence>> {
-        Arc::new(self.file.sorted())
+impl Derive<Observed> for Origin {
+    fn part(&self) -> Arc<Observed> {
+        Arc::new(Observed::new(self.file.sorted()))
     }
 }
 
@@ -119,7 +120,7 @@ impl LazyPod {
     fn slim(&self, mut view: PodView) -> PodView {
         if let Some(origin) = &self.origin {
             view.timeline = Lazy::of(Arc::clone(origin) as Arc<dyn Derive<Timeline>>);
-            view.evidence = Lazy::of(Arc::clone(origin) as Arc<dyn Derive<Vec<Evidence>>>);
+            view.evidence = Lazy::of(Arc::clone(origin) as Arc<dyn Derive<Observed>>);
         }
         view
     }

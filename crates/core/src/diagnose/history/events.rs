@@ -235,7 +235,7 @@ impl<'a> PodHistory<'a> {
     pub(super) fn told_exits(&mut self) {
         let mut killed: Vec<&ContainerId> = Vec::new();
         let mut kills: Vec<(&ContainerId, u32, Nanos, &'a Evidence)> = Vec::new();
-        for o in self.view.evidence.iter() {
+        for o in self.view.evidence.telling() {
             let Body::ContainerEvent(c) = &o.body else {
                 continue;
             };

@@ -171,7 +171,7 @@ impl PodHistory<'_> {
         let states = self
             .view
             .evidence
-            .iter()
+            .telling()
             .rev()
             .filter_map(|o| match &o.body {
                 Body::Pod(p) if o.source == Source::Kube => Some((o.stamp.at, p)),

@@ -225,7 +225,7 @@ fn would_be_seen(cx: Context<'_>, f: &PodHistory<'_>, bound: Nanos) -> bool {
 /// True when an Event of the pod was seen since it was bound of which nothing says who reports it, as in a table that
 /// kubectl prints, and whose reason is none of a scheduler's or an autoscaler's.
 fn has_event_of_unknown_sender(f: &PodHistory<'_>, bound: Nanos) -> bool {
-    f.view.evidence.iter().any(|o| match &o.body {
+    f.view.evidence.telling().any(|o| match &o.body {
         Body::Event(e) => {
             e.component.is_empty()
                 && o.stamp.at.plus(SECOND) > bound

@@ -130,7 +130,7 @@ struct Asked<'a> {
 /// waits for one NodeClaim, so that each claim counts once.
 fn asked<'a>(f: &PodHistory<'a>, newest: &Signal<'_>) -> Vec<Asked<'a>> {
     let mut out: Vec<Asked<'a>> = Vec::new();
-    for o in f.view.evidence.iter() {
+    for o in f.view.evidence.telling() {
         let Body::Event(e) = &o.body else { continue };
         if e.reason != *newest.reason || e.is_of_another_pod(&f.view.uid, &f.view.mirrors) {
             continue;

@@ -257,7 +257,7 @@ const BURST: u32 = 25;
 /// True when the kubelet has sent so many Events of the pod that it drops some: that a container was killed, say.
 pub(super) fn is_hushed(f: &PodHistory<'_>) -> bool {
     let mut counts: FxHashMap<&str, u32> = FxHashMap::default();
-    for o in f.view.evidence.iter() {
+    for o in f.view.evidence.telling() {
         if let Body::Event(e) = &o.body
             && e.node_agent().is_some()
         {

@@ -51,7 +51,7 @@ pub(super) fn without_pods<'a>(
 
 /// Says how a container of a pod that is gone was before its deletion was asked for, if it was not well.
 fn last_seen(pod: &Pod) -> Option<(&Pod, String)> {
-    let mut states = pod.evidence.iter().rev().filter_map(|e| match &e.body {
+    let mut states = pod.evidence.telling().rev().filter_map(|e| match &e.body {
         Body::Pod(p) if p.deletion.is_none() && p.event != WatchEvent::Deleted => Some(p),
         _ => None,
     });

@@ -90,7 +90,7 @@ pub(super) fn matched<'a>(
                             .last()
                             .filter(|e| !e.was_before)
                     };
-                    let first = ended().filter(|_| f.is_look(s.first));
+                    let first = ended().filter(|_| f.view.evidence.is_look(s.first));
                     f.since(stage).max(first.map_or(s.first, |e| e.at))
                 }
                 _ => f.since(stage),

@@ -430,7 +430,7 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
                 } else {
                     Confidence::Possible
                 })
-                .proof_if(f.view.evidence.iter().rev().find(|o| {
+                .proof_if(f.view.evidence.telling().rev().find(|o| {
                     let says = match &o.body {
                         Body::CallEnd(_) => f.has_cri,
                         Body::Event(e) => !f.has_cri && e.reason == "Started",

@@ -103,7 +103,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         }
         let is_event = |o: &Evidence| matches!(o.body, Body::Event(_));
         let has_events = cx.world.coverage().newest_list("events").is_some()
-            || f.view.evidence.iter().any(is_event);
+            || f.view.evidence.telling().any(is_event);
         if !has_events {
             // Nothing follows from the silence of what was not read.
             if cx.events_unread() {
@@ -179,7 +179,7 @@ fn attached(f: &PodHistory<'_>) -> Vec<String> {
 /// Returns how often Events say that the sandbox was changed, without those of long ago: each restart of a node changes the
 /// sandboxes of all its pods.
 fn changed_of_late(f: &PodHistory<'_>) -> u32 {
-    let counts = f.view.evidence.iter().filter_map(|o| match &o.body {
+    let counts = f.view.evidence.telling().filter_map(|o| match &o.body {
         Body::Event(e) if e.reason == "SandboxChanged" => {
             (f.now.since(o.stamp.at) <= backoff::FORGOTTEN_NS).then(|| e.count.max(1))
         }

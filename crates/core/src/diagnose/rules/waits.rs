@@ -82,7 +82,7 @@ fn moved_lately(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
     let steps: Vec<_> = f
         .view
         .evidence
-        .iter()
+        .telling()
         .filter_map(|o| match &o.body {
             Body::CallStart(c) if STEPS.contains(&c.method.as_str()) => Some(c.key),
             _ => None,
@@ -90,7 +90,7 @@ fn moved_lately(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
         .collect();
     f.view
         .evidence
-        .iter()
+        .telling()
         .rev()
         .filter(|o| fresh(o.stamp.seen))
         .any(|o| match &o.body {
@@ -397,7 +397,7 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         .proof_if(
             f.view
                 .evidence
-                .iter()
+                .telling()
                 .rfind(|o| matches!(&o.body, Body::Event(e) if e.reason == "Killing")),
         )
         .absence(since, Source::Kube, "nothing of the pod since");

@@ -38,7 +38,7 @@ fn listed<'a>(world: &World, pod: &'a PodView) -> Option<&'a Evidence> {
     }
     let is_it =
         |o: &&Evidence| o.source == Source::Kube && matches!(&o.body, Body::Pod(p) if **p == *api);
-    let all = pod.evidence.iter().filter(is_it);
+    let all = pod.evidence.telling().filter(is_it);
     all.max_by_key(|o| o.stamp.seen)
 }
 

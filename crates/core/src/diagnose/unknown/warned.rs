@@ -17,7 +17,7 @@ const QUOTED: usize = 200;
 
 /// Returns that the newest Event of a pod that is not well is a warning of no cause that kflow knows.
 pub(super) fn warned(asked: Asked<'_>, pod: &PodView, what: String) -> Option<Unknown> {
-    let events = pod.evidence.iter().filter_map(|o| match &o.body {
+    let events = pod.evidence.telling().filter_map(|o| match &o.body {
         Body::Event(e) => Some((o.stamp.at, e)),
         _ => None,
     });
