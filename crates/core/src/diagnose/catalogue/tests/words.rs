@@ -13,7 +13,7 @@ fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
         (
             "FailedCreatePodSandBox",
             r#"Failed to create pod sandbox: rpc error: code = Unknown desc = [failed to set up sandbox container "5e1f" network for pod "p": networkPlugin cni failed to set up pod "p_ns" network: open /run/flannel/subnet.env: no such file or directory]"#,
-            cause::KF501,
+            cause::KF518,
         ),
         // Ansible-role-kubernetes-worker 16 and AKS 4342: dockershim before 1.16 and Go before 1.14, and single quotation marks.
         (
