@@ -28,9 +28,9 @@ fn an_agent_runs_on_the_node_for_one_command_and_is_gone_after_it() {
             &root,
         ];
         let doctor = said(&node, &url, &asks).await;
-        let agent = doctor.out.lines().find(|l| l.contains("agent"));
+        let is_agent = |l: &str| l.contains("  agent  ") && l.contains(" sources");
         assert!(
-            agent.is_some_and(|l| l.contains(" sources")),
+            doctor.out.lines().any(is_agent),
             "{} {}",
             doctor.out,
             doctor.err
