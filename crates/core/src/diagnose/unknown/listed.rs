@@ -1,7 +1,8 @@
 //! Pods of plain lists (`kubectl get -o json`, a support bundle's lists). The selectors of such a list are unknown, so it
 //! says nothing about pods that it lacks; but a pod that it shows was so when it was read.
 
-use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed, without_ready};
+use super::nodes::without_ready;
+use super::{Asked, Reason, Unknown, lost_or_unseen, may_be_listed};
 use crate::correlate::{BLINK, Pod, PodView, Presence, RunState, World};
 use crate::diagnose::Verdict;
 use crate::diagnose::finding::proof;
