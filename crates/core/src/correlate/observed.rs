@@ -1,15 +1,16 @@
 //! What was seen of a pod, in order of time, and which of it tells something.
 
+use std::hint::black_box;
 use std::ops::Deref;
 
 use crate::flow;
 use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::pod::WatchEvent;
-use kflow_model::{Body, Evidence, Nanos};
+use kflow_model::{Body, Evidence, Nanos, Observation};
 
 /// The observations of a pod, sorted by time and without duplicates.
 ///
-/// Most lines of a verbose log tell nothing. Which do is kept beside the observations, so that who looks for causes does not
+/// Most lines of a verbose log tell nothing of what keeps a pod. Which do is kept beside the observations, so that who looks for causes does not
 /// touch the others: each touch waits for memory twice, for the observation and for its line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
@@ -65,6 +66,19 @@ impl Observed {
         all.filter_map(|i| self.all.get(usize::try_from(*i).ok()?))
     }
 
+    /// Calls `read` with what [`Self::telling`] returns, in order. Of many pods this is faster: the processor waits for several
+    /// observations at once.
+    pub fn each_telling<'a>(&'a self, mut read: impl FnMut(&'a Evidence)) {
+        for ahead in self.telling.chunks(AHEAD) {
+            let ahead = || {
+                let all = ahead.iter();
+                all.filter_map(|i| self.all.get(usize::try_from(*i).ok()?))
+            };
+            black_box(ahead().map(|o| glance(o)).fold(0, u32::wrapping_add));
+            ahead().for_each(&mut read);
+        }
+    }
+
     /// Returns the time of the newest observation of a source of the node.
     pub const fn node_seen(&self) -> Option<Nanos> {
         self.node_seen
@@ -88,11 +102,28 @@ impl Deref for Observed {
     }
 }
 
-/// False for a line that no signature of the map fits and that is no warning. The runtimes' lines are read otherwise.
+/// Number of observations that are waited for at once: what of them is read stays in the nearest caches.
+const AHEAD: usize = 64;
+
+/// Reads something of an observation that whoever reads it will need. No two of these reads depend on each other.
+fn glance(o: &Observation) -> u32 {
+    match &o.body {
+        Body::Log(l) => l.noted.get().map_or(0, u32::from) + u32::from(l.container.is_empty()),
+        Body::Event(e) => e.count,
+        _ => 0,
+    }
+}
+
+/// False for a line that no signature of the map fits, or that is said at each turn of the kubelet's loops, and that is no
+/// warning. The runtimes' lines are read otherwise.
 fn tells(l: &LogLine) -> bool {
+    // A line with a container's name may be the only one that tells whose its id is.
+    let says = |said: flow::Line<'_>| {
+        !said.fact().is_routine() || !l.container.is_empty() || said.failure().is_some()
+    };
     l.severity >= Severity::Warning
         || matches!(l.component, Component::Containerd | Component::Crio)
-        || flow::line(l).is_some()
+        || flow::line(l).is_some_and(says)
 }
 
 #[cfg(test)]
@@ -120,12 +151,17 @@ mod tests {
             line(1, Severity::Info, "SyncLoop ADD"),
             line(2, Severity::Info, "Nothing that any signature has"),
             line(3, Severity::Warning, "Nothing that any signature has"),
+            line(4, Severity::Info, "SyncLoop RECONCILE"),
+            line(5, Severity::Warning, "SyncLoop RECONCILE"),
         ];
         let seen = Observed::new(all.to_vec());
-        assert_eq!(seen.len(), 3);
-        let telling: Vec<i64> = seen.telling().map(|o| o.stamp.at.0).collect();
-        assert_eq!(telling, [1, 3]);
-        assert_eq!(seen.node_seen(), Some(Nanos(3)));
+        assert_eq!(seen.len(), 5);
+        let time = |o: &Evidence| o.stamp.at.0;
+        assert_eq!(seen.telling().map(time).collect::<Vec<_>>(), [1, 3, 5]);
+        let mut read = Vec::new();
+        seen.each_telling(|o| read.push(time(o)));
+        assert_eq!(read, [1, 3, 5]);
+        assert_eq!(seen.node_seen(), Some(Nanos(5)));
         assert!(seen.has_kubelet_log());
     }
 }

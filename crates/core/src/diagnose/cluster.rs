@@ -368,6 +368,10 @@ impl Cluster {
     pub fn queue(&self, world: &World) -> &Pulls {
         self.queue.get_or_init(|| Pulls::of(world, self.now))
     }
+    #[cfg(test)]
+    pub fn has_queue(&self) -> bool {
+        self.queue.get().is_some()
+    }
     /// Returns the evidence that a node does not exist; `None` when it exists or that is not known.
     pub fn missing(&self, world: &World, node: &str) -> Option<Missing> {
         match self.nodes.get(node) {

@@ -246,9 +246,7 @@ impl<'a> PodHistory<'a> {
             }
         }
         let mut open: FxHashMap<CallKey, PodCall<'a>> = FxHashMap::default();
-        for o in view.evidence.telling() {
-            f.read(o, &mut open);
-        }
+        view.evidence.each_telling(|o| f.read(o, &mut open));
         if f.told {
             f.told_exits();
         }

@@ -257,3 +257,22 @@ facts! {
     /// The apiserver calls a validating webhook.
     ValidatingWebhookCalled,
 }
+
+impl Fact {
+    /// True for what the kubelet says at each turn of its loops, of pods that are well and of those that are not: by itself it shows
+    /// nothing of what keeps a pod.
+    pub const fn is_routine(self) -> bool {
+        matches!(
+            self,
+            Self::PhaseComputed
+                | Self::PlegChange
+                | Self::PodReconciled
+                | Self::PodsSynced
+                | Self::StatusPatched
+                | Self::VolumeSetUp
+                | Self::WorkerBegan
+                | Self::WorkerEnded
+                | Self::WorkerNotified
+        )
+    }
+}

@@ -53,14 +53,15 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     if f.deleted.is_some() {
         return;
     }
-    let queue = cx.shared.queue(cx.world);
+    // Who pulls on all nodes is gathered only for a pod that pulls: it takes the history of each pod that may.
+    let lost = |since| cx.shared.queue(cx.world).lost_since(since);
     for (w, o) in waiting(cx, f) {
         let waited = cx.now.since(w.since);
         let x = match &w.standing {
             // `matched` reports the failed pull, with its reason.
             Standing::BackOff => None,
             // The call was lost, and may have ended.
-            Standing::Pulling if f.has_cri && queue.lost_since(w.since) => None,
+            Standing::Pulling if f.has_cri && lost(w.since) => None,
             Standing::Pulling => (waited >= SLOW_NS).then(|| {
                 let image = image_of(o).unwrap_or_default();
                 let x = match progress(cx, f, &image, w.since) {
@@ -270,4 +271,70 @@ fn likely(x: Finding<'_>) -> Finding<'_> {
     x.name("likely", "most likely")
         .name("waits", "most likely still waits")
         .at_most(Confidence::Possible)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::correlate::World;
+    use crate::diagnose::cluster::Cluster;
+    use crate::diagnose::told::Texts;
+    use kflow_model::event::EventSeen;
+    use kflow_model::pod::PodSeen;
+    use kflow_model::{Body, Observation, Stamp};
+    use std::sync::Arc;
+
+    const NOW: Nanos = Nanos::from_secs(100);
+
+    /// A pod with an Event.
+    fn world(reason: &str, message: &str) -> World {
+        let mut event = EventSeen {
+            reason: reason.into(),
+            message: message.into(),
+            container: "c".into(),
+            ..EventSeen::default()
+        };
+        event.object.kind = "Pod".into();
+        event.object.namespace = "shop".into();
+        event.object.name = "web-0".into();
+        event.object.uid = "u".into();
+        let mut pod = PodSeen {
+            uid: "u".into(),
+            namespace: "shop".into(),
+            name: "web-0".into(),
+            ..PodSeen::default()
+        };
+        pod.spec.node = "n1".into();
+        let mut world = World::new();
+        for body in [Body::Pod(Box::new(pod)), Body::Event(Box::new(event))] {
+            world.observe(&Arc::new(Observation {
+                stamp: Stamp::exact(Nanos::from_secs(1)),
+                source: Source::Kube,
+                body,
+            }));
+        }
+        world.refresh();
+        world
+    }
+
+    #[test]
+    fn who_pulls_on_all_nodes_is_gathered_only_for_a_pod_that_pulls() {
+        for (reason, message, pulls) in [
+            ("Pulling", "Pulling image \"example.com/web:1\"", true),
+            ("Failed", "Error: secret \"db\" not found", false),
+        ] {
+            let world = world(reason, message);
+            let (shared, texts) = (Cluster::gather(&world, NOW), Texts::default());
+            let cx = Context {
+                world: &world,
+                shared: &shared,
+                texts: &texts,
+                now: NOW,
+            };
+            let pods = world.pods();
+            let f = PodHistory::gather(pods.first().expect("a pod"), NOW);
+            rules(cx, &f, &mut Vec::new());
+            assert_eq!(shared.has_queue(), pulls, "{reason}");
+        }
+    }
 }
